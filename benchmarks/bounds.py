@@ -18,7 +18,9 @@ SHAPES = {
     "normal, 45 ± 15": lambda rng, n: rng.normal(45, 15, n),
     "lognormal, σ = 0.6": lambda rng, n: rng.lognormal(10, 0.6, n),
     "exponential": lambda rng, n: rng.exponential(300, n),
-    "40 % zeros, else gamma": lambda rng, n: np.where(rng.random(n) < 0.4, 0, rng.gamma(2, 20, n)),
+    "40 % zeros, else gamma": lambda rng, n: np.where(
+        rng.random(n) < 0.4, 0, rng.gamma(2, 20, n)
+    ),
     "lognormal, σ = 1": lambda rng, n: rng.lognormal(10, 1, n),
     "uniform": lambda rng, n: rng.uniform(0, 100, n),
     "uniform around zero": lambda rng, n: rng.uniform(-1, 1, n),
@@ -49,7 +51,9 @@ def main(runs: int, sizes: list[int]) -> None:
             for _ in range(runs):
                 values = draw(rng, people)
                 table = pa.table({"x": values})
-                (found,) = nw.find_bounds(table, ["x"], nw.Privacy(epsilon=BOUNDS)).columns
+                (found,) = nw.find_bounds(
+                    table, ["x"], nw.Privacy(epsilon=BOUNDS)
+                ).columns
                 if found.lower is None:
                     continue
                 kept += ((values < found.lower) | (values > found.upper)).mean() < 0.01
@@ -58,7 +62,8 @@ def main(runs: int, sizes: list[int]) -> None:
             ratio = np.sqrt(np.mean(np.square(ours)) / np.mean(np.square(best)))
             median = np.median(np.array(ours) / np.array(best))
             print(
-                f"{name:24} {people:7,} {kept / runs:14.1%} {ratio:17.2f} {median:7.2f}", flush=True
+                f"{name:24} {people:7,} {kept / runs:14.1%} {ratio:17.2f} {median:7.2f}",
+                flush=True,
             )
 
 

@@ -48,7 +48,12 @@ def laws(core: float) -> list[dict[str, object]]:
     flat = np.exp(-np.maximum(np.abs(x) - core, 0)) / (2 * core + 2)
     pairs = ((LAPLACE, np.exp(-np.abs(x)) / 2), (CARRY, flat))
     return [
-        {"d": a, "density": b, "noise": n, "inside": b if n == CARRY and abs(a) <= core else None}
+        {
+            "d": a,
+            "density": b,
+            "noise": n,
+            "inside": b if n == CARRY and abs(a) <= core else None,
+        }
         for n, p in pairs
         for a, b in zip(x, p, strict=True)
     ]
@@ -71,7 +76,9 @@ def shapes(core: float) -> list[dict[str, object]]:
 
 def by_step(steps: int) -> list[dict[str, object]]:
     """Standard errors of every running count."""
-    strategy = nw.plan(f"prefix:{steps}", PURE, mechanism="laplace-strategy").forecast().std
+    strategy = (
+        nw.plan(f"prefix:{steps}", PURE, mechanism="laplace-strategy").forecast().std
+    )
     alone = np.sqrt(2.0 * np.arange(1, steps + 1))
     carry = nw.plan_stream(steps, PURE).errors
     pairs = ((LAPLACE, alone), (STRATEGY, strategy), (CARRY, carry))
@@ -104,7 +111,9 @@ def pictures(rows: list[dict[str, object]]) -> None:
     import altair as alt
 
     def title(text: str, below: str) -> Any:
-        return alt.TitleParams(text, subtitle=below, anchor="start", subtitleColor="#57606a")
+        return alt.TitleParams(
+            text, subtitle=below, anchor="start", subtitleColor="#57606a"
+        )
 
     law = alt.Chart(
         alt.InlineData(values=laws(CORE)), width=310, height=230,
@@ -131,9 +140,14 @@ def pictures(rows: list[dict[str, object]]) -> None:
         alt.Order("place:Q"),
         alt.Detail("ring:N"),
     )
-    line = alt.Chart(alt.InlineData(values=[{"x": -5.8, "y": 5.8}, {"x": 5.8, "y": -5.8}]))
+    line = alt.Chart(
+        alt.InlineData(values=[{"x": -5.8, "y": 5.8}, {"x": 5.8, "y": -5.8}])
+    )
     both = (
-        line.mark_line(strokeDash=[3, 4], color="#8c959f").encode(alt.X("x:Q"), alt.Y("y:Q")) + both
+        line.mark_line(strokeDash=[3, 4], color="#8c959f").encode(
+            alt.X("x:Q"), alt.Y("y:Q")
+        )
+        + both
     )
     steps = by_step(64)
     errors = alt.Chart(
@@ -145,7 +159,9 @@ def pictures(rows: list[dict[str, object]]) -> None:
         alt.Y("error:Q", title="people (ε = 1)"),
         _colour(),
     )
-    curves += named({LAPLACE: (24, 11), STRATEGY: (30, 6.7), CARRY: (36, 3.6)}, "step", "error")
+    curves += named(
+        {LAPLACE: (24, 11), STRATEGY: (30, 6.7), CARRY: (36, 3.6)}, "step", "error"
+    )
     _save(alt.hconcat(density, both, curves, spacing=36), "carry.svg")
     chart = (
         alt.Chart(
@@ -167,7 +183,9 @@ def pictures(rows: list[dict[str, object]]) -> None:
 
 
 def _save(chart: Any, name: str) -> None:
-    styled = chart.configure_view(stroke=None).configure_axis(gridColor="#eceff3", labelFontSize=11)
+    styled = chart.configure_view(stroke=None).configure_axis(
+        gridColor="#eceff3", labelFontSize=11
+    )
     styled.configure_title(fontSize=14, subtitleFontSize=11).save(str(PICTURES / name))
 
 

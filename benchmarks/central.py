@@ -35,21 +35,31 @@ UNIONS = (
 
 def up_to(bases: list[Workload], ways: int) -> Marginals:
     orders = range(ways + 1)
-    tables = tuple(t for k in orders for t in itertools.combinations(range(len(bases)), k))
+    tables = tuple(
+        t for k in orders for t in itertools.combinations(range(len(bases)), k)
+    )
     return Marginals(tuple(bases), tables)
 
 
 def adult() -> Marginals | None:
-    folder = Path(os.environ.get("NOISEWRIGHT_SHARED", Path(__file__).parents[2] / "shared"))
+    folder = Path(
+        os.environ.get("NOISEWRIGHT_SHARED", Path(__file__).parents[2] / "shared")
+    )
     path = folder / "data" / "adult" / "adult-domain.json"
     if not path.exists():
         print("the real domain is absent; its row is left out")
         return None
-    return Marginals.of_order(tuple(json.loads(path.read_text()).values()), 3, at_most=True)
+    return Marginals.of_order(
+        tuple(json.loads(path.read_text()).values()), 3, at_most=True
+    )
 
 
 def row(
-    name: str, asked: Workload | str, privacy: nw.Privacy, target: float, error: str = "rmse"
+    name: str,
+    asked: Workload | str,
+    privacy: nw.Privacy,
+    target: float,
+    error: str = "rmse",
 ) -> None:
     """The error per unit of noise: of the strategy, and of its integers as they are measured."""
     began = time.perf_counter()
@@ -66,7 +76,9 @@ def row(
 def union(text: str, error: str, privacy: nw.Privacy = ZCDP) -> None:
     """Every way to plan a union of products: error over the best certified bound."""
     rows = [r for r in nw.compare(text, privacy, error=error) if r.refusal is None]
-    told = ", ".join(f"{r.mechanism} {r.ratio:.4f} ({r.seconds:.1f} s)" for r in rows if r.ratio)
+    told = ", ".join(
+        f"{r.mechanism} {r.ratio:.4f} ({r.seconds:.1f} s)" for r in rows if r.ratio
+    )
     print(f"{text} ({error}, {privacy.neighbours}): {told}")
 
 

@@ -105,13 +105,19 @@ class Sender:
 
     @property
     def over(self) -> bool:
-        spent = (self.sent / self.rate) if self.rate else time.perf_counter() - self.begun
+        spent = (
+            (self.sent / self.rate) if self.rate else time.perf_counter() - self.begun
+        )
         return self.sent == len(self.requests) or spent > self.seconds
 
     def send_due(self) -> None:
-        while self.idle and not self.over and self.due(self.sent) <= time.perf_counter():
+        while (
+            self.idle and not self.over and self.due(self.sent) <= time.perf_counter()
+        ):
             place, self.sent, self.busy = self.sent, self.sent + 1, self.busy + 1
-            self.idle.popleft().send(self.requests[place], self.due(place), place % EVERY == 0)
+            self.idle.popleft().send(
+                self.requests[place], self.due(place), place % EVERY == 0
+            )
 
 
 class Connection(asyncio.Protocol):
@@ -166,7 +172,9 @@ class Measured(NamedTuple):
 
 
 def send_all(queue, plan_file: str, port: int, options: Load) -> None:
-    requests = bodies(plan_file, int(options.seconds * (options.rate or MOST_A_SECOND)) + 1)
+    requests = bodies(
+        plan_file, int(options.seconds * (options.rate or MOST_A_SECOND)) + 1
+    )
     sender = Sender(requests, options.seconds, options.rate)
     gc.freeze()  # or a search for garbage among all requests would count as waiting
     queue.put("ready")
@@ -192,7 +200,16 @@ def serve(folder: Path, database: str, workers: int) -> tuple[subprocess.Popen, 
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "noisewright", "serve", "--port", str(port), "--rate", "0"]
+    command = [
+        sys.executable,
+        "-m",
+        "noisewright",
+        "serve",
+        "--port",
+        str(port),
+        "--rate",
+        "0",
+    ]
     command += ["--per-sender", "4096"]  # all of them are one sender here
     process = subprocess.Popen(
         [*command, "--database", database, "--workers", str(workers)],
@@ -235,9 +252,9 @@ def benchmark(database: str, workers: int, loads: list[Load]) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         plan_file = str(folder / "load.nw")
-        nw.plan("identity:64", nw.Privacy(epsilon=1), model="local", mechanism="hadamard").save(
-            plan_file
-        )
+        nw.plan(
+            "identity:64", nw.Privacy(epsilon=1), model="local", mechanism="hadamard"
+        ).save(plan_file)
         settings = Settings(database=database or str(folder / "load.db"))
         campaign = prepare(
             settings, plan_file, Terms(name="load", title="Load"), folder=folder
@@ -246,13 +263,18 @@ def benchmark(database: str, workers: int, loads: list[Load]) -> None:
         before = store.aggregate(campaign).people
         process, port = serve(folder, settings.database, workers)
         accepted = 0
-        print(f"cores {os.cpu_count()}, load average {os.getloadavg()[0]:.1f}, workers {workers}")
+        print(
+            f"cores {os.cpu_count()}, load average {os.getloadavg()[0]:.1f}, workers {workers}"
+        )
         try:
             for load in loads:
                 computed = processor_seconds(process.pid)
                 run = measured(plan_file, port, load)
                 accepted += run.statuses.get(201, 0)
-                print(told(load, run, processor_seconds(process.pid) - computed), flush=True)
+                print(
+                    told(load, run, processor_seconds(process.pid) - computed),
+                    flush=True,
+                )
         finally:
             os.killpg(process.pid, signal.SIGTERM)
             process.wait()
@@ -266,13 +288,17 @@ def benchmark(database: str, workers: int, loads: list[Load]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--database", default="")
-    parser.add_argument("--postgres", action="store_true", help="on a server of its own")
+    parser.add_argument(
+        "--postgres", action="store_true", help="on a server of its own"
+    )
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--connections", type=int, default=256)
     parser.add_argument("--rate", type=float, default=750, help="of the second run")
     options = parser.parse_args()
-    loads = [Load(options.seconds, options.connections, rate) for rate in (0.0, options.rate)]
+    loads = [
+        Load(options.seconds, options.connections, rate) for rate in (0.0, options.rate)
+    ]
     if not options.postgres:
         benchmark(options.database, options.workers, loads)
         return

@@ -19,7 +19,9 @@ GRID = 2.0**-13
 
 
 def main() -> None:
-    print(f"{'spends':>7} {'pure ε':>7} {'ours s':>8} {'theirs s':>9} {'ratio':>7} {'apart':>9}")
+    print(
+        f"{'spends':>7} {'pure ε':>7} {'ours s':>8} {'theirs s':>9} {'ratio':>7} {'apart':>9}"
+    )
     for size, kinds in ((100, 50), (1000, 50), (1000, 1000)):
         rng = np.random.default_rng(size + kinds)
         pure = GRID * rng.integers(8, 200, kinds)[rng.integers(0, kinds, size)]

@@ -43,14 +43,25 @@ PEOPLE = Domain(
         Categorical("sex", ["F", "M"], outside="other"),
         Categorical("region", REGIONS, outside="other"),
         Boolean("employed", missing="other"),
-        Date("admitted", "2024-01-01", "2024-12-31", "month", outside="clip", missing="other"),
-        Numeric("income", [i * WIDTH for i in range(1025)], outside="clip", missing="other"),
+        Date(
+            "admitted",
+            "2024-01-01",
+            "2024-12-31",
+            "month",
+            outside="clip",
+            missing="other",
+        ),
+        Numeric(
+            "income", [i * WIDTH for i in range(1025)], outside="clip", missing="other"
+        ),
     ]
 )
 FIVE = PEOPLE.names[:5]
 PAIRS = list(itertools.combinations(FIVE, 2))
 TABLES: list[tuple[str, ...]] = [*PAIRS, ("income",)]
-QUERIES = {"queries": [*({"marginal": list(pair)} for pair in PAIRS), {"cdf": "income"}]}
+QUERIES = {
+    "queries": [*({"marginal": list(pair)} for pair in PAIRS), {"cdf": "income"}]
+}
 
 
 def write_people(path: Path, rows: int) -> None:
@@ -73,7 +84,8 @@ def wide(attributes: int) -> Domain:
 
 def write_wide(path: Path, rows: int, attributes: int) -> None:
     columns = ", ".join(
-        f"CAST(hash(i * {2 * a + 3}) % 10 AS TINYINT) AS a{a}" for a in range(attributes)
+        f"CAST(hash(i * {2 * a + 3}) % 10 AS TINYINT) AS a{a}"
+        for a in range(attributes)
     )
     with duckdb.connect() as connection:
         connection.execute(
@@ -92,7 +104,8 @@ def ours(path: Path, plan: Path) -> list[np.ndarray]:
 def planned(plan: Path) -> CentralPlan:
     loaded = nw.load(plan)
     assert isinstance(loaded, CentralPlan)
-    _ = loaded.method.spend  # what a plan works out about its noise before any table is read
+    # what a plan works out about its noise before any table is read
+    _ = loaded.method.spend
     return loaded
 
 
@@ -113,7 +126,9 @@ def by_hand(path: Path, plan: Path) -> list[np.ndarray]:
     return grouping_sets(cells, PEOPLE, TABLES)
 
 
-def grouping_sets(cells: str, domain: Domain, wanted: list[tuple[str, ...]]) -> list[np.ndarray]:
+def grouping_sets(
+    cells: str, domain: Domain, wanted: list[tuple[str, ...]]
+) -> list[np.ndarray]:
     names = list(dict.fromkeys(name for subset in wanted for name in subset))
     sets = ", ".join(f"({', '.join(subset)})" for subset in wanted)
     with duckdb.connect() as connection:
@@ -124,7 +139,9 @@ def grouping_sets(cells: str, domain: Domain, wanted: list[tuple[str, ...]]) -> 
         ).fetchnumpy()
     counts = []
     for subset in wanted:
-        kept = sum(1 << (len(names) - 1 - i) for i, n in enumerate(names) if n not in subset)
+        kept = sum(
+            1 << (len(names) - 1 - i) for i, n in enumerate(names) if n not in subset
+        )
         here = np.asarray(rows["kept"]) == kept
         shape = [domain[name].size for name in subset]
         index = np.ravel_multi_index([np.asarray(rows[n])[here] for n in subset], shape)
@@ -142,7 +159,9 @@ def by_hand_wide(path: Path, attributes: int) -> list[np.ndarray]:
     """The same in queries of 30 tables each, over a table in memory."""
     counts, wanted = [], pairs(attributes)
     for chunk in (wanted[i : i + 30] for i in range(0, len(wanted), 30)):
-        counts += grouping_sets(f"SELECT * FROM read_parquet('{path}')", wide(attributes), chunk)
+        counts += grouping_sets(
+            f"SELECT * FROM read_parquet('{path}')", wide(attributes), chunk
+        )
     return counts
 
 
@@ -164,7 +183,9 @@ def measure(job: Job, *given: Any) -> tuple[float, float, float, str]:
     seconds = time.perf_counter() - begin
     after = resource.getrusage(resource.RUSAGE_SELF)
     spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    digest = hashlib.sha256(np.concatenate([*counts, np.zeros(1)]).tobytes()).hexdigest()
+    digest = hashlib.sha256(
+        np.concatenate([*counts, np.zeros(1)]).tobytes()
+    ).hexdigest()
     return seconds, spent, after.ru_maxrss / 1024, digest
 
 
@@ -176,7 +197,9 @@ def apart(job: Job, *given: Any) -> tuple[float, float, float, str]:
 Result = tuple[float, float, float, float]
 
 
-def compare(title: str, mine: tuple[Job, Job], hand: Job, *given: Any, rounds: int = 1) -> Result:
+def compare(
+    title: str, mine: tuple[Job, Job], hand: Job, *given: Any, rounds: int = 1
+) -> Result:
     """Both in turn; returns processor seconds of ours and by hand, and both ratios.
 
     A busy machine stretches the clock, and processor time by far less: that is what is drawn.
@@ -186,8 +209,12 @@ def compare(title: str, mine: tuple[Job, Job], hand: Job, *given: Any, rounds: i
     again = pairs[0][0] if timed is counted else apart(counted, *given)
     print(title)
     for place, name in enumerate(("ours", "GROUPING SETS")):
-        seconds, spent, peak = (median(pair[place][i] for pair in pairs) for i in range(3))
-        print(f"  {name:14}{seconds:8.2f} s {spent:8.2f} s of processors {peak:7.0f} MB peak")
+        seconds, spent, peak = (
+            median(pair[place][i] for pair in pairs) for i in range(3)
+        )
+        print(
+            f"  {name:14}{seconds:8.2f} s {spent:8.2f} s of processors {peak:7.0f} MB peak"
+        )
     ratios = [median(own[i] / other[i] for own, other in pairs) for i in range(2)]
     print(
         f"  {'ours / hand':14}{ratios[0]:8.2f}   {ratios[1]:8.2f}"
@@ -210,16 +237,30 @@ def chart(points: list[dict[str, Any]], path: str) -> None:
                     f"{over}:Q",
                     title=over,
                     scale=alt.Scale(type="log", nice=False),
-                    axis=alt.Axis(values=sorted({point[over] for point in own}), format=",d"),
+                    axis=alt.Axis(
+                        values=sorted({point[over] for point in own}), format=",d"
+                    ),
                 ),
-                alt.Y("seconds:Q", scale=alt.Scale(type="log"), title="seconds of processors"),
+                alt.Y(
+                    "seconds:Q",
+                    scale=alt.Scale(type="log"),
+                    title="seconds of processors",
+                ),
                 alt.Color("who:N", title=None),
             )
-            .properties(title=alt.Title(title, subtitle=subtitle), width=360, height=260)
+            .properties(
+                title=alt.Title(title, subtitle=subtitle), width=360, height=260
+            )
         )
 
-    rows = panel("rows", "Time against rows", "ten two-way tables and a CDF of 1,024 bins, Parquet")
-    wide = panel("attributes", "Time against attributes", "100,000 rows, all 1- and 2-way tables")
+    rows = panel(
+        "rows",
+        "Time against rows",
+        "ten two-way tables and a CDF of 1,024 bins, Parquet",
+    )
+    wide = panel(
+        "attributes", "Time against attributes", "100,000 rows, all 1- and 2-way tables"
+    )
     alt.hconcat(rows, wide).save(path)
 
 
@@ -232,10 +273,16 @@ def points_of(over: str, value: int, result: Result) -> list[dict[str, Any]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=10**7, help="the largest table")
-    parser.add_argument("--from", dest="first", type=int, default=10**5, help="the smallest table")
+    parser.add_argument(
+        "--from", dest="first", type=int, default=10**5, help="the smallest table"
+    )
     parser.add_argument("--rounds", type=int, default=1, help="turns of each")
-    parser.add_argument("--folder", help="keep tables here, and use those that are there")
-    parser.add_argument("--chart", help="draw time against rows and attributes into this file")
+    parser.add_argument(
+        "--folder", help="keep tables here, and use those that are there"
+    )
+    parser.add_argument(
+        "--chart", help="draw time against rows and attributes into this file"
+    )
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         run(given, Path(given.folder or folder))
@@ -259,7 +306,9 @@ def run(given: argparse.Namespace, folder: Path) -> None:
         path = folder / f"wide-{attributes}.parquet"
         if not path.exists():
             write_wide(path, 100_000, attributes)
-        title = f"100,000 rows, {attributes} attributes, {len(pairs(attributes)):,} tables"
+        title = (
+            f"100,000 rows, {attributes} attributes, {len(pairs(attributes)):,} tables"
+        )
         result = compare(title, (ours_wide, ours_wide), by_hand_wide, path, attributes)
         points += points_of("attributes", attributes, result)
     if given.chart:

@@ -43,7 +43,9 @@ def factors(kind: str) -> np.ndarray:
         shares[0] = 1.0
     else:
         shares = np.full(COLUMNS, 1 / COLUMNS)
-    turned = np.linalg.qr(np.random.default_rng(5).standard_normal((COLUMNS, COLUMNS)))[0]
+    turned = np.linalg.qr(np.random.default_rng(5).standard_normal((COLUMNS, COLUMNS)))[
+        0
+    ]
     return np.asarray(turned * np.sqrt(shares))
 
 
@@ -64,7 +66,8 @@ def errors(kind: str, people: float, rng: np.random.Generator) -> dict[str, floa
         ):
             sums[name].append(float(((own - truth) ** 2).sum()))
     told = {name: float(np.sqrt(np.mean(own))) for name, own in sums.items()}
-    k = COLUMNS * (COLUMNS + 1) // 2  # of the symmetric matrix; two rows differ by √2 at most
+    # of the symmetric matrix; two rows differ by √2 at most
+    k = COLUMNS * (COLUMNS + 1) // 2
     told[BALL] = float(np.sqrt(2 * k * (k + 1))) / people
     told[NO_DATA] = float(np.linalg.norm(truth - np.eye(COLUMNS) / COLUMNS))
     return told
@@ -110,7 +113,9 @@ def main() -> None:
     both = nw.plan_covariance(COLUMNS, PRIVACY).errors(1)
     print(f"N × error before projection: {alone:,.1f}")
     halves = both["covariance_by_halves"]
-    print(f"N × worst error of covariances: {both['covariance']:,.0f}; in halves {halves:,.0f}")
+    print(
+        f"N × worst error of covariances: {both['covariance']:,.0f}; in halves {halves:,.0f}"
+    )
     released(rng)
     if "--pictures" in sys.argv:
         picture(rows)
@@ -129,7 +134,9 @@ def released(rng: np.random.Generator) -> None:
         release, truth = plan._release(exact, 10**power), truth / 10**power
         ways = release.second_moment, release.projected, release.denoised
         told = " ".join(f"{np.linalg.norm(own - truth):.5f}" for own in ways)
-        print(f"10^{power} spiked people released, measured, projected, denoised: {told}")
+        print(
+            f"10^{power} spiked people released, measured, projected, denoised: {told}"
+        )
 
 
 def picture(rows: list[dict[str, Any]]) -> None:
@@ -140,12 +147,16 @@ def picture(rows: list[dict[str, Any]]) -> None:
                        scale=alt.Scale(domain=list(COLOURS), range=list(COLOURS.values())),
                        legend=alt.Legend(orient="bottom", symbolType="stroke"))  # fmt: skip
     ticks = [100, 10_000, 1_000_000]
-    x = alt.X("people:Q", scale=alt.Scale(type="log"), axis=alt.Axis(values=ticks, format=","))
+    x = alt.X(
+        "people:Q", scale=alt.Scale(type="log"), axis=alt.Axis(values=ticks, format=",")
+    )
     y = alt.Y("error:Q", scale=alt.Scale(type="log", domain=[1e-3, 10], clamp=True),
               title="Frobenius error", axis=alt.Axis(values=[1e-3, 1e-2, 1e-1, 1, 10]))  # fmt: skip
     panels = []
     for kind in ("spiked", "one direction", "even"):
-        own = [row for row in rows if row["kind"] == kind and 1e-3 <= row["error"] <= 10]
+        own = [
+            row for row in rows if row["kind"] == kind and 1e-3 <= row["error"] <= 10
+        ]
         lines = alt.Chart(alt.Data(values=own)).mark_line(strokeWidth=2, clip=True)
         title = alt.TitleParams(f"{kind} population", anchor="start")
         drawn = lines.encode(x=x, y=y, color=colour)
@@ -156,7 +167,9 @@ def picture(rows: list[dict[str, Any]]) -> None:
             "Second moments: what a projection gains", subtitle=below, anchor="start"
         )
     )
-    styled = chart.configure_view(stroke=None).configure_axis(gridColor="#eceff3", labelFontSize=11)
+    styled = chart.configure_view(stroke=None).configure_axis(
+        gridColor="#eceff3", labelFontSize=11
+    )
     styled.configure_title(fontSize=14, subtitleFontSize=11).save(str(PICTURE))
 
 

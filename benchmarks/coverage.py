@@ -15,7 +15,8 @@ import os
 import sys
 from pathlib import Path
 
-os.environ["NOISEWRIGHT_EFFORT"] = "low"  # what is covered does not depend on how good a plan is
+# what is covered does not depend on how good a plan is
+os.environ["NOISEWRIGHT_EFFORT"] = "low"
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from oracles.coverage import QUESTIONS, covered, mechanisms, reason, seed_of, steps
 
@@ -30,7 +31,9 @@ def main() -> None:
     for question in sys.argv[1:] or QUESTIONS:
         for mechanism in mechanisms(question):
             seed, wanted = seed_of(question, mechanism), steps(question, mechanism)
-            for step, found in covered(question, mechanism, wanted, RELEASES, seed).items():
+            for step, found in covered(
+                question, mechanism, wanted, RELEASES, seed
+            ).items():
                 figures = [found.mean, found.error, found.least, found.joint]
                 shown = [f"{figure:.4f}" for figure in figures]
                 names = [question, step, mechanism, found.releases, found.each.shape[1]]

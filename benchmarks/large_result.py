@@ -57,11 +57,16 @@ def main() -> None:
     before = 0.0
     for way in WAYS:
         run = subprocess.run(
-            [sys.executable, __file__, answers, way], capture_output=True, text=True, check=True
+            [sys.executable, __file__, answers, way],
+            capture_output=True,
+            text=True,
+            check=True,
         )
         count, peak, size = map(float, run.stdout.split())
         before = before or peak
-        print(f"{way:10} {count:12,.0f} {peak:10,.0f} {peak - before:16,.0f} {size:14,.0f}")
+        print(
+            f"{way:10} {count:12,.0f} {peak:10,.0f} {peak - before:16,.0f} {size:14,.0f}"
+        )
 
 
 if __name__ == "__main__":

@@ -40,10 +40,15 @@ def one_concept_each(q: np.ndarray, people: int, rng: np.random.Generator) -> in
 
 
 def noisy_cells(
-    given: nw.learn.ConceptClass, people: np.ndarray, count: int, rng: np.random.Generator
+    given: nw.learn.ConceptClass,
+    people: np.ndarray,
+    count: int,
+    rng: np.random.Generator,
 ) -> int:
     """Every person adds Laplace noise of scale 2/ε to each cell; its sums are drawn as normal."""
-    cells = rng.multinomial(count, people) + rng.normal(0, np.sqrt(8 * count), len(people))
+    cells = rng.multinomial(count, people) + rng.normal(
+        0, np.sqrt(8 * count), len(people)
+    )
     n = given.size
     return int(np.argmax(given.matrix @ (cells[:n] - cells[n:])))
 
@@ -64,10 +69,14 @@ def agnostic() -> None:
     chances = plan.answers.strategy.dense() @ people
 
     def ours(n: int) -> int:
-        cells = plan.answers.strategy.estimate(rng.multinomial(n, chances / chances.sum()), n)
+        cells = plan.answers.strategy.estimate(
+            rng.multinomial(n, chances / chances.sum()), n
+        )
         return int(np.argmax(plan.answers.targets @ cells))
 
-    sizes = sorted({int(plan.people * f) for f in (1 / 256, 1 / 64, 1 / 16, 1 / 4, 1, 4, 16, 64)})
+    sizes = sorted(
+        {int(plan.people * f) for f in (1 / 256, 1 / 64, 1 / 16, 1 / 4, 1, 4, 16, 64)}
+    )
     for n in sizes:
         methods = {
             "approximate factorization": lambda n=n: ours(n),
@@ -78,7 +87,14 @@ def agnostic() -> None:
             excess = [float(loss[choose()] - loss.min()) for _ in range(RUNS)]
             within = float(np.mean(np.array(excess) <= ALPHA))
             mean = float(np.mean(excess))
-            rows.append({"people": n, "method": name, "loss": loss.min() + mean, "within": within})
+            rows.append(
+                {
+                    "people": n,
+                    "method": name,
+                    "loss": loss.min() + mean,
+                    "within": within,
+                }
+            )
             print(
                 f"{n:>12,} {name:28} loss {loss.min() + mean:.4f}  within α {within:.2f}",
                 flush=True,
@@ -99,24 +115,34 @@ def draw(rows: list[dict[str, object]], planned: int) -> None:
                 title="people",
                 axis=alt.Axis(format="~s", values=[10**k for k in range(3, 9)]),
             ),
-            y=alt.Y("loss:Q", title="mean loss of the concept chosen", scale=alt.Scale(zero=False)),
+            y=alt.Y(
+                "loss:Q",
+                title="mean loss of the concept chosen",
+                scale=alt.Scale(zero=False),
+            ),
             color=alt.Color(
                 "method:N",
                 title=None,
-                scale=alt.Scale(domain=METHODS, range=["#1f6feb", "#8b949e", "#d08770"]),
+                scale=alt.Scale(
+                    domain=METHODS, range=["#1f6feb", "#8b949e", "#d08770"]
+                ),
                 legend=alt.Legend(orient="top", labelLimit=0),
             ),
         )
     )
     marks = alt.InlineData(values=[{"people": planned, "text": "planned for α = 0.1"}])
-    rule = alt.Chart(marks).mark_rule(strokeDash=[2, 3], color="#666").encode(x="people:Q")
+    rule = (
+        alt.Chart(marks).mark_rule(strokeDash=[2, 3], color="#666").encode(x="people:Q")
+    )
     text = (
         alt.Chart(marks)
         .mark_text(align="left", dx=5, color="#444")
         .encode(x="people:Q", y=alt.value(12), text="text:N")
     )
     chart = (lines + rule + text).properties(
-        width=560, height=300, title="Intervals on 128 points, 15 % of labels wrong, ε = 1"
+        width=560,
+        height=300,
+        title="Intervals on 128 points, 15 % of labels wrong, ε = 1",
     )
     PICTURES.mkdir(exist_ok=True)
     chart.save(str(PICTURES / "learning.svg"))
@@ -126,7 +152,8 @@ def two() -> None:
     table = np.ones((2, 64))
     table[1, 3] = -1
     told, untold = (
-        nw.learn.plan(table, PRIVACY, alpha=ALPHA, beta=BETA, loss=loss) for loss in (True, False)
+        nw.learn.plan(table, PRIVACY, alpha=ALPHA, beta=BETA, loss=loss)
+        for loss in (True, False)
     )
     ratio = told.people / untold.people
     print(
@@ -135,8 +162,12 @@ def two() -> None:
     )
     people, rng = np.zeros(128), np.random.default_rng(1)
     people[[0, 3]] = 0.9 - 1e-9, 0.1 + 1e-9
-    wrong = np.mean([decided(untold, people, untold.people, rng).concept for _ in range(RUNS)])
-    print(f"without: chooses the worse one, by just above α, in {wrong:.2f} of {RUNS} runs")
+    wrong = np.mean(
+        [decided(untold, people, untold.people, rng).concept for _ in range(RUNS)]
+    )
+    print(
+        f"without: chooses the worse one, by just above α, in {wrong:.2f} of {RUNS} runs"
+    )
 
 
 def realizable() -> None:
@@ -158,20 +189,29 @@ def realizable() -> None:
         print(f"Kearns, {model}: {oracle.people:,} people")
     base = plans["realizable"].people
     for task, plan in plans.items():
-        print(f"{task}: {plan.people:,} people, {plan.people / base:.2f} times the realizable ones")
+        print(
+            f"{task}: {plan.people:,} people, {plan.people / base:.2f} times the realizable ones"
+        )
     plan, rng = plans["realizable"], np.random.default_rng(2)
     table, missed = plan.concepts.table, 0
     for run in range(RUNS):
         people = labelled(np.full(256, 1 / 256), table[rng.integers(256)])
         if run % 2:  # most people where few concepts are told apart
-            people = labelled(rng.dirichlet(np.full(256, 0.05)), table[rng.integers(256)])
-        missed += losses(table, people)[decided(plan, people, plan.people, rng).concept] > ALPHA
+            people = labelled(
+                rng.dirichlet(np.full(256, 0.05)), table[rng.integers(256)]
+            )
+        missed += (
+            losses(table, people)[decided(plan, people, plan.people, rng).concept]
+            > ALPHA
+        )
     print(f"realizable: loss above α in {missed} of {RUNS} runs")
 
 
 def refutation() -> None:
     """Both error rates over 8 bits, people spread evenly and heaped on few points."""
-    plan = nw.learn.plan("monotone-conjunctions:8", PRIVACY, task="refute-realizable", alpha=ALPHA)
+    plan = nw.learn.plan(
+        "monotone-conjunctions:8", PRIVACY, task="refute-realizable", alpha=ALPHA
+    )
     rng, table = np.random.default_rng(3), plan.concepts.table
     wrong, runs = [0, 0], 5 * RUNS
     for run in range(runs):
@@ -186,7 +226,9 @@ def refutation() -> None:
     )
 
 
-def barely_wrong(spread: np.ndarray, table: np.ndarray, concept: np.ndarray) -> np.ndarray:
+def barely_wrong(
+    spread: np.ndarray, table: np.ndarray, concept: np.ndarray
+) -> np.ndarray:
     """A concept's labels with just so many wrong ones that every concept has a loss above α."""
     low, high = ALPHA, 0.5
     while high - low > 1e-4:
@@ -222,10 +264,15 @@ def selection() -> None:
     print(f"fewest people with at most β failures on one good arm, simulated: {least}")
     bandit = nw.learn.select(200, PRIVACY, alpha=ALPHA, beta=BETA, protocol="bandit")
     for rounds in (600_000, 3_000_000, 6_000_000, 12_000_000, runs.rounds):
-        missed = np.mean([missed_by_run(contest, one, rounds, rng) for _ in range(RUNS)])
+        missed = np.mean(
+            [missed_by_run(contest, one, rounds, rng) for _ in range(RUNS)]
+        )
         print(f"bandit, a run of {rounds:,}, one good: misses {missed:.3f}", flush=True)
     people, missed = nw.learn.simulated(bandit, one, WHOLE, rng)
-    print(f"bandit, whole, one good: {people:,.0f} people, misses {missed:.3f}", flush=True)
+    print(
+        f"bandit, whole, one good: {people:,.0f} people, misses {missed:.3f}",
+        flush=True,
+    )
     least_bandit(contest, one, rng)
 
 
@@ -264,7 +311,9 @@ def least_alike(contest: Contest, means: np.ndarray, rng: np.random.Generator) -
     return high * len(means)
 
 
-def least_elimination(contest: Contest, means: np.ndarray, rng: np.random.Generator) -> int:
+def least_elimination(
+    contest: Contest, means: np.ndarray, rng: np.random.Generator
+) -> int:
     """With all checkpoints scaled down: what it asks on average where it fails in β of the runs."""
     chances = (1 - contest.slope) / 2 + contest.slope * means
     asked = 0.0
@@ -273,7 +322,9 @@ def least_elimination(contest: Contest, means: np.ndarray, rng: np.random.Genera
         for _ in range(200):
             state = Elimination(contest, scale)
             while (block := state.block()) is not None:
-                state.learn(block, rng.binomial(block.repeats, chances[block.coordinates]))
+                state.learn(
+                    block, rng.binomial(block.repeats, chances[block.coordinates])
+                )
                 people += block.people
             missed += bool(means[state.choice] < means.max() - ALPHA)
         if missed > 200 * BETA:

@@ -17,7 +17,14 @@ import numpy as np
 
 import noisewright as nw
 
-MECHANISMS = "approximate", "fourier", "local-hashing", "hierarchical", "rappor", "optimised"
+MECHANISMS = (
+    "approximate",
+    "fourier",
+    "local-hashing",
+    "hierarchical",
+    "rappor",
+    "optimised",
+)
 ERROR, BETA, TRIALS = 0.05, 0.05, 400
 WORKLOADS = (
     "identity:32",
@@ -36,7 +43,8 @@ def ratios() -> None:
         hard = nw.local.hard_instance(text, ERROR, beta=BETA)
         for epsilon in (0.5, 1.0, 2.0):
             needed, name = min(needs(text, epsilon))
-            bound = replace(hard, epsilon=epsilon).people  # of the pairs themselves ε is no part
+            # of the pairs themselves ε is no part
+            bound = replace(hard, epsilon=epsilon).people
             shown.append(f"{needed:,} {name} / {bound:,} = {needed / bound:.0f}")
         print(f"{text:18}", " | ".join(shown), flush=True)
 
@@ -69,7 +77,10 @@ def simulated(text: str = "prefix:16") -> None:
                 answer = row @ plan.strategy.estimate(tally.total, people) / people
                 alarms[int(second)] += abs(answer - other) < abs(answer - one)
             told = (alarms[1] - alarms[0]) / (TRIALS / 2)
-            print(f"{text} {name}: N = {people:,}, true less false alarms {told:.3f}", flush=True)
+            print(
+                f"{text} {name}: N = {people:,}, true less false alarms {told:.3f}",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

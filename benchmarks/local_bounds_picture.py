@@ -37,10 +37,13 @@ Point = dict[str, object]
 
 def points(workload: Workload, epsilon: float) -> list[Point]:
     """The ratio of a plan to every floor."""
-    plan = plan_local(workload, nw.Privacy(epsilon=epsilon), effort="normal", cache=False)
+    plan = plan_local(
+        workload, nw.Privacy(epsilon=epsilon), effort="normal", cache=False
+    )
     worst = plan.analysis.worst_case
     ratios = {
-        bound.name: bound.ratio(worst) for bound in floors(workload, epsilon, plan.analysis.gram)
+        bound.name: bound.ratio(worst)
+        for bound in floors(workload, epsilon, plan.analysis.gram)
     }
     best = plan.certificate
     if plan.proof is not None and best is not None:
@@ -72,9 +75,13 @@ def main() -> None:
     """Draw and print."""
     rows: dict[str, list[Point]] = {}
     for text in sys.argv[1:] or NAMED:
-        rows[text] = [p for epsilon in BUDGETS for p in points(nw.workload(text), epsilon)]
+        rows[text] = [
+            p for epsilon in BUDGETS for p in points(nw.workload(text), epsilon)
+        ]
         for row in rows[text]:
-            print(f"{text:<20} ε = {row['epsilon']:<4} {row['proof']:<13} {row['ratio']:.4f}")
+            print(
+                f"{text:<20} ε = {row['epsilon']:<4} {row['proof']:<13} {row['ratio']:.4f}"
+            )
     present = {row["proof"] for some in rows.values() for row in some}
     kinds = [kind for kind in KINDS.values() if kind in present]
     chart = alt.hconcat(*(panel(text, rows[text], kinds) for text in rows), spacing=28)

@@ -44,7 +44,9 @@ def figure(text: str, epsilon: float, effort: str | None) -> Figure:
     """Plan once: normal to 64 cells and high beyond, unless told."""
     effort = effort or ("normal" if nw.workload(text).size <= SMALL else "high")
     began = time.process_time()
-    plan = nw.plan(text, nw.Privacy(epsilon=epsilon), model="local", effort=effort, cache=False)
+    plan = nw.plan(
+        text, nw.Privacy(epsilon=epsilon), model="local", effort=effort, cache=False
+    )
     facts = plan.summary()
     names = ("certified_ratio", "certificate", "sample_complexity")
     seconds = round(time.process_time() - began, 1)
@@ -81,7 +83,9 @@ def row(text: str, figures: Figures) -> str:
         ratio = None if one is None else one["certified_ratio"]
         word = "" if one is None else "none"
         shown += f"{word if ratio is None else f'{ratio:.4f} ' + str(one['certificate'])[:2]:>12}"
-    seconds = sum(float(str(one["seconds"])) for (name, _), one in figures.items() if name == text)
+    seconds = sum(
+        float(str(one["seconds"])) for (name, _), one in figures.items() if name == text
+    )
     return f"{shown}{seconds:>10.0f}"
 
 
@@ -89,7 +93,9 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("workloads", nargs="*", default=NAMED)
-    parser.add_argument("--effort", help="normal to 64 cells and high beyond, unless told")
+    parser.add_argument(
+        "--effort", help="normal to 64 cells and high beyond, unless told"
+    )
     parser.add_argument("--budgets", nargs="+", type=float, default=BUDGETS)
     parser.add_argument("--kept", type=Path, help="a file of figures to go on with")
     parser.add_argument("--table", action="store_true", help="print what is kept")
@@ -98,11 +104,15 @@ def main() -> None:
     heads = "".join(f"{f'ε = {epsilon:g}':>12}" for epsilon in BUDGETS)
     print(f"{'workload':<22}{heads}{'seconds':>10}")
     for text in arguments.workloads:
-        for epsilon in () if arguments.table else missing(text, arguments.budgets, figures):
+        for epsilon in (
+            () if arguments.table else missing(text, arguments.budgets, figures)
+        ):
             figures[text, epsilon] = figure(text, epsilon, arguments.effort)
             if arguments.kept is not None:
                 with arguments.kept.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(figures[text, epsilon], ensure_ascii=False) + "\n")
+                    file.write(
+                        json.dumps(figures[text, epsilon], ensure_ascii=False) + "\n"
+                    )
         print(row(text, figures), flush=True)
 
 

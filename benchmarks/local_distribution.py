@@ -70,12 +70,16 @@ def main(cells: int = 64, epsilon: float = 1.0, runs: int = 10, *people: int) ->
     print(f"prefix:{cells}, ε = {epsilon:g}, {runs} runs; W1 of", ", ".join(READOUTS))
     for number in people or (10_000, 20_000, 100_000):
         for name, shares in densities(cells).items():
-            means = {k: v.mean() for k, v in distances(plan, shares, number, runs).items()}
+            means = {
+                k: v.mean() for k, v in distances(plan, shares, number, runs).items()
+            }
             ratio = means["distribution"] / min(means["clipped"], means["isotonic"])
             told = "  ".join(f"{means[readout]:.4f}" for readout in READOUTS)
             print(f"{number:>9,}  {name:<10}  {told}   {ratio:.2f}", flush=True)
 
 
 if __name__ == "__main__":
-    cells, epsilon, runs, *people = [*sys.argv[1:], "64", "1", "10"][: max(3, len(sys.argv) - 1)]
+    cells, epsilon, runs, *people = [*sys.argv[1:], "64", "1", "10"][
+        : max(3, len(sys.argv) - 1)
+    ]
     main(int(cells), float(epsilon), int(runs), *map(int, people))

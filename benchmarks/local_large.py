@@ -47,7 +47,9 @@ def run(mechanism: str, text: str) -> str:
         seconds.append(time.perf_counter())
 
     lap()
-    plan = nw.plan(text, nw.Privacy(epsilon=1.0), model="local", mechanism=mechanism, effort="low")
+    plan = nw.plan(
+        text, nw.Privacy(epsilon=1.0), model="local", mechanism=mechanism, effort="low"
+    )
     plan.forecast(PEOPLE)
     lap()
     rng = np.random.default_rng(0)

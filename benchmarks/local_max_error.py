@@ -32,7 +32,10 @@ def line(text: str) -> None:
     for cells in kinds.values():
         truth = matrix[:, cells].mean(axis=1)
         errors = np.array(
-            [np.abs(plan.estimate(plan.randomize(cells)) - truth).max() for _ in range(RUNS)]
+            [
+                np.abs(plan.estimate(plan.randomize(cells)) - truth).max()
+                for _ in range(RUNS)
+            ]
         )
         if np.sort(errors)[94] > np.sort(worst)[94]:
             worst = errors

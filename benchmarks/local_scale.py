@@ -51,11 +51,16 @@ def main() -> None:
         write_cells(table, given.reports)
         for name in given.mechanism or MECHANISMS:
             plan = nw.plan(
-                f"identity:{CELLS}", nw.Privacy(epsilon=1), model="local", mechanism=name
+                f"identity:{CELLS}",
+                nw.Privacy(epsilon=1),
+                model="local",
+                mechanism=name,
             )
             wall, spent, aggregate = seconds(lambda plan=plan: plan.tally_table(table))
             assert aggregate.people == given.reports
-            estimated, _, _ = seconds(lambda plan=plan, a=aggregate: plan.estimate(a).answers)
+            estimated, _, _ = seconds(
+                lambda plan=plan, a=aggregate: plan.estimate(a).answers
+            )
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
             print(
                 f"{name:20}{given.reports:>12,} reports {wall:8.2f} s {spent:8.2f} s of processors"

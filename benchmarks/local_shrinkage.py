@@ -46,7 +46,9 @@ def line(text: str) -> None:
             for k, table in enumerate(tables(plan.strategy.size, people))
         ]
         shares = {
-            kind: np.array([(each.rmse[kind] / each.rmse["unbiased"]) ** 2 for each in told])
+            kind: np.array(
+                [(each.rmse[kind] / each.rmse["unbiased"]) ** 2 for each in told]
+            )
             for kind in ("shrunk", "non_negative")
         }
         projected = np.array([each.rmse["non_negative"] ** 2 for each in told])

@@ -41,7 +41,8 @@ def ours() -> dict[str, tuple[Strategy, Workload]]:
     pairs = workload("marginals:2^10:2")
     return {
         "randomized-response": (RandomizedResponse(CELLS, EPSILON), histogram),
-        "hadamard": (HadamardResponse(CELLS, EPSILON, parts=1), histogram),  # as pure-ldp at ε ≤ 1
+        # as pure-ldp at ε ≤ 1
+        "hadamard": (HadamardResponse(CELLS, EPSILON, parts=1), histogram),
         "local-hashing": (LocalHashing(CELLS, EPSILON), histogram),
         "hierarchical": (hierarchical(prefix.gram(), EPSILON), prefix),
         "fourier": (fourier(prefix.gram(), EPSILON), prefix),
@@ -66,14 +67,18 @@ def run_ours(strategy: Strategy, asked: Workload, people: int) -> tuple[float, f
 
 
 def table_of_ours() -> dict[str, float]:
-    print(f"{'mechanism':22}{'people':>12}{'randomise s':>13}{'estimate s':>12}{'people/s':>12}")
+    print(
+        f"{'mechanism':22}{'people':>12}{'randomise s':>13}{'estimate s':>12}{'people/s':>12}"
+    )
     rates = {}
     for name, (strategy, asked) in ours().items():
         people = MANY if strategy.specification.layout.width == 1 else FEWER
         run_ours(strategy, asked, 1000)  # tables and factors are made once per plan
         randomised, estimated = run_ours(strategy, asked, people)
         rates[name] = people / (randomised + estimated)
-        print(f"{name:22}{people:12,}{randomised:13.2f}{estimated:12.2f}{rates[name]:12,.0f}")
+        print(
+            f"{name:22}{people:12,}{randomised:13.2f}{estimated:12.2f}{rates[name]:12,.0f}"
+        )
     return rates
 
 
@@ -84,7 +89,9 @@ def _pure_ldp(client: Any, server: Any) -> Callable[[Any], Any]:
     def run(values: Any) -> Any:
         for value in values:
             server.aggregate(client.privatise(int(value) + 1))
-        return np.asarray(server.estimate_all(range(1, CELLS + 1), suppress_warnings=True))
+        return np.asarray(
+            server.estimate_all(range(1, CELLS + 1), suppress_warnings=True)
+        )
 
     return run
 
@@ -105,10 +112,16 @@ def pure_ldp_peers() -> dict[str, Callable[[Any], Any]]:
     hadamard = HadamardResponseServer(*args)
     return {
         "randomized-response": _pure_ldp(DEClient(*args), DEServer(*args)),
-        "unary": _pure_ldp(UEClient(*args, use_oue=True), UEServer(*args, use_oue=True)),
+        "unary": _pure_ldp(
+            UEClient(*args, use_oue=True), UEServer(*args, use_oue=True)
+        ),
         "rappor": _pure_ldp(UEClient(*args), UEServer(*args)),
-        "local-hashing": _pure_ldp(LHClient(*args, use_olh=True), LHServer(*args, use_olh=True)),
-        "hadamard": _pure_ldp(HadamardResponseClient(*args, hadamard.get_hash_funcs()), hadamard),
+        "local-hashing": _pure_ldp(
+            LHClient(*args, use_olh=True), LHServer(*args, use_olh=True)
+        ),
+        "hadamard": _pure_ldp(
+            HadamardResponseClient(*args, hadamard.get_hash_funcs()), hadamard
+        ),
     }
 
 
@@ -121,7 +134,8 @@ def multi_freq_peers() -> dict[str, Callable[[Any], Any]]:
     e = math.exp(EPSILON)
 
     def support(counts: Any, p: float, q: float, people: int) -> Any:
-        return (counts - people * q) / (p - q)  # their own estimate, before it is made positive
+        # their own estimate, before it is made positive
+        return (counts - people * q) / (p - q)
 
     def grr(values: Any) -> Any:
         reports = collected(GRR.GRR_Client)(values)
@@ -144,7 +158,12 @@ def multi_freq_peers() -> dict[str, Callable[[Any], Any]]:
         reports = collected(LH.LH_Client)(values)
         return LH.LH_Aggregator_MI(reports, CELLS, EPSILON) * len(values)
 
-    return {"randomized-response": grr, "unary": ue, "subset-selection": ss, "local-hashing": lh}
+    return {
+        "randomized-response": grr,
+        "unary": ue,
+        "subset-selection": ss,
+        "local-hashing": lh,
+    }
 
 
 PEOPLE = {"local-hashing": 1000}
@@ -167,7 +186,9 @@ def table_of_peers(rates: dict[str, float]) -> None:
         libraries = {"pure-ldp": pure_ldp_peers, "multi-freq-ldpy": multi_freq_peers}
         made = {library: make() for library, make in libraries.items()}
     except ImportError as missing:
-        print(f"\npeers are not installed ({missing.name}); pip install 'noisewright[benchmarks]'")
+        print(
+            f"\npeers are not installed ({missing.name}); pip install 'noisewright[benchmarks]'"
+        )
         return
     strategies = ours()
     print(

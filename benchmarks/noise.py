@@ -50,7 +50,9 @@ def main() -> None:
             ("discrete-laplace", discrete_laplace, laplace),
         ):
             ours = rate(lambda count, draw=sampler, s=scale: draw(s, count), DRAWS)
-            print(f"{name:<18}{scale:>10g}{ours:>14,.0f}{other:>17,.0f}{ours / other:>9.0f}")
+            print(
+                f"{name:<18}{scale:>10g}{ours:>14,.0f}{other:>17,.0f}{ours / other:>9.0f}"
+            )
 
 
 if __name__ == "__main__":

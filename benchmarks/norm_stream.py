@@ -25,7 +25,9 @@ def main() -> None:
     short = plan.start()
     for _ in range(5000):
         short.step(3)
-    print(f"memory of a stream: {tracemalloc.get_traced_memory()[1] / 1024:.0f} kB at its peak")
+    print(
+        f"memory of a stream: {tracemalloc.get_traced_memory()[1] / 1024:.0f} kB at its peak"
+    )
     print(f"{factorization.memory} running sums; rmse {factorization.value(2):.4f} and largest "
           f"{factorization.value(math.inf):.4f} per unit of noise, bound "
           f"{factorization.lower_bound(2):.4f}")  # fmt: skip

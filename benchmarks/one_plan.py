@@ -41,21 +41,33 @@ def main() -> None:
     folder = Path(os.environ.get("NOISEWRIGHT_SHARED", "../shared"))
     table = folder / "data" / "adult" / "adult.csv"
     schema, runs = domain(), 200
-    together = nw.plan(nw.Workload.from_spec({"queries": QUERIES}, schema), nw.Privacy(rho=RHO))
+    together = nw.plan(
+        nw.Workload.from_spec({"queries": QUERIES}, schema), nw.Privacy(rho=RHO)
+    )
     joint = together.simulate(table, seed=1, runs=runs)
-    print(f"{'table':40} {'together':>9} {'apart':>9} {'ratio':>6}   predicted/realised together")
+    print(
+        f"{'table':40} {'together':>9} {'apart':>9} {'ratio':>6}   predicted/realised together"
+    )
     for query, told in zip(QUERIES, joint.tables, strict=True):
         share = nw.Privacy(rho=RHO / len(QUERIES))
         alone = nw.plan(nw.Workload.from_spec({"queries": [query]}, schema), share)
         apart = alone.simulate(table, seed=2, runs=runs).tables[0]
-        predicted = "–" if told.predicted is None else f"{told.predicted / told.realised:.3f}"
+        predicted = (
+            "–" if told.predicted is None else f"{told.predicted / told.realised:.3f}"
+        )
         print(
             f"{told.name:40} {told.realised:9.3f} {apart.realised:9.3f} "
             f"{told.realised / apart.realised:6.2f}   {predicted}",
             flush=True,
         )
-    off = [abs(t.predicted / t.realised - 1) for t in joint.tables if t.predicted is not None]
-    print(f"largest difference between predicted and realised: {np.max(off):.1%} over {runs} runs")
+    off = [
+        abs(t.predicted / t.realised - 1)
+        for t in joint.tables
+        if t.predicted is not None
+    ]
+    print(
+        f"largest difference between predicted and realised: {np.max(off):.1%} over {runs} runs"
+    )
 
 
 if __name__ == "__main__":

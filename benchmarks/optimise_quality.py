@@ -57,7 +57,10 @@ def table() -> None:
     for text, aim in AIMS.items():
         got = found(text)
         mark = "" if got.ratio <= aim else "  MISSED"
-        print(f"{text:<20}{got.ratio:>9.4f}{aim:>9.4g}{got.seconds:>9.1f}{mark}", flush=True)
+        print(
+            f"{text:<20}{got.ratio:>9.4f}{aim:>9.4g}{got.seconds:>9.1f}{mark}",
+            flush=True,
+        )
 
 
 def reference() -> None:
@@ -77,7 +80,9 @@ def reference() -> None:
         got = found(text, epsilon)
         ours = got.value / workload(text).queries / 0.01
         mark = "" if ours <= people * (1 + 1e-9) else "  WORSE"
-        line = f"{text:<20}{epsilon:>5g}{ours:>12,.1f}{people:>12,.1f}{got.seconds:>9.1f}"
+        line = (
+            f"{text:<20}{epsilon:>5g}{ours:>12,.1f}{people:>12,.1f}{got.seconds:>9.1f}"
+        )
         print(line + mark, flush=True)
 
 
@@ -85,7 +90,10 @@ def seeds() -> None:
     """Largest over smallest error of ten seeds."""
     for text in list(AIMS)[1:6]:
         values = [found(text, seed=seed).value for seed in range(10)]
-        print(f"{text:<20} spread over ten seeds {max(values) / min(values) - 1:.3%}", flush=True)
+        print(
+            f"{text:<20} spread over ten seeds {max(values) / min(values) - 1:.3%}",
+            flush=True,
+        )
 
 
 def large() -> None:
@@ -97,7 +105,9 @@ def large() -> None:
         got = optimise(asked, 1.0, cache=False)
         took = time.perf_counter() - began
         missed = (ratio is not None and got.ratio > ratio) or (seconds or took) < took
-        line = f"{text:<20}{got.ratio:>9.4f}{ratio or '':>7}{took:>9.1f}{seconds or '':>7}"
+        line = (
+            f"{text:<20}{got.ratio:>9.4f}{ratio or '':>7}{took:>9.1f}{seconds or '':>7}"
+        )
         print(line + ("  MISSED" if missed else ""), flush=True)
 
 

@@ -49,14 +49,18 @@ def published(gram: np.ndarray, cap: float) -> tuple[float, float, float, int]:
     scale = 1.0 / (len(gram) * np.abs(by_q).max())
     best = None
     for step in scale * 10.0 ** np.arange(-3.0, 2.0):
-        q, z, values = published_optimiser.run(gram, EPSILON, step, TRIALS, None, start=start)
+        q, z, values = published_optimiser.run(
+            gram, EPSILON, step, TRIALS, None, start=start
+        )
         if np.isfinite(values[-1]) and (best is None or values[-1] < best[0]):
             best = values[-1], step, (q, z)
     assert best is not None
     _, step, state = best
     done = 0
     while done < ITERATIONS and time.perf_counter() - began < cap:
-        q, z, values = published_optimiser.run(gram, EPSILON, step, 1, None, start=state)
+        q, z, values = published_optimiser.run(
+            gram, EPSILON, step, 1, None, start=state
+        )
         state, done = (q, z), done + 1
         trace.append((time.perf_counter() - began, values[-1]))
     final = min(value for _, value in trace)
@@ -67,11 +71,17 @@ def published(gram: np.ndarray, cap: float) -> tuple[float, float, float, int]:
 def ours(n: int, variance: float) -> tuple[float, float]:
     """Seconds until the finished, rounded strategy is at least that good, and its variance."""
     text, target = f"prefix:{n}", None
-    floor = optimise(workload(text), EPSILON, objective="average", effort="low").lower_bound
+    floor = optimise(
+        workload(text), EPSILON, objective="average", effort="low"
+    ).lower_bound
     for margin in (0.0, 0.005, 0.02, 0.05):
         target = variance / floor * (1 - margin)
         found = optimise(
-            workload(text), EPSILON, objective="average", target_ratio=target, cache=False
+            workload(text),
+            EPSILON,
+            objective="average",
+            target_ratio=target,
+            cache=False,
         )
         if found.value <= variance:
             return found.seconds, found.value
@@ -80,14 +90,22 @@ def ours(n: int, variance: float) -> tuple[float, float]:
 
 def reach(cap: float) -> None:
     """Print both times for n = 64 and 256, and their quotient."""
-    print(f"time to reach the final value of the published algorithms, prefix, ε = {EPSILON:g}")
+    print(
+        f"time to reach the final value of the published algorithms, prefix, ε = {EPSILON:g}"
+    )
     for n in (64, 256):
         gram = workload(f"prefix:{n}").gram().dense()
         value, first, total, done = published(gram, cap)
         variance = (value - float(np.trace(gram))) / n
         seconds, reached = ours(n, variance)
-        whole = "" if done == ITERATIONS else f" (stopped at the cap after {done} iterations)"
-        print(f"n = {n}: published {first:.1f} s of {total:.1f} s{whole}, variance {variance:.4f}")
+        whole = (
+            ""
+            if done == ITERATIONS
+            else f" (stopped at the cap after {done} iterations)"
+        )
+        print(
+            f"n = {n}: published {first:.1f} s of {total:.1f} s{whole}, variance {variance:.4f}"
+        )
         print(f"        noisewright {seconds:.2f} s, variance {reached:.4f}")
         least = "" if done == ITERATIONS else "at least "
         print(f"        {least}{first / seconds:.0f} times faster", flush=True)
@@ -116,7 +134,9 @@ def iteration(n: int, steps: int) -> float:
 
 def iterations(largest: int, chart: str | None) -> None:
     """Print seconds per iteration for n = 64 … 4096, and draw them."""
-    print("seconds per iteration of the dense descent, m = 4n (the paper's in brackets)")
+    print(
+        "seconds per iteration of the dense descent, m = 4n (the paper's in brackets)"
+    )
     rows = []
     for n in (64, 128, 256, 512, 1024, 2048, 4096):
         if n > largest:
@@ -126,7 +146,10 @@ def iterations(largest: int, chart: str | None) -> None:
         paper = f"  ({PAPER[n]:g})" if n in PAPER else ""
         print(f"n = {n:>5}: {seconds:10.4f} s{paper}", flush=True)
     if chart is not None:
-        rows += [{"n": n, "seconds": s, "code": "[003], as printed"} for n, s in PAPER.items()]
+        rows += [
+            {"n": n, "seconds": s, "code": "[003], as printed"}
+            for n, s in PAPER.items()
+        ]
         Path(chart).write_text(drawn(rows), encoding="utf-8")
         print(f"chart: {chart}")
 
@@ -145,7 +168,8 @@ def drawn(rows: list[dict[str, object]]) -> str:
     both = alt.layer(base.mark_line(), base.mark_point(filled=True, size=50))
     return str(
         vl_convert.vegalite_to_svg(
-            styled(both.properties(width=460, height=300), "white").to_json(), vl_version="6.4"
+            styled(both.properties(width=460, height=300), "white").to_json(),
+            vl_version="6.4",
         )
     )
 
@@ -153,9 +177,15 @@ def drawn(rows: list[dict[str, object]]) -> str:
 def main() -> None:
     """Run what was asked."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("part", nargs="?", choices=["reach", "iterations", "all"], default="all")
-    parser.add_argument("--cap", type=float, default=150.0, help="seconds for the slow code")
-    parser.add_argument("--largest", type=int, default=4096, help="largest n of an iteration")
+    parser.add_argument(
+        "part", nargs="?", choices=["reach", "iterations", "all"], default="all"
+    )
+    parser.add_argument(
+        "--cap", type=float, default=150.0, help="seconds for the slow code"
+    )
+    parser.add_argument(
+        "--largest", type=int, default=4096, help="largest n of an iteration"
+    )
     parser.add_argument("--chart", help="SVG file for the time per iteration")
     told = parser.parse_args()
     if told.part in ("reach", "all"):

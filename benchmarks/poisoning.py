@@ -35,16 +35,22 @@ def alarms(
     weights = 1.0 / np.arange(1, plan.strategy.size + 1)
     liars, seen = round(share * people), 0
     for _ in range(trials):
-        cells = rng.choice(plan.strategy.size, people - liars, p=weights / weights.sum())
+        cells = rng.choice(
+            plan.strategy.size, people - liars, p=weights / weights.sum()
+        )
         reports = plan.randomize(cells)
         if liars:
-            copies = np.repeat(lie(plan, plan.strategy.size - 1, rng)[None], liars, axis=0)
+            copies = np.repeat(
+                lie(plan, plan.strategy.size - 1, rng)[None], liars, axis=0
+            )
             reports = np.concatenate([reports, copies])
         seen += goodness_of_fit(plan.aggregate(reports)).status == "alarm"
     return seen / trials
 
 
-def attacked(plan: nw.LocalPlan, share: float, people: int, trials: int, rng: np.random.Generator):
+def attacked(
+    plan: nw.LocalPlan, share: float, people: int, trials: int, rng: np.random.Generator
+):
     """Mean errors of the answer under attack: unbiased, and robust with twice as many allowed for.
 
     Then the width of its limits over that of the influence of as many reports, and how many liars
@@ -63,7 +69,9 @@ def attacked(plan: nw.LocalPlan, share: float, people: int, trials: int, rng: np
         robust = robust_answers(plan.plain_workload, crowd, 2 * share)
         width = (robust.upper[-1] - robust.lower[-1]) / moved
         least = least_liars(crowd, 1 - LEVEL) or 0
-        figures.append((abs(plain - truth), abs(robust.answers[-1] - truth), width, least))
+        figures.append(
+            (abs(plain - truth), abs(robust.answers[-1] - truth), width, least)
+        )
     return np.mean(figures, axis=0)
 
 
@@ -74,16 +82,26 @@ def main() -> None:
     parser.add_argument("--robust-trials", type=int, default=20)
     options = parser.parse_args()
     rng = np.random.default_rng(0)
-    print(f"alarms in {options.trials} trials of {options.people:,} reports, level {LEVEL:g}")
+    print(
+        f"alarms in {options.trials} trials of {options.people:,} reports, level {LEVEL:g}"
+    )
     print(f"{'mechanism':>22}" + "".join(f"{share:>12.0%} liars" for share in SHARES))
     for name in MECHANISMS:
-        plan = nw.plan("identity:64", nw.Privacy(epsilon=1), model="local", mechanism=name)
-        rates = [alarms(plan, share, options.people, options.trials, rng) for share in SHARES]
+        plan = nw.plan(
+            "identity:64", nw.Privacy(epsilon=1), model="local", mechanism=name
+        )
+        rates = [
+            alarms(plan, share, options.people, options.trials, rng) for share in SHARES
+        ]
         print(f"{name:>22}" + "".join(f"{rate:>18.1%}" for rate in rates))
-    print("over 16 cells, 5 % of liars: error of the attacked answer, unbiased and robust;")
+    print(
+        "over 16 cells, 5 % of liars: error of the attacked answer, unbiased and robust;"
+    )
     print("width of its limits over that from the influence of a report; liars proved")
     for name in MECHANISMS:
-        plan = nw.plan("identity:16", nw.Privacy(epsilon=1), model="local", mechanism=name)
+        plan = nw.plan(
+            "identity:16", nw.Privacy(epsilon=1), model="local", mechanism=name
+        )
         plain, robust, width, least = attacked(
             plan, 0.05, options.people, options.robust_trials, rng
         )

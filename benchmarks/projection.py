@@ -74,7 +74,9 @@ def ways(asked: nw.Workload) -> dict[str, list[Way]]:
     cells = inner.accuracy(terms(every, sizes))
 
     def in_answers(
-        measured: nw.Workload, draw: Callable[[int, np.random.Generator], np.ndarray], size: float
+        measured: nw.Workload,
+        draw: Callable[[int, np.random.Generator], np.ndarray],
+        size: float,
     ) -> Way:
         space = AnswerSpace(measured)
 
@@ -123,25 +125,37 @@ def main() -> None:
     asked = nw.workload(f"parity:{options.bits}:<=3")
     began = time.process_time()
     known, rows = ways(asked), []
-    print(f"planned in {time.process_time() - began:.0f} s of processor time", flush=True)
+    print(
+        f"planned in {time.process_time() - began:.0f} s of processor time", flush=True
+    )
     rng = np.random.default_rng(1)
     worst = 0.0
     for count in PEOPLE:
         for kind, shares in zip(KINDS, Given(1).shares(asked.size), strict=True):
-            public, people = (rng.multinomial(count, shares).astype(float) for _ in range(2))
+            public, people = (
+                rng.multinomial(count, shares).astype(float) for _ in range(2)
+            )
             told: dict[str, tuple[float, float]] = {}
             for name, options_of in known.items():
-                forecasts = [size_of(way.errors(asked, public, rng)) for way in options_of]
+                forecasts = [
+                    size_of(way.errors(asked, public, rng)) for way in options_of
+                ]
                 best = options_of[int(np.argmin(forecasts))]
                 told[name] = min(forecasts), size_of(best.errors(asked, people, rng))
-            even = [size_of(asked.matvec(own - count / asked.size)) for own in (public, people)]
+            even = [
+                size_of(asked.matvec(own - count / asked.size))
+                for own in (public, people)
+            ]
             told[NO_DATA] = even[0], even[1]
             chosen = min(told, key=lambda name: told[name][0])
             told[MWEM] = float("nan"), size_of(mwem(asked, people, rng))
             ratio = told[chosen][1] / min(error for _, error in told.values())
             worst = max(worst, ratio)
             text = "; ".join(f"{name} {a:.0f}/{b:.0f}" for name, (a, b) in told.items())
-            print(f"{count}, {kind}: {text}; chosen {chosen}, {ratio:.2f} of the best", flush=True)
+            print(
+                f"{count}, {kind}: {text}; chosen {chosen}, {ratio:.2f} of the best",
+                flush=True,
+            )
             rows += [
                 {"people": count, "kind": kind, "mechanism": name, "error": own[1],
                  "chosen": name == chosen}
@@ -159,11 +173,17 @@ def picture(rows: list[dict[str, Any]], asked: nw.Workload) -> None:
 
     scale = alt.Scale(domain=list(COLOURS), range=list(COLOURS.values()))
     legend = alt.Legend(orient="bottom", columns=7, symbolType="stroke")
-    colour = alt.Color("mechanism:N", title=None, sort=list(COLOURS), scale=scale, legend=legend)
-    x = alt.X(
-        "people:Q", scale=alt.Scale(type="log"), axis=alt.Axis(values=list(PEOPLE), format=",")
+    colour = alt.Color(
+        "mechanism:N", title=None, sort=list(COLOURS), scale=scale, legend=legend
     )
-    y = alt.Y("error:Q", scale=alt.Scale(type="log"), title="root mean square error, people")
+    x = alt.X(
+        "people:Q",
+        scale=alt.Scale(type="log"),
+        axis=alt.Axis(values=list(PEOPLE), format=","),
+    )
+    y = alt.Y(
+        "error:Q", scale=alt.Scale(type="log"), title="root mean square error, people"
+    )
     panels = []
     for kind in KINDS:
         own = alt.Chart(alt.Data(values=[row for row in rows if row["kind"] == kind]))
@@ -180,7 +200,9 @@ def picture(rows: list[dict[str, Any]], asked: nw.Workload) -> None:
     chart = alt.hconcat(*panels, spacing=28).properties(
         title=alt.TitleParams("What few people allow", subtitle=below, anchor="start")
     )
-    styled = chart.configure_view(stroke=None).configure_axis(gridColor="#eceff3", labelFontSize=11)
+    styled = chart.configure_view(stroke=None).configure_axis(
+        gridColor="#eceff3", labelFontSize=11
+    )
     styled.configure_title(fontSize=14, subtitleFontSize=11).save(str(PICTURE))
 
 

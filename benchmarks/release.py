@@ -33,14 +33,18 @@ def main() -> None:
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         release = plan.release(str(table))
         released = time.perf_counter()
-        names = [tuple(domain().names[i] for i in t) for t in plan.method.strategy.tables]
+        names = [
+            tuple(domain().names[i] for i in t) for t in plan.method.strategy.tables
+        ]
         DuckDBCounter().marginals(str(table), domain(), names)
         counted = time.perf_counter() - released
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     print(f"{rows:,} rows of CSV, {len(release):,} answers")
     print(f"planned in {planned - began:.2f} s, released in {released - planned:.2f} s")
     print(f"ratio of releasing to counting alone: {(released - planned) / counted:.2f}")
-    print(f"peak memory {peak / 1024:.0f} MB ({before / 1024:.0f} MB before the release)")
+    print(
+        f"peak memory {peak / 1024:.0f} MB ({before / 1024:.0f} MB before the release)"
+    )
 
 
 if __name__ == "__main__":

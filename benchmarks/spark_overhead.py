@@ -37,7 +37,10 @@ def timed(what: str, java: int | None, job: Callable[[], Any]) -> Any:
     begin, before = time.perf_counter(), processors(java)
     result = job()
     spent = processors(java) - before
-    print(f"{what:36}{time.perf_counter() - begin:8.2f} s {spent:8.2f} s of processors", flush=True)
+    print(
+        f"{what:36}{time.perf_counter() - begin:8.2f} s {spent:8.2f} s of processors",
+        flush=True,
+    )
     return result
 
 
@@ -56,13 +59,17 @@ def session() -> Any:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=10**7, help="the largest table")
-    parser.add_argument("--folder", help="keep tables here, and use those that are there")
+    parser.add_argument(
+        "--folder", help="keep tables here, and use those that are there"
+    )
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(given.folder or scratch)
         spark = timed("Spark: start of a session", None, session)
         java = spark.sparkContext._gateway.proc.pid
-        print(f"{'  of which in Java':36}{'':10} {processors(java) - time.process_time():8.2f} s")
+        print(
+            f"{'  of which in Java':36}{'':10} {processors(java) - time.process_time():8.2f} s"
+        )
         rows = 10**5
         while rows <= given.rows:
             path = folder / f"people-{rows}.parquet"

@@ -11,7 +11,14 @@ import time
 import noisewright as nw
 from noisewright.solution import BoundClass
 
-WORKLOADS = ("total:1", "identity:64", "prefix:8", "prefix:64", "ranges:64", "marginals:2^8:3")
+WORKLOADS = (
+    "total:1",
+    "identity:64",
+    "prefix:8",
+    "prefix:64",
+    "ranges:64",
+    "marginals:2^8:3",
+)
 BUDGETS = (
     nw.Privacy(epsilon=1.0),
     nw.Privacy(epsilon=2.0),
@@ -36,8 +43,13 @@ def main(workloads: tuple[str, ...]) -> None:
             limits = {SHORT[b.bound_class]: b for b in plan.bounds}
             seconds = time.perf_counter() - began
             linear = plan.forecast().ratio
-            ratios = [("linear", linear), *((name, b.ratio) for name, b in limits.items())]
-            told = ", ".join(f"{name} {ratio:.3f}" for name, ratio in ratios if ratio is not None)
+            ratios = [
+                ("linear", linear),
+                *((name, b.ratio) for name, b in limits.items()),
+            ]
+            told = ", ".join(
+                f"{name} {ratio:.3f}" for name, ratio in ratios if ratio is not None
+            )
             print(f"  {text:16} {plan.mechanism:18} {plan.achieved:8.4f}  over: {told}"
                   f"  (bounds in {seconds / max(plan.seconds, 1e-9):.2f} × planning)")  # fmt: skip
 

@@ -63,7 +63,11 @@ def api() -> str:
         lines += [f"\n## nw.{name}", *_described(f"nw.{name}", thing)]
         if inspect.isclass(thing):
             for member, value in sorted(vars(thing).items()):
-                if not member.startswith("_") and inspect.getdoc(value) and callable(value):
+                if (
+                    not member.startswith("_")
+                    and inspect.getdoc(value)
+                    and callable(value)
+                ):
                     lines += [f"\n### {name}.{member}", *_described(member, value)]
     return "\n".join(lines)
 

@@ -26,21 +26,28 @@ def loaded() -> set[str]:
     from threadpoolctl import threadpool_info
 
     np.ones((2, 2)) @ np.ones((2, 2))
-    libraries = [library for library in threadpool_info() if library["user_api"] == "blas"]
+    libraries = [
+        library for library in threadpool_info() if library["user_api"] == "blas"
+    ]
     return {str(library.get("architecture", "of no name")) for library in libraries}
 
 
 def main() -> int:
     """Zero where every library runs the kernels of the core type that was named."""
     core = sys.argv[1]
-    if os.environ.get("OPENBLAS_CORETYPE") != core:  # read once, when the library is loaded
+    # read once, when the library is loaded
+    if os.environ.get("OPENBLAS_CORETYPE") != core:
         wished = os.environ | {"OPENBLAS_CORETYPE": core}
-        return subprocess.run([sys.executable, __file__, core], env=wished, check=False).returncode
+        return subprocess.run(
+            [sys.executable, __file__, core], env=wished, check=False
+        ).returncode
     running = ", ".join(sorted(loaded()))
     if loaded() <= NAMES.get(core, {core}):
         print(f"OPENBLAS_CORETYPE={core}: {running}")
         return 0
-    print(f"OPENBLAS_CORETYPE={core} could not be set: {running} runs here; not tested under it")
+    print(
+        f"OPENBLAS_CORETYPE={core} could not be set: {running} runs here; not tested under it"
+    )
     return 1
 
 

@@ -42,13 +42,20 @@ class PostgresServer:
 
     def _run(self, *command: str) -> None:
         done = subprocess.run(
-            command, user=self.owner, cwd="/", capture_output=True, text=True, check=False
+            command,
+            user=self.owner,
+            cwd="/",
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr
 
     def create(self) -> None:
         data = str(self.folder / "data")
-        self._run(INITDB, "-D", data, "-U", "tester", "-A", "trust", "-E", "UTF8", "--no-sync")
+        self._run(
+            INITDB, "-D", data, "-U", "tester", "-A", "trust", "-E", "UTF8", "--no-sync"
+        )
 
     def start(self) -> None:
         options = (

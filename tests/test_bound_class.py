@@ -38,9 +38,13 @@ def told(*arguments: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("command", "name"), SHOWN, ids=lambda v: v if isinstance(v, str) else " ".join(v[:3])
+    ("command", "name"),
+    SHOWN,
+    ids=lambda v: v if isinstance(v, str) else " ".join(v[:3]),
 )
-def test_json_and_tables_name_the_class_of_a_bound(command: list[str], name: str) -> None:
+def test_json_and_tables_name_the_class_of_a_bound(
+    command: list[str], name: str
+) -> None:
     documents = json.loads(told(*command, "--json"))
     for document in documents if isinstance(documents, list) else [documents]:
         assert document["bound_class"] == name
@@ -49,7 +53,9 @@ def test_json_and_tables_name_the_class_of_a_bound(command: list[str], name: str
 
 @pytest.mark.parametrize("budget", [["--epsilon", "1"], GAUSSIAN, ["--rho", "0.1"]])
 @pytest.mark.parametrize("command", ["plan", "compare"])
-def test_wider_classes_are_told_with_their_figures(command: str, budget: list[str]) -> None:
+def test_wider_classes_are_told_with_their_figures(
+    command: str, budget: list[str]
+) -> None:
     documents = json.loads(told(command, "prefix:6", *budget, "--json"))
     text = told(command, "prefix:6", *budget)
     for document in documents if command == "compare" else [documents]:
@@ -93,23 +99,35 @@ def test_releases_estimates_and_pages_name_the_class() -> None:
 
 
 @pytest.mark.parametrize("delta", [1e-6, 0.1])
-def test_strategies_with_a_delta_are_outside_the_class_of_local_bounds(delta: float) -> None:
+def test_strategies_with_a_delta_are_outside_the_class_of_local_bounds(
+    delta: float,
+) -> None:
     """At δ = 0.1 Gaussian reports need fewer people than any strategy of ε alone could."""
     promise = nw.Privacy(epsilon=0.2, delta=delta, neighbours="replace-one")
     plan = nw.plan("identity:8", promise, model="local", mechanism="matrix-l2")
     summary = plan.summary()
-    bounds = [name for name in summary if "bound" in name or "ratio" in name or name == "bound"]
+    bounds = [
+        name
+        for name in summary
+        if "bound" in name or "ratio" in name or name == "bound"
+    ]
     assert bounds
     assert {name: summary[name] for name in bounds} == dict.fromkeys(bounds)
-    rows = {row.mechanism: row for row in nw.compare("identity:8", promise, model="local")}
+    rows = {
+        row.mechanism: row for row in nw.compare("identity:8", promise, model="local")
+    }
     assert rows["matrix-l2"].ratio is None
     assert rows["matrix-l2"].to_dict()["bound_class"] is None
     assert rows["subset-selection"].to_dict()["bound_class"] == UNBIASED
 
 
-@pytest.mark.parametrize("text", ["identity:8", "total:4", "prefix:3", "allmarginals:2^2"])
+@pytest.mark.parametrize(
+    "text", ["identity:8", "total:4", "prefix:3", "allmarginals:2^2"]
+)
 @pytest.mark.parametrize("epsilon", [0.5, 2.0, 8.0, 20.0])
-def test_the_noise_of_a_bound_is_the_noise_of_the_plan(text: str, epsilon: float) -> None:
+def test_the_noise_of_a_bound_is_the_noise_of_the_plan(
+    text: str, epsilon: float
+) -> None:
     """A discrete Laplace law has less variance than 2/ε²: no plan may go below its own bound."""
     privacy = nw.Privacy(epsilon=epsilon)
     plan = nw.plan(text, privacy, mechanism="laplace-strategy")
@@ -127,11 +145,14 @@ def test_charts_draw_the_error_that_the_bound_is_about(
 ) -> None:
     drawn: list[Any] = []
     monkeypatch.setattr(
-        "noisewright.report.pages.comparison.draw_comparison", lambda *given: drawn.append(given)
+        "noisewright.report.pages.comparison.draw_comparison",
+        lambda *given: drawn.append(given),
     )
     chart = str(tmp_path / "chart.svg")
     told("compare", "prefix:4+5@total:4", *GAUSSIAN, "--error", error, "--chart", chart)
     ((values, least, bound_class, _, axis, _),) = drawn
     assert bound_class is BoundClass.LINEAR
     assert error in axis
-    assert [v / least for _, v, _ in values] == pytest.approx([r for *_, r in values], rel=1e-9)
+    assert [v / least for _, v, _ in values] == pytest.approx(
+        [r for *_, r in values], rel=1e-9
+    )

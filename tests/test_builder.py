@@ -49,7 +49,9 @@ queries:
     written = nw.Workload.from_spec(yaml, by_hand)
     assert asked.domain == by_hand
     assert asked.workload.labels() == written.labels()
-    assert [s.weight for s in asked.workload.statistics] == [s.weight for s in written.statistics]
+    assert [s.weight for s in asked.workload.statistics] == [
+        s.weight for s in written.statistics
+    ]
     ours, theirs = asked.plan(BUDGET), nw.plan(written, BUDGET)
     assert ours.record()["strategy_hash"] == theirs.record()["strategy_hash"]
 
@@ -57,13 +59,21 @@ queries:
 def test_answers_are_those_of_the_table() -> None:
     """At a budget that makes noise tiny the answers are the table's own."""
     asked = (
-        nw.table(PEOPLE).count().by(region=["N", "S"]).mean("income", bounds=(0, 1000)).by("region")
+        nw.table(PEOPLE)
+        .count()
+        .by(region=["N", "S"])
+        .mean("income", bounds=(0, 1000))
+        .by("region")
     )
-    frame = asked.release(BUDGET).to_pandas().set_index(["statistic", "region"])["answer"]
+    frame = (
+        asked.release(BUDGET).to_pandas().set_index(["statistic", "region"])["answer"]
+    )
     for key, rows in PEOPLE.groupby("region"):
         label = "other" if key == "?" else key
         assert frame["count", label] == pytest.approx(len(rows), abs=1)
-        assert frame["mean of income", label] == pytest.approx(rows["income"].mean(), abs=1)
+        assert frame["mean of income", label] == pytest.approx(
+            rows["income"].mean(), abs=1
+        )
 
 
 def test_builders_do_not_change() -> None:

@@ -42,7 +42,10 @@ def test_equal_content_is_equal_bytes() -> None:
     first, second = container.encode(header, ARRAYS), container.encode(header, turned)
     assert container.decode(first, Pear)[0] == container.decode(second, Pear)[0]
     assert _digest_of(first) == _digest_of(second)
-    assert len({first, second, *(container.encode(header, ARRAYS) for _ in range(20))}) == 1
+    assert (
+        len({first, second, *(container.encode(header, ARRAYS) for _ in range(20))})
+        == 1
+    )
 
 
 def _digest_of(content: bytes) -> str:
@@ -100,5 +103,9 @@ def test_other_files_are_refused_in_words(tmp_path: Path) -> None:
 
 def test_digests_tell_where_a_part_ends() -> None:
     parts = [("ab", "c"), ("a", "bc"), ("abc",), (b"ab", "c"), (np.array([1, 2]),)]
-    parts += [(np.array([[1], [2]]),), (np.array([1.0, 2.0]),), (np.array([1], dtype=">i8"),)]
+    parts += [
+        (np.array([[1], [2]]),),
+        (np.array([1.0, 2.0]),),
+        (np.array([1], dtype=">i8"),),
+    ]
     assert len({container.digest(*each) for each in parts}) == len(parts)

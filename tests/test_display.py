@@ -27,7 +27,9 @@ def objects() -> dict[str, tuple[Any, str]]:
     """Every public kind of object, and a part of the line that shows it."""
     sums = nw.plan_sums("age", [["<town>"]], BUDGET, DOMAIN)
     central = nw.plan("prefix:64", BUDGET, composition="many")
-    local = nw.plan("prefix:16", nw.Privacy(epsilon=1), model="local", mechanism="unary")
+    local = nw.plan(
+        "prefix:16", nw.Privacy(epsilon=1), model="local", mechanism="unary"
+    )
     reports = local.aggregate(local.randomize(np.zeros(50, dtype=np.int64)))
     return {
         "domain": (DOMAIN, "age (100), <town> (501)"),
@@ -42,7 +44,10 @@ def objects() -> dict[str, tuple[Any, str]]:
         "plan": (central, "mechanism=gaussian-strategy"),
         "plan of sums": (sums, "CentralPlan"),
         "plan of a stream": (nw.plan_stream(64, BUDGET), "StreamPlan"),
-        "plans together": (nw.plan_together(["prefix:8", "identity:8"], BUDGET), "Together"),
+        "plans together": (
+            nw.plan_together(["prefix:8", "identity:8"], BUDGET),
+            "Together",
+        ),
         "local plan": (local, "mechanism=unary"),
         "forecast": (central.forecast(), "rmse="),
         "local forecast": (local.forecast(1000), "people=1,000"),

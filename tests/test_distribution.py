@@ -22,7 +22,8 @@ from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = (
-    "import sys; from setuptools import build_meta; print(getattr(build_meta, sys.argv[1])('.'))"
+    "import sys; from setuptools import build_meta; "
+    "print(getattr(build_meta, sys.argv[1])('.'))"
 )
 
 
@@ -48,7 +49,9 @@ def wheel(tmp_path_factory) -> Path:
     return _built("build_wheel", source)
 
 
-def _needed(requirements: Iterable[str], extra: str = "") -> Iterator[metadata.Distribution]:
+def _needed(
+    requirements: Iterable[str], extra: str = ""
+) -> Iterator[metadata.Distribution]:
     """The distributions that are asked for, with those that these ask for, whatever the extras."""
     for text in requirements:
         asked = Requirement(text)
@@ -62,7 +65,9 @@ def _linked(distributions: Iterable[metadata.Distribution], folder: Path) -> Non
     """The files of some distributions, and of no other, in one folder."""
     folder.mkdir()
     for distribution in distributions:
-        tops = {file.parts[0] for file in distribution.files or () if ".." not in file.parts}
+        tops = {
+            file.parts[0] for file in distribution.files or () if ".." not in file.parts
+        }
         for top in tops - {"__pycache__"}:
             place = folder / top
             if not place.exists():
@@ -88,23 +93,41 @@ def installed(wheel, tmp_path_factory) -> Path:
 
 def _run(installed: Path, folder: Path, *command: str) -> str:
     """A command of the environment, started elsewhere."""
-    hidden = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "VIRTUAL_ENV"))}
+    hidden = {
+        k: v
+        for k, v in os.environ.items()
+        if not k.startswith(("PYTHON", "VIRTUAL_ENV"))
+    }
     done = subprocess.run([str(installed / "bin" / command[0]), *command[1:]], cwd=folder,
                           capture_output=True, text=True, check=False, env=hidden)  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-def test_the_wheel_plans_releases_and_reports_with_what_it_declares(installed, tmp_path):
+def test_the_wheel_plans_releases_and_reports_with_what_it_declares(
+    installed, tmp_path
+):
     absent = ["pytest", "pandas", "polars", "cvxpy", "starlette"]
     asked = "import noisewright, sys; from importlib.util import find_spec; " \
             "print(noisewright.__file__, *(find_spec(name) for name in sys.argv[1:]))"  # fmt: skip
     place, *others = _run(installed, tmp_path, "python", "-c", asked, *absent).split()
     assert Path(place).resolve().is_relative_to(installed.resolve())
     assert others == ["None"] * len(absent)
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"][
+        "version"
+    ]
     assert version in _run(installed, tmp_path, "noisewright", "--version")
-    _run(installed, tmp_path, "noisewright", "plan", "prefix:8", "--rho", "0.5", "-o", "plan.nw")
+    _run(
+        installed,
+        tmp_path,
+        "noisewright",
+        "plan",
+        "prefix:8",
+        "--rho",
+        "0.5",
+        "-o",
+        "plan.nw",
+    )
     np.save(tmp_path / "counts.npy", np.arange(8))
     _run(installed, tmp_path, "noisewright", "release", "plan.nw", "counts.npy", "-o", "out.nwr",
          "--report", "out.html")  # fmt: skip
@@ -128,14 +151,22 @@ def test_every_file_that_is_no_code_is_in_the_wheel(wheel):
 def test_the_code_is_written_for_the_oldest_python_declared():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     (oldest,) = re.findall(r">=3\.(\d+)", project["requires-python"])
-    versions = [c.rsplit(".", 1)[1] for c in project["classifiers"] if ":: Python :: 3." in c]
+    versions = [
+        c.rsplit(".", 1)[1] for c in project["classifiers"] if ":: Python :: 3." in c
+    ]
     assert min(versions, key=int) == oldest
-    for path in [p for room in ("src", "tests", "benchmarks") for p in (ROOT / room).rglob("*.py")]:
+    for path in [
+        p
+        for room in ("src", "tests", "benchmarks")
+        for p in (ROOT / room).rglob("*.py")
+    ]:
         ast.parse(path.read_text("utf-8"), str(path), feature_version=(3, int(oldest)))
 
 
 def test_the_citation_and_the_changelog_are_of_this_version():
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"][
+        "version"
+    ]
     assert re.fullmatch(r"\d+\.\d+\.\d+", version)
     assert f"version: {version}\n" in (ROOT / "CITATION.cff").read_text("utf-8")
     assert f"## {version}" in (ROOT / "CHANGELOG.md").read_text("utf-8")

@@ -24,11 +24,32 @@ pytestmark = [
 ]
 
 BUDGETS: list[dict[str, float]] = [
-    *({"epsilon": e} for e in (5e-324, 1e-300, 1e-30, 1e-12, 39.5, 700.0, 800.0, 1e6, 1e300)),
-    *({"epsilon": e, "delta": d} for e in (1e-300, 1.0, 1e6) for d in (1e-320, 1e-100, 0.5)),
+    *(
+        {"epsilon": e}
+        for e in (5e-324, 1e-300, 1e-30, 1e-12, 39.5, 700.0, 800.0, 1e6, 1e300)
+    ),
+    *(
+        {"epsilon": e, "delta": d}
+        for e in (1e-300, 1.0, 1e6)
+        for d in (1e-320, 1e-100, 0.5)
+    ),
     *({"rho": r} for r in (5e-324, 1e-12, 1e6, 1e300)),
 ]
-NUMBERS = [5e-324, 1e-320, 1e-300, 1e-160, 1e-30, 1e30, 1e160, 1e300, 1.7e308, nan, inf, 0.0, -1.0]
+NUMBERS = [
+    5e-324,
+    1e-320,
+    1e-300,
+    1e-160,
+    1e-30,
+    1e30,
+    1e160,
+    1e300,
+    1.7e308,
+    nan,
+    inf,
+    0.0,
+    -1.0,
+]
 ROWS = np.array([[0.3, 0.2], [0.1, -0.4], [0.0, 0.0]])
 ONE = nw.Privacy(epsilon=1)
 
@@ -97,32 +118,57 @@ BY_BUDGET: dict[str, Callable[[nw.Privacy], object]] = {
     "compare": lambda p: nw.compare("prefix:4", p),
     "compare local": lambda p: nw.compare("prefix:4", p, model="local"),
     "bounds": lambda p: nw.find_bounds(pa.table({"x": [1.0, 2.0, 3.0] * 50}), ["x"], p),
-    "epsilon_of": lambda p: nw.epsilon_of([nw.plan("prefix:4", p), nw.plan("prefix:4", ONE)], 1e-6),
+    "epsilon_of": lambda p: nw.epsilon_of(
+        [nw.plan("prefix:4", p), nw.plan("prefix:4", ONE)], 1e-6
+    ),
 }
 
 
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
 @pytest.mark.parametrize("name", BY_BUDGET)
-def test_budgets_of_every_size_are_planned_or_refused(name: str, neighbours: Any) -> None:
+def test_budgets_of_every_size_are_planned_or_refused(
+    name: str, neighbours: Any
+) -> None:
     for budget in BUDGETS:
-        tried(lambda budget=budget: BY_BUDGET[name](nw.Privacy(**budget, neighbours=neighbours)))
+        tried(
+            lambda budget=budget: BY_BUDGET[name](
+                nw.Privacy(**budget, neighbours=neighbours)
+            )
+        )
 
 
 def sums(size: float) -> None:
     column = Numeric("v", [0, 1, 2], outside="clip", lower=0, upper=size)
     domain = Domain([column, Categorical("c", ["a", "b"])])
     for unit in (1.0, size):
-        tried(lambda unit=unit: nw.plan_sums("v", [["c"]], ONE, domain, unit=unit).forecast())
+        tried(
+            lambda unit=unit: nw.plan_sums(
+                "v", [["c"]], ONE, domain, unit=unit
+            ).forecast()
+        )
 
 
 def matrices(size: float) -> None:
-    for matrix in ([[size, 0, 0], [0, 1.0, 0]], [[size, size, 0], [1, 1, 0], [0, -size, 1]]):
+    for matrix in (
+        [[size, 0, 0], [0, 1.0, 0]],
+        [[size, size, 0], [1, 1, 0], [0, -size, 1]],
+    ):
         for privacy in (ONE, nw.Privacy(rho=0.5, neighbours="replace-one")):
-            tried(lambda p=privacy, m=matrix: nw.plan(np.array(m), p).release(np.arange(3)))
-            tried(lambda p=privacy, m=matrix: nw.plan("prefix:3", p, strategy=np.array(m)))
+            tried(
+                lambda p=privacy, m=matrix: nw.plan(np.array(m), p).release(
+                    np.arange(3)
+                )
+            )
+            tried(
+                lambda p=privacy, m=matrix: nw.plan("prefix:3", p, strategy=np.array(m))
+            )
         for model in ("central", "local"):
             tried(lambda m=matrix, k=model: nw.compare(np.array(m), ONE, model=k))
-        tried(lambda m=matrix: nw.plan("prefix:3", ONE, strategy=np.array(m), model="local"))
+        tried(
+            lambda m=matrix: nw.plan(
+                "prefix:3", ONE, strategy=np.array(m), model="local"
+            )
+        )
         for kind in ("add-remove", "replace-one"):
             tried(lambda m=matrix, k=kind: nw.factorize(np.array(m), neighbours=k))
         tried(lambda m=matrix: nw.approximate_norm(np.array(m), 0.1, iterations=20))
@@ -139,13 +185,23 @@ def targets(size: float) -> None:
 
 
 def chances(size: float) -> None:
-    for task, more in (("agnostic", {}), ("realizable", {}), ("refute", {"theta": 0.2})):
+    for task, more in (
+        ("agnostic", {}),
+        ("realizable", {}),
+        ("refute", {"theta": 0.2}),
+    ):
         kept: Any = {"task": task, **more}
         tried(lambda k=kept: nw.learn.plan("thresholds:4", ONE, alpha=size, **k))
-        tried(lambda k=kept: nw.learn.plan("thresholds:4", ONE, alpha=0.3, beta=size, **k))
+        tried(
+            lambda k=kept: nw.learn.plan("thresholds:4", ONE, alpha=0.3, beta=size, **k)
+        )
     tried(lambda: nw.learn.select(5, ONE, alpha=size))
     tried(lambda: nw.learn.select(5, ONE, alpha=0.3, beta=size))
-    for given in ({"alpha": size}, {"max_error": size}, {"max_error": 0.1, "beta": size}):
+    for given in (
+        {"alpha": size},
+        {"max_error": size},
+        {"max_error": 0.1, "beta": size},
+    ):
         told: Any = given
         tried(lambda t=told: nw.plan("identity:4", ONE, model="local", **t).summary())
 
@@ -154,7 +210,11 @@ def people(size: float) -> None:
     for count in (size, int(size) if abs(size) < inf else 0):
         tried(lambda n=count: nw.plan("prefix:6", ONE, people=n))
         tried(lambda n=count: nw.compare("prefix:6", ONE, people=n))
-        tried(lambda n=count: nw.plan_stream(n, ONE) if n < 1 or n > 1e9 or n != n else None)
+        tried(
+            lambda n=count: (
+                nw.plan_stream(n, ONE) if n < 1 or n > 1e9 or n != n else None
+            )
+        )
     tried(lambda: nw.plan("prefix:6", ONE, error=size))
 
 
@@ -201,7 +261,9 @@ def test_radii_whose_errors_no_float_holds_are_refused_by_name(radius: float) ->
 def test_queries_that_ask_nothing_are_refused_in_words(model: Any) -> None:
     nothing = np.zeros((3, 4))
     for call in (nw.plan, nw.compare):
-        with pytest.raises(InvalidParameter, match=r"zero everywhere|tells no two people apart"):
+        with pytest.raises(
+            InvalidParameter, match=r"zero everywhere|tells no two people apart"
+        ):
             call(nothing, ONE, model=model)
     assert nw.factorize(nothing).value == 0
 
@@ -247,7 +309,9 @@ WRONG_KINDS: list[Any] = ["three", None, [1, 2], 1j]
 
 
 @pytest.mark.parametrize("text", ["identity:4", "prefix:4"])
-@pytest.mark.parametrize("name", ["effort", "seed", "norm", "target_ratio", "time_limit", "alpha"])
+@pytest.mark.parametrize(
+    "name", ["effort", "seed", "norm", "target_ratio", "time_limit", "alpha"]
+)
 def test_settings_of_the_wrong_kind_are_refused_by_name(name: str, text: str) -> None:
     """Whether or not the mechanism that is taken would have looked at them."""
     for value in WRONG_KINDS:
@@ -259,12 +323,16 @@ def test_settings_of_the_wrong_kind_are_refused_by_name(name: str, text: str) ->
 
 
 def test_efforts_that_nobody_knows_are_refused_where_nothing_is_searched() -> None:
-    with pytest.raises(InvalidParameter, match="effort='quick' must be one of low, normal, high"):
+    with pytest.raises(
+        InvalidParameter, match="effort='quick' must be one of low, normal, high"
+    ):
         nw.plan("identity:6", ONE, model="local", effort="quick")
 
 
 @pytest.mark.parametrize("model", ["central", "local"])
-@pytest.mark.parametrize("matrix", [[[1, 2], [3]], [["a"]], [[1j, 1], [1, 1]], [[{}]]], ids=str)
+@pytest.mark.parametrize(
+    "matrix", [[[1, 2], [3]], [["a"]], [[1j, 1], [1, 1]], [[{}]]], ids=str
+)
 def test_matrices_of_what_is_no_number_are_refused(matrix: Any, model: Any) -> None:
     """Complex ones too, whose imaginary parts were left out of every answer."""
     with pytest.raises(InvalidParameter, match="must hold real numbers"):

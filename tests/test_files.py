@@ -36,7 +36,9 @@ def test_parquet_by_suffix_keeps_every_type(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t", "t.parquet.txt"])
-def test_csv_otherwise_with_empty_cells_for_what_is_missing(name: str, tmp_path: Path) -> None:
+def test_csv_otherwise_with_empty_cells_for_what_is_missing(
+    name: str, tmp_path: Path
+) -> None:
     write_table(tmp_path / name, TABLE)
     assert pyarrow.csv.read_csv(tmp_path / name).to_pylist() == TABLE.to_pylist()
 
@@ -95,7 +97,9 @@ HARMLESS = [
 @pytest.mark.parametrize("text", FORMULAS)
 def test_no_cell_and_no_head_of_a_csv_is_a_formula(text: str, tmp_path: Path) -> None:
     """Whatever people wrote is text to a spreadsheet; Parquet, which runs nothing, keeps it."""
-    table = pa.table({text: [text, "b"], "kind": pa.array([text, "b"]).dictionary_encode()})
+    table = pa.table(
+        {text: [text, "b"], "kind": pa.array([text, "b"]).dictionary_encode()}
+    )
     write_table(tmp_path / "t.csv", table)
     written = (tmp_path / "t.csv").read_bytes()
     assert written == csv_bytes(table)
@@ -107,7 +111,9 @@ def test_no_cell_and_no_head_of_a_csv_is_a_formula(text: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("text", HARMLESS)
-def test_numbers_bands_and_plain_texts_stay_as_they_are(text: str, tmp_path: Path) -> None:
+def test_numbers_bands_and_plain_texts_stay_as_they_are(
+    text: str, tmp_path: Path
+) -> None:
     table = pa.table({"query": [text, "=1"], "answer": [-1.5, 2.0], "count": [-1, 2]})
     write_table(tmp_path / "t.csv", table)
     read = pyarrow.csv.read_csv(tmp_path / "t.csv").to_pylist()
@@ -116,7 +122,9 @@ def test_numbers_bands_and_plain_texts_stay_as_they_are(text: str, tmp_path: Pat
 
 
 @given(st.text(st.sampled_from("=+-@＝'\" \t\r\n5.,e–a%"), max_size=6))
-def test_texts_that_differ_are_written_differently_and_rows_as_heads_are(text: str) -> None:
+def test_texts_that_differ_are_written_differently_and_rows_as_heads_are(
+    text: str,
+) -> None:
     """One rule for heads and cells: a text either stays or gets one apostrophe."""
     cell = for_spreadsheets(pa.table({text: [text, None]})).to_pydict()
     assert cell == {f"'{text}" if is_formula(text) else text: [*cell.keys(), None]}
@@ -128,7 +136,9 @@ def test_texts_that_differ_are_written_differently_and_rows_as_heads_are(text: s
 def test_every_blank_before_a_formula_is_seen_in_headers_and_in_cells() -> None:
     """Two engines of patterns read them, one of which knows blanks of ASCII alone."""
     blanks = [chr(code) for code in range(0x10000) if chr(code).isspace()]
-    texts = [blank + "=1+1" for blank in [*blanks, "\u200b", "\u2060", "\ufeff", "\u00ad"]]
+    texts = [
+        blank + "=1+1" for blank in [*blanks, "\u200b", "\u2060", "\ufeff", "\u00ad"]
+    ]
     written = for_spreadsheets(pa.table({"text": texts}))["text"].to_pylist()
     assert written == ["'" + text for text in texts]
     assert all(map(is_formula, texts))

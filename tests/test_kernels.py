@@ -16,7 +16,9 @@ ROOT = Path(__file__).parent.parent
 
 def _asked(core: str) -> tuple[int, str]:
     file = str(ROOT / "tests" / "kernels.py")
-    done = subprocess.run([sys.executable, file, core], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, file, core], capture_output=True, text=True, check=False
+    )
     return done.returncode, done.stdout
 
 
@@ -26,14 +28,17 @@ def _steps(target: str) -> str:
     if make is None:
         pytest.skip("make is not installed")
     told = [make, "--dry-run", target]
-    return subprocess.run(told, capture_output=True, text=True, check=True, cwd=ROOT).stdout
+    return subprocess.run(
+        told, capture_output=True, text=True, check=True, cwd=ROOT
+    ).stdout
 
 
 @pytest.mark.parametrize("core", kernels.NAMES)
 def test_kernels_are_set_or_it_is_said_what_runs(core: str) -> None:
     code, told = _asked(core)
     runs = any(
-        name in told.removeprefix(f"OPENBLAS_CORETYPE={core}") for name in kernels.NAMES[core]
+        name in told.removeprefix(f"OPENBLAS_CORETYPE={core}")
+        for name in kernels.NAMES[core]
     )
     assert runs == (code == 0)
     assert ("could not be set" in told) == (code == 1)

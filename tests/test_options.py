@@ -79,7 +79,9 @@ LOCAL_ONLY: dict[str, object] = {
 }
 
 
-@pytest.mark.parametrize(("entry", "given"), ENTRIES, ids=lambda e: getattr(e, "__name__", ""))
+@pytest.mark.parametrize(
+    ("entry", "given"), ENTRIES, ids=lambda e: getattr(e, "__name__", "")
+)
 def test_an_unknown_argument_is_refused_by_its_name(
     entry: Callable[..., Any], given: tuple[object, ...]
 ) -> None:
@@ -88,22 +90,36 @@ def test_an_unknown_argument_is_refused_by_its_name(
 
 
 @pytest.mark.parametrize("entry", [nw.plan, nw.compare])
-def test_an_unknown_argument_is_refused_in_the_local_model(entry: Callable[..., Any]) -> None:
-    with pytest.raises(InvalidParameter, match="banana' is no option of the local model"):
+def test_an_unknown_argument_is_refused_in_the_local_model(
+    entry: Callable[..., Any],
+) -> None:
+    with pytest.raises(
+        InvalidParameter, match="banana' is no option of the local model"
+    ):
         entry(W, BUDGET, model="local", banana=3)
 
 
 def test_no_entry_takes_arguments_that_are_not_named() -> None:
     """Whatever is exported: names are listed, or typed as the struct they are fields of."""
-    entries = [getattr(nw, name) for name in nw.__all__ if inspect.isfunction(getattr(nw, name))]
+    entries = [
+        getattr(nw, name)
+        for name in nw.__all__
+        if inspect.isfunction(getattr(nw, name))
+    ]
     releases = [CentralPlan, OpenPlan, CovariancePlan, Together, ValuePlan]
     entries += [each.release for each in releases]
     entries += [LocalPlan.estimate, optimise]
     entries += [m for _, m in inspect.getmembers(TableQuestions, inspect.isfunction)]
     for entry in entries:
         for parameter in inspect.signature(entry).parameters.values():
-            if parameter.kind is parameter.VAR_KEYWORD and entry is not TableQuestions.by:
-                assert parameter.annotation in ("Unpack[LocalOptions]", "Unpack[SearchOptions]")
+            if (
+                parameter.kind is parameter.VAR_KEYWORD
+                and entry is not TableQuestions.by
+            ):
+                assert parameter.annotation in (
+                    "Unpack[LocalOptions]",
+                    "Unpack[SearchOptions]",
+                )
 
 
 def test_options_by_name_are_the_fields_of_their_struct() -> None:
@@ -164,7 +180,9 @@ INAPPLICABLE: list[tuple[Callable[[], object], str]] = [
 
 
 @pytest.mark.parametrize(("call", "name"), INAPPLICABLE)
-def test_what_does_not_apply_is_refused_by_its_name(call: Callable[[], object], name: str) -> None:
+def test_what_does_not_apply_is_refused_by_its_name(
+    call: Callable[[], object], name: str
+) -> None:
     with pytest.raises(InvalidParameter) as refusal:
         call()
     assert name in str(refusal.value).partition(";")[0]
@@ -184,10 +202,14 @@ def test_what_steers_a_search_is_refused_where_nothing_is_searched(
 def test_a_struct_says_what_names_say() -> None:
     own = nw.Local(effort="low", people=5000, alpha=0.1, cache=False)
     plan = nw.plan(W, BUDGET, model="local", local=own)
-    named = nw.plan(W, BUDGET, model="local", effort="low", people=5000, alpha=0.1, cache=False)
+    named = nw.plan(
+        W, BUDGET, model="local", effort="low", people=5000, alpha=0.1, cache=False
+    )
     assert (plan.people, plan.alpha) == (named.people, named.alpha) == (5000, 0.1)
     left = {name: value for name, value in plan.summary().items() if name != "seconds"}
-    right = {name: value for name, value in named.summary().items() if name != "seconds"}
+    right = {
+        name: value for name, value in named.summary().items() if name != "seconds"
+    }
     assert left == right
 
 
@@ -269,7 +291,9 @@ def test_every_command_refuses_an_unknown_option() -> None:
 
 def test_defaults_may_be_said() -> None:
     assert api.plan(W, BUDGET, error="rmse", mechanism="auto").privacy == BUDGET
-    result = CliRunner().invoke(main, ["norm", "prefix:4", "--entrywise", "0.1", "--norm", "inf"])
+    result = CliRunner().invoke(
+        main, ["norm", "prefix:4", "--entrywise", "0.1", "--norm", "inf"]
+    )
     assert result.exit_code == 0
     result = CliRunner().invoke(
         main, [*LOCAL_LINE.split(), "--effort", "low", "--neighbours", "replace-one"]

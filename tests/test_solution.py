@@ -12,7 +12,12 @@ from noisewright.solution import SLACK, BoundClass, Certificate, Solution, Statu
 def test_a_value_below_its_bound_is_never_made() -> None:
     with pytest.raises(Contradiction, match="contradicts its lower bound"):
         Solution(value=1 - 2 * SLACK, lower_bound=1.0)
-    for value, bound in ((math.nan, 0.0), (math.inf, 1.0), (1.0, math.nan), (1.0, -1.0)):
+    for value, bound in (
+        (math.nan, 0.0),
+        (math.inf, 1.0),
+        (1.0, math.nan),
+        (1.0, -1.0),
+    ):
         with pytest.raises(Contradiction):
             Solution(value=value, lower_bound=bound)
     with pytest.raises(Contradiction):
@@ -35,7 +40,9 @@ def test_gaps_and_ratios_follow_from_value_and_bound() -> None:
 
 @pytest.mark.parametrize("status", list(Status))
 def test_every_status_explains_itself(status: Status) -> None:
-    solution = Solution(value=2.0, lower_bound=1.0, status=status, iterations=7, notes=("rank 3",))
+    solution = Solution(
+        value=2.0, lower_bound=1.0, status=status, iterations=7, notes=("rank 3",)
+    )
     assert solution.explanation.startswith(f"{status}: ")
     assert solution.explanation.endswith("; rank 3")
     assert "{" not in solution.explanation

@@ -22,8 +22,14 @@ def test_stages_are_heard_inside_and_only_there() -> None:
         nw.post_process(release, non_negative=True).answers
     stage("nobody listens any more")
     assert heard[0].startswith("planning by ")
-    assert any(text.startswith("factorizing 8 queries over 8 cells: gap") for text in heard)
-    assert heard[-3:] == ["counting", "drawing noise", "fitting a non-negative histogram"]
+    assert any(
+        text.startswith("factorizing 8 queries over 8 cells: gap") for text in heard
+    )
+    assert heard[-3:] == [
+        "counting",
+        "drawing noise",
+        "fitting a non-negative histogram",
+    ]
     assert not any("12" in text for text in heard[-3:])
 
 
@@ -48,12 +54,19 @@ def test_logs_hold_steps_and_nothing_of_anybody(tmp_path: Path) -> None:
     answers = str(tmp_path / "a.csv")
     main(["--log", log, "release", plan, table, "-o", answers], standalone_mode=False)
     steps = [json.loads(line) for line in Path(log).read_text().splitlines()]
-    assert [entry["step"] for entry in steps][:3] == ["begun", "counting", "drawing noise"]
+    assert [entry["step"] for entry in steps][:3] == [
+        "begun",
+        "counting",
+        "drawing noise",
+    ]
     assert steps[-1]["step"] == "done"
     assert {entry["command"] for entry in steps} == {"release"}
     Path(table).write_text("name\nBabbage\n")
     with pytest.raises(Failure, match="outside its declared cells"):
-        main(["--log", log, "release", plan, table, "-o", f"{answers}.csv"], standalone_mode=False)
+        main(
+            ["--log", log, "release", plan, table, "-o", f"{answers}.csv"],
+            standalone_mode=False,
+        )
     text = Path(log).read_text()
     assert json.loads(text.splitlines()[-1])["step"].startswith("ended by ")
     assert secret not in text

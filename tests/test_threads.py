@@ -10,7 +10,11 @@ from noisewright.parallel import SMALL, one_thread_if_small
 
 def threads() -> set[int]:
     """How many threads the linear-algebra libraries may use now."""
-    return {int(pool["num_threads"]) for pool in threadpool_info() if pool["user_api"] == "blas"}
+    return {
+        int(pool["num_threads"])
+        for pool in threadpool_info()
+        if pool["user_api"] == "blas"
+    }
 
 
 def test_small_matrices_get_one_thread_and_large_ones_what_there_was() -> None:

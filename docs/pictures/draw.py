@@ -32,7 +32,9 @@ def _title(text: str, below: str) -> alt.TitleParams:
     return alt.TitleParams(text, subtitle=below, anchor="start", subtitleColor=MUTED)
 
 
-def _chart(rows: list[dict[str, Any]], title: str, below: str, width: int = 330) -> alt.Chart:
+def _chart(
+    rows: list[dict[str, Any]], title: str, below: str, width: int = 330
+) -> alt.Chart:
     return alt.Chart(
         alt.InlineData(values=rows), width=width, height=250, title=_title(title, below)
     )
@@ -44,7 +46,9 @@ def _colour(field: str, colours: dict[str, str], **legend: Any) -> alt.Color:
         f"{field}:N",
         title=None,
         scale=scale,
-        legend=alt.Legend(orient="bottom", labelLimit=260, symbolType="stroke", **legend),
+        legend=alt.Legend(
+            orient="bottom", labelLimit=260, symbolType="stroke", **legend
+        ),
     )
 
 
@@ -64,7 +68,9 @@ def curator_rows() -> list[dict[str, Any]]:
     rows = []
     for cells in (8, 16, 32, 64, 128, 256):
         for name, mechanism in zip(CURATOR, mechanisms, strict=False):
-            plan = nw.plan(f"prefix:{cells}", nw.Privacy(epsilon=1), mechanism=mechanism)
+            plan = nw.plan(
+                f"prefix:{cells}", nw.Privacy(epsilon=1), mechanism=mechanism
+            )
             rows.append({"cells": cells, "line": name, "error": plan.forecast().rmse})
         (widest,) = [
             bound.lower_bound
@@ -83,7 +89,14 @@ SURVEY = {
     "noisewright": "optimised",
     "lower bound": "lower bound",
 }
-SHOWN = ("histogram", "prefix", "ranges", "all marginals", "3-way marginals", "parity 3")
+SHOWN = (
+    "histogram",
+    "prefix",
+    "ranges",
+    "all marginals",
+    "3-way marginals",
+    "parity 3",
+)
 
 
 def survey_rows() -> list[dict[str, Any]]:
@@ -150,7 +163,13 @@ def beliefs() -> list[dict[str, Any]]:
     for epsilon in (0.1, 0.5, 1.0, 2.0, 4.0):
         for prior in np.linspace(0.005, 0.995, 100).tolist():
             odds = prior / (1 - prior) * float(np.exp(epsilon))
-            rows.append({"before": prior, "after": odds / (1 + odds), "line": f"ε = {epsilon:g}"})
+            rows.append(
+                {
+                    "before": prior,
+                    "after": odds / (1 + odds),
+                    "line": f"ε = {epsilon:g}",
+                }
+            )
     return rows
 
 
@@ -198,7 +217,9 @@ def factorization() -> alt.TopLevelMixin:
     strategy = strategy * np.sign(np.diagonal(strategy))[:, None]
     asked = workload.dense()
     reconstruction = asked @ np.linalg.inv(strategy)
-    value = np.sqrt((reconstruction**2).sum() / 16) * np.sqrt((strategy**2).sum(axis=0).max())
+    value = np.sqrt((reconstruction**2).sum() / 16) * np.sqrt(
+        (strategy**2).sum(axis=0).max()
+    )
     plain = np.sqrt((asked**2).sum() / 16)
     parts = [
         ("W: what is asked", "16 cumulative counts of 16 cells", asked),
@@ -220,7 +241,9 @@ def factorization() -> alt.TopLevelMixin:
         )
         for name, below, matrix in parts
     ]  # fmt: skip
-    print(f"error per unit of noise: {value:.4f}; cells measured as they are: {plain:.4f}")
+    print(
+        f"error per unit of noise: {value:.4f}; cells measured as they are: {plain:.4f}"
+    )
     return alt.hconcat(*charts, spacing=40)
 
 
@@ -234,7 +257,8 @@ def classes() -> alt.TopLevelMixin:
     bars = {"this plan": forecast.rmse, str(forecast.bound_class): forecast.lower_bound}
     bars |= {str(bound.bound_class): bound.lower_bound for bound in forecast.bounds}
     rows = [
-        {"class": name, "error": error, "ours": name == "this plan"} for name, error in bars.items()
+        {"class": name, "error": error, "ours": name == "this plan"}
+        for name, error in bars.items()
     ]
     chart = alt.Chart(
         alt.InlineData(values=rows), width=420, height=150,
@@ -264,7 +288,9 @@ PICTURES = {
 def main(names: list[str]) -> None:
     """Draw the named pictures, or all."""
     for name in names or list(PICTURES):
-        chart = styled(PICTURES[name](), "white").configure_title(fontSize=14, color=INK)
+        chart = styled(PICTURES[name](), "white").configure_title(
+            fontSize=14, color=INK
+        )
         text = vl_convert.vegalite_to_svg(chart.to_json(), vl_version="6.4")
         (FOLDER / name).write_text(text, encoding="utf-8")
         print(FOLDER / name)

@@ -8,7 +8,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # what type checkers and editors see; the names below do the same at run time
+# what type checkers and editors see; the names below do the same at run time
+if TYPE_CHECKING:
     from noisewright import learn, local
     from noisewright.api import (
         compare,

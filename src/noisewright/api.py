@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 from noisewright import container
 from noisewright.central.mechanism import Given
 from noisewright.domain import Domain
-from noisewright.errors import InvalidParameter, WeakPrivacyWarning, refuse_given, unknown_name
+from noisewright.errors import (
+    InvalidParameter,
+    WeakPrivacyWarning,
+    refuse_given,
+    unknown_name,
+)
 from noisewright.parallel import one_thread_if_small
 from noisewright.planning import files as plan_files
 from noisewright.planning.budgets import together
@@ -139,17 +144,35 @@ def plan(
             own = _local(local, options, people, public)
             own.check_error(error)
             return plan_local(
-                asked, privacy, mechanism, domain, local=own, counter=_counter(), strategy=strategy
+                asked,
+                privacy,
+                mechanism,
+                domain,
+                local=own,
+                counter=_counter(),
+                strategy=strategy,
             )
         _refuse_local("plan", local, options)
         norm = choice.error_norm(error)
-        if pairs_of_many(asked) and domain is None and mechanism in ("auto", "second-moments"):
+        if (
+            pairs_of_many(asked)
+            and domain is None
+            and mechanism in ("auto", "second-moments")
+        ):
             _check_plain_pairs(norm, strategy, people, public, composition)
             return plan_pairs(len(asked.structure.sizes), privacy)
         counter = _counter()
         given = _given(people, public)
         return choice.plan_central(
-            asked, privacy, norm, mechanism, domain, counter, strategy, given, composition
+            asked,
+            privacy,
+            norm,
+            mechanism,
+            domain,
+            counter,
+            strategy,
+            given,
+            composition,
         )
 
 
@@ -177,7 +200,15 @@ def explain(
     with one_thread_if_small(max(asked.structure.sizes)):
         given = _given(people, public)
         return explain_central(
-            asked, privacy, norm, mechanism, domain, _counter(), strategy, given, composition
+            asked,
+            privacy,
+            norm,
+            mechanism,
+            domain,
+            _counter(),
+            strategy,
+            given,
+            composition,
         )
 
 
@@ -201,8 +232,12 @@ def plan_for(
     Where targets limit the largest errors, a strategy made for just these limits is tried as well.
     """
     if pure and delta is not None:
-        raise InvalidParameter("delta", delta, "cannot be combined with pure privacy", "drop one")
-    start: dict[str, Any] = {"rho": 1.0} if delta is None and not pure else {"epsilon": 1.0}
+        raise InvalidParameter(
+            "delta", delta, "cannot be combined with pure privacy", "drop one"
+        )
+    start: dict[str, Any] = (
+        {"rho": 1.0} if delta is None and not pure else {"epsilon": 1.0}
+    )
     privacy = Privacy(delta=delta, neighbours=neighbours, **start)
     norm = choice.error_norm(error)
     asked = workload(queries)
@@ -328,7 +363,9 @@ def plan_open(
     from noisewright.planning.found.open_values import plan_open
 
     _warn(privacy)
-    return plan_open(queries, schema, privacy, share=share, error=error, counter=_counter())
+    return plan_open(
+        queries, schema, privacy, share=share, error=error, counter=_counter()
+    )
 
 
 def plan_values(column: str, privacy: Privacy, *, unit: object = None) -> ValuePlan:
@@ -457,21 +494,29 @@ def _given(people: int | None, public: Sequence[npt.ArrayLike]) -> Given | None:
     if people is not None:
         return Given(people, tuple(np.asarray(own, dtype=np.float64) for own in public))
     if len(public):
-        raise InvalidParameter("public", len(public), "needs a number of people", "give people=")
+        raise InvalidParameter(
+            "public", len(public), "needs a number of people", "give people="
+        )
     return None
 
 
 def _check_model(model: str) -> None:
     if model not in ("central", "local"):
         raise InvalidParameter(
-            "model", model, "must be 'central' or 'local'", "local needs no trusted curator"
+            "model",
+            model,
+            "must be 'central' or 'local'",
+            "local needs no trusted curator",
         )
 
 
 def _check_one(mechanism: object, strategy: object) -> None:
     if strategy is not None and mechanism != "auto":
         raise InvalidParameter(
-            "strategy", "a matrix", "is a mechanism of its own", "give a strategy or a mechanism"
+            "strategy",
+            "a matrix",
+            "is a mechanism of its own",
+            "give a strategy or a mechanism",
         )
 
 
@@ -481,7 +526,9 @@ def _check_domain(asked: Workload, domain: Domain | None) -> None:
         return
     if domain.fingerprint != asked.domain.fingerprint:
         rule = "is not the one that the questions are over"
-        raise InvalidParameter("domain", domain.names, rule, "leave it out: questions carry theirs")
+        raise InvalidParameter(
+            "domain", domain.names, rule, "leave it out: questions carry theirs"
+        )
 
 
 def _check_plain_pairs(
@@ -499,7 +546,9 @@ def _check_plain_pairs(
         "public": _histograms(public),
         "composition": composition != "one" and composition,
     }
-    refuse_given(given, "does not go with all pairs of many attributes (see `plan_pairs`)")
+    refuse_given(
+        given, "does not go with all pairs of many attributes (see `plan_pairs`)"
+    )
 
 
 def _local(
@@ -512,14 +561,20 @@ def _local(
     from noisewright.local.choose.options import Local
 
     known = {"public": [f"{len(public)} histograms"] * bool(len(public))}
-    refuse_given(known, "is for the central model", "leave it out: no error here is simulated")
-    return Local.of({**options, **({} if people is None else {"people": people})}, local)
+    refuse_given(
+        known, "is for the central model", "leave it out: no error here is simulated"
+    )
+    return Local.of(
+        {**options, **({} if people is None else {"people": people})}, local
+    )
 
 
 def _check_alone(composition: Composition) -> None:
     """Refuse what is said of a curator's noise, where there is none."""
     given = {"composition": composition != "one" and composition}
-    refuse_given(given, "is for the central model", "leave it out: reports add up as they are")
+    refuse_given(
+        given, "is for the central model", "leave it out: reports add up as they are"
+    )
 
 
 def _histograms(public: Sequence[npt.ArrayLike]) -> str | None:
@@ -535,7 +590,9 @@ def _refuse_local(call: str, local: Local | None, options: LocalOptions) -> None
 
     name = min(options, default="local")
     if name in ("local", *Local.names()):
-        raise InvalidParameter("argument", name, "is for the local model", "set model='local'")
+        raise InvalidParameter(
+            "argument", name, "is for the local model", "set model='local'"
+        )
     known = ["model", "error", "domain", "people", "public", "composition"]
     if call == "plan":
         known += ["mechanism", "strategy"]

@@ -41,7 +41,9 @@ NoValue = Literal["other", "error", "zero"]
 _FINENESS = 10_000  # units of a number between its bounds, unless told
 
 
-def table(source: Source, *, schema: Domain | str | Path | None = None) -> TableQuestions:
+def table(
+    source: Source, *, schema: Domain | str | Path | None = None
+) -> TableQuestions:
     """Begin questions about a table of people: one row is one person, the privacy unit.
 
     `schema` declares attributes; without one, keys and bounds are declared with the questions.
@@ -118,7 +120,9 @@ class TableQuestions(Shown):
         declared = self._declaring(name, bounds, bins, missing)
         if not isinstance(declared._known(name), Numeric):
             raise InvalidParameter("quantiles", name, "must be a numeric attribute")
-        return declared._asking({"quantiles": name, "at": [float(level) for level in at]})
+        return declared._asking(
+            {"quantiles": name, "at": [float(level) for level in at]}
+        )
 
     def cdf(
         self,
@@ -131,14 +135,21 @@ class TableQuestions(Shown):
         """Cumulative counts of an ordered attribute (`bounds` and `bins`, where not declared)."""
         return self._declaring(name, bounds, bins, missing)._asking({"cdf": name})
 
-    def by(self, *groups: str | Attribute, **keys: Sequence[str | int]) -> TableQuestions:
+    def by(
+        self, *groups: str | Attribute, **keys: Sequence[str | int]
+    ) -> TableQuestions:
         """Ask the last question by group.
 
         Groups are names of declared attributes, attributes, or names with their public keys:
         `.by("sex", region=["N", "S"])`. People with other values are counted as `other`.
         """
-        named = [Categorical(name, list(values), outside="other") for name, values in keys.items()]
-        declared = [group for group in (*groups, *named) if isinstance(group, Attribute)]
+        named = [
+            Categorical(name, list(values), outside="other")
+            for name, values in keys.items()
+        ]
+        declared = [
+            group for group in (*groups, *named) if isinstance(group, Attribute)
+        ]
         names = [g.name if isinstance(g, Attribute) else g for g in (*groups, *named)]
         last = dict(self._last)
         if last.pop("total", None):
@@ -158,7 +169,9 @@ class TableQuestions(Shown):
     def important(self, weight: float) -> TableQuestions:
         """How much the accuracy of the last question matters, 1 being ordinary."""
         name = "importance" if isinstance(self._last.get("weight"), str) else "weight"
-        return replace(self, queries=(*self.queries[:-1], {**self._last, name: float(weight)}))
+        return replace(
+            self, queries=(*self.queries[:-1], {**self._last, name: float(weight)})
+        )
 
     def weighted(self, name: str, cap: float | None = None) -> TableQuestions:
         """Weigh people in the last question by a survey weight, of which `cap` counts at most."""
@@ -184,7 +197,9 @@ class TableQuestions(Shown):
     def domain(self) -> Domain:
         """What was declared, as a schema."""
         if not self.attributes:
-            raise DomainError("nothing is declared about the table; group by public keys first")
+            raise DomainError(
+                "nothing is declared about the table; group by public keys first"
+            )
         if self.schema is None:
             return Domain(self.attributes)
         boxes = [box.to_dict(self.schema) for box in self.schema.boxes]
@@ -242,7 +257,9 @@ class TableQuestions(Shown):
     @property
     def _last(self) -> Mapping[str, Any]:
         if not self.queries:
-            raise InvalidParameter("by", None, "has no question before it", "start with .count()")
+            raise InvalidParameter(
+                "by", None, "has no question before it", "start with .count()"
+            )
         return self.queries[-1]
 
     def _asking(self, query: Mapping[str, Any]) -> TableQuestions:
@@ -256,18 +273,28 @@ class TableQuestions(Shown):
         unit: float | None,
         missing: NoValue,
     ) -> TableQuestions:
-        declared = self._declaring(name, bounds, 1, "other" if missing == "zero" else missing)
+        declared = self._declaring(
+            name, bounds, 1, "other" if missing == "zero" else missing
+        )
         attribute = declared._known(name)
         if not isinstance(attribute, Numeric):
-            raise InvalidParameter(kind, name, "must be a numeric attribute", "give bounds=(…, …)")
+            raise InvalidParameter(
+                kind, name, "must be a numeric attribute", "give bounds=(…, …)"
+            )
         if attribute.lower is None or attribute.upper is None:
-            raise InvalidParameter(kind, name, "has no bounds", "give bounds=(lower, upper)")
+            raise InvalidParameter(
+                kind, name, "has no bounds", "give bounds=(lower, upper)"
+            )
         step = _unit(attribute.upper - attribute.lower) if unit is None else float(unit)
         said = {"missing": missing} if missing == "zero" else {}
         return declared._asking({kind: name, "unit": step, **said})
 
     def _declaring(
-        self, name: str, bounds: Bounds | None, bins: int, missing: Literal["other", "error"]
+        self,
+        name: str,
+        bounds: Bounds | None,
+        bins: int,
+        missing: Literal["other", "error"],
     ) -> TableQuestions:
         """With a number between bounds; bins already declared are kept where they are finer."""
         known = next((a for a in self.attributes if a.name == name), None)
@@ -277,7 +304,9 @@ class TableQuestions(Shown):
         low, high = bounds
         if not (np.isfinite(low) and np.isfinite(high) and low < high and bins >= 1):
             rule = "must be two finite numbers, the lower first, and at least one bin"
-            raise InvalidParameter("bounds", bounds, rule, "bounds come from public knowledge")
+            raise InvalidParameter(
+                "bounds", bounds, rule, "bounds come from public knowledge"
+            )
         if isinstance(known, Numeric) and len(known.edges) > 2:
             if (known.lower, known.upper) == (low, high):
                 return self

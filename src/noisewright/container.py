@@ -23,12 +23,17 @@ from noisewright.files import replacing
 
 FORMAT_VERSION = 2
 _FIELD, _DIGEST = "noisewright", "digest"
-_LENGTH = 8  # bytes that say how long the header of a safetensors file is, and its alignment
+# bytes that say how long the header of a safetensors file is, and its alignment
+_LENGTH = 8
 _OLD_FIELDS = ("plan", "aggregate")  # headers of format version 1
 
 
 class Header(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    tag_field="kind",
 ):
     """What a file of one kind holds beside its arrays; every kind is one subclass with a tag."""
 
@@ -68,18 +73,26 @@ def encode(header: Header, arrays: Mapping[str, Array] | None = None) -> bytes:
     from noisewright import __version__
 
     content = msgspec.Raw(msgspec.json.encode(header, order="sorted"))
-    envelope = _Envelope(format_version=FORMAT_VERSION, version=__version__, content=content)
+    envelope = _Envelope(
+        format_version=FORMAT_VERSION, version=__version__, content=content
+    )
     text = msgspec.json.encode(envelope).decode()
     # Contiguous, for the format stores raw memory; one array at least, for it refuses none.
-    tensors = {name: np.ascontiguousarray(array) for name, array in (arrays or {}).items()}
+    tensors = {
+        name: np.ascontiguousarray(array) for name, array in (arrays or {}).items()
+    }
     tensors = tensors or {"": np.zeros(1, dtype=np.int8)}
-    return _ordered(save(tensors, metadata={_FIELD: text, _DIGEST: _digest(text, tensors)}))
+    return _ordered(
+        save(tensors, metadata={_FIELD: text, _DIGEST: _digest(text, tensors)})
+    )
 
 
 def _ordered(encoded: bytes) -> bytes:
     """The same file, its header in order: the library that wrote it hashes names anew each time."""
     end = _LENGTH + int.from_bytes(encoded[:_LENGTH], "little")
-    header = msgspec.json.encode(msgspec.json.decode(encoded[_LENGTH:end]), order="sorted")
+    header = msgspec.json.encode(
+        msgspec.json.decode(encoded[_LENGTH:end]), order="sorted"
+    )
     header += b" " * (-len(header) % _LENGTH)
     return len(header).to_bytes(_LENGTH, "little") + header + encoded[end:]
 
@@ -117,19 +130,29 @@ def decode(
             )
         header: Header = msgspec.json.decode(envelope.content, type=kinds)
     except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
-        why = "is nested too deeply" if isinstance(error, RecursionError) else str(error)[:120]
-        raise FileFormatError(f"{name}: its header is not understood ({why}); {remedy}") from None
+        why = (
+            "is nested too deeply"
+            if isinstance(error, RecursionError)
+            else str(error)[:120]
+        )
+        raise FileFormatError(
+            f"{name}: its header is not understood ({why}); {remedy}"
+        ) from None
     return header, arrays
 
 
 def kind_of(path: str | Path) -> tuple[str, str]:
     """The kind of a file and the version that wrote it, by its own word; nothing else is read."""
-    metadata, _ = _unpacked(_bytes(path), str(path), "give a file that noisewright wrote")
+    metadata, _ = _unpacked(
+        _bytes(path), str(path), "give a file that noisewright wrote"
+    )
     try:
         envelope = msgspec.json.decode(metadata.get(_FIELD, ""), type=_Envelope)
         kind = msgspec.json.decode(envelope.content, type=_Kind).kind
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
-        raise FileFormatError(f"{path}: is not a noisewright file; check the path") from None
+        raise FileFormatError(
+            f"{path}: is not a noisewright file; check the path"
+        ) from None
     return kind[:40], envelope.version[:20]
 
 
@@ -165,10 +188,14 @@ def _bytes(path: str | Path) -> bytes:
     try:
         return Path(path).read_bytes()
     except FileNotFoundError:
-        raise FileFormatError(f"{path}: there is no such file; check the path") from None
+        raise FileFormatError(
+            f"{path}: there is no such file; check the path"
+        ) from None
     except OSError as error:
         why = error.strerror or type(error).__name__
-        raise FileFormatError(f"{path}: cannot be read ({why}); check the path") from None
+        raise FileFormatError(
+            f"{path}: cannot be read ({why}); check the path"
+        ) from None
 
 
 class _Tensors(msgspec.Struct):
@@ -177,7 +204,9 @@ class _Tensors(msgspec.Struct):
     metadata: dict[str, str] = msgspec.field(name="__metadata__", default_factory=dict)
 
 
-def _unpacked(content: bytes, name: str, remedy: str) -> tuple[dict[str, str], dict[str, Array]]:
+def _unpacked(
+    content: bytes, name: str, remedy: str
+) -> tuple[dict[str, str], dict[str, Array]]:
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
@@ -186,9 +215,13 @@ def _unpacked(content: bytes, name: str, remedy: str) -> tuple[dict[str, str], d
         length = int.from_bytes(content[:8], "little")
         metadata = msgspec.json.decode(content[8 : 8 + length], type=_Tensors).metadata
     except (SafetensorError, msgspec.MsgspecError, ValueError, TypeError, KeyError):
-        raise FileFormatError(f"{name}: is truncated, corrupt or no such file; {remedy}") from None
+        raise FileFormatError(
+            f"{name}: is truncated, corrupt or no such file; {remedy}"
+        ) from None
     return metadata, arrays
 
 
 def _digest(text: str, arrays: Mapping[str, Array]) -> str:
-    return digest(text, *(part for name in sorted(arrays) for part in (name, arrays[name])))
+    return digest(
+        text, *(part for name in sorted(arrays) for part in (name, arrays[name]))
+    )

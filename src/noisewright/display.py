@@ -27,7 +27,9 @@ def html_table(
 ) -> str:
     """A small table for a notebook: names to the left, everything else to the right of a column."""
     side = "left" if not heads else "right"
-    top = "".join(f"<th style='text-align:{side}'>{escape(name)}</th>" for name in heads)
+    top = "".join(
+        f"<th style='text-align:{side}'>{escape(name)}</th>" for name in heads
+    )
     body = "".join(
         f"<tr><th style='text-align:left'>{escape(first)}</th>"
         + "".join(f"<td style='text-align:{side}'>{escape(text)}</td>" for text in rest)
@@ -53,7 +55,9 @@ class Shown:
         raise NotImplementedError
 
     def __repr__(self) -> str:
-        facts = ", ".join(f"{name}={shortened(text, _MOST_TEXT)}" for name, text in self._facts())
+        facts = ", ".join(
+            f"{name}={shortened(text, _MOST_TEXT)}" for name, text in self._facts()
+        )
         return f"<{type(self).__name__}: {facts}>"
 
     def _repr_html_(self) -> str:

@@ -76,7 +76,9 @@ class InvalidParameter(NoisewrightError):
         super().__init__(shortened(message, _MOST_MESSAGE))
 
 
-def refuse_given(options: Mapping[str, object], rule: str, remedy: str = "leave it out") -> None:
+def refuse_given(
+    options: Mapping[str, object], rule: str, remedy: str = "leave it out"
+) -> None:
     """Refuse the first of these options that was given: one that changes nothing is no option.
 
     None, False and what is empty are as good as not given; zero is a value.
@@ -88,7 +90,11 @@ def refuse_given(options: Mapping[str, object], rule: str, remedy: str = "leave 
 
 
 def unknown_name(
-    name: str, value: object, rule: str, known: Iterable[str], listed: str = "choose from"
+    name: str,
+    value: object,
+    rule: str,
+    known: Iterable[str],
+    listed: str = "choose from",
 ) -> InvalidParameter:
     """The refusal of a name that nothing has, with the nearest that something has."""
     names = list(known)
@@ -166,7 +172,13 @@ def refusing(message: str) -> Iterator[None]:
         yield
     except NoisewrightError:
         raise
-    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
+    except (
+        LookupError,
+        TypeError,
+        ValueError,
+        ArithmeticError,
+        AttributeError,
+    ) as error:
         kind = type(error).__name__
     except (RecursionError, MemoryError) as error:
         kind = type(error).__name__
@@ -202,5 +214,12 @@ def understood(call: Callable[[], _Result], error: NoisewrightError) -> _Result:
         return call()
     except NoisewrightError:
         raise
-    except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError):
+    except (
+        TypeError,
+        ValueError,
+        LookupError,
+        AttributeError,
+        ArithmeticError,
+        RecursionError,
+    ):
         raise error from None

@@ -26,14 +26,27 @@ PRIVATE = 0o600
 
 # What spreadsheets run, in widths of east Asia too, and behind blanks, ends of lines or quotes that
 # some of them take away. A number with its sign is none, nor is a band of numbers.
-_BLANKS = "\u0085\u00a0\u00ad\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f-\u2064\u3000\ufeff"
+_BLANKS = (
+    "\u0085\u00a0\u00ad\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f-\u2064\u3000\ufeff"
+)
 _IGNORED = r"[\s\x00-\x1f\x7f\"'" + _BLANKS + "]*"
 _FORMULA = rf"^{_IGNORED}[=+\-@＝＋－＠]|^[\"']*[\t\r\n]"
 _NUMBER = r"^[+-]?[0-9][0-9,_]*(\.[0-9]+)?([eE][+-]?[0-9]+)?(–-?[0-9.,_]+)?%?$"
 
 # Formats that people may mean by a suffix, and that a table is not written in.
 _OTHER_FORMATS = (
-    *(".xls", ".xlsb", ".xlsm", ".xlsx", ".ods", ".tsv", ".dta", ".sav", ".rds", ".pkl"),
+    *(
+        ".xls",
+        ".xlsb",
+        ".xlsm",
+        ".xlsx",
+        ".ods",
+        ".tsv",
+        ".dta",
+        ".sav",
+        ".rds",
+        ".pkl",
+    ),
     *(".json", ".jsonl", ".xml", ".htm", ".html", ".pdf", ".db", ".sqlite", ".duckdb"),
     *(".arrow", ".avro", ".feather", ".ipc", ".orc", ".npy", ".npz", ".nw"),
     *(".bz2", ".gz", ".zip", ".zst"),
@@ -42,13 +55,22 @@ _OTHER_FORMATS = (
 _SQLITE = b"SQLite format 3\x00"
 
 # What file systems say that know no locks, or no flushing of directories.
-_UNSUPPORTED = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.ENOLCK, errno.EBADF, errno.EACCES)
+_UNSUPPORTED = (
+    errno.EINVAL,
+    errno.ENOTSUP,
+    errno.ENOSYS,
+    errno.ENOLCK,
+    errno.EBADF,
+    errno.EACCES,
+)
 
 
 def check_apart(output: str | Path, *inputs: str | Path) -> None:
     """Refuse to write over what is read."""
     if Path(output).resolve() in {Path(file).resolve() for file in inputs}:
-        raise InvalidParameter("output", str(output), "is read from", "choose another path")
+        raise InvalidParameter(
+            "output", str(output), "is read from", "choose another path"
+        )
 
 
 def check_writable(path: str | Path, name: str = "output") -> Path:
@@ -70,7 +92,9 @@ def check_writable(path: str | Path, name: str = "output") -> Path:
 
 
 @contextmanager
-def replacing(path: str | Path, name: str = "output", mode: int | None = None) -> Iterator[Path]:
+def replacing(
+    path: str | Path, name: str = "output", mode: int | None = None
+) -> Iterator[Path]:
     """Yield a temporary path that takes the place of `path` once the block ends well.
 
     If the block fails, the temporary file is removed and `path` is as it was. After it, the new
@@ -137,7 +161,9 @@ def _mount_points() -> set[str]:
         return set()
     points = [os.fsdecode(line.split(b" ")[4]) for line in lines]
     # Blanks and backslashes are written as three octal digits.
-    return {re.sub(r"\\([0-7]{3})", lambda m: chr(int(m[1], 8)), point) for point in points}
+    return {
+        re.sub(r"\\([0-7]{3})", lambda m: chr(int(m[1], 8)), point) for point in points
+    }
 
 
 def is_parquet(path: str | Path) -> bool:
@@ -156,7 +182,11 @@ def check_table(path: str | Path, name: str = "output") -> None:
 
 @contextmanager
 def table_writer(
-    path: str | Path, schema: pa.Schema, *, use_dictionary: bool = True, marked: bool = False
+    path: str | Path,
+    schema: pa.Schema,
+    *,
+    use_dictionary: bool = True,
+    marked: bool = False,
 ) -> Iterator[CSVWriter | ParquetWriter]:
     """Write tables one after another into a file: Parquet or CSV, whole or not at all."""
     check_table(path)
@@ -164,7 +194,9 @@ def table_writer(
         if is_parquet(path):
             from pyarrow.parquet import ParquetWriter
 
-            with ParquetWriter(temporary, schema, use_dictionary=use_dictionary) as writer:
+            with ParquetWriter(
+                temporary, schema, use_dictionary=use_dictionary
+            ) as writer:
                 yield writer
             return
         from pyarrow.csv import CSVWriter
@@ -227,7 +259,9 @@ def write_table(path: str | Path, table: pa.Table, *, excel: bool = False) -> No
     write_tables(path, [table], excel=excel)
 
 
-def write_tables(path: str | Path, parts: Iterable[pa.Table], *, excel: bool = False) -> None:
+def write_tables(
+    path: str | Path, parts: Iterable[pa.Table], *, excel: bool = False
+) -> None:
     """Write a table that comes in parts of one schema, none of which is held once it is written.
 
     With `excel`, CSV begins with the mark by which spreadsheets know UTF-8; others may trip on it.

@@ -35,7 +35,9 @@ def _libraries() -> Any:
     return ThreadpoolController()
 
 
-def run_blocks(work: Callable[[int], None], starts: Sequence[int], together: bool = True) -> None:
+def run_blocks(
+    work: Callable[[int], None], starts: Sequence[int], together: bool = True
+) -> None:
     """Call `work` for every start; the first alone, so that what all blocks share is made once."""
     if not together or len(starts) < 3 or (os.cpu_count() or 1) < 2:
         for start in starts:

@@ -113,7 +113,10 @@ class Status(StrEnum):
 
     CLOSED_FORM = "closed form", "no iteration was needed"
     CONVERGED = "converged", "gap {gap:.1e} after {iterations} steps"
-    CERTIFIED = "certified", "at most {gap:.1e} above the least error of any factorization"
+    CERTIFIED = (
+        "certified",
+        "at most {gap:.1e} above the least error of any factorization",
+    )
     ITERATION_LIMIT = (
         "iteration limit",
         "gap {gap:.1e} after {iterations} steps; the result and its bound are valid, more "
@@ -159,7 +162,9 @@ class Solution(Shown):
 
     def __post_init__(self) -> None:
         if not 0 <= self.lower_bound <= self.value < math.inf:
-            object.__setattr__(self, "value", settled(self.value, self.lower_bound, self.subject))
+            object.__setattr__(
+                self, "value", settled(self.value, self.lower_bound, self.subject)
+            )
 
     @property
     def subject(self) -> str:
@@ -187,7 +192,11 @@ class Solution(Shown):
         return self.status not in (Status.ITERATION_LIMIT, Status.TIME_LIMIT)
 
     def _facts(self) -> list[tuple[str, str]]:
-        gap = ("gap", f"{self.gap:.1e}") if self.certificate else ("lower bound", "not known")
+        gap = (
+            ("gap", f"{self.gap:.1e}")
+            if self.certificate
+            else ("lower bound", "not known")
+        )
         return [("value", f"{self.value:.6g}"), gap, ("status", self.status)]
 
     @property

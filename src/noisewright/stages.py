@@ -11,8 +11,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-_LISTENER: ContextVar[Callable[[str], None] | None] = ContextVar("listener", default=None)
-_WATCHER: ContextVar[Callable[[float], None] | None] = ContextVar("watcher", default=None)
+_LISTENER: ContextVar[Callable[[str], None] | None] = ContextVar(
+    "listener", default=None
+)
+_WATCHER: ContextVar[Callable[[float], None] | None] = ContextVar(
+    "watcher", default=None
+)
 LOGGER = logging.getLogger("noisewright")
 LOGGER.addHandler(logging.NullHandler())  # silent unless somebody asks
 

@@ -11,7 +11,12 @@ from fractions import Fraction
 import numpy as np
 
 from noisewright.central.mechanism import Measurement, StoredMechanism, Table
-from noisewright.central.problem import CentralMechanism, CentralProblem, Proposal, refuses_gaussian
+from noisewright.central.problem import (
+    CentralMechanism,
+    CentralProblem,
+    Proposal,
+    refuses_gaussian,
+)
 from noisewright.errors import OutOfReach
 from noisewright.estimate.accuracy import Accuracy
 from noisewright.estimate.intervals import normal_multiplier
@@ -36,7 +41,9 @@ class Correlated(Accuracy):
         return self.matrix[:, chosen]
 
     def draw(self, count, rng):
-        return rng.multivariate_normal(np.zeros(len(self.matrix)), self.matrix, size=count)
+        return rng.multivariate_normal(
+            np.zeros(len(self.matrix)), self.matrix, size=count
+        )
 
     def multiplier(self, level):
         return normal_multiplier(level)
@@ -53,7 +60,9 @@ class CommonShift:
 
     @property
     def sensitivity(self):
-        return 1.0 if self.privacy.neighbours == "add-remove" else root_above(Fraction(2))
+        return (
+            1.0 if self.privacy.neighbours == "add-remove" else root_above(Fraction(2))
+        )
 
     @property
     def law(self):
@@ -88,7 +97,10 @@ class CommonShift:
         return Correlated(self.law.variance * rows @ joint @ rows.T)
 
     def _rows(self, terms):
-        parts = [t.weight * OnAttributes(self.sizes, t.attributes, t.inner).dense() for t in terms]
+        parts = [
+            t.weight * OnAttributes(self.sizes, t.attributes, t.inner).dense()
+            for t in terms
+        ]
         return np.concatenate(parts)
 
     def fits(self, measurement):
@@ -112,7 +124,11 @@ class StoredShift(StoredMechanism, frozen=True, tag="common-shift"):
 
 def _plan(problem: CentralProblem) -> Proposal:
     mechanism = CommonShift(problem.sizes, problem.privacy)
-    return Proposal(mechanism, None, None, "none", "one shift for all cells", problem.neighbours)
+    return Proposal(
+        mechanism, None, None, "none", "one shift for all cells", problem.neighbours
+    )
 
 
-ENTRY = CentralMechanism("common-shift", "cells that share a shift", refuses_gaussian, _plan)
+ENTRY = CentralMechanism(
+    "common-shift", "cells that share a shift", refuses_gaussian, _plan
+)

@@ -28,7 +28,9 @@ def columns(kind: str, band: int) -> np.ndarray:
     else:
         for gain, rate in zip(factors.gains, factors.rates, strict=True):
             c[1:] += gain * rate ** np.arange(STEPS - 1)
-    matrix = np.array([[c[i - j] if i >= j else 0.0 for j in range(STEPS)] for i in range(STEPS)])
+    matrix = np.array(
+        [[c[i - j] if i >= j else 0.0 for j in range(STEPS)] for i in range(STEPS)]
+    )
     lengths = np.linalg.norm(matrix, axis=0)
     return matrix / lengths if kind != "square-root" else matrix / lengths.max()
 
@@ -42,22 +44,39 @@ def patterns(times: int, apart: int) -> list[tuple[int, ...]]:
     ]
 
 
-KINDS = [("banded", 1), ("banded", 2), ("banded", 4), ("column-normalised", 4), ("square-root", 4)]
+KINDS = [
+    ("banded", 1),
+    ("banded", 2),
+    ("banded", 4),
+    ("column-normalised", 4),
+    ("square-root", 4),
+]
 
 
 @pytest.mark.parametrize(("kind", "band"), KINDS)
-def test_every_pattern_of_steps_stays_within_the_sensitivity(kind: str, band: int) -> None:
+def test_every_pattern_of_steps_stays_within_the_sensitivity(
+    kind: str, band: int
+) -> None:
     matrix = columns(kind, band)
     factors = stream_factorization(STEPS, kind, band=band)
     for times, apart in itertools.product((1, 2, 3, 9), (1, 2, 3, 5)):
         stated = Appearances(times, apart).length(factors)
-        moved = [np.linalg.norm(matrix[:, list(p)].sum(axis=1)) for p in patterns(times, apart)]
+        moved = [
+            np.linalg.norm(matrix[:, list(p)].sum(axis=1))
+            for p in patterns(times, apart)
+        ]
         assert max(moved) <= stated * (1 + 1e-9)
         if kind == "banded" and band <= apart:  # nothing overlaps: squares add, exactly
             assert stated == pytest.approx(max(moved))
-        pairs = ((u, v) for u in patterns(times, apart)[::3] for v in patterns(times, apart)[::5])
+        pairs = (
+            (u, v)
+            for u in patterns(times, apart)[::3]
+            for v in patterns(times, apart)[::5]
+        )
         replaced = [
-            np.linalg.norm(matrix[:, list(u)].sum(axis=1) - matrix[:, list(v)].sum(axis=1))
+            np.linalg.norm(
+                matrix[:, list(u)].sum(axis=1) - matrix[:, list(v)].sum(axis=1)
+            )
             for u, v in pairs
         ]
         assert max(replaced) <= np.sqrt(2) * stated * (1 + 1e-9)
@@ -95,7 +114,9 @@ def test_what_cannot_be_is_refused() -> None:
             nw.plan_stream(10, PRIVACY, **given)
 
 
-def test_no_bound_for_one_appearance_is_held_against_people_who_come_back(tmp_path: Path) -> None:
+def test_no_bound_for_one_appearance_is_held_against_people_who_come_back(
+    tmp_path: Path,
+) -> None:
     """Neither in the forecast nor in a record, a file, a page or what the command prints."""
     plan = nw.plan_stream(40, PRIVACY, appearances=4, apart=8)
     plan.save(tmp_path / "s.nw")
@@ -104,10 +125,17 @@ def test_no_bound_for_one_appearance_is_held_against_people_who_come_back(tmp_pa
     stream.release.save(tmp_path / "s.nwr")
 
     shown = [
-        json.loads(CliRunner().invoke(main, ["show", str(tmp_path / name), "--json"]).stdout)
+        json.loads(
+            CliRunner().invoke(main, ["show", str(tmp_path / name), "--json"]).stdout
+        )
         for name in ("s.nw", "s.nwr")
     ]
-    for told in (plan.forecast().summary(), plan.summary(), stream.release.metadata, *shown):
+    for told in (
+        plan.forecast().summary(),
+        plan.summary(),
+        stream.release.metadata,
+        *shown,
+    ):
         assert told["ratio"] is told["lower_bound"] is told["bound_class"] is None
         assert told["bounds"] == []
 
@@ -121,6 +149,8 @@ def test_no_bound_for_one_appearance_is_held_against_people_who_come_back(tmp_pa
 
 def test_who_cannot_come_back_within_the_stream_counts_once() -> None:
     once = nw.plan_stream(40, PRIVACY, "column-normalised").forecast()
-    rarely = nw.plan_stream(40, PRIVACY, "column-normalised", appearances=3, apart=40).forecast()
+    rarely = nw.plan_stream(
+        40, PRIVACY, "column-normalised", appearances=3, apart=40
+    ).forecast()
     assert rarely.ratio == once.ratio is not None
     assert rarely.bounds == once.bounds

@@ -19,7 +19,11 @@ from noisewright.privacy.promise.budget import Privacy
 from oracles.blocks import whole_matrix
 from oracles.exact_plans import mean, unit_value
 
-BUDGETS: list[dict[str, Any]] = [{"epsilon": 1.0}, {"rho": 0.5}, {"epsilon": 4.0, "delta": 1e-6}]
+BUDGETS: list[dict[str, Any]] = [
+    {"epsilon": 1.0},
+    {"rho": 0.5},
+    {"epsilon": 4.0, "delta": 1e-6},
+]
 
 
 def hostile_matrix(seed: int) -> np.ndarray:
@@ -65,7 +69,11 @@ def other_error(matrix: np.ndarray, norm: float, neighbours: str) -> float:
     solved = nw.factorize(matrix, norm, neighbours=neighbours)
     strategy, back = solved.strategy.dense(), solved.reconstruction.dense()
     shifts = solved.offsets()[:, None]
-    sizes = np.ptp(matrix, axis=1) if neighbours == "replace-one" else np.abs(matrix).max(axis=1)
+    sizes = (
+        np.ptp(matrix, axis=1)
+        if neighbours == "replace-one"
+        else np.abs(matrix).max(axis=1)
+    )
     lost = np.abs(back @ strategy + shifts - matrix).max(axis=1)
     assert (lost <= 1e-6 * sizes + 1e-15 * np.abs(matrix).max(axis=1)).all()
     assert solved.gap >= 0
@@ -83,14 +91,18 @@ def attack(seed: int) -> None:
     neighbours = str(rng.choice(["add-remove", "replace-one"]))
     error: Any = ["rmse", 4.0, "max"][rng.integers(3)]
     budget = BUDGETS[rng.integers(3)]
-    nothing = not (np.ptp(matrix, axis=1) if neighbours == "replace-one" else matrix).any()
+    nothing = not (
+        np.ptp(matrix, axis=1) if neighbours == "replace-one" else matrix
+    ).any()
     refusal = "asks for something"
     try:
         privacy = Privacy(**budget, neighbours=neighbours)
         # Bounds are on linear strategies; noise of another kind has none of them.
         mechanism = "laplace-strategy" if privacy.kind == "pure" else "auto"
         gaussian = "many" if "delta" in budget else "one"
-        plan = nw.plan(matrix, privacy, error=error, mechanism=mechanism, composition=gaussian)
+        plan = nw.plan(
+            matrix, privacy, error=error, mechanism=mechanism, composition=gaussian
+        )
     except InvalidParameter as refused:
         refusal, plan = str(refused), None
     assert (plan is None) <= (nothing or "double precision" in refusal)
@@ -129,8 +141,11 @@ def test_offsets_and_scales_change_no_plan(neighbours: str) -> None:
     matrix = rng.integers(-3, 4, size=(4, 6)).astype(np.float64)
     privacy = Privacy(rho=0.5, neighbours=neighbours)
     plain = nw.plan(matrix, privacy).achieved
-    assert nw.plan(1e-7 * matrix, privacy).achieved == pytest.approx(1e-7 * plain, rel=1e-3)
-    if neighbours == "replace-one":  # the number of people is public, so constants are free
+    assert nw.plan(1e-7 * matrix, privacy).achieved == pytest.approx(
+        1e-7 * plain, rel=1e-3
+    )
+    # the number of people is public, so constants are free
+    if neighbours == "replace-one":
         offset = nw.plan(matrix + 1e8, privacy).achieved
         assert offset == pytest.approx(plain, rel=1e-3)
 

@@ -41,11 +41,13 @@ def test_nobody_moves_rows_by_more_than_the_radius(seed, monkeypatch):
     columns = [[int(v) for v in column] for column in rows.T]
     squares = [sum(v * v for v in c) for c in columns]
     apart = [
-        sum((x - y) ** 2 for x, y in zip(a, b, strict=True)) for a, b in combinations(columns, 2)
+        sum((x - y) ** 2 for x, y in zip(a, b, strict=True))
+        for a, b in combinations(columns, 2)
     ]
     assert reach_square(rows, replaced=False) == max(squares)
     assert reach_square(rows, replaced=True) == max(apart)
-    doubled = np.hstack([rows, rows])  # columns that occur twice, and sums that tell none apart
+    # columns that occur twice, and sums that tell none apart
+    doubled = np.hstack([rows, rows])
     assert reach_square(doubled, replaced=True) == max(apart)
     monkeypatch.setattr(balls.np.random, "default_rng", _NoSums)
     assert reach_square(doubled, replaced=True) == max(apart)
@@ -92,7 +94,9 @@ def test_directions_in_which_people_differ_little_get_less_noise(monkeypatch):
     one = turned_parts(queries.astype(np.int64), True)[0][0]
     single = BallMechanism((60,), (one.rows,), (1.0,), REPLACED)
     small = terms(workload(queries[8:]), (60,))
-    assert single.accuracy(small).std.max() > 1.5 * plan.method.accuracy(small).std.max()
+    assert (
+        single.accuracy(small).std.max() > 1.5 * plan.method.accuracy(small).std.max()
+    )
 
 
 @pytest.mark.parametrize("privacy", BOTH, ids=lambda p: p.text())
@@ -102,8 +106,12 @@ def test_ellipsoids_are_at_most_as_large_as_balls(text, privacy, monkeypatch):
     plan = nw.plan(text, privacy, mechanism="hardt-talwar")
     asked = plan.workload
     best = nw.factorize(asked, neighbours=privacy.neighbours).value
-    dimension = np.linalg.matrix_rank(asked.dense()) - (privacy.neighbours == "replace-one")
-    one = turned_parts(asked.dense().astype(np.int64), privacy.neighbours == "replace-one")[0][0]
+    dimension = np.linalg.matrix_rank(asked.dense()) - (
+        privacy.neighbours == "replace-one"
+    )
+    one = turned_parts(
+        asked.dense().astype(np.int64), privacy.neighbours == "replace-one"
+    )[0][0]
     single = BallMechanism(plan.sizes, (one.rows,), (1.0,), privacy)
     error = np.sqrt(np.mean(single.accuracy(terms(asked, plan.sizes)).variance))
     assert error >= best * np.sqrt(dimension + 1) * (1 - 1e-6)

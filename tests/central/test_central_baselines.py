@@ -26,7 +26,9 @@ def problem(asked: Workload, sizes: tuple[int, ...], order: int) -> CentralProbl
     return CentralProblem(asked, sizes, BUDGETS[order], 2.0)
 
 
-def proposal(suffix: str, asked: Workload, sizes: tuple[int, ...], order: int) -> Proposal:
+def proposal(
+    suffix: str, asked: Workload, sizes: tuple[int, ...], order: int
+) -> Proposal:
     return CENTRAL[NOISE[order] + suffix].plan(problem(asked, sizes, order))
 
 
@@ -44,7 +46,11 @@ def tree(cells: int, branches: int) -> np.ndarray:
     rows, width = [np.eye(cells)], branches
     while True:
         starts = range(0, cells, width)
-        rows.append(np.array([[float(s <= j < s + width) for j in range(cells)] for s in starts]))
+        rows.append(
+            np.array(
+                [[float(s <= j < s + width) for j in range(cells)] for s in starts]
+            )
+        )
         if width >= cells:
             return np.concatenate(rows)
         width *= branches
@@ -59,7 +65,8 @@ def test_values_are_those_of_least_squares(text: str, order: int) -> None:
     attributes = problem(asked, sizes, order).terms[0].attributes
     unasked = [i for i in range(len(sizes)) if i not in attributes]
     counted = reduce(
-        np.kron, [np.ones((1, n)) if i in unasked else np.eye(n) for i, n in enumerate(sizes)]
+        np.kron,
+        [np.ones((1, n)) if i in unasked else np.eye(n) for i, n in enumerate(sizes)],
     )
     assert cells.value == pytest.approx(value(w, counted, order), rel=1e-6)
     answers = proposal("", asked, sizes, order)

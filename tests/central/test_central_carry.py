@@ -58,7 +58,9 @@ def steepest(carries: Carries, reach: int) -> int:
     draws = np.array(list(product(*axes)), dtype=np.int64).T
     beyond = np.abs(draws) - np.minimum(np.abs(draws), carries.cores[:, None])
     noise = carries.carried(draws)
-    heights = {tuple(z): int(h) for z, h in zip(noise.T, beyond.sum(axis=0), strict=True)}
+    heights = {
+        tuple(z): int(h) for z, h in zip(noise.T, beyond.sum(axis=0), strict=True)
+    }
     assert len(heights) == draws.shape[1]
     largest = 0
     for z, height in heights.items():
@@ -91,22 +93,33 @@ def test_packets_of_several_units_cost_no_more(seed: int) -> None:
     """Wide cores are dealt out in packets, whose units all go one way."""
     rng = np.random.default_rng(seed)
     packets, sizes = np.array([2, 1, 0]), np.array([int(rng.integers(2, 4)), 3, 1])
-    parts = np.array([[-1, int(rng.choice([-1, 1]))], [int(rng.choice([-1, 1])), 0], [0, 0]])
-    carries = Carries(np.arange(3), packets, sizes, np.array([[1, 2], [2, 0], [0, 0]]), parts)
+    parts = np.array(
+        [[-1, int(rng.choice([-1, 1]))], [int(rng.choice([-1, 1])), 0], [0, 0]]
+    )
+    carries = Carries(
+        np.arange(3), packets, sizes, np.array([[1, 2], [2, 0], [0, 0]]), parts
+    )
     assert carries.cores.max() > 3
     assert steepest(carries, 8) == 1
 
 
 def test_noise_that_adds_up_to_zero_hides_a_person_who_moves() -> None:
     """All outcomes in a box: who moves from one cell to another costs what two steps cost."""
-    targets, parts = np.array([[1, 2], [2, 0], [0, 0]]), np.array([[-2, -1], [-2, 0], [0, 0]])
+    targets, parts = (
+        np.array([[1, 2], [2, 0], [0, 0]]),
+        np.array([[-2, -1], [-2, 0], [0, 0]]),
+    )
     one = np.ones(3, dtype=np.int64)
     carries = Carries(np.arange(3), np.array([3, 2, 0]), one, targets, parts)
     first, second = (grid.ravel() for grid in np.meshgrid(*[np.arange(-14, 15)] * 2))
     beyond = [v - np.clip(v, -c, c) for v, c in ((first, 3), (second, 2))]
     draws = np.array([first, second, -(beyond[0] + beyond[1])])
     heights = np.abs(beyond[0]) + np.abs(beyond[1]) + np.abs(draws[2])
-    law = dict(zip(map(tuple, carries.carried(draws).T.tolist()), heights.tolist(), strict=True))
+    law = dict(
+        zip(
+            map(tuple, carries.carried(draws).T.tolist()), heights.tolist(), strict=True
+        )
+    )
     assert len(law) == len(first)
     moves = [(1, -1, 0), (1, 0, -1), (0, 1, -1)]
     losses = [
@@ -119,7 +132,9 @@ def test_noise_that_adds_up_to_zero_hides_a_person_who_moves() -> None:
     assert max(losses) == 2
 
 
-def test_a_core_that_is_carried_twice_is_caught_by_the_enumeration_and_refused() -> None:
+def test_a_core_that_is_carried_twice_is_caught_by_the_enumeration_and_refused() -> (
+    None
+):
     one, zero = np.array([1, 1]), np.array([[1], [0]])
     honest = Carries(np.arange(2), np.array([3, 0]), one, zero, np.array([[-3], [0]]))
     assert steepest(honest, 8) == 1
@@ -149,7 +164,9 @@ def test_a_core_that_is_carried_twice_is_caught_by_the_enumeration_and_refused()
     ],
     ids=str,
 )
-def test_carries_that_the_proof_does_not_cover_are_refused(change: dict[str, np.ndarray]) -> None:
+def test_carries_that_the_proof_does_not_cover_are_refused(
+    change: dict[str, np.ndarray],
+) -> None:
     arrays = {
         "order": np.arange(2),
         "packets": np.array([3, 0]),
@@ -162,7 +179,9 @@ def test_carries_that_the_proof_does_not_cover_are_refused(change: dict[str, np.
         Carries(**(arrays | change))
 
 
-@pytest.mark.parametrize(("cells", "epsilon", "reach"), [(2, 1.0, 14), (3, 2.0, 6), (4, 3.0, 3)])
+@pytest.mark.parametrize(
+    ("cells", "epsilon", "reach"), [(2, 1.0, 14), (3, 2.0, 6), (4, 3.0, 3)]
+)
 def test_few_cells_have_the_least_error_of_all_additive_noise(
     cells: int, epsilon: float, reach: int
 ) -> None:
@@ -199,7 +218,8 @@ def test_errors_are_those_stated_and_below_every_laplace_strategy(text: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("text", "largest"), [("prefix:8", 2.550), ("prefix:16", 3.152), ("prefix:64", 4.892)]
+    ("text", "largest"),
+    [("prefix:8", 2.550), ("prefix:16", 3.152), ("prefix:64", 4.892)],
 )
 def test_largest_errors_are_planned_for_too(text: str, largest: float) -> None:
     plan = nw.plan(text, PURE, error="max")
@@ -220,7 +240,9 @@ def test_widths_of_cores_descend_along_their_slopes() -> None:
     exact = np.einsum("ij,ij->i", queries @ covariance, queries)
     value, _ = widths.mean(widths.cores, 512.0)
     largest = exact.max()
-    assert value == pytest.approx(np.log(largest * np.linalg.norm(exact / largest, 512)), rel=1e-6)
+    assert value == pytest.approx(
+        np.log(largest * np.linalg.norm(exact / largest, 512)), rel=1e-6
+    )
 
 
 @pytest.mark.parametrize("epsilon", [2.0, 4.0, 8.0])
@@ -231,7 +253,9 @@ def test_whole_people_have_less_noise_on_the_unit_lattice(epsilon: float) -> Non
     assert cells.achieved < np.sqrt(2) / epsilon
 
 
-def test_it_is_the_default_where_it_is_better_and_the_strategy_stays_what_it_was() -> None:
+def test_it_is_the_default_where_it_is_better_and_the_strategy_stays_what_it_was() -> (
+    None
+):
     chosen = nw.plan("prefix:16", PURE)
     strategy = nw.plan("prefix:16", PURE, mechanism="laplace-strategy")
     assert chosen.mechanism == "carry"
@@ -257,7 +281,9 @@ def test_it_is_the_default_where_it_is_better_and_the_strategy_stays_what_it_was
         ("prefix:2", 20.0),
     ],
 )
-def test_edges_are_planned_released_and_kept(text: str, epsilon: float, tmp_path: Path) -> None:
+def test_edges_are_planned_released_and_kept(
+    text: str, epsilon: float, tmp_path: Path
+) -> None:
     plan = nw.plan(text, nw.Privacy(epsilon=epsilon), mechanism="carry")
     assert plan.spend.promise().epsilon <= epsilon
     people = np.arange(plan.workload.size)
@@ -302,7 +328,10 @@ def test_a_plan_forged_to_carry_more_than_its_cores_is_refused(tmp_path: Path) -
 
 def test_what_is_proved_of_tails_is_above_what_is_drawn() -> None:
     plan = nw.plan("prefix:6", PURE, mechanism="carry")
-    errors = np.abs(plan.accuracy.draw(200_000, np.random.default_rng(2))) / plan.accuracy.std
+    errors = (
+        np.abs(plan.accuracy.draw(200_000, np.random.default_rng(2)))
+        / plan.accuracy.std
+    )
     for alarm in (1e-2, 1e-3, 1e-4):
         bound = plan.accuracy.tail(alarm)
         assert (errors > bound).mean(axis=0).max() <= 2 * alarm * 1.1
@@ -313,9 +342,14 @@ REPLACED = nw.Privacy(epsilon=1, neighbours="replace-one")
 
 
 @pytest.mark.parametrize("scale", [0.6, 2.5])
-def test_moments_of_noise_that_adds_up_to_zero_are_those_of_its_enumeration(scale: float) -> None:
+def test_moments_of_noise_that_adds_up_to_zero_are_those_of_its_enumeration(
+    scale: float,
+) -> None:
     order, one = np.arange(3), np.ones(3, dtype=np.int64)
-    targets, parts = np.array([[1, 2], [2, 0], [0, 0]]), np.array([[-2, -1], [-2, 0], [0, 0]])
+    targets, parts = (
+        np.array([[1, 2], [2, 0], [0, 0]]),
+        np.array([[-2, -1], [-2, 0], [0, 0]]),
+    )
     carries = Carries(order, np.array([3, 2, 0]), one, targets, parts)
     reach = 3 + round(16 * scale)
     axis = np.arange(-reach, reach + 1)
@@ -332,7 +366,10 @@ def test_moments_of_noise_that_adds_up_to_zero_are_those_of_its_enumeration(scal
     np.testing.assert_allclose(total.covariance, exact, atol=1e-5 * exact.max())
     drawn = np.array([total.draw(SeededSource(seed)) for seed in range(1000)])
     assert not drawn.sum(axis=1).any()
-    assert np.abs(drawn.T @ drawn / 1000 - exact).max() < 8 * np.sqrt(5 / 1000) * exact.max()
+    assert (
+        np.abs(drawn.T @ drawn / 1000 - exact).max()
+        < 8 * np.sqrt(5 / 1000) * exact.max()
+    )
 
 
 @pytest.mark.parametrize("scale", [0.6, 2.5])
@@ -345,13 +382,18 @@ def test_noise_that_adds_up_to_zero_is_kept_as_often_as_it_has_to_be(
     noise has to hide a change of two rows, of equal size and opposite sign, at that scale.
     """
     order, one = np.arange(3), np.ones(3, dtype=np.int64)
-    targets, parts = np.array([[1, 2], [2, 0], [0, 0]]), np.array([[-2, 0], [-1, 0], [0, 0]])
+    targets, parts = (
+        np.array([[1, 2], [2, 0], [0, 0]]),
+        np.array([[-2, 0], [-1, 0], [0, 0]]),
+    )
     carries = Carries(order, np.array([2, 1, 0]), one, targets, parts)
     total = ZeroTotal(carries, scale)
 
     reach = 7
     axis = np.arange(-reach, reach + 1)
-    grid = np.array([side.ravel() for side in np.meshgrid(axis, axis, [0], indexing="ij")])
+    grid = np.array(
+        [side.ravel() for side in np.meshgrid(axis, axis, [0], indexing="ij")]
+    )
     asked: set[float] = set()
 
     def every_draw(at: float, cores: np.ndarray, source: object) -> np.ndarray:
@@ -378,14 +420,17 @@ def test_noise_that_adds_up_to_zero_is_kept_as_often_as_it_has_to_be(
             law[noise] = law.get(noise, 0.0) + chance * np.exp(-beyond / scale)
 
     assert asked == {scale}
-    assert len(law) == grid.shape[1]  # every draw is kept for some chance, and tells itself apart
+    # every draw is kept for some chance, and tells itself apart
+    assert len(law) == grid.shape[1]
     pairs = 0
     for noise, weight in law.items():
         for change in ((1, -1, 0), (1, 0, -1), (0, 1, -1), (-2, 1, 1)):
             moved = law.get(tuple(np.add(noise, change).tolist()))
             if moved is not None:
                 pairs += 1
-                assert abs(np.log(moved / weight)) <= np.abs(change).sum() / scale + 1e-9
+                assert (
+                    abs(np.log(moved / weight)) <= np.abs(change).sum() / scale + 1e-9
+                )
     assert pairs > 500
     # Not only as private: as near as that law allows, e^(-Σ|s|/scale) over all three rows.
     for draw in grid.T:
@@ -433,5 +478,8 @@ def test_replaced_people_have_the_errors_stated_and_their_number_exactly(
 
 def test_what_is_proved_of_replaced_people_is_above_what_is_drawn() -> None:
     plan = nw.plan("prefix:6", REPLACED, mechanism="carry")
-    errors = plan.accuracy.draw(50_000, np.random.default_rng(1))[:, :-1] / plan.accuracy.std[:-1]
+    errors = (
+        plan.accuracy.draw(50_000, np.random.default_rng(1))[:, :-1]
+        / plan.accuracy.std[:-1]
+    )
     assert np.abs(errors).max() < plan.accuracy.multiplier(1 - 1e-6)

@@ -47,14 +47,16 @@ class Case:
         plan, source = self.plan, SeededSource(4)
         counts = plan.counts(self.people)
         drawn = (plan.method.measure(counts, source) for _ in range(releases))
-        return np.array([plan.noisy(values) for values in drawn]) - plan.workload.matvec(
-            self.people
-        )
+        return np.array(
+            [plan.noisy(values) for values in drawn]
+        ) - plan.workload.matvec(self.people)
 
     @cached_property
     def accuracy(self) -> Accuracy:
         inner, known = self.plan.accuracy, np.array(self.declared, dtype=np.int64)
-        return Conditioned(inner, known, len(inner.variance)) if self.declared else inner
+        return (
+            Conditioned(inner, known, len(inner.variance)) if self.declared else inner
+        )
 
 
 CASES = (
@@ -109,7 +111,9 @@ def test_releases_with_declared_values_have_those_intervals(case: Case) -> None:
     frame = release.to_pandas()
     accuracy = case.accuracy
     np.testing.assert_allclose(
-        (frame["upper"] - frame["lower"]) / 2, accuracy.multiplier(LEVEL) * accuracy.std, atol=1e-9
+        (frame["upper"] - frame["lower"]) / 2,
+        accuracy.multiplier(LEVEL) * accuracy.std,
+        atol=1e-9,
     )
     np.testing.assert_allclose(
         (frame["upper_all"] - frame["lower_all"]) / 2,
@@ -125,13 +129,18 @@ def test_declared_values_use_the_exact_covariance(case: Case) -> None:
     """By the textbook, from second moments of draws: within bands of six deviations."""
     queries = case.plan.workload.dense()
     noise = (
-        case.plan.method.covariance / case.plan.method.measured.strategy.blocks[0].multiplier ** 2
+        case.plan.method.covariance
+        / case.plan.method.measured.strategy.blocks[0].multiplier ** 2
     )
     covariance = queries @ noise @ queries.T
     known = np.array(case.declared)
     cross = covariance[:, known]
-    left = covariance - cross @ np.linalg.pinv(covariance[np.ix_(known, known)]) @ cross.T
-    np.testing.assert_allclose(case.accuracy.variance, np.diag(left), atol=1e-8 * covariance.max())
+    left = (
+        covariance - cross @ np.linalg.pinv(covariance[np.ix_(known, known)]) @ cross.T
+    )
+    np.testing.assert_allclose(
+        case.accuracy.variance, np.diag(left), atol=1e-8 * covariance.max()
+    )
     errors = case.accuracy.draw(20_000, np.random.default_rng(3))
     mean = (errors**2).mean(axis=0)
     spread = (errors**2).std(axis=0) / np.sqrt(20_000)
@@ -139,14 +148,21 @@ def test_declared_values_use_the_exact_covariance(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", [CASES[2], CASES[5]], ids=str)
-def test_answers_made_non_negative_keep_all_that_their_intervals_held(case: Case) -> None:
+def test_answers_made_non_negative_keep_all_that_their_intervals_held(
+    case: Case,
+) -> None:
     release = case.plan.release(np.zeros_like(case.people))
-    before, after = release.to_pandas(), post_process(release, non_negative=True).to_pandas()
+    before, after = (
+        release.to_pandas(),
+        post_process(release, non_negative=True).to_pandas(),
+    )
     assert (after["answer"] >= 0).all()
     for low, high in (("lower", "upper"), ("lower_all", "upper_all")):
         assert (after[low] <= np.maximum(before[low], 0) + 1e-9).all()
         assert (after[high] >= before[high] - 1e-9).all()
-        assert ((after[low] <= after["answer"]) & (after["answer"] <= after[high])).all()
+        assert (
+            (after[low] <= after["answer"]) & (after["answer"] <= after[high])
+        ).all()
 
 
 def test_a_multiplier_far_out_is_chebyshevs() -> None:

@@ -29,12 +29,18 @@ def errors_of(plan: CarryStreamMechanism, runs: int) -> np.ndarray:
     return np.array(result)
 
 
-@pytest.mark.parametrize("plan", [SMALL, nw.plan_stream(12, PURE)], ids=["levels", "one level"])
-def test_errors_are_those_forecast_and_intervals_hold(plan: CarryStreamMechanism) -> None:
+@pytest.mark.parametrize(
+    "plan", [SMALL, nw.plan_stream(12, PURE)], ids=["levels", "one level"]
+)
+def test_errors_are_those_forecast_and_intervals_hold(
+    plan: CarryStreamMechanism,
+) -> None:
     runs = 800
     errors = errors_of(plan, runs)
     # Eight deviations of a sample variance at a kurtosis of ten, and four of a mean.
-    assert np.abs((errors**2).mean(axis=0) / plan.errors**2 - 1).max() < 8 * np.sqrt(9 / runs)
+    assert np.abs((errors**2).mean(axis=0) / plan.errors**2 - 1).max() < 8 * np.sqrt(
+        9 / runs
+    )
     assert np.abs(errors.mean(axis=0) / plan.errors).max() < 4.5 / np.sqrt(runs)
     covered = (np.abs(errors) <= plan.multiplier(0.95) * plan.errors).mean(axis=0)
     assert covered.min() > 0.95 - 4 * np.sqrt(0.95 * 0.05 / runs)
@@ -71,7 +77,8 @@ def test_a_million_steps_are_planned_and_answered() -> None:
     stream = CarryStream(plan, SeededSource(1))
     errors = np.array([stream.step(1) for _ in range(10**6)]) - np.arange(1, 10**6 + 1)
     assert (np.abs(errors) <= forecast.simultaneous_halfwidth).all()
-    assert (np.abs(errors) <= forecast.halfwidth).mean() > 0.85  # steps of one stream hang together
+    # steps of one stream hang together
+    assert (np.abs(errors) <= forecast.halfwidth).mean() > 0.85
 
 
 def test_plans_are_kept(tmp_path: Path) -> None:

@@ -48,7 +48,9 @@ def squares(request: pytest.FixtureRequest) -> LeastSquares:
     cells, sums = int(rng.integers(3, 8)), int(rng.integers(1, 4))
     root = rng.normal(size=(cells + sums, cells + sums))
     rows = rng.random((sums, cells))
-    return LeastSquares(1 + rows.sum(axis=0), rows, root @ root.T + np.eye(cells + sums))
+    return LeastSquares(
+        1 + rows.sum(axis=0), rows, root @ root.T + np.eye(cells + sums)
+    )
 
 
 def test_few_sums_need_no_large_system(squares: LeastSquares) -> None:
@@ -57,7 +59,9 @@ def test_few_sums_need_no_large_system(squares: LeastSquares) -> None:
     matrix = np.concatenate([np.eye(cells), squares.rows]) / squares.norms
     variance, weights = generalised(matrix, squares.covariance, gram)
     assert squares.variance(gram) == pytest.approx(variance)
-    np.testing.assert_allclose(squares.weights(gram), weights, atol=1e-9 * weights.max())
+    np.testing.assert_allclose(
+        squares.weights(gram), weights, atol=1e-9 * weights.max()
+    )
 
 
 def test_slopes_are_those_of_differences(squares: LeastSquares) -> None:
@@ -71,7 +75,9 @@ def test_slopes_are_those_of_differences(squares: LeastSquares) -> None:
             rows[place] += sign * step
             moved = LeastSquares(1 + rows.sum(axis=0), rows, squares.covariance)
             values.append(moved.variance(gram))
-        assert slopes[place] == pytest.approx((values[1] - values[0]) / (2 * step), rel=1e-4)
+        assert slopes[place] == pytest.approx(
+            (values[1] - values[0]) / (2 * step), rel=1e-4
+        )
 
 
 def tiny() -> CarryMechanism:
@@ -79,18 +85,24 @@ def tiny() -> CarryMechanism:
     matrix = np.array([[2, 0], [0, 1], [1, 2]])
     shares = np.array([[-1.0, 0.0], [-0.5, 0.5], [0.0, 0.0]])
     targets = np.array([[2, 0], [0, 2], [0, 0]])
-    carries = Carries.rounded(np.array([1, 0, 2]), np.array([3.0, 4.0, 0.0]), targets, shares)
+    carries = Carries.rounded(
+        np.array([1, 0, 2]), np.array([3.0, 4.0, 0.0]), targets, shares
+    )
     strategy = BlockStrategy((2,), (Block((0,), (matrix,)),))
     return CarryMechanism(BlockMechanism(strategy, nw.Privacy(epsilon=1.5)), carries)
 
 
-def log_densities(carries: Carries, scale: float, reach: int) -> dict[tuple[int, ...], float]:
+def log_densities(
+    carries: Carries, scale: float, reach: int
+) -> dict[tuple[int, ...], float]:
     """Of the noise on three rows, up to a constant, wherever draws in a box lead."""
     axis = np.arange(-reach, reach + 1)
     draws = np.array(list(product(axis, repeat=carries.rows)), dtype=np.int64).T
     beyond = np.maximum(np.abs(draws) - carries.cores[:, None], 0).sum(axis=0)
     noise = carries.carried(draws)
-    densities = {tuple(z): -b / scale for z, b in zip(noise.T.tolist(), beyond, strict=True)}
+    densities = {
+        tuple(z): -b / scale for z, b in zip(noise.T.tolist(), beyond, strict=True)
+    }
     assert len(densities) == draws.shape[1]
     return densities
 
@@ -114,7 +126,9 @@ def test_a_person_in_a_cell_and_its_sums_costs_the_budget_and_no_more() -> None:
     assert largest_loss(mechanism, 2 / 1.5) > 1.6
 
 
-def test_sums_are_measured_where_they_pay_and_forecasts_are_exact(plan: nw.Plan) -> None:
+def test_sums_are_measured_where_they_pay_and_forecasts_are_exact(
+    plan: nw.Plan,
+) -> None:
     method = plan.method
     matrix = method.measured.strategy.matrix
     assert len(matrix) > matrix.shape[1]
@@ -124,9 +138,13 @@ def test_sums_are_measured_where_they_pay_and_forecasts_are_exact(plan: nw.Plan)
     gram = plan.workload.gram().dense()
     noise = method.carries.covariance(method.scale).toarray()
     variance, _ = generalised(matrix.astype(float), noise, gram)
-    assert plan.forecast().rmse == pytest.approx(np.sqrt(variance / plan.workload.queries))
+    assert plan.forecast().rmse == pytest.approx(
+        np.sqrt(variance / plan.workload.queries)
+    )
     drawn = plan.accuracy.draw(4000, np.random.default_rng(3))
-    assert (drawn**2).mean() == pytest.approx((plan.standard_errors**2).mean(), rel=0.05)
+    assert (drawn**2).mean() == pytest.approx(
+        (plan.standard_errors**2).mean(), rel=0.05
+    )
 
 
 def test_releases_have_the_errors_that_are_forecast(plan: nw.Plan) -> None:
@@ -141,7 +159,9 @@ def test_releases_have_the_errors_that_are_forecast(plan: nw.Plan) -> None:
     assert (np.abs(released) <= 40 * plan.standard_errors).all()
 
 
-@pytest.mark.parametrize(("text", "epsilon"), [("ranges:80", 2.0), ("prefix:9*prefix:9", 0.01)])
+@pytest.mark.parametrize(
+    ("text", "epsilon"), [("ranges:80", 2.0), ("prefix:9*prefix:9", 0.01)]
+)
 def test_sums_are_never_worse_than_cells_alone(
     text: str, epsilon: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -181,7 +201,11 @@ def test_rows_that_sum_nothing_are_left_out() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "error"),
-    [("prefix:256", 6.044), ("ranges:256", 6.765), ("prefix:16*prefix:16*identity:4", 7.32)],
+    [
+        ("prefix:256", 6.044),
+        ("ranges:256", 6.765),
+        ("prefix:16*prefix:16*identity:4", 7.32),
+    ],
 )
 def test_long_lists_have_the_errors_stated(text: str, error: float) -> None:
     plan = nw.plan(text, PURE)

@@ -30,16 +30,21 @@ def greedy(length: int, letters: int, distance: int) -> list[tuple[int, ...]]:
     """Words taken one by one while they differ enough from all before."""
     words: list[tuple[int, ...]] = []
     for word in product(range(letters), repeat=length):
-        if all(sum(a != b for a, b in zip(word, w, strict=True)) >= distance for w in words):
+        if all(
+            sum(a != b for a, b in zip(word, w, strict=True)) >= distance for w in words
+        ):
             words.append(word)
     return words
 
 
 @pytest.mark.parametrize(
-    ("length", "letters", "distance"), [(6, 2, 3), (8, 2, 2), (4, 3, 2), (3, 5, 3), (5, 2, 1)]
+    ("length", "letters", "distance"),
+    [(6, 2, 3), (8, 2, 2), (4, 3, 2), (3, 5, 3), (5, 2, 1)],
 )
 def test_there_are_as_many_words_as_said(length, letters, distance):
-    assert exp(log_words(length, log(letters), distance)) <= len(greedy(length, letters, distance))
+    assert exp(log_words(length, log(letters), distance)) <= len(
+        greedy(length, letters, distance)
+    )
 
 
 @pytest.mark.parametrize("ways", [1, 2, 3])
@@ -83,7 +88,13 @@ def test_bounds_rest_on_their_parts_alone():
     assert packing.bound(16, 50.0, 1) == 0.0
     few = packing.bound(16, 0.01, 1)
     assert 0 < few <= np.sqrt(packing.square / comb(16, 2)) / 2
-    for change in ({"order": 6}, {"apart": 9}, {"changed": 8}, {"sequences": 8}, {"copies": 0}):
+    for change in (
+        {"order": 6},
+        {"apart": 9},
+        {"changed": 8},
+        {"sequences": 8},
+        {"copies": 0},
+    ):
         with pytest.raises(InvalidParameter):
             CodePacking(**{**vars(packing), **change})
 
@@ -100,12 +111,18 @@ def test_hundreds_of_attributes_are_bounded_without_listing_a_cell():
 def test_tables_of_binary_attributes_are_known_by_their_form():
     assert binary_tables(workload("marginals:2^8:2")) == (8, 2)
     assert binary_tables(workload("conjunctions:9:3")) == (9, 3)
-    for text in ("marginals:3^4:2", "marginals:2^5:<=2", "2@marginals:2^4:2", "prefix:8"):
+    for text in (
+        "marginals:3^4:2",
+        "marginals:2^5:<=2",
+        "2@marginals:2^4:2",
+        "prefix:8",
+    ):
         assert binary_tables(workload(text)) is None
 
 
 @pytest.mark.parametrize(
-    ("text", "name"), [("marginals:2^8:1", "k-norm"), ("conjunctions:6:2", "hardt-talwar")]
+    ("text", "name"),
+    [("marginals:2^8:1", "k-norm"), ("conjunctions:6:2", "hardt-talwar")],
 )
 def test_no_plan_is_below(text, name):
     problem = central_problem(workload(text), REPLACED, 2.0, None, Given(1000))

@@ -14,7 +14,9 @@ from noisewright.errors import InvalidParameter
 from oracles.blocks import whole_matrix
 from oracles.privacy_oracles import SeededSource
 
-DOMAIN = nw.Domain([nw.Numeric("age", (0, 20, 40, 60)), nw.Categorical("sex", ("F", "M"))])
+DOMAIN = nw.Domain(
+    [nw.Numeric("age", (0, 20, 40, 60)), nw.Categorical("sex", ("F", "M"))]
+)
 X = np.array([[50, 40], [30, 60], [20, 10]])
 PURE, RHO = nw.Privacy(epsilon=1), nw.Privacy(rho=0.05)
 
@@ -28,8 +30,14 @@ def released(query: dict, privacy: nw.Privacy) -> nw.Release:
 def information(release: nw.Release) -> np.ndarray:
     method = release.plan.method
     blocks = method.strategy.blocks
-    units = [b.noise / law.standard_deviation for b, law in zip(blocks, method.laws, strict=True)]
-    matrix = whole_matrix(method.strategy) * np.repeat(units, [b.rows for b in blocks])[:, None]
+    units = [
+        b.noise / law.standard_deviation
+        for b, law in zip(blocks, method.laws, strict=True)
+    ]
+    matrix = (
+        whole_matrix(method.strategy)
+        * np.repeat(units, [b.rows for b in blocks])[:, None]
+    )
     return matrix.T @ matrix
 
 
@@ -98,13 +106,17 @@ def test_the_same_noise_or_another_schema_is_not_combined() -> None:
         nw.combine(third, first)
     with pytest.raises(InvalidParameter, match="different schemas"):
         nw.combine(first, nw.plan("prefix:6", PURE).release(X.ravel()))
-    replaced = released({"marginal": ["sex"]}, nw.Privacy(epsilon=1, neighbours="replace-one"))
+    replaced = released(
+        {"marginal": ["sex"]}, nw.Privacy(epsilon=1, neighbours="replace-one")
+    )
     with pytest.raises(InvalidParameter, match="differ"):
         nw.combine(first, replaced)
 
 
 def test_a_measurement_of_another_form_is_refused() -> None:
-    both = nw.combine(released({"cdf": "age"}, PURE), released({"marginal": ["sex"]}, PURE))
+    both = nw.combine(
+        released({"cdf": "age"}, PURE), released({"marginal": ["sex"]}, PURE)
+    )
     parts = both.measurement.parts
     assert both.plan.method.fits(both.measurement)
     assert not both.plan.method.fits(Measurement(parts=parts[:1]))

@@ -112,7 +112,9 @@ class Case:
         cells = histogram.reshape(self.sizes)
         counts = {}
         for table in self.mechanism.tables:
-            others = tuple(i for i in range(len(self.sizes)) if i not in table.attributes)
+            others = tuple(
+                i for i in range(len(self.sizes)) if i not in table.attributes
+            )
             counts[table] = cells.sum(axis=others).ravel()
         return counts
 
@@ -141,7 +143,11 @@ class Case:
         """How far a change goes in units of noise: L1, or L2 squared."""
         pairs = zip(change, self.scales, strict=True)
         return sum(
-            (abs(Fraction(x) / s) ** self.asked.order for part, s in pairs for x in part),
+            (
+                abs(Fraction(x) / s) ** self.asked.order
+                for part, s in pairs
+                for x in part
+            ),
             Fraction(0),
         )
 
@@ -152,7 +158,10 @@ class Case:
             return max(map(self.ratio, self.columns))
         return max(
             self.ratio(
-                [[x - y for x, y in zip(a, b, strict=True)] for a, b in zip(u, v, strict=True)]
+                [
+                    [x - y for x, y in zip(a, b, strict=True)]
+                    for a, b in zip(u, v, strict=True)
+                ]
             )
             for k, u in enumerate(self.columns)
             for v in self.columns[:k]
@@ -162,7 +171,8 @@ class Case:
     def matrix(self) -> np.ndarray:
         """A: what is measured, over all cells."""
         return np.array(
-            [[x for part in column for x in part] for column in self.columns], dtype=float
+            [[x for part in column for x in part] for column in self.columns],
+            dtype=float,
         ).T
 
     @cached_property
@@ -194,7 +204,9 @@ def case(key: tuple) -> Case:
 
 
 @independent
-def test_no_neighbour_goes_farther_than_what_is_spent_and_that_is_the_budget(key: tuple) -> None:
+def test_no_neighbour_goes_farther_than_what_is_spent_and_that_is_the_budget(
+    key: tuple,
+) -> None:
     found, privacy = case(key), case(key).asked.privacy
     mechanism = found.mechanism
     assert mechanism.privacy == privacy
@@ -218,7 +230,9 @@ def test_no_neighbour_goes_farther_than_what_is_spent_and_that_is_the_budget(key
 def test_what_is_measured_without_noise_gives_the_exact_answers(key: tuple) -> None:
     found = case(key)
     rows = found.asked.workload.dense()
-    np.testing.assert_allclose(found.answers @ found.matrix, rows, atol=1e-6 * np.abs(rows).max())
+    np.testing.assert_allclose(
+        found.answers @ found.matrix, rows, atol=1e-6 * np.abs(rows).max()
+    )
     found.mechanism.check_reach(found.terms)
 
 
@@ -228,11 +242,18 @@ def test_variances_are_those_of_the_answers_and_of_least_squares(key: tuple) -> 
     variances = found.spread([law.variance for law in found.blocks.laws])
     stated = found.mechanism.accuracy(found.terms).variance
     rounding = 1e-9 * stated.max()
-    np.testing.assert_allclose(stated, found.answers**2 @ variances, rtol=1e-6, atol=rounding)
+    np.testing.assert_allclose(
+        stated, found.answers**2 @ variances, rtol=1e-6, atol=rounding
+    )
     # Gauss and Markov: no unbiased linear answers vary less than those of least squares, where
     # rows without noise are public and leave the directions that they do not see.
-    public = variances < 1e-9  # of whole numbers: but for such a chance nothing is added
-    unseen = null_space(found.matrix[public]) if public.any() else np.eye(found.matrix.shape[1])
+    # of whole numbers: but for such a chance nothing is added
+    public = variances < 1e-9
+    unseen = (
+        null_space(found.matrix[public])
+        if public.any()
+        else np.eye(found.matrix.shape[1])
+    )
     scaled = found.matrix[~public] @ unseen / np.sqrt(variances[~public])[:, None]
     asked = found.asked.workload.dense() @ unseen
     best = np.linalg.norm(asked @ np.linalg.pinv(scaled), axis=1) ** 2
@@ -277,25 +298,36 @@ def test_answers_are_right_on_average_and_covariances_fit_variances(key: tuple) 
     """With the same bytes of randomness, noise cancels: what is left is exact."""
     found = case(key)
     mechanism, people = found.mechanism, np.arange(3, 3 + prod(found.sizes))
-    more = people + np.arange(prod(found.sizes)) % 3 * (1 if key[3] == "add-remove" else 0)
+    more = people + np.arange(prod(found.sizes)) % 3 * (
+        1 if key[3] == "add-remove" else 0
+    )
     if key[3] == "replace-one":
         more = more[::-1]
     first, second = (
-        mechanism.answer(mechanism.measure(found.counts(x), SeededSource(1)), found.terms)
+        mechanism.answer(
+            mechanism.measure(found.counts(x), SeededSource(1)), found.terms
+        )
         for x in (people, more)
     )
     truth = found.asked.workload.matvec(more - people)
-    np.testing.assert_allclose(second - first, truth, atol=1e-6 * max(1, np.abs(truth).max()))
+    np.testing.assert_allclose(
+        second - first, truth, atol=1e-6 * max(1, np.abs(truth).max())
+    )
     accuracy = mechanism.accuracy(found.terms)
     every = np.arange(len(accuracy.variance))
     scale = accuracy.variance.max()
     covariance = accuracy.covariance(every)
-    np.testing.assert_allclose(np.diag(covariance), accuracy.variance, atol=1e-9 * scale)
+    np.testing.assert_allclose(
+        np.diag(covariance), accuracy.variance, atol=1e-9 * scale
+    )
     np.testing.assert_allclose(covariance, covariance.T, atol=1e-9 * scale)
     assert np.linalg.eigvalsh(covariance).min() > -1e-9 * scale * len(every)
-    errors = accuracy.draw(2000, np.random.default_rng(0))  # variances: 1e-6 alarms at 8 deviations
+    # variances: 1e-6 alarms at 8 deviations
+    errors = accuracy.draw(2000, np.random.default_rng(0))
     spread = 8 * np.sqrt(5 / 2000)
-    assert (np.abs((errors**2).mean(axis=0) - accuracy.variance) <= spread * scale).all()
+    assert (
+        np.abs((errors**2).mean(axis=0) - accuracy.variance) <= spread * scale
+    ).all()
     mechanism.check_reach(found.terms)
 
 
@@ -303,8 +335,12 @@ def test_answers_are_right_on_average_and_covariances_fit_variances(key: tuple) 
 def test_no_mechanism_is_better_than_any_bound(key: tuple) -> None:
     cases = [case(other) for other in INDEPENDENT if other[1:] == key]
     assert cases
-    bounds = [found.proposal.bound for found in cases if found.proposal.bound is not None]
-    assert max(bounds, default=0.0) <= min(found.unit_error for found in cases) * (1 + 1e-6)
+    bounds = [
+        found.proposal.bound for found in cases if found.proposal.bound is not None
+    ]
+    assert max(bounds, default=0.0) <= min(found.unit_error for found in cases) * (
+        1 + 1e-6
+    )
 
 
 def test_refusals_are_words_and_every_mechanism_both_plans_and_refuses() -> None:
@@ -312,7 +348,8 @@ def test_refusals_are_words_and_every_mechanism_both_plans_and_refuses() -> None
         assert entry.name == name
         assert entry.summary
         reasons = [reason for key, reason in REFUSALS.items() if key[0] == name]
-        if entry.biased:  # its errors depend on people, of whom these problems say nothing
+        # its errors depend on people, of whom these problems say nothing
+        if entry.biased:
             told = [replace(asked, given=Given(1_000)) for asked in PROBLEMS.values()]
             reasons += [entry.refuses(asked) for asked in told]
         assert None in reasons
@@ -323,7 +360,9 @@ def test_refusals_are_words_and_every_mechanism_both_plans_and_refuses() -> None
 
 @pytest.mark.parametrize("name", CENTRAL)
 def test_a_refused_plan_says_why(name: str) -> None:
-    key, reason = next((k, r) for k, r in REFUSALS.items() if k[0] == name and r is not None)
+    key, reason = next(
+        (k, r) for k, r in REFUSALS.items() if k[0] == name and r is not None
+    )
     asked = PROBLEMS[key[1:]]
     with pytest.raises(InvalidParameter) as refused:
         nw.plan(asked.workload, asked.privacy, error="rmse", mechanism=name)
@@ -346,6 +385,8 @@ def test_plans_survive_their_files(name: str, neighbours: str, tmp_path: Path) -
         json.dumps(case(key).mechanism.record())
         ledger = nw.Ledger(tmp_path / f"{name_of(key)}.db".replace("*", "x"))
         ledger.create("people", again.privacy)  # one release of just that budget fits
-        released = again.release(np.arange(asked.workload.size), ledger=ledger, dataset="people")
+        released = again.release(
+            np.arange(asked.workload.size), ledger=ledger, dataset="people"
+        )
         assert ledger.account("people").releases
         assert released.answers.shape == (asked.workload.queries,)

@@ -8,7 +8,12 @@ import numpy as np
 import pytest
 
 import noisewright as nw
-from noisewright.central.grouped_bound import _multipliers, _steps, grouped_bound, proved_pair
+from noisewright.central.grouped_bound import (
+    _multipliers,
+    _steps,
+    grouped_bound,
+    proved_pair,
+)
 from noisewright.central.wider_bounds import least_by_pairs
 from noisewright.solution import BoundClass
 from noisewright.workload.forms.text import workload
@@ -25,7 +30,9 @@ def laplace(epsilon: float, reach: int = 40) -> tuple[np.ndarray, np.ndarray]:
     return points, joint / joint.sum()
 
 
-def carried(epsilon: float, core: int, reach: int = 40) -> tuple[np.ndarray, np.ndarray]:
+def carried(
+    epsilon: float, core: int, reach: int = 40
+) -> tuple[np.ndarray, np.ndarray]:
     """Noise on two numbers whose second takes back what the core of the first adds."""
     k = np.arange(-reach, reach + 1)
     first, second = (grid.ravel() for grid in np.meshgrid(k, k, indexing="ij"))
@@ -68,9 +75,15 @@ def test_any_multipliers_prove_something_true(monkeypatch: pytest.MonkeyPatch) -
     """Twice the multipliers, or some of chance: the bound is recomputed, and never above."""
     honest = proved_pair(FORM, 1.0, np.zeros(2))
     rng = np.random.default_rng(1)
-    for wrong in (lambda x: 2 * x, lambda x: x * rng.uniform(size=x.size), np.zeros_like):
+    for wrong in (
+        lambda x: 2 * x,
+        lambda x: x * rng.uniform(size=x.size),
+        np.zeros_like,
+    ):
         module = "noisewright.central.grouped_bound._multipliers"
-        monkeypatch.setattr(module, lambda *given, wrong=wrong: wrong(_multipliers(*given)))
+        monkeypatch.setattr(
+            module, lambda *given, wrong=wrong: wrong(_multipliers(*given))
+        )
         assert proved_pair(FORM, 1.0, np.zeros(2)) <= honest * (1 + 1e-7)
         monkeypatch.undo()
 
@@ -83,7 +96,9 @@ def test_steps_are_all_pairs_of_neighbours_both_ways() -> None:
     assert pairs == near
 
 
-@pytest.mark.parametrize(("text", "gain"), [("prefix:8", 1.045), ("marginals:2^4:2", 1.03)])
+@pytest.mark.parametrize(
+    ("text", "gain"), [("prefix:8", 1.045), ("marginals:2^4:2", 1.03)]
+)
 def test_two_cells_at_a_time_tell_more_than_one(text: str, gain: float) -> None:
     plan = nw.plan(text, nw.Privacy(epsilon=1.0), mechanism="laplace-strategy")
     least = {bound.bound_class: bound.lower_bound for bound in plan.bounds}

@@ -32,7 +32,8 @@ def plan_by(name: str) -> CentralPlan:
     replaced = {"epsilon": 1.0, "neighbours": "replace-one"}
     for budget in ({"epsilon": 1.0}, {"rho": 0.5}, replaced):
         for text in ("prefix:4", "prefix:3*identity:2+identity:3*prefix:2"):
-            with suppress(InvalidParameter):  # it does not apply; another of these will do
+            # it does not apply; another of these will do
+            with suppress(InvalidParameter):
                 people = {"people": 1_000} if CENTRAL[name].biased else {}
                 return nw.plan(text, Privacy(**budget), mechanism=name, **people)
     raise AssertionError(name)
@@ -64,7 +65,11 @@ def test_what_is_measured_answered_and_forecast_is_of_one_law(name: str) -> None
 def test_what_is_spent_is_the_budget_and_no_more(name: str) -> None:
     plan = plan_by(name)
     promise, budget = plan.spend.promise(), plan.privacy
-    stated = (promise.epsilon, budget.epsilon) if budget.rho is None else (promise.rho, budget.rho)
+    stated = (
+        (promise.epsilon, budget.epsilon)
+        if budget.rho is None
+        else (promise.rho, budget.rho)
+    )
     assert stated[0] <= stated[1] * (1 + 1e-12)
     assert stated[0] >= stated[1] * (1 - 1e-6)
     if name not in UNBIASED:

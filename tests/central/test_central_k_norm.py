@@ -63,7 +63,9 @@ def test_every_vector_of_a_dilate_is_as_likely(body):
     level, draws, source = 2, 3000, SeededSource(5)
     inside = sorted(vectors(body, level))
     drawn = (tuple(map(int, body.draw(level, source))) for _ in range(draws))
-    seen = Counter(tuple(v - z[0] for v in z) if isinstance(body, Entered) else z for z in drawn)
+    seen = Counter(
+        tuple(v - z[0] for v in z) if isinstance(body, Entered) else z for z in drawn
+    )
     assert set(seen) <= set(inside)
     expected = draws / len(inside)
     statistic = sum((seen[z] - expected) ** 2 / expected for z in inside)
@@ -91,13 +93,17 @@ MOST = 5
 
 
 def small(neighbours: str) -> KNormMechanism:
-    mechanism = KNormMechanism((3, 2), PARTS, Privacy(epsilon=EPSILON, neighbours=neighbours))
+    mechanism = KNormMechanism(
+        (3, 2), PARTS, Privacy(epsilon=EPSILON, neighbours=neighbours)
+    )
     # One step per person: few outcomes, so that all of them can be listed.
     mechanism.__dict__.update(steps=1, rate=Fraction(EPSILON))
     return mechanism
 
 
-def published(mechanism: KNormMechanism, histogram: np.ndarray, source: object) -> tuple:
+def published(
+    mechanism: KNormMechanism, histogram: np.ndarray, source: object
+) -> tuple:
     counts = {Table((0,)): histogram.sum(axis=1), Table((0, 1)): histogram.ravel()}
     values = mechanism.measure(counts, source).values
     return tuple(int(v) for value in values for v in value)
@@ -107,24 +113,38 @@ def published(mechanism: KNormMechanism, histogram: np.ndarray, source: object) 
 def noise_levels(neighbours: str) -> dict[tuple, int]:
     """The level of every noise that can be seen in what is published, by the definition alone."""
     kind = Replaced if neighbours == "replace-one" else Entered
-    cells = {n: [(z, level_of(kind(n), z)) for z in vectors(kind(n), MOST)] for n in (2, 3)}
+    cells = {
+        n: [(z, level_of(kind(n), z)) for z in vectors(kind(n), MOST)] for n in (2, 3)
+    }
     if neighbours == "replace-one":
         pairs = product(cells[3], cells[2])
         return {(*a, *b): max(level, other) for (a, level), (b, other) in pairs}
     triples = product(range(-MOST, MOST + 1), cells[3], cells[2])
-    return {(t, *a[1:], *b[1:]): max(abs(t), level, other) for t, (a, level), (b, other) in triples}
+    return {
+        (t, *a[1:], *b[1:]): max(abs(t), level, other)
+        for t, (a, level), (b, other) in triples
+    }
 
 
 def statistic_of(mechanism: KNormMechanism) -> tuple[float, int]:
-    draws, source, histogram = 1000, SeededSource(11), np.array([[2, 0], [1, 3], [0, 0]])
+    draws, source, histogram = (
+        1000,
+        SeededSource(11),
+        np.array([[2, 0], [1, 3], [0, 0]]),
+    )
     if mechanism.privacy.neighbours == "replace-one":
         exact = np.array([2, 4, 0, 2 + 3, 1])
     else:
         exact = np.array([6, 4 - 2, 0 - 2, 1 - (2 + 3)])
-    chances = {z: exp(-EPSILON * m) for z, m in noise_levels(mechanism.privacy.neighbours).items()}
+    chances = {
+        z: exp(-EPSILON * m)
+        for z, m in noise_levels(mechanism.privacy.neighbours).items()
+    }
     whole = sum(chances.values())
     law = {z: chance / whole for z, chance in chances.items()}
-    drawn = (np.array(published(mechanism, histogram, source)) - exact for _ in range(draws))
+    drawn = (
+        np.array(published(mechanism, histogram, source)) - exact for _ in range(draws)
+    )
     seen = Counter(tuple(z.tolist()) for z in drawn)
     common = [key for key, chance in law.items() if chance * draws >= 5]
     rest = draws - sum(seen[key] for key in common)
@@ -142,7 +162,9 @@ def test_what_is_published_has_the_law_that_is_private(neighbours):
 
 
 @pytest.mark.parametrize("neighbours", NEIGHBOURS)
-def test_no_neighbour_changes_the_level_of_what_is_published_by_more_than_one(neighbours):
+def test_no_neighbour_changes_the_level_of_what_is_published_by_more_than_one(
+    neighbours,
+):
     mechanism, levels_of = small(neighbours), noise_levels(neighbours)
     histogram = np.array([[2, 0], [1, 3], [0, 1]])
     before = np.array(published(mechanism, histogram, SeededSource(1)))
@@ -155,7 +177,10 @@ def test_no_neighbour_changes_the_level_of_what_is_published_by_more_than_one(ne
             if there is not None:
                 other[there] -= 1
             change = np.array(published(mechanism, other, SeededSource(1))) - before
-            moved = ((levels_of.get(tuple((z + change).tolist())), m) for z, m in levels_of.items())
+            moved = (
+                (levels_of.get(tuple((z + change).tolist())), m)
+                for z, m in levels_of.items()
+            )
             steps = [abs(after - m) for after, m in moved if after is not None]
             assert len(steps) > 100
             farthest = max(farthest, *steps)
@@ -172,7 +197,9 @@ def test_planted_faults_are_caught(neighbours, monkeypatch):
     def too_small(weights, rate, source=None):
         return levels.draw_level(weights, rate, source) // 2  # half the body
 
-    monkeypatch.setattr("noisewright.central.geometry.k_norm.mechanism.draw_level", too_small)
+    monkeypatch.setattr(
+        "noisewright.central.geometry.k_norm.mechanism.draw_level", too_small
+    )
     statistic, freedom = statistic_of(small(neighbours))
     assert statistic > 2 * chi2.isf(FALSE_ALARM, freedom)
 
@@ -198,11 +225,17 @@ def test_errors_of_queries_of_two_values_are_those_of_a_cube(queries, epsilon):
 
 
 def test_one_query_of_two_values_has_laplace_noise():
-    mechanism = KNormMechanism((2,), (Partition((0,), 2),), Privacy(1.0, neighbours="replace-one"))
-    law = nw.plan(
-        "identity:2", Privacy(1.0, neighbours="replace-one"), mechanism="laplace-strategy"
+    mechanism = KNormMechanism(
+        (2,), (Partition((0,), 2),), Privacy(1.0, neighbours="replace-one")
     )
-    assert mechanism.variances[1] / 2 == pytest.approx(law.forecast().std[0] ** 2, rel=4e-3)
+    law = nw.plan(
+        "identity:2",
+        Privacy(1.0, neighbours="replace-one"),
+        mechanism="laplace-strategy",
+    )
+    assert mechanism.variances[1] / 2 == pytest.approx(
+        law.forecast().std[0] ** 2, rel=4e-3
+    )
 
 
 @pytest.mark.parametrize("neighbours", NEIGHBOURS)
@@ -211,13 +244,17 @@ def test_intervals_cover(neighbours):
 
     Bands of five standard deviations below the level: false alarm below 1e-6.
     """
-    plan = nw.plan("marginals:2x3x4:1", Privacy(1.0, neighbours=neighbours), mechanism="k-norm")
+    plan = nw.plan(
+        "marginals:2x3x4:1", Privacy(1.0, neighbours=neighbours), mechanism="k-norm"
+    )
     histogram = np.arange(24)
     truth, source = plan.workload.matvec(histogram), SeededSource(4)
     forecast, runs = plan.forecast(), 400
     errors = np.array(
         [
-            plan.method.answer(plan.method.measure(plan.counts(histogram), source), plan.terms)
+            plan.method.answer(
+                plan.method.measure(plan.counts(histogram), source), plan.terms
+            )
             for _ in range(runs)
         ]
     )
@@ -230,7 +267,9 @@ def test_intervals_cover(neighbours):
 
 
 def test_groups_by_value_are_named_alike_and_listed_once():
-    rows = np.array([[1.0, -1.0, 1.0], [0.0, 5.0, 0.0], [2.0, 2.0, 2.0], [0.0, 1.0, 2.0]])
+    rows = np.array(
+        [[1.0, -1.0, 1.0], [0.0, 5.0, 0.0], [2.0, 2.0, 2.0], [0.0, 1.0, 2.0]]
+    )
     labels = by_value(rows, 3)
     assert [own.tolist() for own in labels] == [[0, 1, 0], [0, 1, 2]]
     assert by_value(rows, 2) is None
@@ -239,11 +278,15 @@ def test_groups_by_value_are_named_alike_and_listed_once():
 @pytest.mark.parametrize("epsilon", [1e-6, 20.0])
 @pytest.mark.parametrize("neighbours", NEIGHBOURS)
 def test_extreme_budgets(epsilon, neighbours):
-    plan = nw.plan("marginals:2^3:1", Privacy(epsilon, neighbours=neighbours), mechanism="k-norm")
+    plan = nw.plan(
+        "marginals:2^3:1", Privacy(epsilon, neighbours=neighbours), mechanism="k-norm"
+    )
     release = plan.release(np.arange(8))
     assert np.isfinite(release.answers).all()
     assert plan.forecast().rmse == pytest.approx(
-        nw.plan("marginals:2^3:1", Privacy(1.0, neighbours=neighbours), mechanism="k-norm")
+        nw.plan(
+            "marginals:2^3:1", Privacy(1.0, neighbours=neighbours), mechanism="k-norm"
+        )
         .forecast()
         .rmse
         / epsilon,
@@ -289,10 +332,16 @@ def test_one_cell_of_every_table_errs_no_more_than_all_of_them(attributes, neigh
 def test_conjunctions_of_many_attributes_are_read_off_their_tables(neighbours):
     """False alarms: 6 deviations of each of 17 means of 200 releases."""
     plan = nw.plan("conjunctions:17:1", Privacy(epsilon=1, neighbours=neighbours))
-    counts = {table: np.array([40 + i, 60 - i]) for i, table in enumerate(plan.method.tables)}
+    counts = {
+        table: np.array([40 + i, 60 - i]) for i, table in enumerate(plan.method.tables)
+    }
     truth = np.array([60.0 - i for i in range(17)])
     source = SeededSource(5)
-    errors = [plan.noisy(plan.method.measure(counts, source)) - truth for _ in range(200)]
+    errors = [
+        plan.noisy(plan.method.measure(counts, source)) - truth for _ in range(200)
+    ]
     std = plan.forecast().std
     assert np.abs(np.mean(errors, axis=0)).max() < 6 * std.max() / sqrt(200)
-    assert np.sqrt(np.mean(np.square(errors))) == pytest.approx(plan.forecast().rmse, rel=0.15)
+    assert np.sqrt(np.mean(np.square(errors))) == pytest.approx(
+        plan.forecast().rmse, rel=0.15
+    )

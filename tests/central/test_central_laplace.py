@@ -36,7 +36,9 @@ def dense_value(asked: Workload, a: np.ndarray) -> float:
     """RMSE per unit of Laplace scale of a strategy matrix, by least squares."""
     reconstruction = asked.dense() @ np.linalg.pinv(a)
     return float(
-        np.linalg.norm(reconstruction) * np.abs(a).sum(axis=0).max() / np.sqrt(asked.queries)
+        np.linalg.norm(reconstruction)
+        * np.abs(a).sum(axis=0).max()
+        / np.sqrt(asked.queries)
     )
 
 
@@ -102,7 +104,9 @@ def test_named_figures_hold_for_the_integers_that_are_measured(
 def test_any_small_workload_is_measured_without_bias(
     rows: int, cells: int, low: int, seed: int, bits: int
 ) -> None:
-    matrix = np.random.default_rng(seed).integers(low, 3, size=(rows, cells)).astype(float)
+    matrix = (
+        np.random.default_rng(seed).integers(low, 3, size=(rows, cells)).astype(float)
+    )
     assume(matrix.any())
     asked = workload(matrix)
     largest = 2.0 ** (bits + 2)
@@ -126,7 +130,9 @@ def test_cells_that_no_query_tells_apart_are_counted_as_one() -> None:
     np.testing.assert_array_equal(cells.representatives, [0, 2])
     np.testing.assert_array_equal(cells.signs, [1, 1, 1, -1, 0])
     merged = np.array([[4, 1], [0, 5]])
-    np.testing.assert_array_equal(cells.spread(merged), [[4, 4, 1, -4, 0], [0, 0, 5, 0, 0]])
+    np.testing.assert_array_equal(
+        cells.spread(merged), [[4, 4, 1, -4, 0], [0, 0, 5, 0, 0]]
+    )
     planned = laplace_product(as_one_axis(workload(matrix)), (5,), 2)
     assert planned.strategy.measurements <= 4
     assert planned.value < dense_value(workload(matrix), np.eye(5))
@@ -181,12 +187,18 @@ def test_l1_distances_of_products_are_bounded_and_exact_for_one_factor(
     rng = np.random.default_rng(seed)
     factors = tuple(
         np.concatenate([rng.integers(low, 5, size=(rng.integers(1, 4), 3)), extra])
-        for extra in (np.diag(rng.integers(-2, 3, 3)), np.full((1, 3), 7), np.zeros((0, 3), int))
+        for extra in (
+            np.diag(rng.integers(-2, 3, 3)),
+            np.full((1, 3), 7),
+            np.zeros((0, 3), int),
+        )
     )[:count]
     full = np.ones((1, 1), dtype=np.int64)
     for factor in factors:
         full = np.kron(full, factor)
-    exact = max(np.abs(full[:, [j]] - full).sum(axis=0).max() for j in range(full.shape[1]))
+    exact = max(
+        np.abs(full[:, [j]] - full).sum(axis=0).max() for j in range(full.shape[1])
+    )
     change = Block(tuple(range(count)), factors).change(1, "replace-one")
     assert exact <= change <= 2 * np.abs(full).sum(axis=0).max()
     assert count > 1 or change == exact
@@ -196,14 +208,22 @@ def test_l1_distances_beyond_a_word_are_exact() -> None:
     factor = np.full((40_000, 2), 2**47)
     factor[:, 1] *= -1
     block = Block((0,), (factor,))
-    assert block.change(1, "replace-one") == 2 * block.change(1, "add-remove") == 80_000 * 2**47
+    assert (
+        block.change(1, "replace-one")
+        == 2 * block.change(1, "add-remove")
+        == 80_000 * 2**47
+    )
 
 
-@pytest.mark.parametrize("text", ["allmarginals:2^5", "marginals:2^5:<=2", "marginals:3x4x2x5:<=2"])
+@pytest.mark.parametrize(
+    "text", ["allmarginals:2^5", "marginals:2^5:<=2", "marginals:3x4x2x5:<=2"]
+)
 def test_tables_for_the_largest_error(text: str) -> None:
     asked = workload(text)
     sizes = asked.sizes
-    squared, largest = (laplace_tables(terms(asked, sizes), sizes, p) for p in (2.0, np.inf))
+    squared, largest = (
+        laplace_tables(terms(asked, sizes), sizes, p) for p in (2.0, np.inf)
+    )
     worst = unit_error(squared.strategy, terms(asked, sizes), np.inf, 1)
     assert largest.bound <= largest.value <= worst * (1 + 1e-6)
     assert largest.value < 0.9 * np.sqrt(asked.size)  # counting cells, a total adds all
@@ -222,7 +242,12 @@ def test_whole_tables_are_combined_by_least_squares(name: str) -> None:
     family = compile_family(sizes, split)
     point = np.random.default_rng(1).normal(size=len(split))
     for q in (1.0, 3.0, 40.0):
-        assert slope_error(TablesObjective(family, [t.attributes for t in split], q), point) < 1e-5
+        assert (
+            slope_error(
+                TablesObjective(family, [t.attributes for t in split], q), point
+            )
+            < 1e-5
+        )
     strategy = laplace_tables(split, sizes).strategy
     rows = []
     for block, law in zip(strategy.blocks, strategy.laws(LAW), strict=True):
@@ -237,7 +262,10 @@ def test_whole_tables_are_combined_by_least_squares(name: str) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-5)
     x = np.random.default_rng(3).integers(0, 1000, size=sizes)
     measured = strategy.measure(
-        {t: x.sum(axis=tuple(i for i in range(x.ndim) if i not in t)) for t in strategy.tables}
+        {
+            t: x.sum(axis=tuple(i for i in range(x.ndim) if i not in t))
+            for t in strategy.tables
+        }
     )
     answers = np.concatenate(strategy.answers(split, measured))
     np.testing.assert_allclose(answers, asked.dense() @ x.ravel(), rtol=1e-9, atol=1e-6)
@@ -253,7 +281,9 @@ def test_a_stack_over_one_attribute_is_planned_as_one() -> None:
 @pytest.mark.parametrize("cells", [4, 16, 64, 256])
 def test_covers_hold_every_table_within_their_size(cells: int) -> None:
     sizes = (2, 3, 2, 2, 4, 2, 2)
-    needed = [t.attributes for t in terms(Marginals.of_order(sizes, 2, at_most=True), sizes)]
+    needed = [
+        t.attributes for t in terms(Marginals.of_order(sizes, 2, at_most=True), sizes)
+    ]
     found = cover(sizes, needed, cells)
     if cells < 12:
         assert found == []  # a needed table is larger
@@ -266,7 +296,8 @@ def test_covers_beat_measuring_every_table_by_itself() -> None:
     sizes = (2,) * 16
     asked = Marginals.of_order(sizes, 2)
     planned = laplace_tables(terms(asked, sizes), sizes)
-    separate = len(asked.tables)  # one weight per table: the error of a cell is the number of them
+    # one weight per table: the error of a cell is the number of them
+    separate = len(asked.tables)
     assert planned.value < 0.5 * separate
     assert planned.bound <= planned.value
 
@@ -288,7 +319,9 @@ def test_no_weights_on_whole_tables_go_below_what_is_told_at_once(text: str) -> 
     sizes = asked.structure.sizes
     least = least_of_tables(asked.structure.terms, sizes)
     assert 0 < least <= laplace_tables(asked.structure.terms, sizes).value
-    family = compile_family(sizes, [as_product(term, sizes) for term in asked.structure.terms])
+    family = compile_family(
+        sizes, [as_product(term, sizes) for term in asked.structure.terms]
+    )
     tables = [block for block in family.blocks if block]
     tables.append(tuple(range(len(sizes))))
     objective = TablesObjective(family, tables)
@@ -302,5 +335,7 @@ def test_searches_that_cannot_win_are_not_begun() -> None:
     both = Privacy(epsilon=1, delta=1e-9)
     told = explain("marginals:2^30:3", both)
     assert told.plan.privacy == both
-    reasons = {other.mechanism: other.reason for other in told.others if other.achieved is None}
+    reasons = {
+        other.mechanism: other.reason for other in told.others if other.achieved is None
+    }
     assert "known to be larger" in reasons["laplace-strategy"]

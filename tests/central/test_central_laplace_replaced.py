@@ -33,7 +33,9 @@ def test_plans_have_the_error_of_least_squares_and_beat_plain_counts(text: str) 
     assert planned.bound <= planned.value <= cells * (1 + 1e-3)
 
 
-@pytest.mark.parametrize(("text", "best"), [("identity:2", 1.0), ("prefix:2", 0.5**0.5)])
+@pytest.mark.parametrize(
+    ("text", "best"), [("identity:2", 1.0), ("prefix:2", 0.5**0.5)]
+)
 def test_two_cells_are_one_count(text: str, best: float) -> None:
     """With the total known, one of the two counts decides both."""
     planned = replaced_laplace(workload(text), (2,), 2)
@@ -48,7 +50,11 @@ def test_no_strategy_beats_the_bound(seed: int, cells: int, queries: int) -> Non
     w = rng.integers(-1, 3, size=(queries, cells)).astype(float)
     w[0] = np.arange(cells)
     bound, _ = replaced_bound(workload(w), 2)
-    for a in (w, np.eye(cells), np.concatenate([np.eye(cells), rng.normal(size=(2, cells))])):
+    for a in (
+        w,
+        np.eye(cells),
+        np.concatenate([np.eye(cells), rng.normal(size=(2, cells))]),
+    ):
         assert bound <= known_total_error(w, a) * distance(a) * (1 + 1e-6)
 
 

@@ -45,21 +45,31 @@ def tables(mechanism: Mechanism) -> Mapping[Table, IntArray]:
 
 
 @pytest.mark.parametrize("privacy", BUDGETS, ids=lambda p: p.kind)
-def test_what_is_spent_follows_from_the_noise_and_keeps_the_budget(privacy: Privacy) -> None:
+def test_what_is_spent_follows_from_the_noise_and_keeps_the_budget(
+    privacy: Privacy,
+) -> None:
     mechanism = cells(privacy)
     (loss,) = mechanism.spend.losses
     moved = mechanism.sensitivity / mechanism.law.scale
     assert isinstance(loss, Laplace if privacy.kind == "pure" else Gaussian)
-    assert (loss.ratio if isinstance(loss, Laplace) else loss.mu) == pytest.approx(moved)
+    assert (loss.ratio if isinstance(loss, Laplace) else loss.mu) == pytest.approx(
+        moved
+    )
     kept = mechanism.spend.promise(privacy.delta)
-    stated = (kept.epsilon, privacy.epsilon) if privacy.rho is None else (kept.rho, privacy.rho)
+    stated = (
+        (kept.epsilon, privacy.epsilon)
+        if privacy.rho is None
+        else (kept.rho, privacy.rho)
+    )
     assert stated[0] == pytest.approx(stated[1], rel=1e-9)
     assert stated[0] <= stated[1] * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("make", [cells, both])
 @pytest.mark.parametrize("privacy", BUDGETS, ids=lambda p: p.kind)
-def test_variances_covariances_and_draws_are_of_one_law(make: object, privacy: Privacy) -> None:
+def test_variances_covariances_and_draws_are_of_one_law(
+    make: object, privacy: Privacy
+) -> None:
     """Bands of six deviations over 20,000 draws: a false alarm in about 1e-8 of such tests."""
     mechanism: Mechanism = make(privacy)  # type: ignore[operator]
     wanted = PREFIX if make is cells else [*SUMS, *PREFIX]
@@ -71,7 +81,8 @@ def test_variances_covariances_and_draws_are_of_one_law(make: object, privacy: P
     scale = np.sqrt(np.outer(accuracy.variance, accuracy.variance))
     # A product of two Laplace errors has a fourth moment of at most 24 variances squared.
     assert (
-        np.abs(draws.T @ draws / 20_000 - covariance).max() < 6 * np.sqrt(24 / 20_000) * scale.max()
+        np.abs(draws.T @ draws / 20_000 - covariance).max()
+        < 6 * np.sqrt(24 / 20_000) * scale.max()
     )
 
 
@@ -85,14 +96,22 @@ def test_answers_are_exact_up_to_the_noise_that_is_drawn(make: object) -> None:
         wanted = [t for t in [*PREFIX, *SUMS] if t.measure == table.measure]
         truth = np.cumsum(counts[table])
         bound = 8 * mechanism.accuracy(wanted).std.max()
-        np.testing.assert_allclose(mechanism.answer(measured, wanted), truth, atol=bound)
+        np.testing.assert_allclose(
+            mechanism.answer(measured, wanted), truth, atol=bound
+        )
         assert bound < 1
 
 
 @pytest.mark.parametrize("privacy", BUDGETS, ids=lambda p: p.kind)
-def test_shares_keep_the_whole_budget_and_lose_next_to_nothing(privacy: Privacy) -> None:
+def test_shares_keep_the_whole_budget_and_lose_next_to_nothing(
+    privacy: Privacy,
+) -> None:
     whole = both(privacy).spend.promise(privacy.delta)
-    stated = (whole.epsilon, privacy.epsilon) if privacy.rho is None else (whole.rho, privacy.rho)
+    stated = (
+        (whole.epsilon, privacy.epsilon)
+        if privacy.rho is None
+        else (whole.rho, privacy.rho)
+    )
     assert stated[0] <= stated[1] * (1 + 1e-12)
     assert stated[0] == pytest.approx(stated[1], rel=1e-9)
     parts = split(privacy, [1.0, 3.0])
@@ -117,7 +136,10 @@ def test_what_no_part_measures_is_out_of_reach() -> None:
 
 
 def test_sums_are_moved_by_the_width_of_their_bounds_or_twice_it() -> None:
-    added, replaced = Privacy(epsilon=1.0), Privacy(epsilon=1.0, neighbours="replace-one")
+    added, replaced = (
+        Privacy(epsilon=1.0),
+        Privacy(epsilon=1.0, neighbours="replace-one"),
+    )
     assert cells(added, HOURS).sensitivity == 10 * cells(added).sensitivity
     assert cells(replaced, HOURS).sensitivity == 20 * cells(added).sensitivity
     missing = CentredSum("hours", 1.0, 5, 10, missing=True)

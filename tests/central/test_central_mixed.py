@@ -20,7 +20,11 @@ from noisewright.central.gaussian.coupled_tables import (
     split_kind,
 )
 from noisewright.central.gaussian.product_bounds import lower_bound
-from noisewright.central.gaussian.product_designs import MixedDesign, compile_family, design
+from noisewright.central.gaussian.product_designs import (
+    MixedDesign,
+    compile_family,
+    design,
+)
 from noisewright.norm.factorize import factorize
 from noisewright.workload import (
     Identity,
@@ -38,7 +42,9 @@ from noisewright.workload.structure import terms
 
 def up_to(bases: list[Workload], ways: int) -> Marginals:
     orders = range(ways + 1)
-    tables = tuple(t for k in orders for t in itertools.combinations(range(len(bases)), k))
+    tables = tuple(
+        t for k in orders for t in itertools.combinations(range(len(bases)), k)
+    )
     return Marginals(tuple(bases), tables)
 
 
@@ -55,7 +61,9 @@ def dense_strategy(found: MixedDesign) -> np.ndarray:
             found.axis(i).contrasts if i in block else np.ones((1, n))
             for i, n in enumerate(found.family.sizes)
         ]
-        blocks.append(reduce(np.kron, factors, np.ones((1, 1))) / found.noise(block, share))
+        blocks.append(
+            reduce(np.kron, factors, np.ones((1, 1))) / found.noise(block, share)
+        )
     return np.concatenate(blocks)
 
 
@@ -79,11 +87,16 @@ MIXED: dict[str, tuple[Workload, tuple[int, ...]]] = {
         (5, 4),
     ),
     "two bases": (
-        Stack((OnAttributes((6, 4), (0,), Prefix(6)), workload("identity:6*identity:4"))),
+        Stack(
+            (OnAttributes((6, 4), (0,), Prefix(6)), workload("identity:6*identity:4"))
+        ),
         (6, 4),
     ),
     "one value": (up_to([Prefix(5), Identity(1), Identity(3)], 2), (5, 1, 3)),
-    "low rank": (Kron((workload(np.array([[1.0, 1, 0, 0], [0, 0, 1, 1]])), Prefix(3))), (4, 3)),
+    "low rank": (
+        Kron((workload(np.array([[1.0, 1, 0, 0], [0, 0, 1, 1]])), Prefix(3))),
+        (4, 3),
+    ),
 }
 
 
@@ -96,7 +109,9 @@ def test_value_is_that_of_least_squares_on_the_whole_domain(name: str) -> None:
     reconstruction = w @ np.linalg.pinv(a)
     np.testing.assert_allclose(reconstruction @ a, w, atol=1e-7)
     rmse = np.linalg.norm(reconstruction) / np.sqrt(len(w))
-    assert found.value == pytest.approx(rmse * np.linalg.norm(a, axis=0).max(), rel=1e-6)
+    assert found.value == pytest.approx(
+        rmse * np.linalg.norm(a, axis=0).max(), rel=1e-6
+    )
 
 
 @pytest.mark.parametrize("name", MIXED)
@@ -117,7 +132,9 @@ def test_bound_for_many_coupled_attributes_stays_below(ways: int) -> None:
     parts = [split_kind(k.gram, found.dual[k.group]) for k in family.kinds]
     joint = bounds._joint_bound(family, parts, public_total=False)
     assert joint is not None
-    assert bounds._separate_bound(family, parts, public_total=False) <= joint * (1 + 1e-9)
+    assert bounds._separate_bound(family, parts, public_total=False) <= joint * (
+        1 + 1e-9
+    )
     for _, asked, _ in bounds._problems(family, parts):
         largest = largest_tables(asked)
         assert largest is not None
@@ -129,7 +146,9 @@ def test_bound_for_many_coupled_attributes_stays_below(ways: int) -> None:
 
 
 @given(st.lists(st.frozensets(st.integers(0, 6), max_size=4), min_size=1, max_size=25))
-def test_largest_tables_are_those_that_no_other_contains(sets: list[frozenset[int]]) -> None:
+def test_largest_tables_are_those_that_no_other_contains(
+    sets: list[frozenset[int]],
+) -> None:
     asked = tuple((tuple(sorted(own)), tuple(range(len(own))), 1.0) for own in sets)
     largest = {own for own in sets if not any(own < other for other in sets)}
     found = largest_tables(asked)
@@ -156,7 +175,9 @@ def test_named_figures(text: str, sizes: tuple[int, ...], target: float) -> None
 
 
 def test_all_two_way_tables_of_mixed_attributes_are_certified() -> None:
-    found = solve(up_to([Prefix(16), Prefix(16), Identity(4), Identity(5)], 2), (16, 16, 4, 5))
+    found = solve(
+        up_to([Prefix(16), Prefix(16), Identity(4), Identity(5)], 2), (16, 16, 4, 5)
+    )
     assert found.value <= 1.01 * lower_bound(found)
 
 

@@ -6,7 +6,11 @@ import numpy as np
 import pytest
 
 import noisewright as nw
-from noisewright.central.geometry.limits.packing import Packing, best_packing, gaussian_width
+from noisewright.central.geometry.limits.packing import (
+    Packing,
+    best_packing,
+    gaussian_width,
+)
 from noisewright.central.mechanism import Given
 from noisewright.errors import InvalidParameter
 from noisewright.planning.central.choice.problems import central_problem
@@ -21,7 +25,9 @@ def problem(text: str, privacy: Privacy, people: int):
 
 
 @pytest.mark.parametrize("privacy", BOTH, ids=lambda p: p.text())
-@pytest.mark.parametrize("text", ["identity:64", "parity:5:<=2", "prefix:40", "marginals:2^5:2"])
+@pytest.mark.parametrize(
+    "text", ["identity:64", "parity:5:<=2", "prefix:40", "marginals:2^5:2"]
+)
 def test_no_plan_is_below_and_answers_that_look_at_nobody_are_not(text, privacy):
     """At the very data sets of the packing: even the best constant answer errs by the bound."""
     packing, bound = best_packing(problem(text, privacy, 30))
@@ -32,7 +38,8 @@ def test_no_plan_is_below_and_answers_that_look_at_nobody_are_not(text, privacy)
     data[:, 0] = 30 - packing.moved
     data[np.arange(len(data)), packing.cells] += packing.moved
     answers = asked.matvec(data.T).T
-    constant = answers.mean(axis=0)  # the best for the mean over these, so not above their worst
+    # the best for the mean over these, so not above their worst
+    constant = answers.mean(axis=0)
     worst = np.sqrt(((answers - constant) ** 2).mean(axis=1)).max()
     assert worst >= bound
 
@@ -53,7 +60,9 @@ def test_bounds_are_worked_out_from_the_cells_alone():
 
 
 def test_one_cell_and_no_people_have_no_packing():
-    assert best_packing(central_problem(workload("prefix:4"), BOTH[0], 2.0, None)) is None
+    assert (
+        best_packing(central_problem(workload("prefix:4"), BOTH[0], 2.0, None)) is None
+    )
     assert best_packing(problem("identity:1", Privacy(1.0), 5)) is None
 
 

@@ -16,7 +16,12 @@ from noisewright.workload import workload
 from oracles.privacy_oracles import SeededSource
 
 REPLACED = Privacy(1.0, neighbours="replace-one")
-BUDGETS = [REPLACED, Privacy(1.0), Privacy(1.0, 1e-6, neighbours="replace-one"), Privacy(rho=0.5)]
+BUDGETS = [
+    REPLACED,
+    Privacy(1.0),
+    Privacy(1.0, 1e-6, neighbours="replace-one"),
+    Privacy(rho=0.5),
+]
 
 
 @pytest.mark.parametrize("text", ["prefix:7", "marginals:2^4:2", "random:5x12:1"])
@@ -38,9 +43,9 @@ def test_no_possible_answers_are_nearer_than_the_gap_allows(text, at_most):
         assert fit.sum() <= 20 + 1e-9 if at_most else fit.sum() == pytest.approx(20)
         h = cvxpy.Variable(asked.size, nonneg=True)
         total = [cvxpy.sum(h) <= 20] if at_most else [cvxpy.sum(h) == 20]
-        cvxpy.Problem(cvxpy.Minimize(cvxpy.sum_squares(matrix @ h - target)), total).solve(
-            solver=cvxpy.CLARABEL
-        )
+        cvxpy.Problem(
+            cvxpy.Minimize(cvxpy.sum_squares(matrix @ h - target)), total
+        ).solve(solver=cvxpy.CLARABEL)
         assert np.linalg.norm(matrix @ (fit - h.value)) <= distance + 1e-4
 
 
@@ -89,7 +94,9 @@ def test_what_is_measured_is_the_noise_of_the_inner_mechanism():
         np.testing.assert_array_equal(mine, theirs)
     assert whole.values[0][0] == np.arange(16).sum()
     assert plan.spend == plan.method.inner.spend
-    protected = nw.plan("marginals:2^4:2", Privacy(1.0), mechanism="projection", people=60)
+    protected = nw.plan(
+        "marginals:2^4:2", Privacy(1.0), mechanism="projection", people=60
+    )
     assert protected.method.measure(protected.counts(np.arange(16)), None).values == ()
 
 
@@ -102,7 +109,9 @@ def test_forecasts_are_met_at_the_histograms_they_are_for(text):
     people = np.random.default_rng(6).multinomial(40, even / size)
     truth, source = plan.workload.matvec(people), SeededSource(7)
     errors = [plan._release(people, None, source).answers - truth for _ in range(60)]
-    assert np.sqrt(np.mean(np.square(errors))) == pytest.approx(plan.forecast().rmse, rel=1 / 3)
+    assert np.sqrt(np.mean(np.square(errors))) == pytest.approx(
+        plan.forecast().rmse, rel=1 / 3
+    )
     assert plan.accuracy.kind == "simulated"
     assert plan.accuracy.bias is not None
 
@@ -114,7 +123,10 @@ def test_few_people_are_told_nearer_and_the_choice_is_the_best_forecast():
     assert planned["projection"].errors == planned["no-data"].errors == "simulated"
     assert planned["carry"].errors == "exact"
     chosen = nw.plan("parity:6:<=2", REPLACED, people=20)
-    best = min((r for r in planned.values() if r.mechanism != "no-data"), key=lambda r: r.achieved)
+    best = min(
+        (r for r in planned.values() if r.mechanism != "no-data"),
+        key=lambda r: r.achieved,
+    )
     assert chosen.mechanism == best.mechanism
 
 
@@ -135,8 +147,12 @@ def test_without_people_nothing_biased_is_planned():
 
 
 def test_steps_that_fit_again_are_refused_and_rows_come_from_the_histogram():
-    domain = nw.Domain([nw.Categorical("a", ["x", "y"]), nw.Categorical("b", ["u", "v", "w"])])
-    plan = nw.plan("identity:6", REPLACED, mechanism="projection", people=9, domain=domain)
+    domain = nw.Domain(
+        [nw.Categorical("a", ["x", "y"]), nw.Categorical("b", ["u", "v", "w"])]
+    )
+    plan = nw.plan(
+        "identity:6", REPLACED, mechanism="projection", people=9, domain=domain
+    )
     release = plan.release(np.array([9, 0, 0, 0, 0, 0]))
     with pytest.raises(InvalidParameter, match="histogram"):
         nw.post_process(release, non_negative=True)
@@ -162,7 +178,9 @@ def test_no_data_are_told_worse_than_the_bound_beside_the_forecast(privacy, spac
         spread,
     ):
         truth, source = plan.workload.matvec(people), SeededSource(9)
-        errors = [plan._release(people, None, source).answers - truth for _ in range(40)]
+        errors = [
+            plan._release(people, None, source).answers - truth for _ in range(40)
+        ]
         assert np.sqrt(np.mean(np.square(errors))) <= bound
 
 
@@ -181,7 +199,10 @@ def test_plans_say_where_what_is_easily_had_is_nearer():
     assert "one-way" in plan.status
     many = nw.plan("marginals:2^4:2", REPLACED, people=10**6, mechanism="carry")
     assert "less" not in many.status
-    rows = {row.mechanism: row for row in nw.compare("marginals:2^4:2", REPLACED, people=10**6)}
+    rows = {
+        row.mechanism: row
+        for row in nw.compare("marginals:2^4:2", REPLACED, people=10**6)
+    }
     assert rows["one-way"].errors == "simulated"
     assert rows["one-way"].achieved < rows["no-data"].achieved
     single = {row.mechanism for row in nw.compare("prefix:6", REPLACED, people=20)}

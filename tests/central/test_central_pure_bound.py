@@ -37,7 +37,9 @@ def signed_groups(cells: int) -> np.ndarray:
 ALL_GROUPS = signed_groups(4)
 
 
-def falling(rng: np.random.Generator, kept: int, cells: int) -> tuple[np.ndarray, np.ndarray]:
+def falling(
+    rng: np.random.Generator, kept: int, cells: int
+) -> tuple[np.ndarray, np.ndarray]:
     scales = np.sort(rng.random(kept) ** rng.choice([0.3, 1, 3]) + 1e-3)[::-1]
     return scales, rng.normal(size=(cells, kept))
 
@@ -53,7 +55,9 @@ def test_no_groups_of_cells_have_a_larger_nuclear_norm(seed: int, kept: int) -> 
 
 @given(seed=st.integers(0, 10_000), cells=st.integers(1, 12), rows=st.integers(1, 15))
 @settings(max_examples=40, deadline=None)
-def test_no_strategy_has_a_larger_nuclear_norm(seed: int, cells: int, rows: int) -> None:
+def test_no_strategy_has_a_larger_nuclear_norm(
+    seed: int, cells: int, rows: int
+) -> None:
     rng = np.random.default_rng(seed)
     scales, vectors = falling(rng, int(rng.integers(1, cells + 1)), cells)
     a = rng.normal(size=(rows, cells)) * (rng.random((rows, cells)) < rng.random())
@@ -69,21 +73,38 @@ def test_no_strategy_beats_the_bound(seed: int, cells: int, queries: int) -> Non
     w = rng.integers(-1, 3, size=(queries, cells)).astype(float)
     w[0, 0] = 1.0
     bound = pure_bound(w.T @ w, queries)
-    for rows in (w, np.eye(cells), np.concatenate([np.eye(cells), 3 * rng.random((2, cells))])):
+    for rows in (
+        w,
+        np.eye(cells),
+        np.concatenate([np.eye(cells), 3 * rng.random((2, cells))]),
+    ):
         a = rows / np.maximum(np.abs(rows).sum(axis=0).max(), 1e-9)
-        assert bound <= np.linalg.norm(w @ np.linalg.pinv(a)) / np.sqrt(queries) * (1 + 1e-9)
-    assert bound <= laplace_product(as_one_axis(workload(w)), (cells,), 2).value * (1 + 1e-9)
+        assert bound <= np.linalg.norm(w @ np.linalg.pinv(a)) / np.sqrt(queries) * (
+            1 + 1e-9
+        )
+    assert bound <= laplace_product(as_one_axis(workload(w)), (cells,), 2).value * (
+        1 + 1e-9
+    )
 
 
 @pytest.mark.parametrize("text", ["identity:7", "total:6", "prefix:1", "3@identity:4"])
 def test_the_bound_is_reached_where_counts_are_optimal(text: str) -> None:
     asked = workload(text)
     counted = 3.0 if text.startswith("3@") else 1.0
-    assert pure_bound(asked.gram().dense(), asked.queries) == pytest.approx(counted, rel=1e-6)
+    assert pure_bound(asked.gram().dense(), asked.queries) == pytest.approx(
+        counted, rel=1e-6
+    )
 
 
 @pytest.mark.parametrize(
-    "text", ["prefix:64", "ranges:64", "allmarginals:2^6", "marginals:2^6:2", "prefix:8*prefix:8"]
+    "text",
+    [
+        "prefix:64",
+        "ranges:64",
+        "allmarginals:2^6",
+        "marginals:2^6:2",
+        "prefix:8*prefix:8",
+    ],
 )
 def test_the_bound_is_far_above_the_one_from_l2(text: str) -> None:
     asked = workload(text)
@@ -92,7 +113,9 @@ def test_the_bound_is_far_above_the_one_from_l2(text: str) -> None:
 
 
 @pytest.mark.parametrize("cells", [9, 16, 23])
-def test_averaged_cells_still_give_a_bound(cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_averaged_cells_still_give_a_bound(
+    cells: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked = workload(f"prefix:{cells}")
     gram = asked.gram().dense()
     best = laplace_product(as_one_axis(asked), (cells,), 2).value
@@ -105,7 +128,9 @@ def test_averaged_cells_still_give_a_bound(cells: int, monkeypatch: pytest.Monke
     assert pure_bound(gram, asked.queries) <= best
 
 
-def planned_bound(asked: Workload, sizes: tuple[int, ...], norm: float) -> tuple[float, str]:
+def planned_bound(
+    asked: Workload, sizes: tuple[int, ...], norm: float
+) -> tuple[float, str]:
     planned = laplace_product(terms(asked, sizes)[0], sizes, norm)
     assert planned.bound <= planned.value
     return planned.bound, planned.certificate
@@ -113,7 +138,9 @@ def planned_bound(asked: Workload, sizes: tuple[int, ...], norm: float) -> tuple
 
 def test_counted_attributes_leave_the_bound_as_it_is() -> None:
     alone = planned_bound(workload("prefix:12"), (12,), 2)
-    assert planned_bound(workload("identity:3*prefix:12*total:2"), (3, 12, 2), 2) == alone
+    assert (
+        planned_bound(workload("identity:3*prefix:12*total:2"), (3, 12, 2), 2) == alone
+    )
     assert planned_bound(workload("prefix:12"), (12,), np.inf)[0] >= alone[0]
 
 

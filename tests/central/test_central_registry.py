@@ -57,14 +57,18 @@ def test_it_is_compared_and_chosen_from(asked: str) -> None:
     rows = {row.mechanism: row for row in nw.compare(asked, BUDGETS[0])}
     assert set(rows) == set(CENTRAL)
     row = rows["common-shift"]
-    assert row.rmse == pytest.approx(nw.plan(asked, BUDGETS[0], mechanism="common-shift").achieved)
+    assert row.rmse == pytest.approx(
+        nw.plan(asked, BUDGETS[0], mechanism="common-shift").achieved
+    )
     chosen = nw.plan(asked, BUDGETS[0])
     assert chosen.mechanism != "common-shift"  # it is never better than its cells alone
     assert chosen.achieved < row.rmse
 
 
 def test_refusals_are_told_with_those_of_others() -> None:
-    with pytest.raises(InvalidParameter, match="common-shift: Gaussian noise gives no pure"):
+    with pytest.raises(
+        InvalidParameter, match="common-shift: Gaussian noise gives no pure"
+    ):
         nw.plan("prefix:6", nw.Privacy(epsilon=1), mechanism="common-shift")
     with pytest.raises(InvalidParameter, match=r"choose from auto, .*common-shift"):
         nw.plan("prefix:6", BUDGETS[0], mechanism="uncommon-shift")

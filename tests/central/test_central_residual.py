@@ -18,7 +18,9 @@ from noisewright.workload import Identity, Marginals, Prefix, Workload, workload
 from noisewright.workload.structure import terms
 
 LAW = NoiseLaw("rounded-gaussian", 50.0)
-SHARED = Path(os.environ.get("NOISEWRIGHT_SHARED", Path(__file__).parents[3] / "shared"))
+SHARED = Path(
+    os.environ.get("NOISEWRIGHT_SHARED", Path(__file__).parents[3] / "shared")
+)
 
 
 @pytest.mark.parametrize("name", MIXED)
@@ -28,7 +30,10 @@ def test_exact_measurements_give_exact_answers(name: str) -> None:
     strategy = interaction_strategy(split, sizes, 2).strategy
     x = np.random.default_rng(3).integers(0, 1000, size=sizes)
     measured = strategy.measure(
-        {t: x.sum(axis=tuple(i for i in range(x.ndim) if i not in t)) for t in strategy.tables}
+        {
+            t: x.sum(axis=tuple(i for i in range(x.ndim) if i not in t))
+            for t in strategy.tables
+        }
     )
     answers = np.concatenate([strategy.term_answers(term, measured) for term in split])
     np.testing.assert_allclose(answers, asked.dense() @ x.ravel(), rtol=1e-9, atol=1e-6)
@@ -64,7 +69,9 @@ def test_counts_are_optimal_at_every_norm(norm: float) -> None:
     assert planned.value == pytest.approx(best.value, rel=1e-4)
     assert planned.bound <= planned.value * (1 + 1e-12)
     sensitivity = planned.strategy.sensitivity(2)
-    std = np.sqrt(np.concatenate(query_variances(planned.strategy, terms(asked, sizes), LAW)))
+    std = np.sqrt(
+        np.concatenate(query_variances(planned.strategy, terms(asked, sizes), LAW))
+    )
     error = std.max() if norm == np.inf else np.mean(std**norm) ** (1 / norm)
     assert error * sensitivity / LAW.scale == pytest.approx(planned.value, rel=1e-4)
 

@@ -29,23 +29,36 @@ def largest(matrix: np.ndarray, neighbours: str) -> float:
     return float(np.sqrt((lengths[:, None] + lengths - 2 * gram).max()))
 
 
-def interactions(sizes: tuple[int, ...], rng: np.random.Generator, mixed: bool) -> Blocks:
+def interactions(
+    sizes: tuple[int, ...], rng: np.random.Generator, mixed: bool
+) -> Blocks:
     def factor(i: int) -> np.ndarray:
         if mixed and i == 0:
             return matrix
         return centred(sizes[i]).contrasts
 
     matrix = rng.integers(-9, 10, size=(sizes[0] - 1, sizes[0]))
-    tables = [t for t in product((0, 1), repeat=len(sizes)) if rng.random() < 0.8] or [(1,)]
+    tables = [t for t in product((0, 1), repeat=len(sizes)) if rng.random() < 0.8] or [
+        (1,)
+    ]
     chosen = [tuple(i for i, used in enumerate(t) if used) for t in tables]
     return tuple(
-        Block(t, tuple(factor(i) for i in t), float(rng.uniform(0.5, 3)), int(rng.integers(1, 5)))
+        Block(
+            t,
+            tuple(factor(i) for i in t),
+            float(rng.uniform(0.5, 3)),
+            int(rng.integers(1, 5)),
+        )
         for t in dict.fromkeys([(), *chosen])
     )
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.lists(st.integers(2, 4), min_size=2, max_size=4), st.booleans(), st.integers(0, 10**6))
+@given(
+    st.lists(st.integers(2, 4), min_size=2, max_size=4),
+    st.booleans(),
+    st.integers(0, 10**6),
+)
 def test_replaced_people_are_bounded_by_every_way(
     sizes_: list[int], mixed: bool, seed: int
 ) -> None:
@@ -53,7 +66,12 @@ def test_replaced_people_are_bounded_by_every_way(
     blocks = interactions(sizes, np.random.default_rng(seed), mixed)
     if all(not block.attributes for block in blocks):
         return
-    truth = largest(whole_matrix(BlockStrategy(sizes, blocks, separate=True)), "replace-one") ** 2
+    truth = (
+        largest(
+            whole_matrix(BlockStrategy(sizes, blocks, separate=True)), "replace-one"
+        )
+        ** 2
+    )
     used = sorted({i for block in blocks for i in block.attributes})
     spans = {id(f): sensitivity.Span.of(f) for block in blocks for f in block.factors}
     by_pairs = sensitivity._over_pairs(sizes, used, blocks)
@@ -72,24 +90,36 @@ def test_attributes_of_one_value_count_by_their_entries(size: int) -> None:
     factors = (np.array([[5]]), centred(size).contrasts, centred(size).contrasts)
     strategy = BlockStrategy((1, size, size), (Block((0, 1, 2), factors),))
     truth = largest(whole_matrix(strategy), "replace-one")
-    assert truth * (1 - 1e-9) <= strategy.sensitivity(2, "replace-one") <= truth * (1 + 1e-6)
+    assert (
+        truth * (1 - 1e-9)
+        <= strategy.sensitivity(2, "replace-one")
+        <= truth * (1 + 1e-6)
+    )
 
 
 def test_many_attributes_that_are_alike_are_counted_exactly() -> None:
-    tables = [(), *((i,) for i in range(8)), *((i, j) for j in range(8) for i in range(j))]
+    tables = [
+        (),
+        *((i,) for i in range(8)),
+        *((i, j) for j in range(8) for i in range(j)),
+    ]
     axis = centred(3)
     blocks = tuple(Block(t, (axis.contrasts,) * len(t), 1.0 + len(t)) for t in tables)
     spans = {id(axis.contrasts): sensitivity.Span.of(axis.contrasts)}
     for measured in (blocks, blocks + blocks):  # some strategies measure a table twice
         exact = sensitivity._over_patterns(range(8), measured, spans)
-        assert sensitivity._over_counts(range(8), measured, spans) == pytest.approx(exact, rel=1e-6)
+        assert sensitivity._over_counts(range(8), measured, spans) == pytest.approx(
+            exact, rel=1e-6
+        )
 
 
 def test_a_hundred_attributes_cost_less_than_the_sum_of_their_blocks() -> None:
     sizes = (10,) * 60
     tables = [(i,) for i in range(60)] + [(i, j) for j in range(60) for i in range(j)]
     axis = centred(10)
-    strategy = BlockStrategy(sizes, tuple(Block(t, (axis.contrasts,) * len(t)) for t in tables))
+    strategy = BlockStrategy(
+        sizes, tuple(Block(t, (axis.contrasts,) * len(t)) for t in tables)
+    )
     added = float(sum(block.change(2, "replace-one") for block in strategy.blocks))
     assert strategy.sensitivity(2, "replace-one") ** 2 < 0.96 * added
 
@@ -116,13 +146,17 @@ def test_rows_of_different_weights(neighbours: str) -> None:
     if neighbours == "add-remove":
         assert found <= truth * (1 + 1e-6)
     x = np.random.default_rng(0).integers(0, 50, size=(3, 4))
-    measured = strategy.measure({t: x.sum(axis=tuple({0, 1} - set(t))) for t in strategy.tables})
+    measured = strategy.measure(
+        {t: x.sum(axis=tuple({0, 1} - set(t))) for t in strategy.tables}
+    )
     scaled = [v / b.noise for v, b in zip(measured, WEIGHTED, strict=True)]
     np.testing.assert_allclose(np.concatenate(scaled), matrix @ x.ravel(), rtol=1e-12)
 
 
 @pytest.mark.parametrize("columns", [2_047, 2_049, 3_001])
-def test_two_of_very_many_columns_may_lie_apart_by_the_lengths_of_both(columns: int) -> None:
+def test_two_of_very_many_columns_may_lie_apart_by_the_lengths_of_both(
+    columns: int,
+) -> None:
     """In L1, L2 and the norm of a ball: the two longest columns share no row."""
     rng = np.random.default_rng(columns)
     factor = rng.integers(0, 4, (6, columns))

@@ -40,7 +40,9 @@ def loss_of_a_replacement(method: BallMechanism) -> float:
     worst = 0.0
     for a, b in combinations(range(rows[0].shape[1]), 2):
         loss = 0.0
-        for own, reach, budget in zip(rows, method.reaches, method.budgets, strict=True):
+        for own, reach, budget in zip(
+            rows, method.reaches, method.budgets, strict=True
+        ):
             square = sum(int(step) ** 2 for step in own[:, a] - own[:, b])
             loss += Fraction(budget.epsilon) * Fraction(np.sqrt(square / reach))
         worst = max(worst, float(loss))
@@ -52,13 +54,16 @@ def noise_of(plan, draws: int) -> list[np.ndarray]:
     inner, source = plan.method.inner, SeededSource(8)
     counts = plan.counts(np.array([10] + [0] * 31))
     exact = [rows @ counts[inner.tables[0]].ravel() for rows in inner.parts]
-    drawn = [plan.method.measure(counts, source).parts[0].values[1:] for _ in range(draws)]
+    drawn = [
+        plan.method.measure(counts, source).parts[0].values[1:] for _ in range(draws)
+    ]
     units = [
         np.sqrt(reach) / budget.epsilon
         for reach, budget in zip(inner.reaches, inner.budgets, strict=True)
     ]
     return [
-        (np.array([own[i] for own in drawn]) - exact[i]) / units[i] for i in range(len(inner.parts))
+        (np.array([own[i] for own in drawn]) - exact[i]) / units[i]
+        for i in range(len(inner.parts))
     ]
 
 
@@ -67,7 +72,9 @@ def follows_its_law(plan, draws: int = 400) -> bool:
     parts = noise_of(plan, draws)
     lengths = [np.linalg.norm(part, axis=1) for part in parts]
     laws = [gamma(part.shape[1]).cdf for part in parts]
-    return all(kstest(own, law).pvalue > 1e-6 for own, law in zip(lengths, laws, strict=True))
+    return all(
+        kstest(own, law).pvalue > 1e-6 for own, law in zip(lengths, laws, strict=True)
+    )
 
 
 @pytest.mark.parametrize("name", BOTH)
@@ -97,7 +104,9 @@ def test_planted_bugs_are_caught(plans, monkeypatch):
 
     monkeypatch.setattr(balls, "ball_noise", of_less)
     assert not follows_its_law(plan)
-    monkeypatch.setattr(balls, "ball_noise", lambda r, e, d, s: true_noise(r, 2 * e, d, s))
+    monkeypatch.setattr(
+        balls, "ball_noise", lambda r, e, d, s: true_noise(r, 2 * e, d, s)
+    )
     assert not follows_its_law(plan)
 
 
@@ -108,7 +117,8 @@ def test_what_is_measured_are_signed_sums_of_the_queries():
     for rows in options[:-1]:
         signs = np.linalg.lstsq(matrix.T, rows.T, rcond=None)[0]
         np.testing.assert_allclose(np.abs(signs), 1.0, atol=1e-9)
-    np.testing.assert_array_equal(options[-1], matrix)  # as many as its dimension: all of them
+    # as many as its dimension: all of them
+    np.testing.assert_array_equal(options[-1], matrix)
     assert [len(rows) for rows in sketches(matrix, 1000)] == [8, len(matrix)]
 
 
@@ -140,7 +150,10 @@ def test_a_net_of_ones_own_keeps_people_in_its_cells():
     assert histogram.sum() == pytest.approx(15)
     # Whatever is measured, people of one cell cannot be told from those of the one they stand for.
     measured = plan.method.workload.dense()
-    near = [int(np.abs(measured - measured[:, [cell]]).sum(axis=0).argmin()) for cell in range(16)]
+    near = [
+        int(np.abs(measured - measured[:, [cell]]).sum(axis=0).argmin())
+        for cell in range(16)
+    ]
     assert len(set(near)) == len(cells)
     for alpha in (0.0, -1.0, np.nan, np.inf):
         with pytest.raises(InvalidParameter, match="alpha"):
@@ -212,7 +225,9 @@ def test_forecasts_are_met_at_the_histograms_they_are_for(name):
     people = np.random.default_rng(6).multinomial(30, even / 16)
     truth, source = plan.workload.matvec(people), SeededSource(7)
     errors = [plan._release(people, None, source).answers - truth for _ in range(80)]
-    assert np.sqrt(np.mean(np.square(errors))) == pytest.approx(plan.forecast().rmse, rel=1 / 3)
+    assert np.sqrt(np.mean(np.square(errors))) == pytest.approx(
+        plan.forecast().rmse, rel=1 / 3
+    )
 
 
 @pytest.mark.parametrize("name", BOTH)
@@ -242,7 +257,9 @@ def test_sketches_say_what_they_are_not_for(name):
     from noisewright.central.registry import CENTRAL
 
     def reason(text, privacy, given):
-        return CENTRAL[name].refuses(central_problem(workload(text), privacy, 2.0, None, given))
+        return CENTRAL[name].refuses(
+            central_problem(workload(text), privacy, 2.0, None, given)
+        )
 
     few = Given(10)
     assert "replace-one" in reason(ASKED, Privacy(1.0), few)
@@ -250,7 +267,9 @@ def test_sketches_say_what_they_are_not_for(name):
     assert "pure" in reason(ASKED, Privacy(1.0, 1e-6, neighbours="replace-one"), few)
     assert "whole numbers" in reason("0.37@prefix:8", REPLACED, few)
     for epsilon in (1e-300, 1e300):
-        assert "epsilon" in reason(ASKED, Privacy(epsilon, neighbours="replace-one"), few)
+        assert "epsilon" in reason(
+            ASKED, Privacy(epsilon, neighbours="replace-one"), few
+        )
     rows = nw.compare("parity:4:<=2", REPLACED, people=10)
     row = {row.mechanism: row for row in rows}[name].to_dict()
     assert row["rmse"] > 0

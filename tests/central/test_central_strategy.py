@@ -35,7 +35,12 @@ def residual_strategy() -> BlockStrategy:
     return BlockStrategy(
         SIZES,
         tuple(
-            Block(t, tuple(contrast(SIZES[i]) for i in t), noise=0.5 + 0.3 * len(t), multiplier=3)
+            Block(
+                t,
+                tuple(contrast(SIZES[i]) for i in t),
+                noise=0.5 + 0.3 * len(t),
+                multiplier=3,
+            )
             for t in tables
         ),
     )
@@ -50,8 +55,12 @@ def kron_strategy() -> BlockStrategy:
 STRATEGIES = {"residual": residual_strategy(), "kron": kron_strategy()}
 
 
-def marginals_of(x: np.ndarray, tables: list[tuple[int, ...]]) -> dict[tuple[int, ...], np.ndarray]:
-    return {t: x.sum(axis=tuple(i for i in range(x.ndim) if i not in t)) for t in tables}
+def marginals_of(
+    x: np.ndarray, tables: list[tuple[int, ...]]
+) -> dict[tuple[int, ...], np.ndarray]:
+    return {
+        t: x.sum(axis=tuple(i for i in range(x.ndim) if i not in t)) for t in tables
+    }
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
@@ -105,7 +114,9 @@ def test_one_dense_factor_has_exact_sensitivities() -> None:
     ],
 )
 @pytest.mark.parametrize("name", STRATEGIES)
-def test_answers_and_variances_are_those_of_weighted_least_squares(name: str, text: str) -> None:
+def test_answers_and_variances_are_those_of_weighted_least_squares(
+    name: str, text: str
+) -> None:
     strategy = STRATEGIES[name]
     if name == "residual" and text.startswith("prefix"):
         pytest.skip("no block measures the joint table of the first and last attribute")
@@ -115,9 +126,12 @@ def test_answers_and_variances_are_those_of_weighted_least_squares(name: str, te
     noise = np.random.default_rng(3).normal(size=len(a))
     starts = np.cumsum([0] + [b.rows for b in strategy.blocks])
     measured = [
-        noise[i:j] * b.noise for i, j, b in zip(starts, starts[1:], strategy.blocks, strict=False)
+        noise[i:j] * b.noise
+        for i, j, b in zip(starts, starts[1:], strategy.blocks, strict=False)
     ]
-    np.testing.assert_allclose(strategy.term_answers(term, measured), reconstruction @ noise)
+    np.testing.assert_allclose(
+        strategy.term_answers(term, measured), reconstruction @ noise
+    )
     scales = np.concatenate(
         [
             np.full(b.rows, law.variance / b.noise**2)
@@ -125,7 +139,9 @@ def test_answers_and_variances_are_those_of_weighted_least_squares(name: str, te
         ]
     )
     expected = (reconstruction**2 * scales).sum(axis=1)
-    np.testing.assert_allclose(query_variances(strategy, [term], LAW)[0], expected, rtol=1e-9)
+    np.testing.assert_allclose(
+        query_variances(strategy, [term], LAW)[0], expected, rtol=1e-9
+    )
 
 
 def test_a_query_out_of_reach_is_named() -> None:
@@ -183,7 +199,9 @@ def test_counts_that_are_no_integers_are_refused() -> None:
     ],
     ids=str,
 )
-def test_blocks_whose_sensitivity_would_be_misread_are_refused(field: dict[str, Any]) -> None:
+def test_blocks_whose_sensitivity_would_be_misread_are_refused(
+    field: dict[str, Any],
+) -> None:
     with pytest.raises(InvalidParameter, match=next(iter(field))):
         Block(**{"attributes": (0,), "factors": (np.eye(2, dtype=np.int64),), **field})
 
@@ -230,7 +248,8 @@ def test_attributes_out_of_order_are_refused(attributes):
 
 def test_parts_side_by_side_keep_their_factors_and_take_other_noise() -> None:
     first, second = (
-        BlockStrategy((3,), (Block((0,), (np.eye(3, dtype=np.int64) * k,)),)) for k in (1, 2)
+        BlockStrategy((3,), (Block((0,), (np.eye(3, dtype=np.int64) * k,)),))
+        for k in (1, 2)
     )
     np.testing.assert_array_equal(second.matrix, 2 * np.eye(3))
     whole = BlockStrategy.of_parts([first.with_noise(2.0), second.with_noise(8.0)])

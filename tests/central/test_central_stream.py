@@ -43,7 +43,10 @@ def measured(plan: StreamPlan, increments: np.ndarray) -> np.ndarray:
     stream._refill()
     lengths = itertools.chain(stream._lengths)
     scale = 1 << (plan.grid_bits + 40)
-    exact = [int(x) * int(scale / length) for x, length in zip(increments, lengths, strict=False)]
+    exact = [
+        int(x) * int(scale / length)
+        for x, length in zip(increments, lengths, strict=False)
+    ]
     return np.array([stream._filter.measure(x) for x in exact], dtype=object)
 
 
@@ -52,7 +55,9 @@ def test_without_noise_the_answers_are_the_running_counts(
     kind: Kind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = plan_stream(500, PRIVACY, kind, band=16)
-    monkeypatch.setattr(NoiseLaw, "sample", lambda _, size, source: np.zeros(size, np.int64))
+    monkeypatch.setattr(
+        NoiseLaw, "sample", lambda _, size, source: np.zeros(size, np.int64)
+    )
     stream = plan.start()
     increments = np.random.default_rng(1).integers(0, 1000, 500)
     answers = [stream.step(int(x)) for x in increments]
@@ -67,7 +72,10 @@ def test_a_neighbour_moves_the_measurements_by_no_more_than_planned(
     plan = plan_stream(300, Privacy(rho=0.5, neighbours=neighbours), kind, band=16)
     most = sensitivity(plan.factorization, plan.grid_bits, neighbours)
     assert (
-        most <= (1 + 1e-4) * (1.4142136 if neighbours == "replace-one" else 1) * 2**plan.grid_bits
+        most
+        <= (1 + 1e-4)
+        * (1.4142136 if neighbours == "replace-one" else 1)
+        * 2**plan.grid_bits
     )
     rng = np.random.default_rng(2)
     base = rng.integers(0, 20, 300)
@@ -110,7 +118,9 @@ def test_small_budgets_coarsen_the_grid_instead_of_failing() -> None:
     assert plan.noise == pytest.approx(math.sqrt(0.5e12), rel=1e-2)
 
 
-def test_a_stream_is_not_copied(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_stream_is_not_copied(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """Each copy would answer the next step with fresh noise, and their mean tells the count."""
     plan = plan_stream(64, Privacy(rho=0.1))
     for stream in (plan.start(), plan.start(position=tmp_path / "position")):
@@ -184,7 +194,8 @@ def test_a_position_is_new_and_stays(tmp_path: Path) -> None:
     with pytest.raises(InvalidParameter, match="position="):
         plan.start(position=tmp_path / "missing" / "position")
     shutil.rmtree(place)
-    plan.start(position=place)  # another stream in the same place does not speak for the first
+    # another stream in the same place does not speak for the first
+    plan.start(position=place)
     with pytest.raises(NoisewrightError, match="taken before"):
         stream.step(1)
 

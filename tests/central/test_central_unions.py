@@ -44,7 +44,9 @@ def test_errors_are_those_of_brute_force(text: str, way: str) -> None:
         np.testing.assert_allclose(reconstruction @ a, w, atol=1e-6)
         lengths = np.linalg.norm(reconstruction, axis=1)
     # The grid is so fine that rounding of the noise does not show.
-    np.testing.assert_allclose(plan.accuracy.std, lengths * plan.method.law.scale, rtol=1e-5)
+    np.testing.assert_allclose(
+        plan.accuracy.std, lengths * plan.method.law.scale, rtol=1e-5
+    )
 
 
 def parts_of(text: str) -> list[np.ndarray]:
@@ -75,18 +77,24 @@ def test_values_are_ordered_as_they_must_be(text: str, error: str) -> None:
         assert plan.proposal.value >= best.lower_bound * (1 - 1e-9)
         bound = plan.proposal.bound
         assert bound is None or bound <= best.value * (1 + 1e-9)
-    if error == "rmse":  # interactions are a special case of rows with weights of their own
+    # interactions are a special case of rows with weights of their own
+    if error == "rmse":
         residual, shared = found["residual"].proposal, found["shared-basis"].proposal
         assert shared.value <= residual.value * (1 + 1e-3)
     automatic = nw.plan(text, ZCDP, error=error)
-    assert automatic.achieved <= min(plan.achieved for plan in found.values()) * (1 + 1e-9)
+    assert automatic.achieved <= min(plan.achieved for plan in found.values()) * (
+        1 + 1e-9
+    )
 
 
 def test_every_way_is_compared_and_bounded() -> None:
     text = "prefix:48*identity:48+identity:48*prefix:48"
     rows = {row.mechanism: row for row in nw.compare(text, ZCDP)}
     assert all(rows[way].refusal is None for way in WAYS)
-    assert min(row.ratio for row in rows.values() if row.ratio) == rows["shared-basis"].ratio
+    assert (
+        min(row.ratio for row in rows.values() if row.ratio)
+        == rows["shared-basis"].ratio
+    )
     assert rows["shared-basis"].ratio <= 1.07
     plan = nw.plan(text, ZCDP)
     assert plan.mechanism == "shared-basis"
@@ -123,7 +131,9 @@ def test_a_plan_survives_its_file_and_releases(way: str, tmp_path: object) -> No
     np.testing.assert_array_equal(again.accuracy.variance, plan.accuracy.variance)
     counts = np.random.default_rng(0).integers(0, 30, size=15)
     released = again.release(counts)
-    errors = (released.answers - workload(UNIONS["with totals"]).matvec(counts)) / released.std
+    errors = (
+        released.answers - workload(UNIONS["with totals"]).matvec(counts)
+    ) / released.std
     # Gaussian, standardised: beyond six with probability 2e-9 each; the noise is fresh.
     assert np.abs(errors).max() < 6
 

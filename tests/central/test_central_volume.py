@@ -55,7 +55,9 @@ def test_volumes_are_those_of_the_hulls(d):
 def test_sampled_and_cornered_radii_are_not_above_the_hull(replaced, seed):
     columns = np.random.default_rng(seed).standard_normal((12, 3))
     pairs = product(columns, columns) if replaced else ((c, -c) for c in columns)
-    points = [a - b for a, b in pairs] if replaced else [p for pair in pairs for p in pair]
+    points = (
+        [a - b for a, b in pairs] if replaced else [p for pair in pairs for p in pair]
+    )
     hull = ConvexHull(np.array(points))
     true = radius_of(hull.volume, 3)
     assert corner_radius(columns, replaced) <= true * (1 + 1e-9)
@@ -86,7 +88,9 @@ def test_a_ball_meets_its_bound():
 
 
 @pytest.mark.parametrize("privacy", BOTH, ids=lambda p: p.text())
-@pytest.mark.parametrize("text", ["identity:6", "prefix:8", "parity:3:<=2", "marginals:2^3:2"])
+@pytest.mark.parametrize(
+    "text", ["identity:6", "prefix:8", "parity:3:<=2", "marginals:2^3:2"]
+)
 def test_no_noise_of_ours_is_below(text, privacy):
     """At ε = 1/4, where noise on whole people is as large as any."""
     small = Privacy(0.25, neighbours=privacy.neighbours)
@@ -105,8 +109,12 @@ def test_a_dimension_too_many_would_be_caught():
 
 def test_where_no_volume_is_known():
     gaussian = Privacy(1.0, 1e-6)
-    assert volume_bound(central_problem(workload("prefix:4"), gaussian, 2.0, None)) is None
-    assert volume_bound(central_problem(workload("identity:1"), ADDED, 2.0, None)) is None
+    assert (
+        volume_bound(central_problem(workload("prefix:4"), gaussian, 2.0, None)) is None
+    )
+    assert (
+        volume_bound(central_problem(workload("identity:1"), ADDED, 2.0, None)) is None
+    )
     large = workload("identity:4096")
     assert large.size * large.queries > volume._MOST_ENTRIES
     assert volume_bound(central_problem(large, ADDED, 2.0, None)) is None

@@ -22,7 +22,11 @@ from oracles.workloads import TEXTS, matrix
 
 BUDGETS = {
     "pure": [{"epsilon": 1.0}, {"epsilon": 0.25}, {"epsilon": 4.0}],
-    "other": [{"rho": 0.05}, {"epsilon": 1.0, "delta": 1e-6}, {"epsilon": 1.0, "delta": 0.5}],
+    "other": [
+        {"rho": 0.05},
+        {"epsilon": 1.0, "delta": 1e-6},
+        {"epsilon": 1.0, "delta": 0.5},
+    ],
 }
 SAMPLE = TEXTS[::3]
 """Programs for pairs of cells take a second a budget: all texts are among the slow tests."""
@@ -30,12 +34,18 @@ SAMPLE = TEXTS[::3]
 EVERY = {BoundClass.ANY_NOISE, BoundClass.ANY_MECHANISM}
 
 
-def bounds(queries: object, privacy: nw.Privacy, norm: float = 2.0) -> dict[BoundClass, float]:
+def bounds(
+    queries: object, privacy: nw.Privacy, norm: float = 2.0
+) -> dict[BoundClass, float]:
     asked = workload(queries)  # type: ignore[arg-type]
-    return dict(wider_bounds(CentralProblem(asked, asked.structure.sizes, privacy, norm)))
+    return dict(
+        wider_bounds(CentralProblem(asked, asked.structure.sizes, privacy, norm))
+    )
 
 
-def check(text: str, neighbours: str, kind: str, norm: float, mechanism: str = "auto") -> None:
+def check(
+    text: str, neighbours: str, kind: str, norm: float, mechanism: str = "auto"
+) -> None:
     """The best plan under every budget of a kind: no bound of any class is above its error."""
     first, *others = (nw.Privacy(**b, neighbours=neighbours) for b in BUDGETS[kind])
     try:
@@ -48,7 +58,9 @@ def check(text: str, neighbours: str, kind: str, norm: float, mechanism: str = "
         unbiased = BoundClass.ANY_UNBIASED_MIXED
     for one in [plan, *(plan.at(privacy) for privacy in others)]:
         classes = {bound.bound_class for bound in one.bounds}
-        assert classes == (EVERY if one.privacy.delta is not None else EVERY | {unbiased})
+        assert classes == (
+            EVERY if one.privacy.delta is not None else EVERY | {unbiased}
+        )
         for bound in one.bounds:
             assert one.achieved >= bound.lower_bound * (1 - 1e-12)
             assert bound.ratio == pytest.approx(one.achieved / bound.lower_bound)
@@ -76,18 +88,26 @@ def test_no_laplace_strategy_is_below_a_wider_bound(text: str) -> None:
 @pytest.mark.parametrize("text", TEXTS)
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
 @pytest.mark.parametrize("kind", ["pure", "other"])
-def test_no_plan_for_any_mean_is_below_a_wider_bound(text: str, neighbours: str, kind: str) -> None:
+def test_no_plan_for_any_mean_is_below_a_wider_bound(
+    text: str, neighbours: str, kind: str
+) -> None:
     for norm in (2.0, 4.0, math.inf):
         check(text, neighbours, kind, norm)
 
 
 @pytest.mark.parametrize("text", ["prefix:9", "marginals:2^4:2"])
 @pytest.mark.parametrize("budget", [{"epsilon": 1.0}, {"rho": 0.1}])
-def test_no_mechanism_compared_is_below_a_wider_bound(text: str, budget: dict[str, float]) -> None:
-    rows = [row for row in nw.compare(text, nw.Privacy(**budget)) if row.refusal is None]
+def test_no_mechanism_compared_is_below_a_wider_bound(
+    text: str, budget: dict[str, float]
+) -> None:
+    rows = [
+        row for row in nw.compare(text, nw.Privacy(**budget)) if row.refusal is None
+    ]
     assert len(rows) > 2
     for row in rows:
-        assert [b.lower_bound for b in row.bounds] == [b.lower_bound for b in rows[0].bounds]
+        assert [b.lower_bound for b in row.bounds] == [
+            b.lower_bound for b in rows[0].bounds
+        ]
         assert len(row.bounds) == 3
         assert all(row.achieved >= bound.lower_bound for bound in row.bounds)
         assert row.widest_ratio == row.bounds[-1].ratio
@@ -127,12 +147,18 @@ def test_columns_in_pairs_of_signs_double_once_under_replacement() -> None:
 
 def test_the_figures_of_unbiased_mechanisms() -> None:
     one = nw.Privacy(epsilon=1.0)
-    assert bounds("total:1", one)[BoundClass.ANY_UNBIASED] == pytest.approx(0.9595, abs=1e-4)
-    assert bounds("prefix:64", one)[BoundClass.ANY_UNBIASED] == pytest.approx(2.015, abs=5e-4)
+    assert bounds("total:1", one)[BoundClass.ANY_UNBIASED] == pytest.approx(
+        0.9595, abs=1e-4
+    )
+    assert bounds("prefix:64", one)[BoundClass.ANY_UNBIASED] == pytest.approx(
+        2.015, abs=5e-4
+    )
 
 
 @pytest.mark.parametrize(("rho", "within"), [(0.05, 1.026), (0.1, 1.052)])
-def test_gaussian_plans_are_near_the_best_of_all_mechanisms(rho: float, within: float) -> None:
+def test_gaussian_plans_are_near_the_best_of_all_mechanisms(
+    rho: float, within: float
+) -> None:
     for text in ("prefix:64", "marginals:2^8:3", "ranges:16"):
         plan = nw.plan(text, nw.Privacy(rho=rho))
         ratios = {bound.bound_class: bound.ratio for bound in plan.bounds}
@@ -145,12 +171,19 @@ def test_a_table_without_every_type_needs_less_of_an_unbiased_mechanism() -> Non
     known = bounds(np.array([[0.0, 1.0, 2.0]]), privacy)
     assert BoundClass.ANY_UNBIASED not in known
     one_apart = bounds(np.array([[0.0, 1.0]]), privacy)[BoundClass.ANY_UNBIASED_MIXED]
-    assert known[BoundClass.ANY_UNBIASED_MIXED] == pytest.approx(2 * one_apart, rel=1e-6)
+    assert known[BoundClass.ANY_UNBIASED_MIXED] == pytest.approx(
+        2 * one_apart, rel=1e-6
+    )
     assert "every type occurs" in BoundClass.ANY_UNBIASED_MIXED
 
 
-DOMAIN = (nw.Categorical("work", ("none", "paid")), nw.Categorical("region", tuple("abcd")))
-ASKED = {"queries": [{"marginal": ["work", "region"], "weight": 3}, {"marginal": ["region"]}]}
+DOMAIN = (
+    nw.Categorical("work", ("none", "paid")),
+    nw.Categorical("region", tuple("abcd")),
+)
+ASKED = {
+    "queries": [{"marginal": ["work", "region"], "weight": 3}, {"marginal": ["region"]}]
+}
 
 
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
@@ -171,9 +204,13 @@ def test_weights_of_questions_are_in_the_bounds(neighbours: str) -> None:
 def test_all_rows_of_a_person_may_be_in_one_cell(budget: dict[str, float]) -> None:
     privacy = nw.Privacy(**budget)
     several = nw.Domain(DOMAIN, unit=Unit("id", rows=4))
-    asked = [nw.Workload.from_spec(ASKED, domain) for domain in (nw.Domain(DOMAIN), several)]
+    asked = [
+        nw.Workload.from_spec(ASKED, domain) for domain in (nw.Domain(DOMAIN), several)
+    ]
     one, four = (nw.plan(questions, privacy).bounds for questions in asked)
-    assert [b.lower_bound for b in four] == pytest.approx([4 * b.lower_bound for b in one])
+    assert [b.lower_bound for b in four] == pytest.approx(
+        [4 * b.lower_bound for b in one]
+    )
     assert all(b.ratio is not None and b.ratio >= 1 for b in four)
 
 
@@ -182,7 +219,9 @@ def test_sums_and_impossible_cells_have_no_wider_bound() -> None:
     empty = nw.Domain(DOMAIN, impossible=[{"work": ["paid"], "region": ["a"]}])
     assert nw.plan(nw.Workload.from_spec(ASKED, empty), privacy).bounds == ()
     income = nw.Numeric("income", edges=(0, 20, 50), lower=10.0, upper=60.0)
-    plan = nw.plan_sums("income", [["work"]], privacy, nw.Domain((*DOMAIN, income)), unit=1.0)
+    plan = nw.plan_sums(
+        "income", [["work"]], privacy, nw.Domain((*DOMAIN, income)), unit=1.0
+    )
     assert plan.bounds == ()
     assert plan.summary()["bounds"] == []
 
@@ -198,7 +237,12 @@ def test_bounds_follow_from_what_is_asked_and_not_from_a_file(tmp_path: Path) ->
 
 @pytest.mark.parametrize(
     "text",
-    ["prefix:5000", "ranges:3000*identity:4", "marginals:2^30:2", "prefix:64*prefix:64+total:4096"],
+    [
+        "prefix:5000",
+        "ranges:3000*identity:4",
+        "marginals:2^30:2",
+        "prefix:64*prefix:64+total:4096",
+    ],
 )
 def test_large_workloads_are_bounded_by_their_structure(text: str) -> None:
     asked = workload(text)
@@ -227,7 +271,9 @@ def test_long_running_counts_of_replaced_people_are_bounded_by_those_who_come_la
 
 
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
-@pytest.mark.parametrize("budget", [{"epsilon": 1.0}, {"rho": 0.1}, {"epsilon": 1, "delta": 1e-6}])
+@pytest.mark.parametrize(
+    "budget", [{"epsilon": 1.0}, {"rho": 0.1}, {"epsilon": 1, "delta": 1e-6}]
+)
 def test_streams_have_the_bounds_of_all_their_running_counts(
     neighbours: str, budget: dict[str, float]
 ) -> None:
@@ -240,8 +286,12 @@ def test_streams_have_the_bounds_of_all_their_running_counts(
             assert 1 <= bound.ratio == pytest.approx(stream.rmse / bound.lower_bound)
         if steps == 12:
             offline = nw.plan("prefix:12", privacy).forecast()
-            assert [b.bound_class for b in stream.bounds] == [b.bound_class for b in offline.bounds]
+            assert [b.bound_class for b in stream.bounds] == [
+                b.bound_class for b in offline.bounds
+            ]
             known = [b.lower_bound for b in offline.bounds]
             assert [b.lower_bound for b in stream.bounds] == pytest.approx(known)
-        assert (stream.lower_bound is None) == (privacy.kind == "pure" or not stream.bounds)
+        assert (stream.lower_bound is None) == (
+            privacy.kind == "pure" or not stream.bounds
+        )
         assert stream.ratio is None or 1 <= stream.ratio < (1.6 if steps >= 12 else 3)

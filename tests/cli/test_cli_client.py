@@ -25,7 +25,9 @@ def run(*arguments: str) -> Result:
 @pytest.fixture
 def plan_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.chdir(tmp_path)
-    plan = nw.plan("identity:9", nw.Privacy(1.0), model="local", mechanism="local-hashing")
+    plan = nw.plan(
+        "identity:9", nw.Privacy(1.0), model="local", mechanism="local-hashing"
+    )
     plan.save("p.nw")
     return "p.nw"
 
@@ -64,7 +66,9 @@ def test_plans_with_a_curator_are_refused(tmp_path: Path) -> None:
 def test_the_worked_example_of_the_reference_holds() -> None:
     text = PAGE.read_text(encoding="utf-8")
     specification = decode(re.findall(r"```json\n(.*?)\n```", text)[0])
-    value, random = re.findall(r"cell `(\d+)`, with the random bytes `([0-9a-f]+)`", text)[0]
+    value, random = re.findall(
+        r"cell `(\d+)`, with the random bytes `([0-9a-f]+)`", text
+    )[0]
     written = re.findall(r"the report is `([0-9a-f]+)`", text)[0]
     left = bytearray.fromhex(random)
 

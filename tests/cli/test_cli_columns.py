@@ -36,13 +36,19 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_moments_are_planned_released_and_regressed() -> None:
-    planned = json.loads(run(*MOMENTS, "--people", "5000", "-o", "m.nw", "--json").output)
+    planned = json.loads(
+        run(*MOMENTS, "--people", "5000", "-o", "m.nw", "--json").output
+    )
     assert planned["columns"] == ["height", "weight", "age"]
-    assert planned["expected"]["covariance"] < planned["expected"]["covariance_by_halves"]
+    assert (
+        planned["expected"]["covariance"] < planned["expected"]["covariance_by_halves"]
+    )
     told = json.loads(run("release", "m.nw", "t.csv", "-o", "m.csv", "--json").output)
     release, frame = nw.load(told["kept"]), pd.read_csv("m.csv")
     written = frame.set_index(["statistic", "first", "second"])["value"]
-    assert written["covariance", "height", "weight"] == pytest.approx(release.covariance[0, 1])
+    assert written["covariance", "height", "weight"] == pytest.approx(
+        release.covariance[0, 1]
+    )
     assert len(frame) == 6 + 3 + 6
     record = json.loads(Path("m.csv.meta.json").read_text())
     assert record["release"] == release.identity
@@ -71,12 +77,23 @@ def test_a_ledger_is_charged_once_and_a_dry_run_spends_nothing() -> None:
     run("ledger", "create", "b.db", "people", "--epsilon", "3")
     charged = ("--ledger", "b.db", "--dataset", "people")
     dry = json.loads(
-        run("release", "p.nw", "b.parquet", "-o", "p.csv", *charged, "--dry-run", "--json").output
+        run(
+            "release",
+            "p.nw",
+            "b.parquet",
+            "-o",
+            "p.csv",
+            *charged,
+            "--dry-run",
+            "--json",
+        ).output
     )
     assert dry["columns_read"] == 20
     assert not Path("p.csv").exists()
     assert run("release", "p.nw", "b.parquet", "-o", "p.csv", *charged).exit_code == 0
-    again = run("release", "p.nw", "b.parquet", "-o", "q.csv", *charged, "--again", "stored")
+    again = run(
+        "release", "p.nw", "b.parquet", "-o", "q.csv", *charged, "--again", "stored"
+    )
     assert again.exit_code == 0
     assert Path("q.csv").read_text() == Path("p.csv").read_text()
     shown = json.loads(run("ledger", "show", "b.db", "--json").output)
@@ -95,7 +112,9 @@ def test_a_ledger_is_charged_once_and_a_dry_run_spends_nothing() -> None:
         (("plan", "--columns", "@none.txt", "--radius", "1", "--epsilon", "1"), "file of text"),
     ],
 )  # fmt: skip
-def test_what_does_not_go_together_is_refused(arguments: tuple[str, ...], rule: str) -> None:
+def test_what_does_not_go_together_is_refused(
+    arguments: tuple[str, ...], rule: str
+) -> None:
     result = run(*arguments)
     assert result.exit_code == 2
     assert rule in result.output

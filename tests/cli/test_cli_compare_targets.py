@@ -50,7 +50,9 @@ def test_compare_draws(tmp_path: Path, suffix: str) -> None:
 
 
 def test_charts_have_a_known_format(tmp_path: Path) -> None:
-    code, _, err = run("compare", "prefix:8", "--rho", "1", "--chart", str(tmp_path / "chart.jpg"))
+    code, _, err = run(
+        "compare", "prefix:8", "--rho", "1", "--chart", str(tmp_path / "chart.jpg")
+    )
     assert code == 2
     assert "svg" in err
 
@@ -71,7 +73,8 @@ def test_plan_finds_the_budget_for_targets() -> None:
     ("extra", "kind"),
     [
         (["--pure"], "pure"),
-        (["--delta", "1e-9"], "pure"),  # noise for pure ε keeps any δ, with a smaller ε here
+        # noise for pure ε keeps any δ, with a smaller ε here
+        (["--delta", "1e-9"], "pure"),
         (["--delta", "1e-9", "--composition", "many"], "approximate"),
     ],
 )
@@ -117,7 +120,8 @@ def test_no_bound_is_unknown_below_one_that_is_printed() -> None:
 def test_a_composition_decides_between_kinds_of_noise() -> None:
     budget = ("prefix:8", "--epsilon", "1", "--delta", "1e-9", "--json")
     one, many = (
-        json.loads(run("plan", *budget, *extra)[1]) for extra in ([], ["--composition", "many"])
+        json.loads(run("plan", *budget, *extra)[1])
+        for extra in ([], ["--composition", "many"])
     )
     assert one["privacy"]["kind"] == "pure"
     assert one["asked"] == many["privacy"]
@@ -135,8 +139,26 @@ def test_a_composition_decides_between_kinds_of_noise() -> None:
     [
         ["plan", "prefix:8", "--epsilon", "1", "--composition", "many"],
         ["compare", "prefix:8", "--rho", "1", "--composition", "many"],
-        ["plan", "prefix:8", "--epsilon", "1", "--model", "local", "--composition", "many"],
-        ["compare", "prefix:8", "--epsilon", "1", "--model", "local", "--composition", "one"],
+        [
+            "plan",
+            "prefix:8",
+            "--epsilon",
+            "1",
+            "--model",
+            "local",
+            "--composition",
+            "many",
+        ],
+        [
+            "compare",
+            "prefix:8",
+            "--epsilon",
+            "1",
+            "--model",
+            "local",
+            "--composition",
+            "one",
+        ],
         ["plan", "--columns", "a,b", "--epsilon", "1", "--composition", "one"],
         ["plan", "prefix:8", "--target-rmse", "5", "--composition", "many"],
     ],

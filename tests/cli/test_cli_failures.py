@@ -18,20 +18,32 @@ def run(*arguments: str) -> tuple[int, str, str]:
 
 MISTAKES = {
     "a command": (["plna"], "no such command plna; did you mean plan?"),
-    "a command below another": (["schema", "sugest"], "no such command sugest; did you mean sugg"),
+    "a command below another": (
+        ["schema", "sugest"],
+        "no such command sugest; did you mean sugg",
+    ),
     "an option": (
         ["plan", "prefix:8", "--epsilonn", "1"],
         "no such option --epsilonn; did you mea",
     ),
-    "an option of all": (["--versoin"], "no such option --versoin; did you mean --version?"),
+    "an option of all": (
+        ["--versoin"],
+        "no such option --versoin; did you mean --version?",
+    ),
     "no output": (["release", "a.nw", "b.csv"], "output must be given"),
-    "no number": (["plan", "prefix:8", "--epsilon", "one"], "invalid value for '--epsilon': 'one'"),
+    "no number": (
+        ["plan", "prefix:8", "--epsilon", "one"],
+        "invalid value for '--epsilon': 'one'",
+    ),
     "a workload": (["norm", "prefx:8"], "did you mean 'prefix'?"),
     "a mechanism": (
         ["plan", "prefix:8", "--rho", "1", "--mechanism", "gausian"],
         "did you mean 'gaussian'? choose from auto, ",
     ),
-    "an error": (["plan", "prefix:8", "--rho", "1", "--error", "rsme"], "did you mean 'rmse'?"),
+    "an error": (
+        ["plan", "prefix:8", "--rho", "1", "--error", "rsme"],
+        "did you mean 'rmse'?",
+    ),
     "a budget": (["plan", "prefix:8", "--epsilon", "-1"], "epsilon=-1.0 must be > 0"),
     "a file": (["release", "absent.nw", "absent.csv", "-o", "out.csv"], "absent.nw"),
 }
@@ -90,7 +102,9 @@ def test_weak_promises_are_warned_of(budget: dict[str, float], said: str) -> Non
         nw.plan("prefix:8", nw.Privacy(**budget))
     assert said in str(caught[0].message)
     assert caught[0].filename == __file__
-    options = [text for name, value in budget.items() for text in (f"--{name}", str(value))]
+    options = [
+        text for name, value in budget.items() for text in (f"--{name}", str(value))
+    ]
     code, _, err = run("plan", "prefix:8", *options)
     assert (code, err.startswith("warning: "), said in err) == (0, True, True)
 

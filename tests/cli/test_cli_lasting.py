@@ -30,7 +30,12 @@ def run(*arguments: str) -> Result:
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    files = {"schema.yaml": SCHEMA, "queries.yaml": QUERIES, "more.yaml": MORE, "people.csv": TABLE}
+    files = {
+        "schema.yaml": SCHEMA,
+        "queries.yaml": QUERIES,
+        "more.yaml": MORE,
+        "people.csv": TABLE,
+    }
     for name, text in files.items():
         Path(name).write_text(text)
     budget = ["--epsilon", "1", "--delta", "1e-9"]
@@ -41,8 +46,18 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_release_is_asked_more_in_another_process(here: Path) -> None:
-    command = [sys.executable, "-m", "noisewright", "answer", "a.nwr", "--queries", "more.yaml"]
-    done = subprocess.run([*command, "--json"], check=True, capture_output=True, text=True)
+    command = [
+        sys.executable,
+        "-m",
+        "noisewright",
+        "answer",
+        "a.nwr",
+        "--queries",
+        "more.yaml",
+    ]
+    done = subprocess.run(
+        [*command, "--json"], check=True, capture_output=True, text=True
+    )
     told = json.loads(done.stdout)
     assert [row["query"] for row in told["rows"]] == [
         f"age = {a}" for a in ("0–17", "18–64", "65–100")
@@ -54,9 +69,14 @@ def test_further_answers_are_written_with_the_same_spending(here: Path) -> None:
     result = run("answer", "a.nwr", "--queries", "more.yaml", "-o", "more.csv")
     assert result.exit_code == 0, result.output
     assert "nothing was spent" in " ".join(result.output.split())
-    first, more = (json.loads(Path(f"{n}.csv.meta.json").read_text()) for n in ("a", "more"))
+    first, more = (
+        json.loads(Path(f"{n}.csv.meta.json").read_text()) for n in ("a", "more")
+    )
     assert first["release"] == more["release"]
-    assert run("answer", "a.nwr", "--queries", "more.yaml", "-o", "more.nwr").exit_code == 0
+    assert (
+        run("answer", "a.nwr", "--queries", "more.yaml", "-o", "more.nwr").exit_code
+        == 0
+    )
     assert json.loads(run("show", "more.nwr", "--json").output)["kind"] == "release"
 
 
@@ -65,7 +85,8 @@ def test_a_kept_release_is_reported(here: Path) -> None:
     assert "age up to 0–17" in Path("a.html").read_text(encoding="utf-8")
     assert run("report", "p.nw", "-o", "plan.html").exit_code == 0
     assert "Nothing was spent yet" in Path("plan.html").read_text(encoding="utf-8")
-    for beside in ("a.csv", "a.csv.meta.json"):  # the release is kept beside its answers
+    # the release is kept beside its answers
+    for beside in ("a.csv", "a.csv.meta.json"):
         assert run("report", beside, "-o", "again.html").exit_code == 0
         assert Path("again.html").read_bytes() == Path("a.html").read_bytes()
     Path("a.nwr").rename("moved.nwr")
@@ -98,7 +119,8 @@ def test_every_file_is_described(here: Path, file: str, kind: str) -> None:
     people = run("show", file)
     assert people.exit_code == 0
     assert kind in people.output
-    assert "17" not in run("show", "people.csv").output  # a table's rows are nobody's business
+    # a table's rows are nobody's business
+    assert "17" not in run("show", "people.csv").output
 
 
 def test_other_kinds_of_plan_are_described(here: Path) -> None:
@@ -107,7 +129,11 @@ def test_other_kinds_of_plan_are_described(here: Path) -> None:
     nw.plan("identity:4", nw.Privacy(epsilon=1), model="local").save("l.nw")
     nw.plan_stream(10, nw.Privacy(rho=1)).save("s.nw")
     nw.plan_together(["prefix:4", "identity:4"], nw.Privacy(rho=1)).save("t.nw")
-    for file, kind in (("l.nw", "local-plan"), ("s.nw", "stream-plan"), ("t.nw", "plans")):
+    for file, kind in (
+        ("l.nw", "local-plan"),
+        ("s.nw", "stream-plan"),
+        ("t.nw", "plans"),
+    ):
         told = run("show", file, "--json")
         assert told.exit_code == 0, told.output
         assert json.loads(told.output)["kind"] == kind
@@ -137,7 +163,9 @@ def test_exactly_one_way_to_ask(here: Path) -> None:
         assert "exactly one" in result.stderr
 
 
-def test_streams_are_shown_and_drawn_and_their_state_is_called_secret(here: Path) -> None:
+def test_streams_are_shown_and_drawn_and_their_state_is_called_secret(
+    here: Path,
+) -> None:
     import noisewright as nw
 
     stream = nw.plan_stream(10, nw.Privacy(rho=1)).start(position="s.position")
@@ -150,8 +178,12 @@ def test_streams_are_shown_and_drawn_and_their_state_is_called_secret(here: Path
     assert facts["kind"] == "secret-running-stream"
     assert facts["state"].startswith("the latest")
     assert {"state", "sums", "estimates"} & facts.keys() == {"state"}
-    stream.step(4)  # the file is an older state now: shown and drawn, never gone on from
-    assert "does not go on" in json.loads(run("show", "s.stream", "--json").output)["state"]
+    # the file is an older state now: shown and drawn, never gone on from
+    stream.step(4)
+    assert (
+        "does not go on"
+        in json.loads(run("show", "s.stream", "--json").output)["state"]
+    )
     facts = json.loads(run("show", "s.nwr", "--json").output)
     assert (facts["kind"], facts["answered"]) == ("stream-release", 1)
     for file in ("s.stream", "s.nwr"):

@@ -37,7 +37,16 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("schema.yaml").write_text(SCHEMA)
     Path("queries.yaml").write_text("queries: [{cdf: age, by: sex}]")
     Path("people.csv").write_text("age,sex\n17,F\n70,M\n30,F\n")
-    asked = ["--queries", "queries.yaml", "--schema", "schema.yaml", "--rho", "0.04", "-o", "p.nw"]
+    asked = [
+        "--queries",
+        "queries.yaml",
+        "--schema",
+        "schema.yaml",
+        "--rho",
+        "0.04",
+        "-o",
+        "p.nw",
+    ]
     done("plan", *asked)
     done("ledger", "create", "b.db", "people", "--rho", "0.1")
     return tmp_path
@@ -48,7 +57,16 @@ def shown() -> dict[str, object]:
 
 
 def test_the_life_of_a_budget(here: Path) -> None:
-    names = {"dataset", "unit", "person", "budget", "spent", "left", "groups", "entries"}
+    names = {
+        "dataset",
+        "unit",
+        "person",
+        "budget",
+        "spent",
+        "left",
+        "groups",
+        "entries",
+    }
     assert names == set(shown())
     assert "left of people: ε = " in done(*RELEASE, "-o", "a.csv")
     facts = shown()
@@ -56,10 +74,17 @@ def test_the_life_of_a_budget(here: Path) -> None:
     assert facts["spent"]["rho"] == pytest.approx(0.04, rel=1e-9)
     assert facts["left"]["rho"] == pytest.approx(0.06, rel=1e-3)
     assert facts["spent"]["odometer"] == {"rho": facts["spent"]["rho"]}
-    at = json.loads(done("ledger", "show", "b.db", "--delta", "1e-6", "--json"))["spent"]
+    at = json.loads(done("ledger", "show", "b.db", "--delta", "1e-6", "--json"))[
+        "spent"
+    ]
     assert at["composed"]["epsilon"] < at["odometer"]["epsilon"]
     entries = json.loads(done("ledger", "history", "b.db", "--json"))
-    assert [e["entry"] for e in entries] == ["opened", "created", "reserved", "committed"]
+    assert [e["entry"] for e in entries] == [
+        "opened",
+        "created",
+        "reserved",
+        "committed",
+    ]
     assert entries[2]["noise"][0]["law"] == "rounded-gaussian"
     assert "zCDP filter" in entries[2]["rule"]
     assert "(gaussian-strategy)" in done("ledger", "history", "b.db")
@@ -98,7 +123,16 @@ def test_nothing_is_spent_by_accident(here: Path) -> None:
 
 
 def test_sums_take_from_the_ledger_too(here: Path) -> None:
-    sums = ["sums", "people.csv", "--schema", "schema.yaml", "--value", "age", "--by", "sex"]
+    sums = [
+        "sums",
+        "people.csv",
+        "--schema",
+        "schema.yaml",
+        "--value",
+        "age",
+        "--by",
+        "sex",
+    ]
     sums += ["--ledger", "b.db", "--dataset", "people", "-o", "s.csv"]
     assert "would spend" in done(*sums, "--rho", "0.05", "--dry-run")
     done(*sums, "--rho", "0.05")
@@ -111,7 +145,11 @@ def test_sums_take_from_the_ledger_too(here: Path) -> None:
     ("method", "owner", "message"),
     [
         ("measure", BlockMechanism, "counts as spent: entry 3"),
-        ("write", Release, "the budget was spent (entry 3 of the ledger); --again stored"),
+        (
+            "write",
+            Release,
+            "the budget was spent (entry 3 of the ledger); --again stored",
+        ),
     ],
 )
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError, OSError])
@@ -129,7 +167,9 @@ def test_whatever_ends_a_release_says_whether_budget_was_spent(
     with monkeypatch.context() as patch:
         patch.setattr(owner, method, ended)
         result = run(*RELEASE, "-o", "a.csv")
-    assert result.exit_code == {KeyboardInterrupt: 130, RuntimeError: 1, OSError: 2}[error]
+    assert (
+        result.exit_code == {KeyboardInterrupt: 130, RuntimeError: 1, OSError: 2}[error]
+    )
     assert message in result.stderr
     assert shown()["entries"] == 1
     assert shown()["spent"]["unfinished"] == (method == "measure")
@@ -145,7 +185,10 @@ def test_an_interruption_before_the_reservation_spent_nothing(
 
     monkeypatch.setattr("noisewright.tables.counter.DuckDBCounter.tables", ended)
     result = run(*RELEASE, "-o", "a.csv")
-    assert (result.exit_code, result.stderr) == (130, "error: interrupted; nothing was spent\n")
+    assert (result.exit_code, result.stderr) == (
+        130,
+        "error: interrupted; nothing was spent\n",
+    )
     assert shown()["entries"] == 0
 
 
@@ -153,7 +196,9 @@ def test_checkpoints_show_an_old_copy(here: Path) -> None:
     old = Path("b.db").read_bytes()
     done(*RELEASE, "-o", "a.csv")
     done("ledger", "export", "b.db", "-o", "c.json")
-    assert "sound: 4 entries" in done("ledger", "verify", "b.db", "c.json", "a.csv.meta.json")
+    assert "sound: 4 entries" in done(
+        "ledger", "verify", "b.db", "c.json", "a.csv.meta.json"
+    )
     assert "only a checkpoint kept elsewhere" in done("ledger", "verify", "b.db")
     Path("b.db").write_bytes(old)
     for file in Path().glob("b.db-*"):
@@ -171,13 +216,19 @@ def test_checkpoints_show_an_old_copy(here: Path) -> None:
 
 def test_bad_datasets_are_refused(here: Path) -> None:
     for arguments, message in (
-        (["create", "b.db", "people", "--rho", "1"], "'people' is in this ledger already"),
+        (
+            ["create", "b.db", "people", "--rho", "1"],
+            "'people' is in this ledger already",
+        ),
         (["create", "b.db", "other", "--rho", "-1"], "rho=-1"),
         (
             ["create", "b.db", "other", "--epsilon", "1", "--rule", "zcdp"],
             "rule='zcdp' cannot keep",
         ),
-        (["show", "b.db", "--dataset", "nobody"], "is not in this ledger; it holds: people"),
+        (
+            ["show", "b.db", "--dataset", "nobody"],
+            "is not in this ledger; it holds: people",
+        ),
         (["show", "absent.db"], "does not exist"),
         (["history", "schema.yaml"], "damaged or no ledger"),
         (["show", "b.db", "--delta", "2"], "delta=2"),
@@ -190,7 +241,15 @@ def test_bad_datasets_are_refused(here: Path) -> None:
 def test_what_was_spent_so_far_is_never_told_above_the_budget(here: Path) -> None:
     """Near the end the figure for any stop is above the budget, which holds: so that is told."""
     done("ledger", "create", "small.db", "people", "--epsilon", "1", "--delta", "1e-9")
-    taken = ["release", "p.nw", "people.csv", "--ledger", "small.db", "--dataset", "people"]
+    taken = [
+        "release",
+        "p.nw",
+        "people.csv",
+        "--ledger",
+        "small.db",
+        "--dataset",
+        "people",
+    ]
     largest = json.loads(done("ledger", "show", "small.db", "--json"))["left"]["rho"]
     asked = ["--queries", "queries.yaml", "--schema", "schema.yaml"]
     done("plan", *asked, "--rho", str(0.99 * largest), "-o", "p.nw")
@@ -200,4 +259,6 @@ def test_what_was_spent_so_far_is_never_told_above_the_budget(here: Path) -> Non
     told = " ".join(done("ledger", "show", "small.db").split())
     assert "so far ε ≤ 1 at δ = 1e-09, the budget, which holds at any time" in told
     done("report", "small.db", "-o", "ledger.html")
-    assert "together promise ε = 1, δ" in Path("ledger.html").read_text().replace("\u00a0", " ")
+    assert "together promise ε = 1, δ" in Path("ledger.html").read_text().replace(
+        "\u00a0", " "
+    )

@@ -34,7 +34,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("queries.yaml").write_text(QUERIES)
     rng = np.random.default_rng(0)
     rows = zip(rng.integers(0, 100, 400), rng.choice(["F", "M"], 400), strict=True)
-    Path("people.csv").write_text("age,sex\n" + "\n".join(f"{a},{s}" for a, s in rows) + "\n")
+    Path("people.csv").write_text(
+        "age,sex\n" + "\n".join(f"{a},{s}" for a, s in rows) + "\n"
+    )
     return tmp_path
 
 
@@ -43,14 +45,32 @@ def run(*arguments: str) -> Result:
 
 
 def test_a_table_becomes_reports_and_reports_become_answers(here: Path) -> None:
-    made = run("plan", "--queries", "queries.yaml", "--schema", "schema.yaml", *LOCAL, "-o", "p.nw")
+    made = run(
+        "plan",
+        "--queries",
+        "queries.yaml",
+        "--schema",
+        "schema.yaml",
+        *LOCAL,
+        "-o",
+        "p.nw",
+    )
     assert made.exit_code == 0, made.output
     assert "What others would need" in made.output
     for output in ("r.parquet", "r.csv"):
         result = run("randomize", "p.nw", "people.csv", "-o", output, "--json")
         assert result.exit_code == 0, result.output
         assert json.loads(result.output)["reports"] == 400
-    result = run("estimate", "p.nw", "r.parquet", "r.csv", "-o", "a.csv", "--aggregate", "all.agg")
+    result = run(
+        "estimate",
+        "p.nw",
+        "r.parquet",
+        "r.csv",
+        "-o",
+        "a.csv",
+        "--aggregate",
+        "all.agg",
+    )
     assert result.exit_code == 0, result.output
     assert "800" in result.output
     lines = Path("a.csv").read_text().splitlines()
@@ -62,7 +82,10 @@ def test_a_table_becomes_reports_and_reports_become_answers(here: Path) -> None:
     drawn = run("estimate", "p.nw", "all.agg", "--report", "page.html", "--json")
     assert json.loads(drawn.output)["report"] == "page.html"
     assert "Private estimates" in Path("page.html").read_text(encoding="utf-8")
-    assert "report: b.html" in run("estimate", "p.nw", "all.agg", "--report", "b.html").output
+    assert (
+        "report: b.html"
+        in run("estimate", "p.nw", "all.agg", "--report", "b.html").output
+    )
     shown = run("estimate", "p.nw", "all.agg", "--distribution", "shares.csv")
     assert shown.exit_code == 0, shown.output
     header, *rows = Path("shares.csv").read_text().splitlines()
@@ -71,7 +94,9 @@ def test_a_table_becomes_reports_and_reports_become_answers(here: Path) -> None:
     assert len(shares) == 6
     assert min(shares) >= 0
     assert sum(shares) == pytest.approx(1)
-    again = run("estimate", "p.nw", "all.agg", "--non-negative", "--population", "--json")
+    again = run(
+        "estimate", "p.nw", "all.agg", "--non-negative", "--population", "--json"
+    )
     document = json.loads(again.output)
     assert min(document["answers"]) >= 0
     assert document["people"] == 800
@@ -83,7 +108,9 @@ def test_a_table_becomes_reports_and_reports_become_answers(here: Path) -> None:
 
 
 def test_json_has_the_fields_scripts_rely_on(here: Path) -> None:
-    result = run("plan", "prefix:8", *LOCAL, "--people", "1000", "--alpha", "0.001", "--json")
+    result = run(
+        "plan", "prefix:8", *LOCAL, "--people", "1000", "--alpha", "0.001", "--json"
+    )
     assert result.exit_code == 0, result.output
     document = json.loads(result.output)
     fields = [
@@ -99,13 +126,26 @@ def test_json_has_the_fields_scripts_rely_on(here: Path) -> None:
         "bound_class",
     ]
     assert set(fields) <= set(document)
-    assert document["people_needed"] == pytest.approx(10 * document["sample_complexity"], abs=1)
+    assert document["people_needed"] == pytest.approx(
+        10 * document["sample_complexity"], abs=1
+    )
     assert document["shuffled"]["epsilon"] < 1
     assert document["ratio"] >= 1
-    steered = ["--target-ratio", "1.5", "--checkpoint", "state", "--seed", "3", "--json"]
+    steered = [
+        "--target-ratio",
+        "1.5",
+        "--checkpoint",
+        "state",
+        "--seed",
+        "3",
+        "--json",
+    ]
     assert json.loads(run("plan", "prefix:8", *LOCAL, *steered).output)["ratio"] >= 1
     Path("prior.txt").write_text("1, 2, 3, 4\n5 6 7 8\n", encoding="utf-8")
-    for error in (["--prior", "prior.txt"], ["--objective", "average", "--norm", "inf"]):
+    for error in (
+        ["--prior", "prior.txt"],
+        ["--objective", "average", "--norm", "inf"],
+    ):
         other = json.loads(run("plan", "prefix:8", *LOCAL, *steered, *error).output)
         assert other["mechanism"] == "optimised"
     Path("prior.txt").write_text("one, two", encoding="utf-8")
@@ -125,7 +165,9 @@ def test_compare_shows_and_draws(here: Path) -> None:
 
 
 def test_cells_by_number_need_no_schema(here: Path) -> None:
-    run("plan", "identity:4", *LOCAL, "--mechanism", "randomized-response", "-o", "p.nw")
+    run(
+        "plan", "identity:4", *LOCAL, "--mechanism", "randomized-response", "-o", "p.nw"
+    )
     Path("cells.csv").write_text("cell\n0\n1\n3\n")
     assert run("randomize", "p.nw", "cells.csv", "-o", "r.parquet").exit_code == 0
     assert run("estimate", "p.nw", "r.parquet").exit_code == 0
@@ -140,7 +182,10 @@ def test_cells_by_number_need_no_schema(here: Path) -> None:
     [
         (["plan", "prefix:8", "--model", "local", "--epsilon", "0"], "epsilon"),
         (["plan", "prefix:8", "--model", "local", "--rho", "1"], "rho"),
-        (["plan", "prefix:8", *LOCAL, "--mechanism", "gaussian"], "not a local mechanism"),
+        (
+            ["plan", "prefix:8", *LOCAL, "--mechanism", "gaussian"],
+            "not a local mechanism",
+        ),
         (["plan", "identity:1", *LOCAL], "collect nothing"),
         (["plan", "prefix:8", *LOCAL, "--norm", "4"], "norm"),
         (["plan", "prefix:8", *LOCAL, "--people", "0"], "people"),
@@ -160,7 +205,9 @@ def test_cells_by_number_need_no_schema(here: Path) -> None:
 def test_wrong_inputs_get_one_message_and_code_2(
     here: Path, arguments: list[str], told: str
 ) -> None:
-    run("plan", "identity:4", *LOCAL, "--mechanism", "randomized-response", "-o", "p.nw")
+    run(
+        "plan", "identity:4", *LOCAL, "--mechanism", "randomized-response", "-o", "p.nw"
+    )
     run("plan", "identity:4", "--epsilon", "1", "--delta", "1e-9", "-o", "central.nw")
     Path("empty.csv").write_text("report\n")
     Path("foreign.csv").write_text("report\nd1000000000000000000\n")

@@ -21,9 +21,16 @@ def test_json_has_the_fields_scripts_rely_on() -> None:
     code, out, _ = run("prefix:64", "--norm", "2", "--json")
     fields = json.loads(out)
     assert code == 0
-    assert {"workload", "queries", "size", "norm", "value", "lower_bound", "gap", "seconds"} <= set(
-        fields
-    )
+    assert {
+        "workload",
+        "queries",
+        "size",
+        "norm",
+        "value",
+        "lower_bound",
+        "gap",
+        "seconds",
+    } <= set(fields)
     assert fields["value"] == pytest.approx(2.09986, abs=5e-6)
     assert 0 <= fields["gap"] <= 1e-6
 
@@ -61,7 +68,11 @@ def test_bounds_are_named() -> None:
     code, out, _ = run("prefix:16", "--json")
     named = {bound["name"]: bound["value"] for bound in json.loads(out)["bounds"]}
     assert code == 0
-    assert set(named) == {"weighted nuclear norm", "Schatten-1", "data-independent mechanisms"}
+    assert set(named) == {
+        "weighted nuclear norm",
+        "Schatten-1",
+        "data-independent mechanisms",
+    }
     assert named["data-independent mechanisms"] is None
     _, out, _ = run("prefix:16")
     assert re.search(r"1/\(2\s+sinh²\(ε/2\)\)", out)
@@ -70,7 +81,9 @@ def test_bounds_are_named() -> None:
 @pytest.mark.parametrize("kind", ["svg", "png", "html"])
 def test_charts_against_norm_and_size(kind: str, tmp_path: Path) -> None:
     by_norm, by_size = tmp_path / f"norm.{kind}", tmp_path / f"size.{kind}"
-    code, _, err = run("ranges:8", "--norm", "2", "--norm", "inf", "--chart", str(by_norm))
+    code, _, err = run(
+        "ranges:8", "--norm", "2", "--norm", "inf", "--chart", str(by_norm)
+    )
     assert (code, err) == (0, "")
     code, _, err = run("prefix:4", "prefix:16", "--chart", str(by_size))
     assert (code, err) == (0, "")

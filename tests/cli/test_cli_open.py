@@ -14,7 +14,8 @@ from noisewright.planning.files import plan_digest
 
 SECRET = "Astronomer Royal"
 SCHEMA = (
-    "attributes:\n- {name: job, kind: open}\n- {name: sex, kind: categorical, values: [F, M]}\n"
+    "attributes:\n- {name: job, kind: open}\n- "
+    "{name: sex, kind: categorical, values: [F, M]}\n"
 )
 QUESTIONS = "queries:\n- marginal: [job, sex]\n"
 BUDGET = ("--epsilon", "2", "--delta", "1e-6")
@@ -46,17 +47,23 @@ def test_values_and_tables_are_one_entry_and_bought_once() -> None:
                "--pure", "4", "--aside", "1e-6").exit_code == 0  # fmt: skip
     ledger = ("--ledger", "b.db", "--dataset", "staff")
     dry = json.loads(
-        run("release", "o.nw", "t.csv", "-o", "a.csv", "--dry-run", *ledger, "--json").output
+        run(
+            "release", "o.nw", "t.csv", "-o", "a.csv", "--dry-run", *ledger, "--json"
+        ).output
     )
     assert dry["share_before"] == 0
-    first = run("release", "o.nw", "t.csv", "-o", "a.csv", *ledger, "--report", "a.html")
+    first = run(
+        "release", "o.nw", "t.csv", "-o", "a.csv", *ledger, "--report", "a.html"
+    )
     assert first.exit_code == 0, first.output
     assert plan_digest(nw.load("o.nw")) in Path("a.html").read_text(encoding="utf-8")
     assert (
         "released from staff before"
         in run("release", "o.nw", "t.csv", "-o", "b.csv", *ledger).output
     )
-    stored = run("release", "o.nw", "t.csv", "-o", "b.csv", *ledger, "--again", "stored")
+    stored = run(
+        "release", "o.nw", "t.csv", "-o", "b.csv", *ledger, "--again", "stored"
+    )
     assert stored.exit_code == 0
     assert Path("a.csv").read_text() == Path("b.csv").read_text()
     shown = json.loads(run("ledger", "show", "b.db", "--json").output)
@@ -79,9 +86,9 @@ def test_plans_are_shown_and_explained() -> None:
         assert words in text
     assert "at most 2 rows" in " ".join(text.split())
     assert json.loads(run("show", "o.nw", "--json").output)["open"] == ["job"]
-    assert "attributes whose values are told first" in run("show", "s.yaml").output.replace(
-        "\n", ""
-    )
+    assert "attributes whose values are told first" in run(
+        "show", "s.yaml"
+    ).output.replace("\n", "")
     sql = run("release", "o.nw", "t.csv", "--explain").output
     assert sql.count("GROUP BY v") == 1
     assert "value 0" in sql
@@ -98,7 +105,9 @@ def test_plans_are_shown_and_explained() -> None:
         (("--values-share", "1"), "share=1.0 must lie between 0 and 1"),
     ],
 )
-def test_what_does_not_go_with_open_values_is_refused(options: tuple[str, ...], words: str) -> None:
+def test_what_does_not_go_with_open_values_is_refused(
+    options: tuple[str, ...], words: str
+) -> None:
     result = planned(*options)
     assert result.exit_code != 0
     assert words in result.output
@@ -108,5 +117,7 @@ def test_pure_privacy_is_refused_with_the_reason() -> None:
     result = run("plan", "--queries", "q.yaml", "--schema", "s.yaml", "--epsilon", "1")
     assert "may be told with probability delta at most" in result.output
     planned("-o", "o.nw")
-    declared = run("release", "o.nw", "t.csv", "-o", "a.csv", "--invariant", "job = x = 3")
+    declared = run(
+        "release", "o.nw", "t.csv", "-o", "a.csv", "--invariant", "job = x = 3"
+    )
     assert "values that are not told yet" in declared.output

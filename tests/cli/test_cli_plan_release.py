@@ -43,7 +43,14 @@ def run(*arguments: str) -> Result:
 
 def planned() -> Result:
     return run(
-        "plan", "--queries", "queries.yaml", "--schema", "schema.yaml", *BUDGET, "-o", "p.nw"
+        "plan",
+        "--queries",
+        "queries.yaml",
+        "--schema",
+        "schema.yaml",
+        *BUDGET,
+        "-o",
+        "p.nw",
     )
 
 
@@ -53,20 +60,37 @@ def test_a_table_goes_in_and_private_answers_come_out(here: Path) -> None:
     assert result.exit_code == 0, result.output
     lines = Path("answers.csv").read_text().splitlines()
     assert len(lines) == 1 + 7
-    assert lines[0].startswith('"table","statistic","age_from","age_to","sex","query","answer"')
+    assert lines[0].startswith(
+        '"table","statistic","age_from","age_to","sex","query","answer"'
+    )
     metadata = json.loads(Path("answers.csv.meta.json").read_text())
     assert metadata["asked"]["delta"] == 1e-9
     assert metadata["privacy"]["epsilon"] == 1
 
 
 def test_a_plan_is_drawn_with_its_runners_up(here: Path) -> None:
-    result = run("plan", "prefix:8", *BUDGET[:2], "--explain", "--json", "--report", "plan.html")
+    result = run(
+        "plan", "prefix:8", *BUDGET[:2], "--explain", "--json", "--report", "plan.html"
+    )
     assert result.exit_code == 0, result.output
-    others = [one for one in json.loads(result.stdout)["others"] if one["achieved"] is not None]
+    others = [
+        one
+        for one in json.loads(result.stdout)["others"]
+        if one["achieved"] is not None
+    ]
     page = Path("plan.html").read_text()
     assert others
     assert all(one["mechanism"] in page for one in others)
-    local = ["prefix:8", *BUDGET[:2], "--model", "local", "--effort", "low", "--report", "l.html"]
+    local = [
+        "prefix:8",
+        *BUDGET[:2],
+        "--model",
+        "local",
+        "--effort",
+        "low",
+        "--report",
+        "l.html",
+    ]
     assert run("plan", *local).exit_code == 0
     assert "randomized-response" in Path("l.html").read_text()
     refused = run("plan", "--columns", "a,b", "--epsilon", "1", "--report", "rows.html")
@@ -84,7 +108,9 @@ def test_json_has_the_fields_scripts_rely_on(here: Path) -> None:
     assert all(bound["lower_bound"] <= fields["rmse"] for bound in fields["bounds"])
     assert fields["bounds"]
     planned()
-    released = json.loads(run("release", "p.nw", "people.csv", "-o", "a.parquet", "--json").output)
+    released = json.loads(
+        run("release", "p.nw", "people.csv", "-o", "a.parquet", "--json").output
+    )
     assert {"privacy", "noise", "neighbours", "strategy_hash"} <= set(released)
 
 
@@ -98,7 +124,10 @@ def test_json_has_the_fields_scripts_rely_on(here: Path) -> None:
         (["prefix:8", "--epsilon", "1", "--delta", "1.5"], "delta=1.5"),
         (["prefix:8"], "epsilon"),
         (["nonsense:8", *BUDGET], "workload='nonsense:8'"),
-        (["prefix:8", "--schema", "schema.yaml", *BUDGET], "8 cells where the domain has 6"),
+        (
+            ["prefix:8", "--schema", "schema.yaml", *BUDGET],
+            "8 cells where the domain has 6",
+        ),
         (["identity:1000000000000", *BUDGET], "1000000000000"),
         (["prefix:8", *BUDGET, "-o", "no/such/folder/p.nw"], "output="),
         (["--queries", "queries.yaml", *BUDGET], "schema"),
@@ -106,7 +135,9 @@ def test_json_has_the_fields_scripts_rely_on(here: Path) -> None:
         (["prefix:8", "--mechanism", "magic", *BUDGET], "mechanism='magic'"),
     ],
 )
-def test_wrong_plans_exit_2_with_the_rule(here: Path, arguments: list[str], message: str) -> None:
+def test_wrong_plans_exit_2_with_the_rule(
+    here: Path, arguments: list[str], message: str
+) -> None:
     before = sorted(here.iterdir())
     result = run("plan", *arguments)
     assert result.exit_code == 2
@@ -204,13 +235,23 @@ def test_formats_that_are_not_written_are_refused_before_anything_else(
     assert not Path(f"{output}.meta.json").exists()
 
 
-def test_answers_below_one_are_printed_with_the_digits_that_their_errors_allow(here: Path) -> None:
+def test_answers_below_one_are_printed_with_the_digits_that_their_errors_allow(
+    here: Path,
+) -> None:
     """A share of 0.1234 ± 0.001 is not `0.1 0.1 … 0.1`: both ends of an interval can be told."""
     schema = "attributes: [{name: x, kind: numeric, edges: [0, 0.5, 1], outside: clip}]"
     Path("shares.yaml").write_text(f"reviewed: true\n{schema}\n")
     Path("means.yaml").write_text("queries: [{mean: x, unit: 0.001}]")
     Path("x.csv").write_text("x\n" + "0.125\n" * 50_000)
-    asked = ["plan", "--queries", "means.yaml", "--schema", "shares.yaml", "--epsilon", "1"]
+    asked = [
+        "plan",
+        "--queries",
+        "means.yaml",
+        "--schema",
+        "shares.yaml",
+        "--epsilon",
+        "1",
+    ]
     assert run(*asked, "-o", "m.nw").exit_code == 0
     told = run("release", "m.nw", "x.csv", "-o", "m.csv").stdout
     low, high = re.search(r"total +[\d.]+ +([\d.]+) … ([\d.]+)", told).groups()
@@ -226,7 +267,9 @@ def test_intervals_are_printed_as_they_are_written(here: Path) -> None:
     printed = re.findall(r"([\d.,]+) … ([\d.,]+) +([\d.,]+) … ([\d.,]+)", result.stdout)
     assert len(printed) == len(rows) == 7
     for row, told in zip(rows, printed, strict=True):
-        for name, figure in zip(("lower", "upper", "lower_all", "upper_all"), told, strict=True):
+        for name, figure in zip(
+            ("lower", "upper", "lower_all", "upper_all"), told, strict=True
+        ):
             digits = len(figure.partition(".")[2])
             assert digits >= 1
             assert figure == f"{float(row[name]):,.{digits}f}"
@@ -239,7 +282,15 @@ def test_quantiles_are_written_beside_the_answers(here: Path) -> None:
     assert run("release", "p.nw", "people.csv", "-o", "a.csv", *levels).exit_code == 0
     with Path("a.csv.quantiles.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    assert list(rows[0]) == ["table", "attribute", "group", "level", "estimate", "lower", "upper"]
+    assert list(rows[0]) == [
+        "table",
+        "attribute",
+        "group",
+        "level",
+        "estimate",
+        "lower",
+        "upper",
+    ]
     assert [(row["group"], float(row["level"])) for row in rows] == [
         (f"sex = {sex}", level) for sex in "FM" for level in (0.25, 0.5)
     ]
@@ -249,12 +300,22 @@ def test_quantiles_are_written_beside_the_answers(here: Path) -> None:
 def test_made_up_rows_are_written_beside_the_answers(here: Path) -> None:
     planned()
     result = run(
-        "release", "p.nw", "people.csv", "-o", "a.csv", "--synthetic", "40", "rows.csv", "--json"
+        "release",
+        "p.nw",
+        "people.csv",
+        "-o",
+        "a.csv",
+        "--synthetic",
+        "40",
+        "rows.csv",
+        "--json",
     )
     assert result.exit_code == 0
     assert "made up" in json.loads(result.stdout)["synthetic_note"]
     with Path("rows.csv").open(newline="", encoding="utf-8") as file:
         assert len(list(csv.DictReader(file))) == 40
-    refused = run("release", "p.nw", "people.csv", "-o", "b.csv", "--synthetic", "0", "r.csv")
+    refused = run(
+        "release", "p.nw", "people.csv", "-o", "b.csv", "--synthetic", "0", "r.csv"
+    )
     assert refused.exit_code == 2
     assert not Path("b.csv").exists()

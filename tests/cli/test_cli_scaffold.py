@@ -15,7 +15,17 @@ from noisewright.cli.commands import show
 from noisewright.cli.shared.output import answer_digits
 from noisewright.errors import InvalidParameter
 
-HEAVY = ("numpy", "scipy", "duckdb", "pandas", "pyarrow", "altair", "opendp", "rich", "narwhals")
+HEAVY = (
+    "numpy",
+    "scipy",
+    "duckdb",
+    "pandas",
+    "pyarrow",
+    "altair",
+    "opendp",
+    "rich",
+    "narwhals",
+)
 
 
 def run(*arguments: str) -> tuple[int, str, str]:
@@ -26,7 +36,11 @@ def run(*arguments: str) -> tuple[int, str, str]:
 def run_python(*arguments: str) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"PYTHONPATH": str(Path(cli.__file__).parents[2])}
     return subprocess.run(
-        [sys.executable, *arguments], capture_output=True, text=True, env=environment, check=False
+        [sys.executable, *arguments],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
     )
 
 
@@ -65,7 +79,9 @@ def test_every_listed_command_loads_and_documents_itself(name: str) -> None:
     assert "Usage:" in out
 
 
-def fail_with(monkeypatch: pytest.MonkeyPatch, error: Exception) -> tuple[int, str, str]:
+def fail_with(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> tuple[int, str, str]:
     @click.command()
     def failing() -> None:
         raise error
@@ -83,7 +99,9 @@ def test_our_errors_reach_people_with_exit_code_2(monkeypatch) -> None:
 
 
 def test_messages_of_engines_never_get_out(monkeypatch) -> None:
-    code, out, err = fail_with(monkeypatch, RuntimeError("Could not convert 'Ada Lovelace'"))
+    code, out, err = fail_with(
+        monkeypatch, RuntimeError("Could not convert 'Ada Lovelace'")
+    )
     assert (code, out) == (1, "")
     assert "Lovelace" not in err
     assert err.startswith("error: unexpected RuntimeError")
@@ -125,7 +143,9 @@ def test_links_are_followed_and_devices_are_kept(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", [".", "absent/answers.csv", "/proc/answers.csv"])
 def test_unwritable_outputs_are_refused_before_work(path: str) -> None:
-    with pytest.raises(InvalidParameter, match=r"output=.*cannot be written.*choose another"):
+    with pytest.raises(
+        InvalidParameter, match=r"output=.*cannot be written.*choose another"
+    ):
         files.check_writable(path)
 
 
@@ -142,15 +162,42 @@ attributes:
     [
         ["norm", "prefix:16", "--norm", "2", "--norm", "inf"],
         ["norm", "prefix:16"],
-        ["plan", "prefix:16*identity:3+total:16*identity:3", "--epsilon", "1", "--delta", "1e-9"],
-        ["plan", "prefix:8", "--model", "local", "--epsilon", "1", "--people", "200000"],
+        [
+            "plan",
+            "prefix:16*identity:3+total:16*identity:3",
+            "--epsilon",
+            "1",
+            "--delta",
+            "1e-9",
+        ],
+        [
+            "plan",
+            "prefix:8",
+            "--model",
+            "local",
+            "--epsilon",
+            "1",
+            "--people",
+            "200000",
+        ],
         ["compare", "prefix:16*identity:4", "--rho", "0.1"],
-        ["compare", "prefix:8", "--model", "local", "--epsilon", "1", "--effort", "low"],
+        [
+            "compare",
+            "prefix:8",
+            "--model",
+            "local",
+            "--epsilon",
+            "1",
+            "--effort",
+            "low",
+        ],
         ["schema", "show", "schema.yaml"],
     ],
     ids=" ".join,
 )
-def test_tables_fit_eighty_columns_and_cut_nothing(arguments, tmp_path, monkeypatch) -> None:
+def test_tables_fit_eighty_columns_and_cut_nothing(
+    arguments, tmp_path, monkeypatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("COLUMNS", raising=False)
     Path("schema.yaml").write_text(SCHEMA)
@@ -208,12 +255,19 @@ def test_schema_suggest(tmp_path: Path) -> None:
 
 
 def test_an_option_is_no_name_of_a_file() -> None:
-    code, _, err = run("estimate", "plan.nw", "r.parquet", "--distribution", "--non-negative")
+    code, _, err = run(
+        "estimate", "plan.nw", "r.parquet", "--distribution", "--non-negative"
+    )
     assert code == 2
     assert "'--non-negative' is no name of a file" in err
 
 
 def test_answers_are_printed_with_the_digits_that_their_errors_allow() -> None:
-    assert [answer_digits(5000, error) for error in (149, 0.5, 0.0312, 0)] == [1, 2, 3, 1]
+    assert [answer_digits(5000, error) for error in (149, 0.5, 0.0312, 0)] == [
+        1,
+        2,
+        3,
+        1,
+    ]
     # A total that the reports tell exactly, but for the rounding of its variance.
     assert answer_digits(5000.000000000001, 2.4e-06) == 1

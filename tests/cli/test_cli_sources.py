@@ -49,10 +49,13 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "source", ["all.parquet", "folder", "by-sex", ["a.csv", "b.csv"], ["folder"], "*.csv"]
+    "source",
+    ["all.parquet", "folder", "by-sex", ["a.csv", "b.csv"], ["folder"], "*.csv"],
 )
 def test_every_source_counts_everybody_once(source: str | list[str]) -> None:
-    counts = DuckDBCounter().marginals(source, Domain.from_yaml("schema.yaml"), [("age", "sex")])
+    counts = DuckDBCounter().marginals(
+        source, Domain.from_yaml("schema.yaml"), [("age", "sex")]
+    )
     assert counts[0].tolist() == [1, 1, 2, 0, 0, 1]
 
 
@@ -79,7 +82,9 @@ def plan() -> None:
 @pytest.mark.parametrize("tables", [["a.csv", "b.csv"], ["folder"]], ids=" ".join)
 def test_releases_take_several_tables_and_draw_a_report(tables: list[str]) -> None:
     plan()
-    done = run("release", "p.nw", *tables, "-o", "out.csv", "--report", "out.html", "--json")
+    done = run(
+        "release", "p.nw", *tables, "-o", "out.csv", "--report", "out.html", "--json"
+    )
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["report"] == "out.html"
     assert "age up to 0–17" in Path("out.html").read_text(encoding="utf-8")
@@ -88,7 +93,9 @@ def test_releases_take_several_tables_and_draw_a_report(tables: list[str]) -> No
     assert answers == pytest.approx([2, 4, 5], abs=0.1)
     refused = run("release", "p.nw", *tables, "-o", "more.csv", "--report", "out.html")
     assert (refused.exit_code, "exists" in refused.stderr) == (2, True)
-    refused = run("release", "p.nw", *tables, "-o", "more.csv", "--report", "no/where.html")
+    refused = run(
+        "release", "p.nw", *tables, "-o", "more.csv", "--report", "no/where.html"
+    )
     assert refused.exit_code == 2
     assert not Path("more.csv.meta.json").exists()
 
@@ -100,10 +107,21 @@ def test_standard_input_is_a_table_that_touches_no_disk(kind: str) -> None:
     if kind == "csv":
         pa.csv.write_csv(PEOPLE, "all.csv")
         content = Path("all.csv").read_bytes()
-    command = [sys.executable, "-m", "noisewright", "release", "p.nw", "-", "-o", f"{kind}.csv"]
+    command = [
+        sys.executable,
+        "-m",
+        "noisewright",
+        "release",
+        "p.nw",
+        "-",
+        "-o",
+        f"{kind}.csv",
+    ]
     Path("temporary").mkdir()
     environment = os.environ | {"TMPDIR": str(Path("temporary").resolve())}
-    subprocess.run(command, input=content, check=True, capture_output=True, env=environment)
+    subprocess.run(
+        command, input=content, check=True, capture_output=True, env=environment
+    )
     assert Path(f"{kind}.csv").exists()
     assert list(Path("temporary").iterdir()) == []
 
@@ -121,7 +139,14 @@ def test_numbers_that_are_codes_are_flagged_and_decided() -> None:
     assert "'region': few numbers, taken for codes" in draft
     assert "'zip': numbers all written alike, taken for quantities" in draft
     decided = run(
-        "schema", "suggest", "t.csv", "--numbers", "children", "--codes", "region", "--json"
+        "schema",
+        "suggest",
+        "t.csv",
+        "--numbers",
+        "children",
+        "--codes",
+        "region",
+        "--json",
     )
     told = json.loads(decided.stdout)
     kinds = {attribute["name"]: attribute["kind"] for attribute in told["attributes"]}

@@ -31,7 +31,9 @@ QUERIES = "queries:\n  - marginal: [transport, age]\n"
 def plan_bytes(mechanism: str = "randomized-response", epsilon: float = 2.0) -> bytes:
     domain = nw.Domain.from_yaml(SCHEMA)
     workload = nw.Workload.from_spec(QUERIES, domain)
-    plan = nw.plan(workload, nw.Privacy(epsilon=epsilon), model="local", mechanism=mechanism)
+    plan = nw.plan(
+        workload, nw.Privacy(epsilon=epsilon), model="local", mechanism=mechanism
+    )
     with TemporaryDirectory() as folder:
         path = Path(folder) / "plan.nw"
         plan.save(path)
@@ -47,7 +49,9 @@ def encoded(content: bytes) -> str:
     return base64.b64encode(content).decode()
 
 
-def submission(report: bytes, nonce: bytes | None = None, **more: object) -> dict[str, object]:
+def submission(
+    report: bytes, nonce: bytes | None = None, **more: object
+) -> dict[str, object]:
     fresh = secrets.token_bytes(16) if nonce is None else nonce
     return {"nonce": encoded(fresh), "report": encoded(report), **more}
 
@@ -55,7 +59,9 @@ def submission(report: bytes, nonce: bytes | None = None, **more: object) -> dic
 class Collector:
     """A running collector: a client without a key, one with, and the store behind them."""
 
-    def __init__(self, http: TestClient, store: Store, key: str, campaign: Campaign) -> None:
+    def __init__(
+        self, http: TestClient, store: Store, key: str, campaign: Campaign
+    ) -> None:
         self.http, self.store, self.key, self.campaign = http, store, key, campaign
         self.admin = {"authorization": f"Bearer {key}"}
 

@@ -29,7 +29,10 @@ TERMS = {
     "title": "How do you get to work?",
     "introduction": "The city plans its bicycle lanes and buses, and would like to know how people "
     "travel today. Your answer is private: it is randomised on your device.",
-    "questions": {"transport": "How did you get to work today?", "age": "How old are you?"},
+    "questions": {
+        "transport": "How did you get to work today?",
+        "age": "How old are you?",
+    },
     "target": 20_000,
     "margins": {"attributes": ["age"], "people": [180_000, 310_000, 290_000, 220_000]},
 }
@@ -54,13 +57,17 @@ def answer(folder: Path, plan: nw.LocalPlan) -> None:
     age = rng.choice(4, PEOPLE, p=[0.12, 0.49, 0.3, 0.09])
     likes = np.array([[3, 5, 2, 1], [2, 5, 5, 4], [1, 2, 4, 5], [2, 1, 3, 3]], float)
     likes /= likes.sum(axis=1, keepdims=True)
-    transport = (rng.random((PEOPLE, 1)) > np.cumsum(likes[age], axis=1)[:, :3]).sum(axis=1)
+    transport = (rng.random((PEOPLE, 1)) > np.cumsum(likes[age], axis=1)[:, :3]).sum(
+        axis=1
+    )
     store = Settings(database=str(folder / "collector.db")).open_store()
     campaign = store.campaign("travel")
     reports = plan.client.randomize_many(4 * transport + age)
     for start in range(0, PEOPLE, 1000):
         part = [bytes(row) for row in reports[start : start + 1000]]
-        store.commit([Submission(campaign, "", secrets.token_bytes(16), row) for row in part])
+        store.commit(
+            [Submission(campaign, "", secrets.token_bytes(16), row) for row in part]
+        )
     store.close()
 
 
@@ -109,7 +116,9 @@ def main(output: Path) -> None:
             )
             assert json.load(urlopen(request))["people"] == PEOPLE
             with sync_playwright() as playwright:
-                browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+                browser = playwright.chromium.launch(
+                    executable_path=CHROMIUM, args=FLAGS
+                )
                 take(browser, served, output)
                 browser.close()
         finally:

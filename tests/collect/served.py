@@ -48,11 +48,23 @@ class Served:
 
 
 def started(
-    folder: Path, plan: Path, *options: str, port: int | None = None, files: int | None = None
+    folder: Path,
+    plan: Path,
+    *options: str,
+    port: int | None = None,
+    files: int | None = None,
 ) -> Served:
     """A collector that answers requests, with so many descriptors where told."""
     port, log = port or free_port(), folder / "served.log"
-    command = [sys.executable, "-m", "noisewright", "serve", str(plan), "--port", str(port)]
+    command = [
+        sys.executable,
+        "-m",
+        "noisewright",
+        "serve",
+        str(plan),
+        "--port",
+        str(port),
+    ]
     if files is not None:
         command = ["sh", "-c", f'ulimit -n {files}; exec "$@"', "sh", *command]
     with log.open("a") as output:
@@ -66,7 +78,10 @@ def started(
         )
     served = Served(process, f"http://127.0.0.1:{port}", folder)
     try:
-        wait_until(lambda: process.poll() is not None or _answers(served), "the collector starts")
+        wait_until(
+            lambda: process.poll() is not None or _answers(served),
+            "the collector starts",
+        )
         assert process.poll() is None, log.read_text()
     except BaseException:
         stop(served, signal.SIGKILL)

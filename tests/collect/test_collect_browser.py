@@ -12,14 +12,17 @@ from browser import CHROMIUM
 from collect.served import PATIENCE, serving
 from noisewright.web import STYLE, asset_bytes
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Debian's chromium is not installed")
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason="Debian's chromium is not installed"
+)
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
     texts = {"transport": "How did you get here?", "age": "How old are you?"}
     script = (
-        "<script>document.title = 'owned'</script><img src=x onerror=\"document.title='owned'\">"
+        "<script>document.title = 'owned'</script>"
+        "<img src=x onerror=\"document.title='owned'\">"
     )
     folder = tmp_path_factory.mktemp("served")
     with serving(folder, introduction=f"Hello {script}", questions=texts) as running:
@@ -33,7 +36,8 @@ def page(chromium, served):
     opened.set_default_timeout(1000 * PATIENCE)
     opened.elsewhere, opened.faults = [], []
     opened.on(
-        "request", lambda r: r.url.startswith(served.address) or opened.elsewhere.append(r.url)
+        "request",
+        lambda r: r.url.startswith(served.address) or opened.elsewhere.append(r.url),
     )
     opened.on("pageerror", lambda error: opened.faults.append(str(error)))
     opened.on("console", lambda m: m.type == "error" and opened.faults.append(m.text))
@@ -72,7 +76,8 @@ def test_a_person_answers_and_the_analyst_sees_a_report(page, served):
     assert page.evaluate("document.title") == "How do you travel?"
     page.reload()
     page.wait_for_selector("text=has answered already")
-    assert page.evaluate("JSON.stringify(localStorage)").count("report") == 0  # nothing is left
+    # nothing is left
+    assert page.evaluate("JSON.stringify(localStorage)").count("report") == 0
     open_dashboard(page, served)
     page.wait_for_selector("#charts figure")
     assert "reports\n1" in page.inner_text("#tiles")
@@ -116,7 +121,9 @@ def test_the_browser_itself_refuses_a_plan_that_spends_more_than_it_says(page, s
     law["threshold"] = str(2**64 - 2**40)
     page.route(
         "**/api/campaigns/travel",
-        lambda route: route.fulfill(body=json.dumps(honest), content_type="application/json"),
+        lambda route: route.fulfill(
+            body=json.dumps(honest), content_type="application/json"
+        ),
     )
     page.goto(f"{served.address}/campaigns/travel")
     page.wait_for_selector("#check.bad")
@@ -174,7 +181,9 @@ def contrast(first: str, second: str) -> float:
 
     def light(colour: str) -> float:
         parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-        linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+        linear = [
+            p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts
+        ]
         return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
     high, low = sorted((light(first), light(second)), reverse=True)

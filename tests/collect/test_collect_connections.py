@@ -32,7 +32,8 @@ ENDLESS = 2**26
 
 REPORTS = "/api/campaigns/travel/reports"
 HALVES = {
-    "bodies": f"POST {REPORTS} HTTP/1.1\r\nhost: x\r\ncontent-length: 200\r\n\r\n" + 50 * "{",
+    "bodies": f"POST {REPORTS} HTTP/1.1\r\nhost: x\r\ncontent-length: 200\r\n\r\n"
+    + 50 * "{",
     "heads": f"POST {REPORTS} HTTP/1.1\r\nhost: x\r\nx-half: ",
 }
 
@@ -62,7 +63,8 @@ def sent(address: str, **headers: str) -> int:
 
 
 @pytest.mark.skipif(
-    resource.getrlimit(resource.RLIMIT_NOFILE)[1] < SLOW + 500, reason="too few descriptors"
+    resource.getrlimit(resource.RLIMIT_NOFILE)[1] < SLOW + 500,
+    reason="too few descriptors",
 )
 @pytest.mark.parametrize("kind", HALVES)
 def test_a_thousand_half_sent_requests_shut_nobody_out(tmp_path, kind):
@@ -71,12 +73,18 @@ def test_a_thousand_half_sent_requests_shut_nobody_out(tmp_path, kind):
     resource.setrlimit(resource.RLIMIT_NOFILE, (SLOW + 500, hard))
     with ExitStack() as stack:
         stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
-        served = stack.enter_context(serving(tmp_path, "--per-sender", "4000", files=FILES))
-        slow = [stack.enter_context(connected(served.address, HALVES[kind])) for _ in range(SLOW)]
+        served = stack.enter_context(
+            serving(tmp_path, "--per-sender", "4000", files=FILES)
+        )
+        slow = [
+            stack.enter_context(connected(served.address, HALVES[kind]))
+            for _ in range(SLOW)
+        ]
         assert len(slow) == SLOW
         assert [sent(served.address) for _ in range(20)] == [201] * 20
         asked = Request(
-            f"{served.address}/metrics", headers={"authorization": f"Bearer {served.key}"}
+            f"{served.address}/metrics",
+            headers={"authorization": f"Bearer {served.key}"},
         )
         told = urlopen(asked, timeout=PATIENCE).read().decode()
         assert 'connections_total{cut="made_room"}' in told
@@ -90,7 +98,9 @@ def listening(tmp_path, **settings: object) -> Iterator[str]:
     store = configured.open_store()
     store.publish(campaign())
     app = application(configured)
-    config = uvicorn.Config(app, port=0, http=Connection, log_level="error", proxy_headers=False)
+    config = uvicorn.Config(
+        app, port=0, http=Connection, log_level="error", proxy_headers=False
+    )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)
     thread.start()
@@ -106,7 +116,10 @@ def listening(tmp_path, **settings: object) -> Iterator[str]:
 
 @pytest.mark.parametrize("kind", HALVES)
 def test_half_sent_requests_are_ended(tmp_path, kind):
-    with listening(tmp_path, patience=0.2) as address, connected(address, HALVES[kind]) as slow:
+    with (
+        listening(tmp_path, patience=0.2) as address,
+        connected(address, HALVES[kind]) as slow,
+    ):
         assert reply(slow).startswith(b"HTTP/1.1 408 ")
 
 
@@ -139,7 +152,10 @@ def test_heads_have_a_length(tmp_path):
         "a header": (f"{post}x-long: ", "x"),
         "headers": (post, "x-many: 1\r\n"),
         "an address": (f"GET /{REPORTS}", "x"),
-        "trailers": (f"{post}transfer-encoding: chunked\r\n\r\n1\r\n{{\r\n0\r\n", "x-many: 1\r\n"),
+        "trailers": (
+            f"{post}transfer-encoding: chunked\r\n\r\n1\r\n{{\r\n0\r\n",
+            "x-many: 1\r\n",
+        ),
     }
     with listening(tmp_path) as address:
         for name, (first, more) in endless.items():
@@ -150,7 +166,9 @@ def test_heads_have_a_length(tmp_path):
                         written += greedy.send(more.encode() * 1000)
                 except OSError:
                     pass
-                assert reply(greedy)[:12] in (b"HTTP/1.1 431", b"HTTP/1.1 422", b""), name
+                assert reply(greedy)[:12] in (b"HTTP/1.1 431", b"HTTP/1.1 422", b""), (
+                    name
+                )
                 assert written < ENDLESS, name
         assert sent(address, **{"x-long": "x" * (MOST_HEAD // 2)}) == 201
 
@@ -158,14 +176,17 @@ def test_heads_have_a_length(tmp_path):
 def test_bodies_that_move_may_take_longer_than_patience(tmp_path):
     """Several spans of patience, each with what must move in one."""
     length = 6 * LEAST_BYTES
-    head = f"POST /api/campaigns HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n\r\n"
+    head = (
+        f"POST /api/campaigns HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n\r\n"
+    )
     with listening(tmp_path, patience=0.5) as address, connected(address, head) as slow:
         for _ in range(6):
             slow.sendall(b"x" * LEAST_BYTES)
             time.sleep(0.25)
         slow.sendall(b"GET /health HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
         answers = reply(slow)
-    assert answers.startswith(b"HTTP/1.1 401")  # told at once, and read to its end all the same
+    # told at once, and read to its end all the same
+    assert answers.startswith(b"HTTP/1.1 401")
     assert b"HTTP/1.1 200" in answers
 
 
@@ -228,7 +249,11 @@ def test_no_more_is_promised_than_there_are_descriptors():
         "print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ,
     )
     few, many, soft = (int(word) for word in done.stdout.split())
     assert few == 100

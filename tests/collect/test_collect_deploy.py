@@ -29,7 +29,9 @@ SYSTEMD = shutil.which("systemd-analyze")
 
 def instructions() -> list[tuple[str, str]]:
     lines = CONTAINERFILE.read_text().splitlines()
-    return [tuple(line.split(" ", 1)) for line in lines if line and not line.startswith("#")]
+    return [
+        tuple(line.split(" ", 1)) for line in lines if line and not line.startswith("#")
+    ]
 
 
 def test_the_container_runs_as_nobody_and_copies_what_is_there():
@@ -47,7 +49,9 @@ def test_the_commands_of_the_container_make_a_collector(tmp_path):
     """Every COPY, RUN and ENTRYPOINT, with folders moved; only the base image is not tried."""
 
     def moved(text: str) -> str:
-        return re.sub(r"(?<![\w.])/(source|opt/noisewright|data)\b", rf"{tmp_path}/\1", text)
+        return re.sub(
+            r"(?<![\w.])/(source|opt/noisewright|data)\b", rf"{tmp_path}/\1", text
+        )
 
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
     environment |= {k: v for k, v in os.environ.items() if k.startswith("PIP_")}
@@ -58,10 +62,14 @@ def test_the_commands_of_the_container_make_a_collector(tmp_path):
             for source in sources:
                 place = Path(target) / source if target.endswith("/") else Path(target)
                 place.parent.mkdir(parents=True, exist_ok=True)
-                copy = shutil.copytree if (REPOSITORY / source).is_dir() else shutil.copy
+                copy = (
+                    shutil.copytree if (REPOSITORY / source).is_dir() else shutil.copy
+                )
                 copy(REPOSITORY / source, place)
         elif name == "RUN" and "useradd" not in value:
-            subprocess.run(shlex.split(moved(value)), env=environment, check=True, cwd=tmp_path)
+            subprocess.run(
+                shlex.split(moved(value)), env=environment, check=True, cwd=tmp_path
+            )
         elif name == "ENV":
             variable, _, setting = moved(value).partition("=")
             environment[variable] = setting
@@ -83,7 +91,10 @@ def test_the_commands_of_the_container_make_a_collector(tmp_path):
     try:
         wait_until(answers, "the collector starts")
         body = json.dumps(submission(campaign().plan.client.randomize(1))).encode()
-        assert urlopen(Request(f"{address}/api/campaigns/travel/reports", body)).status == 201
+        assert (
+            urlopen(Request(f"{address}/api/campaigns/travel/reports", body)).status
+            == 201
+        )
         served = urlopen(f"{address}/assets/noisewright.js").read()
         assert served == asset_bytes("noisewright.collect", "noisewright.js")
         assert b"How" in urlopen(f"{address}/campaigns/travel").read()
@@ -94,7 +105,9 @@ def test_the_commands_of_the_container_make_a_collector(tmp_path):
 
 
 def test_the_unit_has_descriptors_for_every_connection():
-    limit = int(re.search(r"^LimitNOFILE=(\d+)$", UNIT.read_text(), re.MULTILINE).group(1))
+    limit = int(
+        re.search(r"^LimitNOFILE=(\d+)$", UNIT.read_text(), re.MULTILINE).group(1)
+    )
     assert limit > Settings(database="x").connections + BACKLOG
 
 

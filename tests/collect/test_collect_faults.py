@@ -92,7 +92,9 @@ def killed_under_load(folder: Path, times: int, workers: int) -> tuple[int, int,
         sender.join(timeout=PATIENCE)
         assert not sender.is_alive()
     stop(served)
-    return sum(sender.acknowledged for sender in senders), *kept(folder / "collector.db")
+    return sum(sender.acknowledged for sender in senders), *kept(
+        folder / "collector.db"
+    )
 
 
 def test_what_was_acknowledged_survives_a_kill(tmp_path):
@@ -184,9 +186,11 @@ def test_what_was_taken_is_written_before_the_collector_ends(tmp_path):
     acknowledged = sum(sender.acknowledged for sender in senders)
     counted, rows = kept(tmp_path / "collector.db")
     assert counted == rows
-    assert acknowledged <= counted <= acknowledged + 4  # one answer each may not have arrived
+    # one answer each may not have arrived
+    assert acknowledged <= counted <= acknowledged + 4
     assert (
-        not list(tmp_path.glob("*.db-wal")) or (tmp_path / "collector.db-wal").stat().st_size == 0
+        not list(tmp_path.glob("*.db-wal"))
+        or (tmp_path / "collector.db-wal").stat().st_size == 0
     )
 
 

@@ -11,7 +11,9 @@ from noisewright.collect.server.places import Places
 class Guest:
     """A connection that does nothing but wait, or be waited for."""
 
-    def __init__(self, places: Places, *, waits: bool = True, moves: bool = False) -> None:
+    def __init__(
+        self, places: Places, *, waits: bool = True, moves: bool = False
+    ) -> None:
         self.places, self.waits, self.moves = places, waits, moves
         self.since, self.left = 0.0, False
 
@@ -34,7 +36,10 @@ def seated(places: Places, address: str, **more: bool) -> Guest | None:
 @given(
     st.integers(1, 6),
     st.integers(1, 4),
-    st.lists(st.tuples(st.sampled_from(["10.0.0.1", "10.0.0.2", "x"]), st.booleans()), max_size=30),
+    st.lists(
+        st.tuples(st.sampled_from(["10.0.0.1", "10.0.0.2", "x"]), st.booleans()),
+        max_size=30,
+    ),
 )
 def test_bounds_hold_whoever_comes(most, most_a_sender, arrivals):
     places = Places(most, most_a_sender, 1.0)
@@ -47,13 +52,15 @@ def test_bounds_hold_whoever_comes(most, most_a_sender, arrivals):
         assert len(places) == len(here) <= most
         for sender in {whose for whose, _ in here}:
             assert sum(whose == sender for whose, _ in here) <= most_a_sender
-    assert all(each.waits for _, each in guests if each.left)  # nobody who was being answered
+    # nobody who was being answered
+    assert all(each.waits for _, each in guests if each.left)
 
 
 def test_the_longest_waited_for_makes_room_and_answers_are_never_cut():
     places = Places(2, 2, 1.0)
     first, second = seated(places, "10.0.0.1"), seated(places, "10.0.0.2")
-    places.begin(first, 1.0)  # it began something new: now the second has waited longest
+    # it began something new: now the second has waited longest
+    places.begin(first, 1.0)
     assert seated(places, "10.0.0.3") is not None
     assert (first.left, second.left) == (False, True)
     busy = Places(1, 1, 1.0)

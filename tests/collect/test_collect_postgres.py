@@ -41,7 +41,10 @@ def test_invitations_are_burnt_once(address):
         statuses = [collector.send(body).status_code for _ in range(2)]
         again = collector.send(submission(collector.report(), token=token)).status_code
         assert (*statuses, again) == (201, 200, 403)
-        assert collector.send(submission(collector.report(), token=other)).status_code == 201
+        assert (
+            collector.send(submission(collector.report(), token=other)).status_code
+            == 201
+        )
 
 
 def test_workers_that_write_at_once_lose_nothing_and_count_nothing_twice(address):
@@ -49,7 +52,12 @@ def test_workers_that_write_at_once_lose_nothing_and_count_nothing_twice(address
     first = Store(open_database(address))
     published = first.publish(campaign())
     reports = [
-        Submission(published, "", secrets.token_bytes(16), published.plan.client.randomize(i % 12))
+        Submission(
+            published,
+            "",
+            secrets.token_bytes(16),
+            published.plan.client.randomize(i % 12),
+        )
         for i in range(200)
     ]
     outcomes: list[Outcome] = []

@@ -33,7 +33,11 @@ def device(days, **terms):
     work = {"document": document, "days": days, "from": "2026-01-01T12:00:00Z"}
     script = str(Path(__file__).with_name("year.mjs"))
     done = subprocess.run(
-        [NODE, script], input=json.dumps(work), capture_output=True, text=True, check=False
+        [NODE, script],
+        input=json.dumps(work),
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -69,7 +73,9 @@ def test_fresh_reports_and_budgets_end():
     assert all("spent" in text for text in fresh["told"][5:])
     assert len(fresh["sent"]) == 5
     assert fresh["memory"]["spent"] == pytest.approx(5 * 2.0)
-    bounded = device([[0, 0]] * 8, repetition={"mode": "fresh", "most": 100}, budget=6.0)
+    bounded = device(
+        [[0, 0]] * 8, repetition={"mode": "fresh", "most": 100}, budget=6.0
+    )
     assert len(bounded["sent"]) == 3
     once = device([[0, 0]] * 3)
     assert once["told"] == ["accepted", "repeated", "repeated"]
@@ -96,7 +102,8 @@ def law(sequence, most, chances):
 
 def worst(first, second):
     return max(
-        (first[y] / second[y] if second.get(y) else math.inf for y in first), default=Fraction(1)
+        (first[y] / second[y] if second.get(y) else math.inf for y in first),
+        default=Fraction(1),
     )
 
 
@@ -115,7 +122,10 @@ def test_the_promise_of_memoised_answers_is_exact(three_answers, most):
     sequences = list(product(range(3), repeat=4))
     laws = {s: law(s, most, three_answers) for s in sequences}
     ratios = [
-        worst(laws[a], laws[b]) for a in sequences for b in sequences if pattern(a) == pattern(b)
+        worst(laws[a], laws[b])
+        for a in sequences
+        for b in sequences
+        if pattern(a) == pattern(b)
     ]
     assert max(ratios) == one ** min(most, 3)
     if most > 1:  # and it is not promised where they change on others: that shows
@@ -135,9 +145,9 @@ def test_the_promise_holds_over_365_days(three_answers, most):
         assert all(sum(each.values()) == 1 for each in laws)
         worst_ratio = max(worst(a, b) for a in laws for b in laws)
         assert worst_ratio == one**most
-        assert Repetition(mode="memoised", most=most).spent(math.log(one)) == pytest.approx(
-            math.log(worst_ratio)
-        )
+        assert Repetition(mode="memoised", most=most).spent(
+            math.log(one)
+        ) == pytest.approx(math.log(worst_ratio))
 
 
 def test_rounds_are_kept_apart_and_not_added_up(tmp_path, monkeypatch):
@@ -158,7 +168,9 @@ def test_rounds_are_kept_apart_and_not_added_up(tmp_path, monkeypatch):
         for name in rounds:
             for kind in ("statistics.agg", "reports.parquet"):
                 answer = collector.http.get(
-                    f"/api/campaigns/travel/{kind}", headers=collector.admin, params={"round": name}
+                    f"/api/campaigns/travel/{kind}",
+                    headers=collector.admin,
+                    params={"round": name},
                 )
                 Path(f"{name}-{kind}").write_bytes(answer.content)
     for kind in ("statistics.agg", "reports.parquet"):

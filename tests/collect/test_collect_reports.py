@@ -26,7 +26,9 @@ def test_reports_come_in_and_estimates_come_out(tmp_path):
         kept = collector.http.get(
             "/api/campaigns/travel/statistics.agg", headers=collector.admin
         ).content
-        assert (Aggregate.from_bytes(kept, plan.format).tally == expected.measurement.tally).all()
+        assert (
+            Aggregate.from_bytes(kept, plan.format).tally == expected.measurement.tally
+        ).all()
 
 
 def test_a_retry_is_counted_once(tmp_path):
@@ -46,7 +48,8 @@ def test_reports_lie_in_another_order_than_they_came(tmp_path, keep):
         kept = list(collector.store.reports(collector.campaign))
         if keep:
             assert sorted(kept) == sorted(sent)
-            assert kept != sent  # twelve reports, forty places: the same order has chance 10^-30
+            # twelve reports, forty places: the same order has chance 10^-30
+            assert kept != sent
         else:
             assert kept == []
         assert collector.figures()["people"] == 40
@@ -68,11 +71,21 @@ def test_invitations_are_burnt_once(tmp_path):
         first, second = made.json()["tokens"]
         body = submission(collector.report(), token=first)
         assert collector.send(submission(collector.report())).status_code == 403
-        assert collector.send(submission(collector.report(), token="x" * 22)).status_code == 403
+        assert (
+            collector.send(submission(collector.report(), token="x" * 22)).status_code
+            == 403
+        )
         assert collector.send(body).status_code == 201
-        assert collector.send(body).status_code == 200  # a retry, although its token is burnt
-        assert collector.send(submission(collector.report(), token=first)).status_code == 403
-        assert collector.send(submission(collector.report(), token=second)).status_code == 201
+        # a retry, although its token is burnt
+        assert collector.send(body).status_code == 200
+        assert (
+            collector.send(submission(collector.report(), token=first)).status_code
+            == 403
+        )
+        assert (
+            collector.send(submission(collector.report(), token=second)).status_code
+            == 201
+        )
         assert collector.figures()["people"] == 2
         rows = collector.store.database.run("SELECT * FROM tokens")
         assert first not in str(rows)
@@ -82,7 +95,9 @@ def test_invitations_are_burnt_once(tmp_path):
 def test_a_closed_campaign_takes_nothing(tmp_path):
     with running(str(tmp_path / "c.db"), campaign()) as collector:
         assert collector.send(submission(collector.report())).status_code == 201
-        closed = collector.http.post("/api/campaigns/travel/close", headers=collector.admin)
+        closed = collector.http.post(
+            "/api/campaigns/travel/close", headers=collector.admin
+        )
         assert closed.status_code == 200
         assert collector.send(submission(collector.report())).status_code == 410
         assert collector.figures()["people"] == 1

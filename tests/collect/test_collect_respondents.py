@@ -34,7 +34,9 @@ def test_intervals_of_500_scripted_people_cover_the_truth(tmp_path):
         )
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout)["statuses"] == {"accepted": 500}
-        request = Request(f"{address}/estimates", headers={"authorization": f"Bearer {served.key}"})
+        request = Request(
+            f"{address}/estimates", headers={"authorization": f"Bearer {served.key}"}
+        )
         figures = json.load(urlopen(request))
     truth = np.bincount(3 * transport + age, minlength=12)
     answers = figures["answers"]

@@ -98,7 +98,12 @@ def test_bodies_that_are_no_submission_are_refused(collector, content):
 
 def test_unknown_fields_and_wrong_types_are_refused(collector):
     good = submission(collector.report())
-    for change in ({"address": "x"}, {"nonce": "short"}, {"report": 7}, {"round": "2026-01-01"}):
+    for change in (
+        {"address": "x"},
+        {"nonce": "short"},
+        {"report": 7},
+        {"round": "2026-01-01"},
+    ):
         assert collector.send(good | change).status_code == 422
     for text in INJECTIONS:
         assert collector.send(good | {"nonce": text}).status_code == 422
@@ -108,10 +113,15 @@ def test_unknown_fields_and_wrong_types_are_refused(collector):
 def test_long_bodies_are_cut_off_before_they_are_read(collector):
     assert collector.send(submission(bytes(10_000))).status_code == 413
     parts = (b"x" * 1000 for _ in range(100))  # no length announced
-    assert collector.http.post("/api/campaigns/travel/reports", content=parts).status_code == 413
+    assert (
+        collector.http.post("/api/campaigns/travel/reports", content=parts).status_code
+        == 413
+    )
 
 
-@pytest.mark.parametrize("text", [*INJECTIONS, "travel/../travel", "TRAVEL", "travel\n"])
+@pytest.mark.parametrize(
+    "text", [*INJECTIONS, "travel/../travel", "TRAVEL", "travel\n"]
+)
 def test_names_from_anybody_lead_nowhere(collector, text):
     from urllib.parse import quote
 
@@ -122,8 +132,12 @@ def test_names_from_anybody_lead_nowhere(collector, text):
         "/api/campaigns/{}/reports",
     ):
         answer = collector.http.get(address.format(quote(text, safe="")))
-        home = answer.status_code == 200 and "A collector of private reports" in answer.text
-        assert answer.status_code in (404, 405) or home  # clients themselves make / of some
+        home = (
+            answer.status_code == 200
+            and "A collector of private reports" in answer.text
+        )
+        # clients themselves make / of some
+        assert answer.status_code in (404, 405) or home
         assert text not in answer.text or len(text) < 2
     assert collector.http.get("/assets/../campaign.py").status_code == 404
     assert len(collector.store.campaigns()) == 1
@@ -148,13 +162,18 @@ def test_nothing_of_the_analyst_is_told_without_a_key(collector, method, path):
 def test_every_route_with_a_key_is_listed_above():
     paths = description()["paths"]
     needed = {
-        (method.upper(), path.replace("{name}", "travel").replace("{kind}", "csv")): levels
+        (
+            method.upper(),
+            path.replace("{name}", "travel").replace("{kind}", "csv"),
+        ): levels
         for path, item in paths.items()
         for method, operation in item.items()
         if method != "parameters" and (levels := operation.get("security"))
     }
     assert needed.keys() == {*ADMIN, *VIEW}
-    assert {place for place, levels in needed.items() if levels == [{"admin": []}]} == set(ADMIN)
+    assert {
+        place for place, levels in needed.items() if levels == [{"admin": []}]
+    } == set(ADMIN)
 
 
 def test_a_view_key_opens_estimates_and_nothing_else(collector):
@@ -189,7 +208,10 @@ def test_a_posted_key_opens_a_session_that_looks_and_changes_nothing(collector):
     http.cookies.clear()
     assert http.get("/api/session", headers=kept).json() == {"level": "admin"}
     assert http.get("/api/campaigns/travel/estimates", headers=kept).status_code == 200
-    assert http.get("/api/campaigns/travel/reports.parquet", headers=kept).status_code == 200
+    assert (
+        http.get("/api/campaigns/travel/reports.parquet", headers=kept).status_code
+        == 200
+    )
     for method, path in ADMIN:
         if method == "POST":
             assert http.request(method, path, headers=kept).status_code == 401, path
@@ -219,7 +241,9 @@ def test_sessions_end_by_themselves(collector, monkeypatch):
 def test_counts_of_the_collector_need_a_key_unless_told_not_to(tmp_path):
     with running(str(tmp_path / "c.db"), campaign()) as shut:
         assert shut.http.get("/metrics").status_code == 401
-        assert "noisewright_waiting" in shut.http.get("/metrics", headers=shut.admin).text
+        assert (
+            "noisewright_waiting" in shut.http.get("/metrics", headers=shut.admin).text
+        )
     with running(str(tmp_path / "d.db"), campaign(), open_metrics=True) as told:
         assert "noisewright_connections" in told.http.get("/metrics").text
 
@@ -241,7 +265,8 @@ def test_keys_are_in_files_for_their_owner_and_never_printed(tmp_path):
         folder=tmp_path,
         new_keys=["admin"],
     )
-    assert again.key_files == {"admin": tmp_path / "collector.admin-key-2"}  # the first still opens
+    # the first still opens
+    assert again.key_files == {"admin": tmp_path / "collector.admin-key-2"}
     nothing = prepare(
         Settings(database=str(tmp_path / "collector.db")), None, None, folder=tmp_path
     )
@@ -278,12 +303,19 @@ def test_pages_and_answers_carry_their_policy(collector):
         assert headers["x-content-type-options"] == "nosniff"
         assert "set-cookie" not in headers
         assert "access-control-allow-origin" not in headers
-    assert collector.http.get("/api/campaigns/travel").headers["access-control-allow-origin"] == "*"
+    assert (
+        collector.http.get("/api/campaigns/travel").headers[
+            "access-control-allow-origin"
+        ]
+        == "*"
+    )
 
 
 def test_texts_of_a_campaign_are_text(tmp_path):
     script = "<script>alert(1)</script>"
-    hostile = campaign(title=script, introduction=f"{script}\n\n<img src=x onerror=alert(1)>")
+    hostile = campaign(
+        title=script, introduction=f"{script}\n\n<img src=x onerror=alert(1)>"
+    )
     with running(str(tmp_path / "c.db"), hostile) as collector:
         for path in ("/campaigns/travel", "/campaigns/travel/dashboard"):
             page = collector.http.get(path).text
@@ -304,7 +336,9 @@ def test_campaigns_are_published_with_a_key_and_never_changed(collector):
         assert publish(name=name, title="x").status_code == 422
     assert publish(name="third", title="x", unknown=1).status_code == 422
     garbage = {"terms": {"name": "fourth", "title": "x"}, "plan": encoded(b"garbage")}
-    answer = collector.http.post("/api/campaigns", json=garbage, headers=collector.admin)
+    answer = collector.http.post(
+        "/api/campaigns", json=garbage, headers=collector.admin
+    )
     assert answer.status_code == 422
     assert {name for _, name, _ in collector.store.campaigns()} == {"travel", "second"}
 
@@ -312,13 +346,19 @@ def test_campaigns_are_published_with_a_key_and_never_changed(collector):
 def test_plans_that_browsers_cannot_run_are_refused_with_what_they_can(tmp_path):
     import noisewright as nw
 
-    plan = nw.plan("prefix:4", nw.Privacy(1, 1e-6), model="local", mechanism="matrix-l2")
+    plan = nw.plan(
+        "prefix:4", nw.Privacy(1, 1e-6), model="local", mechanism="matrix-l2"
+    )
     plan.save(tmp_path / "gaussian.nw")
     with pytest.raises(NoisewrightError, match="matrix-l1"):
-        Campaign.published(Terms(name="x", title="x"), (tmp_path / "gaussian.nw").read_bytes())
+        Campaign.published(
+            Terms(name="x", title="x"), (tmp_path / "gaussian.nw").read_bytes()
+        )
     nw.plan("prefix:4", nw.Privacy(1)).save(tmp_path / "central.nw")
     with pytest.raises(NoisewrightError, match="model local"):
-        Campaign.published(Terms(name="x", title="x"), (tmp_path / "central.nw").read_bytes())
+        Campaign.published(
+            Terms(name="x", title="x"), (tmp_path / "central.nw").read_bytes()
+        )
 
 
 def test_downloaded_answers_run_in_no_spreadsheet(tmp_path):
@@ -326,11 +366,15 @@ def test_downloaded_answers_run_in_no_spreadsheet(tmp_path):
 
     schema = {
         "reviewed": True,
-        "attributes": [{"name": "way", "kind": "categorical", "values": ["=1+1", "-5", "bus"]}],
+        "attributes": [
+            {"name": "way", "kind": "categorical", "values": ["=1+1", "-5", "bus"]}
+        ],
     }
     domain = nw.Domain.from_dict(schema)
     workload = nw.Workload.from_spec({"queries": [{"marginal": "way"}]}, domain)
-    plan = nw.plan(workload, nw.Privacy(2), model="local", mechanism="randomized-response")
+    plan = nw.plan(
+        workload, nw.Privacy(2), model="local", mechanism="randomized-response"
+    )
     plan.save(tmp_path / "plan.nw")
     terms = Terms(name="travel", title="Ways")
     asked = Campaign.published(terms, (tmp_path / "plan.nw").read_bytes())
@@ -350,18 +394,24 @@ JSON = st.recursive(
     | st.integers()
     | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 FIELDS = st.fixed_dictionaries(
     {},
-    optional=dict.fromkeys(("nonce", "report", "round", "token", "count", "terms", "plan"), JSON),
+    optional=dict.fromkeys(
+        ("nonce", "report", "round", "token", "count", "terms", "plan"), JSON
+    ),
 )
 
 
 @settings(max_examples=50)
 @given(st.sampled_from(sorted(description()["paths"])), JSON | FIELDS, st.booleans())
-def test_any_json_to_any_address_gets_a_described_answer(collector, path, document, with_key):
+def test_any_json_to_any_address_gets_a_described_answer(
+    collector, path, document, with_key
+):
     """No body brings out an answer that the description does not list, least of all a 500."""
     item = description()["paths"][path]
     address = path.replace("{name}", "travel").replace("{kind}", "csv")
@@ -370,7 +420,11 @@ def test_any_json_to_any_address_gets_a_described_answer(collector, path, docume
             continue
         headers = collector.admin if with_key else {}
         answer = collector.http.request(method, address, json=document, headers=headers)
-        assert str(answer.status_code) in operation["responses"], (method, path, answer.text)
+        assert str(answer.status_code) in operation["responses"], (
+            method,
+            path,
+            answer.text,
+        )
         if answer.status_code >= 400:
             assert set(answer.json()) == {"error", "detail"}
 
@@ -438,7 +492,9 @@ def test_no_row_and_no_log_line_holds_a_sender_or_an_answer(tmp_path):
                 "cookie": "who=telltale",
                 "referer": "https://example.org/telltale",
             }
-            request = Request(f"{served.address}/api/campaigns/travel/reports", body, headers)
+            request = Request(
+                f"{served.address}/api/campaigns/travel/reports", body, headers
+            )
             assert urlopen(request).status == 201
         log = served.log.read_text()
     assert "submit 201" in log
@@ -452,12 +508,16 @@ def test_no_row_and_no_log_line_holds_a_sender_or_an_answer(tmp_path):
             for row in database.execute(f"SELECT * FROM pragma_table_info('{t}')")
         }
     database.close()
-    assert not any(word in str(columns) for word in ("time", "date", "agent", "address"))
+    assert not any(
+        word in str(columns) for word in ("time", "date", "agent", "address")
+    )
     for path in tmp_path.iterdir():
         content = path.read_bytes()
         for word in (agent, forwarded, "elltale"):
             assert word.encode() not in content, path.name
     # Answers never arrive, so that none can be kept: what is kept of a person is a report.
     kept = sqlite3.connect(tmp_path / "collector.db")
-    assert {len(row[0]) for row in kept.execute("SELECT report FROM reports")} == {len(header) + 1}
+    assert {len(row[0]) for row in kept.execute("SELECT report FROM reports")} == {
+        len(header) + 1
+    }
     kept.close()

@@ -77,7 +77,8 @@ def test_people_are_those_of_the_rows_that_were_made(workload: str) -> None:
         rows = {
             row["mechanism"]: float(row["people"])
             for row in csv.DictReader(file)
-            if (row["workload"], row["epsilon"]) == (SIX[workload], "1") and row["people"]
+            if (row["workload"], row["epsilon"]) == (SIX[workload], "1")
+            and row["people"]
         }
     for name, stated in zip(columns, LOCAL[workload], strict=True):
         if name is not None:
@@ -89,9 +90,15 @@ def test_streams_are_as_near_their_bound_as_the_page_says() -> None:
     (claim,) = re.findall(
         r"within ([\d.]+) %.*?up to ([\d,]+) steps, and within ([\d.]+) %", page, re.S
     )
-    short, longest, long = float(claim[0]), int(claim[1].replace(",", "")), float(claim[2])
+    short, longest, long = (
+        float(claim[0]),
+        int(claim[1].replace(",", "")),
+        float(claim[2]),
+    )
     for steps in (2, 16, 64, 256, 1000, longest + 1, 4096, 100_000):
-        ratio = nw.plan_stream(steps, nw.Privacy(epsilon=1, delta=1e-9)).forecast().ratio
+        ratio = (
+            nw.plan_stream(steps, nw.Privacy(epsilon=1, delta=1e-9)).forecast().ratio
+        )
         assert ratio <= 1 + (short if steps <= longest else long) / 100
 
 
@@ -104,7 +111,11 @@ def _improvements() -> dict[tuple[str, float], float]:
         place = people.setdefault((row["workload"], float(row["epsilon"])), {})
         place[row["mechanism"]] = float(row["people"])
     return {
-        place: min(n for name, n in told.items() if name.endswith("(paper)") or "matrix" in name)
+        place: min(
+            n
+            for name, n in told.items()
+            if name.endswith("(paper)") or "matrix" in name
+        )
         / told["optimised"]
         for place, told in people.items()
     }
@@ -119,4 +130,7 @@ def test_improvements_over_other_mechanisms_are_those_of_the_rows() -> None:
     rows = (ROOT / "docs/reproduced/README.md").read_text(encoding="utf-8")
     stated = re.search(r"improvements from ([\d.]+) .*? to ([\d.]+) \(prefix", rows)
     assert stated is not None
-    assert stated.groups() == (f"{min(found.values()):.2f}", f"{max(found.values()):.1f}")
+    assert stated.groups() == (
+        f"{min(found.values()):.2f}",
+        f"{max(found.values()):.1f}",
+    )

@@ -47,13 +47,17 @@ def below(room: str) -> set[str]:
 def missing_files(room: str, text: str) -> list[str]:
     """Files and folders named in code marks that are not in the room."""
     named = [
-        name for name in marked(text) if re.fullmatch(r"[\w/]+(/|\.(py|html|css|js|yaml))", name)
+        name
+        for name in marked(text)
+        if re.fullmatch(r"[\w/]+(/|\.(py|html|css|js|yaml))", name)
     ]
     return [name for name in named if not (SOURCE / room / name).exists()]
 
 
 def test_every_room_has_a_page_and_no_other_folder_is_a_room() -> None:
-    folders = {path.name for path in SOURCE.iterdir() if path.is_dir()} - {"__pycache__"}
+    folders = {path.name for path in SOURCE.iterdir() if path.is_dir()} - {
+        "__pycache__"
+    }
     assert set(ROOMS) == folders
     assert {path.parent.name for path in SOURCE.glob("*/README.md")} == folders
 
@@ -93,7 +97,9 @@ def test_reading_starts_with_three_files(room: str) -> None:
 
 
 def symbols(cells: list[str]) -> set[str]:
-    return {symbol for cell in cells for symbol in re.findall(r"[^\s,=();×|]+", cell)} - {"with"}
+    return {
+        symbol for cell in cells for symbol in re.findall(r"[^\s,=();×|]+", cell)
+    } - {"with"}
 
 
 @pytest.mark.parametrize("room", ROOMS)
@@ -108,7 +114,10 @@ def test_symbols_are_those_of_the_page_on_notation(room: str) -> None:
 def test_the_picture_of_the_rooms_has_the_layers_in_their_order() -> None:
     page = (ROOT / "docs/architecture.md").read_text("utf-8")
     picture = page.split("```text\n")[1].split("```")[0]
-    drawn = [set(re.findall(r"[a-z]+", line[19:].split("  ")[0])) for line in picture.splitlines()]
+    drawn = [
+        set(re.findall(r"[a-z]+", line[19:].split("  ")[0]))
+        for line in picture.splitlines()
+    ]
     known = set().union(*layers())
     assert [layer for layer in drawn if layer and layer <= known] == layers()
 

@@ -47,17 +47,24 @@ def test_every_command_is_documented(command: str) -> None:
     assert f"`noisewright {command}" in text("docs/reference/commands.md")
 
 
-@pytest.mark.parametrize("name", [n for n in noisewright.__all__ if not n.startswith("__")])
+@pytest.mark.parametrize(
+    "name", [n for n in noisewright.__all__ if not n.startswith("__")]
+)
 def test_every_public_name_is_documented(name: str) -> None:
     assert f"nw.{name}" in text("docs/reference/python.md")
 
 
 @pytest.mark.parametrize("name", noisewright.learn.__all__)
 def test_every_name_of_learning_is_documented(name: str) -> None:
-    pages = "docs/reference/python.md", "docs/how-to/learn.md", "docs/concepts/learning.md"
+    pages = (
+        "docs/reference/python.md",
+        "docs/how-to/learn.md",
+        "docs/concepts/learning.md",
+    )
     value = getattr(noisewright.learn, name)
     assert value.__doc__
-    if not isinstance(value, type):  # classes that functions return are told where these are
+    # classes that functions return are told where these are
+    if not isinstance(value, type):
         assert any(f"nw.learn.{name}" in text(page) for page in pages)
 
 
@@ -72,13 +79,19 @@ def options(command: click.Command) -> set[str]:
 def test_every_option_that_a_page_names_exists() -> None:
     known = options(main) | {"--help", "--version"}
     for page in [ROOT / "README.md", *ROOT.glob("docs/**/*.md")]:
-        named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", page.read_text(encoding="utf-8")))
+        named = set(
+            re.findall(r"(?<![\w-])--[a-z][a-z-]+", page.read_text(encoding="utf-8"))
+        )
         assert named <= known, page.name
 
 
 def described(heading: str) -> dict[str, str]:
     """Names and descriptions of the table under a heading of the page of mechanisms."""
-    part = text("docs/reference/mechanisms.md").split(f"## {heading}\n")[1].split("\n## ")[0]
+    part = (
+        text("docs/reference/mechanisms.md")
+        .split(f"## {heading}\n")[1]
+        .split("\n## ")[0]
+    )
     return dict(re.findall(r"^\| `(.*?)` \| (.*) \|$", part, re.MULTILINE))
 
 
@@ -111,7 +124,9 @@ def demonstration(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
+@pytest.mark.parametrize(
+    "page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES]
+)
 def test_every_example_runs(
     page: Path, demonstration: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -144,7 +159,10 @@ def _background(words: list[str]) -> Iterator[None]:
     try:
         for _ in range(600):
             assert process.poll() is None, words
-            with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+            with (
+                suppress(OSError),
+                socket.create_connection(("127.0.0.1", port), timeout=1),
+            ):
                 break
             time.sleep(0.1)
         yield
@@ -161,7 +179,9 @@ SETTINGS = [
 ]
 
 
-@pytest.mark.parametrize("block", [b for _, b in SETTINGS], ids=[name for name, _ in SETTINGS])
+@pytest.mark.parametrize(
+    "block", [b for _, b in SETTINGS], ids=[name for name, _ in SETTINGS]
+)
 def test_every_file_that_a_page_shows_is_read(block: str) -> None:
     """A schema, questions over the people of the demonstration, or the terms of a campaign."""
     content = yaml.safe_load(block)
@@ -181,8 +201,14 @@ def _anchors(page: Path) -> set[str]:
 
 
 def test_links_between_pages_lead_somewhere() -> None:
-    for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/*.md")]:
-        for target, part in re.findall(r"\]\(([^)#]*)#?([^)]*)\)", page.read_text("utf-8")):
+    for page in [
+        *ROOT.glob("*.md"),
+        *ROOT.glob("docs/**/*.md"),
+        *ROOT.glob("benchmarks/*.md"),
+    ]:
+        for target, part in re.findall(
+            r"\]\(([^)#]*)#?([^)]*)\)", page.read_text("utf-8")
+        ):
             if "://" in target:
                 continue
             place = page.parent / target if target else page

@@ -14,7 +14,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def _hooks():
-    specification = importlib.util.spec_from_file_location("hooks", ROOT / "docs/site_hooks.py")
+    specification = importlib.util.spec_from_file_location(
+        "hooks", ROOT / "docs/site_hooks.py"
+    )
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
     return module
@@ -31,7 +33,10 @@ def test_every_page_is_in_the_navigation_once():
     listed = _pages(yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))["nav"])
     generated = {"reference/command-help.md", "reference/api.md"}
     linked = {"reproduced/README.md"}  # from the page on figures
-    held = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    held = {
+        path.relative_to(ROOT / "docs").as_posix()
+        for path in (ROOT / "docs").rglob("*.md")
+    }
     assert len(listed) == len(set(listed))
     assert set(listed) - generated == held - linked
 

@@ -11,7 +11,9 @@ from noisewright.solution import BoundClass
 
 ROOT = Path(__file__).parents[2]
 BIBLIOGRAPHY = ROOT / "docs/reference/bibliography.md"
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/*.md")])
+PAGES = sorted(
+    [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/*.md")]
+)
 SOURCES = sorted(
     [
         *PAGES,
@@ -50,11 +52,17 @@ def flat(path: Path) -> str:
 
 
 def cited(text: str) -> set[str]:
-    return {n for found in BRACKET.findall(text) for n in re.findall(r"\b0\d\d\b", found)}
+    return {
+        n for found in BRACKET.findall(text) for n in re.findall(r"\b0\d\d\b", found)
+    }
 
 
 def listed() -> set[str]:
-    return set(re.findall(r"^- \*\*\[(0\d\d)\]\*\*", BIBLIOGRAPHY.read_text("utf-8"), re.MULTILINE))
+    return set(
+        re.findall(
+            r"^- \*\*\[(0\d\d)\]\*\*", BIBLIOGRAPHY.read_text("utf-8"), re.MULTILINE
+        )
+    )
 
 
 @pytest.mark.parametrize("rule", FALSE)
@@ -68,7 +76,9 @@ def test_no_sentence_claims_more_than_a_class_of_methods(rule: str) -> None:
 
 
 def test_every_paper_cited_is_listed() -> None:
-    assert {path.name: left for path in SOURCES if (left := cited(flat(path)) - listed())} == {}
+    assert {
+        path.name: left for path in SOURCES if (left := cited(flat(path)) - listed())
+    } == {}
 
 
 def test_every_paper_listed_is_cited_and_numbered_once() -> None:
@@ -112,7 +122,11 @@ def missing_places(text: str) -> list[str]:
 
 def test_every_file_that_a_page_names_is_there() -> None:
     assert missing_places("see `norm/no_such_file.py` and `planning/nowhere`") != []
-    left = {path.name: gone for path in PAGES if (gone := missing_places(path.read_text("utf-8")))}
+    left = {
+        path.name: gone
+        for path in PAGES
+        if (gone := missing_places(path.read_text("utf-8")))
+    }
     assert left == {}
 
 
@@ -126,4 +140,6 @@ def test_every_room_has_its_row_in_the_table_of_rooms() -> None:
 
 def test_every_room_says_what_it_is() -> None:
     for path in sorted((ROOT / "src/noisewright").glob("**/__init__.py")):
-        assert not re.search("placeholder", path.read_text("utf-8"), re.IGNORECASE), path
+        assert not re.search("placeholder", path.read_text("utf-8"), re.IGNORECASE), (
+            path
+        )

@@ -30,13 +30,19 @@ def edges(draw: st.DrawFn) -> list[float]:
 
 @st.composite
 def attributes(draw: st.DrawFn) -> Attribute:
-    kind = draw(st.sampled_from(["text", "codes", "boolean", "real", "integer", "date"]))
+    kind = draw(
+        st.sampled_from(["text", "codes", "boolean", "real", "integer", "date"])
+    )
     rules = {"outside": draw(st.sampled_from(["other", "error"])), "other": "<other>"}
     if kind == "text":
-        values = draw(st.sets(st.text(max_size=4), min_size=1, max_size=6)) - {"<other>"}
+        values = draw(st.sets(st.text(max_size=4), min_size=1, max_size=6)) - {
+            "<other>"
+        }
         return Categorical("a", sorted(values) or ["x"], **rules)
     if kind == "codes":
-        values = draw(st.sets(st.integers(-(2**53) + 1, 2**53 - 1), min_size=1, max_size=6))
+        values = draw(
+            st.sets(st.integers(-(2**53) + 1, 2**53 - 1), min_size=1, max_size=6)
+        )
         return Categorical("a", sorted(values), **rules)
     if kind == "boolean":
         return Boolean("a", **rules)
@@ -44,7 +50,9 @@ def attributes(draw: st.DrawFn) -> Attribute:
         return Numeric("a", draw(edges()), **rules)
     if kind == "integer":
         first, span = draw(st.integers(-1000, 1000)), draw(st.integers(0, 60))
-        return Numeric.integers("a", first, first + span, draw(st.integers(1, 9)), **rules)
+        return Numeric.integers(
+            "a", first, first + span, draw(st.integers(1, 9)), **rules
+        )
     start, span = draw(DATES), draw(st.integers(0, 200))
     return Date("a", start, start + dt.timedelta(days=span), draw(PERIODS), **rules)
 
@@ -70,7 +78,10 @@ def test_attributes_survive_their_text(attribute: Attribute) -> None:
 
 
 @given(
-    cut=edges(), constant=st.floats(-1e9, 1e9), inclusive=st.booleans(), at_edge=st.integers(-1, 7)
+    cut=edges(),
+    constant=st.floats(-1e9, 1e9),
+    inclusive=st.booleans(),
+    at_edge=st.integers(-1, 7),
 )
 def test_real_comparisons_select_whole_cells_or_are_refused(
     cut: list[float], constant: float, inclusive: bool, at_edge: int
@@ -136,7 +147,11 @@ def test_dates_are_compared_by_their_text() -> None:
 
 
 def test_labels_people_can_read() -> None:
-    assert Numeric("a", [0, 18, 65, 120], integer=True).labels == ("0–17", "18–64", "65–120")
+    assert Numeric("a", [0, 18, 65, 120], integer=True).labels == (
+        "0–17",
+        "18–64",
+        "65–120",
+    )
     assert Numeric("a", [0, 0.5, 1]).labels == ("[0, 0.5)", "[0.5, 1]")
     assert Numeric("a", [-math.inf, 0, math.inf]).labels == ("<0", "≥0")
     assert Numeric("a", [-math.inf, math.inf]).labels == ("any",)
@@ -180,7 +195,9 @@ def test_empty_columns() -> None:
         (Categorical("a", ["x"]), [1, "secret"]),
     ],
 )
-def test_columns_of_the_wrong_type_are_refused_without_their_content(attribute, column) -> None:
+def test_columns_of_the_wrong_type_are_refused_without_their_content(
+    attribute, column
+) -> None:
     with pytest.raises(DomainError) as caught:
         attribute.encode(column)
     assert "secret" not in str(caught.value)
@@ -189,7 +206,9 @@ def test_columns_of_the_wrong_type_are_refused_without_their_content(attribute, 
 
 def test_constants_without_a_cell_are_refused() -> None:
     sex = Categorical("sex", ["F", "M"], outside="other")
-    with pytest.raises(InvalidParameter, match=r"sex='f' has no declared cell; the cells are F, M"):
+    with pytest.raises(
+        InvalidParameter, match=r"sex='f' has no declared cell; the cells are F, M"
+    ):
         sex.locate("f")
     assert sex.locate("other") == 2
     with pytest.raises(InvalidParameter, match="no declared cell"):
@@ -197,7 +216,11 @@ def test_constants_without_a_cell_are_refused() -> None:
 
 
 DOMAIN = Domain(
-    [Numeric("age", [0, 18, 65, 120], integer=True), Categorical("sex", ["F", "M"]), Boolean("eu")]
+    [
+        Numeric("age", [0, 18, 65, 120], integer=True),
+        Categorical("sex", ["F", "M"]),
+        Boolean("eu"),
+    ]
 )
 
 
@@ -213,7 +236,9 @@ def test_cells_are_in_c_order() -> None:
 def test_encoding_whole_rows_and_back(indices: list[int]) -> None:
     labels = DOMAIN.decode(indices)
     values = {
-        name: [DOMAIN[name].representative(DOMAIN[name].labels.index(x)) for x in column]
+        name: [
+            DOMAIN[name].representative(DOMAIN[name].labels.index(x)) for x in column
+        ]
         for name, column in labels.items()
     }
     assert DOMAIN.encode(values).tolist() == indices

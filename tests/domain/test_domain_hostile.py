@@ -20,13 +20,16 @@ from noisewright.domain.schema import load_yaml
 from noisewright.errors import InvalidParameter, NoisewrightError, shown
 from noisewright.workload.questions.spec import questions
 
-SECONDS = 20  # a bomb takes hours or all memory; anything near this is a fault, not a slow machine
+# a bomb takes hours or all memory; anything near this is a fault, not a slow machine
+SECONDS = 20
 
 
 def bomb(levels: int = 40, fan: int = 9) -> str:
     """Lines of lists, each naming the one before many times."""
     lines = ["a0: &a0 [x, x]"]
-    lines += [f"a{k}: &a{k} [{', '.join([f'*a{k - 1}'] * fan)}]" for k in range(1, levels)]
+    lines += [
+        f"a{k}: &a{k} [{', '.join([f'*a{k - 1}'] * fan)}]" for k in range(1, levels)
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -169,7 +172,9 @@ def test_junk_in_any_place_of_a_schema_is_read_or_refused() -> None:
     for path in places(SCHEMA):
         for junk in JUNK:
             document = changed(SCHEMA, path, junk)
-            told = outcome(lambda document=document: Domain.from_dict(document).fingerprint)
+            told = outcome(
+                lambda document=document: Domain.from_dict(document).fingerprint
+            )
             assert told in ("read", "refused"), (path, junk)
     assert outcome(lambda: Domain.from_dict(SCHEMA)) == "read"
 
@@ -187,17 +192,25 @@ def test_junk_in_any_place_of_a_question_is_read_or_refused() -> None:
 @settings(max_examples=200)
 @given(data=st.data())
 def test_any_text_is_read_or_refused(data: st.DataObject) -> None:
-    alphabet = st.sampled_from([*"[]{}:,-?&*!|>'\"%@`#~ \n\tab01.", "&a", "*a", "!!", "- ", ": "])
+    alphabet = st.sampled_from(
+        [*"[]{}:,-?&*!|>'\"%@`#~ \n\tab01.", "&a", "*a", "!!", "- ", ": "]
+    )
     text = "".join(data.draw(st.lists(alphabet, max_size=60))) + "\n"
     assert outcome(lambda: load_yaml(text)) in ("read", "refused")
 
 
 def test_questions_of_too_many_cells_are_refused() -> None:
-    entries = [{"name": f"a{k}", "kind": "numeric", "edges": list(range(60))} for k in range(40)]
+    entries = [
+        {"name": f"a{k}", "kind": "numeric", "edges": list(range(60))}
+        for k in range(40)
+    ]
     domain = Domain.from_dict({"attributes": entries})
     predicate = " and ".join(f"a{k} >= 1" for k in range(40))
     for spec in ({"count": predicate}, {"marginals": 20}):
-        assert outcome(lambda spec=spec: questions({"queries": [spec]}, domain)) == "refused"
+        assert (
+            outcome(lambda spec=spec: questions({"queries": [spec]}, domain))
+            == "refused"
+        )
 
 
 @pytest.mark.parametrize("name", ["alias bomb", "nested lists", "no whole number"])
@@ -248,18 +261,24 @@ def test_drafts_are_readable_by_their_owner_alone(tmp_path: Path) -> None:
     table.write_text("age\n" + "\n".join(map(str, np.arange(50))) + "\n")
     draft.write_text("in the way, readable by all")
     draft.chmod(0o644)
-    result = CliRunner().invoke(main, ["schema", "suggest", str(table), "-o", str(draft)])
+    result = CliRunner().invoke(
+        main, ["schema", "suggest", str(table), "-o", str(draft)]
+    )
     assert result.exit_code == 0
     assert draft.stat().st_mode & 0o777 == 0o600
     without = "".join(
-        line for line in draft.read_text().splitlines(keepends=True) if line[:9] != "reviewed:"
+        line
+        for line in draft.read_text().splitlines(keepends=True)
+        if line[:9] != "reviewed:"
     )
     assert "reviewed: " not in "".join(k for k in without.splitlines() if k[:1] != "#")
     with pytest.raises(NoisewrightError, match="draft"):
         Domain.from_yaml(without).require_reviewed()
 
 
-def test_more_attributes_or_values_than_are_read_in_seconds_are_refused(monkeypatch) -> None:
+def test_more_attributes_or_values_than_are_read_in_seconds_are_refused(
+    monkeypatch,
+) -> None:
     """Before they are all read: what is refused at the limit costs what the limit costs."""
     entry = "  - {name: a, kind: boolean}\n"
     with pytest.raises(NoisewrightError, match=r"more than 10,000 mappings.*attribute"):
@@ -288,14 +307,18 @@ BOTH = {"name": "a", "kind": "categorical", "values": ["b", "c"]}
         ({"name": "a", "kind": "boolean"}, {"count": " or ".join(["a == true"] * 400)}),
     ],
 )  # fmt: skip
-def test_names_and_labels_have_a_length(attribute: dict[str, Any], query: dict[str, Any]) -> None:
+def test_names_and_labels_have_a_length(
+    attribute: dict[str, Any], query: dict[str, Any]
+) -> None:
     """Whatever is shown fits a page; the refusal itself is short and says how long is too long."""
 
     def read() -> None:
         domain = Domain.from_dict({"reviewed": True, "attributes": [attribute]})
         questions({"queries": [query or {"marginal": "a"}]}, domain)
 
-    with pytest.raises(NoisewrightError, match=r"characters, where [0-9,]+ are the most") as error:
+    with pytest.raises(
+        NoisewrightError, match=r"characters, where [0-9,]+ are the most"
+    ) as error:
         read()
     assert len(str(error.value)) < 200
 

@@ -29,7 +29,10 @@ attributes:
 def test_levels_are_read_from_finer_to_coarser() -> None:
     domain = Domain.from_yaml(SCHEMA)
     region, half = domain["district"].coarser
-    assert (region.labels, region.groups) == (("North", "South", "East", "other"), (0, 1, 0, 2, 3))
+    assert (region.labels, region.groups) == (
+        ("North", "South", "East", "other"),
+        (0, 1, 0, 2, 3),
+    )
     assert (half.labels, half.groups) == (("upper", "lower", "other"), (0, 1, 0, 1, 2))
     (band,) = domain["age"].coarser
     assert (band.labels, band.groups) == (("0–17", "18–120"), (0, 0, 1, 1))
@@ -45,7 +48,9 @@ def test_levels_survive_their_text() -> None:
     domain = Domain.from_yaml(SCHEMA)
     assert Domain.from_yaml(domain.to_yaml()) == domain
     assert Domain.from_dict(domain.to_dict()).fingerprint == domain.fingerprint
-    plain = Domain([Categorical("district", ["Alpha", "Beta", "Gamma", "Delta"], outside="other")])
+    plain = Domain(
+        [Categorical("district", ["Alpha", "Beta", "Gamma", "Delta"], outside="other")]
+    )
     assert plain.fingerprint != domain.project(["district"]).fingerprint
 
 
@@ -57,7 +62,10 @@ def test_matrices_sum_the_cells_of_each_group(groups: list[int]) -> None:
         members.setdefault(f"g{group}", []).append(cell)
     (level,) = Categorical("cell", cells, levels={"group": members}).coarser
     counts = np.arange(1, len(cells) + 1) ** 2
-    sums = {label: sum(int(counts[cells.index(c)]) for c in m) for label, m in members.items()}
+    sums = {
+        label: sum(int(counts[cells.index(c)]) for c in m)
+        for label, m in members.items()
+    }
     assert dict(zip(level.labels, level.matrix() @ counts, strict=True)) == sums
 
 
@@ -89,7 +97,9 @@ def nested(levels, **rules) -> Categorical:
 
 def test_levels_of_half_lines_and_constants() -> None:
     income = Numeric(
-        "income", [-math.inf, 0, 10, math.inf], levels={"sign": [-math.inf, 0, math.inf]}
+        "income",
+        [-math.inf, 0, 10, math.inf],
+        levels={"sign": [-math.inf, 0, math.inf]},
     )
     (sign,) = income.coarser
     assert sign.labels == ("<0", "≥0")

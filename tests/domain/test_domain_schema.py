@@ -69,7 +69,10 @@ def test_a_draft_loads_but_is_refused_for_use() -> None:
     ("text", "message"),
     [
         ("attributes: []\n", "at least one attribute"),
-        ("attributes: [{name: a, kind: boolean}, {name: a, kind: boolean}]\n", r"\['a'\].*names"),
+        (
+            "attributes: [{name: a, kind: boolean}, {name: a, kind: boolean}]\n",
+            r"\['a'\].*names",
+        ),
         ("attributes: [{name: a, kind: boolean, vals: [1]}]\n", "unknown keys vals"),
         ("attribute: []\nattributes: []\n", "unknown keys attribute;"),
         ("attributes: [{name: a, kind: boolean, name: b}]\n", "name is given twice"),
@@ -78,9 +81,15 @@ def test_a_draft_loads_but_is_refused_for_use() -> None:
         ("attributes: [{kind: boolean}]\n", "lacks name"),
         ("attributes: {a: boolean}\n", "must be a list"),
         ("- 1\n- 2\n", "must be a mapping"),
-        ("attributes: [{name: a, kind: boolean}]\nreviewed: maybe\n", "reviewed='maybe'"),
+        (
+            "attributes: [{name: a, kind: boolean}]\nreviewed: maybe\n",
+            "reviewed='maybe'",
+        ),
         ("attributes: [{name: a, kind: numeric, edges: [0, ten]}]\n", "a.edges='ten'"),
-        ("attributes: [{name: a, kind: date, start: 2024-02-30, end: 2024-03-01}]\n", "a.start"),
+        (
+            "attributes: [{name: a, kind: date, start: 2024-02-30, end: 2024-03-01}]\n",
+            "a.start",
+        ),
     ],
 )
 def test_a_malformed_schema_is_refused(text: str, message: str) -> None:
@@ -108,7 +117,10 @@ def test_files_that_cannot_be_read(tmp_path) -> None:
         (lambda: Categorical("a", ["x", "x"]), r"\['x'\] must differ"),
         (lambda: Categorical("a", [1, "1"]), r"\['1'\] must differ"),
         (lambda: Categorical("a", [2**53]), "2\\^53"),
-        (lambda: Categorical("a", ["other"], outside="other"), "a.other='other' must differ"),
+        (
+            lambda: Categorical("a", ["other"], outside="other"),
+            "a.other='other' must differ",
+        ),
         (lambda: Categorical("a", ["x"], outside="clip"), "one of other, error"),
         (lambda: Categorical("a", ["x"], missing="clip"), "other or error"),  # type: ignore[arg-type]
         (lambda: Categorical("", ["x"]), "not empty"),
@@ -133,7 +145,9 @@ def test_a_malformed_attribute_is_refused(build, message: str) -> None:
 
 def test_the_schemas_in_the_documentation_are_schemas() -> None:
     page = Path(__file__).parents[2] / "docs/how-to/schema.md"
-    blocks = re.findall(r"```yaml\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    blocks = re.findall(
+        r"```yaml\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL
+    )
     assert len(blocks) >= 3
     for block in blocks:
         domain = Domain.from_yaml(block)

@@ -35,7 +35,9 @@ def test_cells_are_left_out_as_declared() -> None:
                 "retired",
             )
             other = (cell.get("age"), cell.get("work"), cell.get("citizen"))
-            expected.append(not child_at_work and other != ("15–64", "retired", "false"))
+            expected.append(
+                not child_at_work and other != ("15–64", "retired", "false")
+            )
         assert domain.possible(names).tolist() == expected
 
 
@@ -44,7 +46,10 @@ def test_declarations_survive_text_and_projection() -> None:
     assert Domain.from_yaml(domain.to_yaml()) == domain
     assert domain.fingerprint != Domain(domain.attributes).fingerprint
     pair = domain.project(["work", "age"])
-    assert pair.possible(["age", "work"]).tolist() == domain.possible(["age", "work"]).tolist()
+    assert (
+        pair.possible(["age", "work"]).tolist()
+        == domain.possible(["age", "work"]).tolist()
+    )
     assert domain.project(["work", "citizen"]).boxes == ()
 
 

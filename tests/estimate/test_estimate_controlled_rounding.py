@@ -92,16 +92,23 @@ def test_no_other_rounding_to_neighbours_moves_sums_less(name: str, seed: int) -
     )
     squares = np.sum((near @ whole - targets) ** 2)
     # Ties are broken at a cost of up to 2^-10 a cell.
-    assert squares <= np.sum((near @ np.rint(best.x) - targets) ** 2) + len(values) * 2.0**-10
+    assert (
+        squares
+        <= np.sum((near @ np.rint(best.x) - targets) ** 2) + len(values) * 2.0**-10
+    )
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10**6))
-def test_no_sum_moves_by_as_much_as_the_sums_that_a_cell_counts_towards(seed: int) -> None:
+def test_no_sum_moves_by_as_much_as_the_sums_that_a_cell_counts_towards(
+    seed: int,
+) -> None:
     """Any 0/1 sums: the bound of Beck and Fiala, the number of people counted as a sum."""
     rng = np.random.default_rng(seed)
     cells = int(rng.integers(2, 30))
-    near = (rng.random((int(rng.integers(1, 12)), cells)) < rng.uniform(0.1, 0.7)).astype(float)
+    near = (
+        rng.random((int(rng.integers(1, 12)), cells)) < rng.uniform(0.1, 0.7)
+    ).astype(float)
     values = drawn(seed, cells)
     people = float(np.rint(values.sum()))
     whole = whole_near(values, sums_of(near, people))
@@ -117,9 +124,13 @@ def test_equal_fractions_are_not_dumped_on_the_first_cells() -> None:
     """The fault itself: 700 and 300 people evenly in 2 × 400 cells, asked by halves of them."""
     values = on_grid(np.repeat([300 / 400, 700 / 400], 400))
     near = np.kron(np.eye(2), np.ones(400))
-    np.testing.assert_array_equal(near @ whole_near(values, sums_of(near, 1000.0)), [300, 700])
+    np.testing.assert_array_equal(
+        near @ whole_near(values, sums_of(near, 1000.0)), [300, 700]
+    )
     # And of cells that are asked one by one, every run has its share.
-    alone = controlled_rounding(on_grid(np.full(1000, 0.3)), sums_of(np.eye(1000), 300.0))
+    alone = controlled_rounding(
+        on_grid(np.full(1000, 0.3)), sums_of(np.eye(1000), 300.0)
+    )
     assert alone is not None
     assert np.abs(np.cumsum(alone) - 0.3 * np.arange(1, 1001)).max() < 5
 
@@ -148,7 +159,9 @@ def test_cells_that_all_sums_treat_alike_are_told() -> None:
 
 @pytest.mark.parametrize("cells", [3, 1000, 2**20])
 @pytest.mark.parametrize("people", [10.0, 1e5])
-def test_no_sum_is_moved_by_the_grid_and_sums_on_it_are_exact(cells: int, people: float) -> None:
+def test_no_sum_is_moved_by_the_grid_and_sums_on_it_are_exact(
+    cells: int, people: float
+) -> None:
     values = np.full(cells, people / cells)
     put = on_grid(values)
     assert abs(put.sum() - people) <= 2.0**-16

@@ -25,8 +25,12 @@ def test_normal_multiplier_holds_its_probability(level: float) -> None:
 
 @pytest.mark.parametrize("level", [0.9, 0.95, 0.999, 1 - 1e-9])
 def test_differences_of_gammas_go_from_laplace_to_normal(level: float) -> None:
-    assert variance_gamma_multiplier(1.0, level) == pytest.approx(laplace_multiplier(level))
-    several = [variance_gamma_multiplier(shape, level) for shape in (1.0, 1.5, 4.0, 40.0, 4e5)]
+    assert variance_gamma_multiplier(1.0, level) == pytest.approx(
+        laplace_multiplier(level)
+    )
+    several = [
+        variance_gamma_multiplier(shape, level) for shape in (1.0, 1.5, 4.0, 40.0, 4e5)
+    ]
     assert several[-1] == pytest.approx(normal_multiplier(level), rel=1e-4)
     if level >= 0.95:
         assert several == sorted(several, reverse=True)
@@ -43,7 +47,14 @@ def test_differences_of_gammas_hold_their_probability_and_sums_of_them_at_least(
     apart = rng.gamma(shape, size=(draws, 3)) - rng.gamma(shape, size=(draws, 3))
     apart /= np.sqrt(2 * shape)
     slack = 5 * np.sqrt(level * (1 - level) / draws)
-    for weights in ([1, 0, 0], [0.99, 0.14, 0], [0.9, 0.43, 0], [1, 1, 0], [1, 1, 1], [1, 0.2, 0]):
+    for weights in (
+        [1, 0, 0],
+        [0.99, 0.14, 0],
+        [0.9, 0.43, 0],
+        [1, 1, 0],
+        [1, 1, 1],
+        [1, 0.2, 0],
+    ):
         sums = np.abs(apart @ weights) / np.linalg.norm(weights)
         held = np.mean(sums <= multiplier)
         assert held >= level - slack

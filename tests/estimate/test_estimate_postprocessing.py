@@ -26,11 +26,15 @@ from noisewright.workload.questions.quantiles import monotone_counts, quantiles
 ARRAYS = st.lists(st.floats(-50, 50), min_size=1, max_size=12).map(np.array)
 
 
-@pytest.mark.parametrize("text", ["prefix:9", "identity:4+prefix:4", "marginals:2^3:<=2"])
+@pytest.mark.parametrize(
+    "text", ["prefix:9", "identity:4+prefix:4", "marginals:2^3:<=2"]
+)
 def test_fit_agrees_with_active_sets(text: str) -> None:
     rng = np.random.default_rng(4)
     asked = workload(text)
-    answers = asked.dense() @ rng.integers(0, 4, asked.size) + rng.normal(0, 3, asked.queries)
+    answers = asked.dense() @ rng.integers(0, 4, asked.size) + rng.normal(
+        0, 3, asked.queries
+    )
     std = rng.uniform(1, 3, asked.queries)
     fit = nonnegative_histogram(asked, answers, std, tolerance=1e-10, steps=20000)
     _, best = nnls(asked.dense() / std[:, None], answers / std)
@@ -39,11 +43,15 @@ def test_fit_agrees_with_active_sets(text: str) -> None:
     assert found == pytest.approx(best, rel=1e-6)
 
 
-@pytest.mark.parametrize("text", ["prefix:9", "marginals:3^4:<=2+prefix:81", "ranges:12"])
+@pytest.mark.parametrize(
+    "text", ["prefix:9", "marginals:3^4:<=2+prefix:81", "ranges:12"]
+)
 def test_both_ways_to_fit_agree(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(5)
     asked = workload(text)
-    answers = asked.dense() @ rng.poisson(1, asked.size) + rng.normal(0, 4, asked.queries)
+    answers = asked.dense() @ rng.poisson(1, asked.size) + rng.normal(
+        0, 4, asked.queries
+    )
     std = rng.uniform(1, 3, asked.queries)
 
     def cost() -> float:
@@ -57,7 +65,9 @@ def test_both_ways_to_fit_agree(text: str, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_fit_keeps_a_declared_total() -> None:
     asked = workload("prefix:6")
-    fit = nonnegative_histogram(asked, np.array([-3.0, 2, 1, 8, 7, 12]), np.ones(6), total=10.0)
+    fit = nonnegative_histogram(
+        asked, np.array([-3.0, 2, 1, 8, 7, 12]), np.ones(6), total=10.0
+    )
     assert fit.histogram.sum() == pytest.approx(10)
     assert fit.histogram.min() >= 0
     with pytest.raises(InvalidParameter, match="total"):
@@ -110,7 +120,9 @@ def test_cells_declared_beside_the_total_are_kept_and_the_others_share_what_is_l
     answers = truth + std * rng.normal(size=cells)
 
     facts = Facts(None, rows, rows @ truth)
-    fit = nonnegative_histogram(workload(f"identity:{cells}"), answers, std, facts=facts).histogram
+    fit = nonnegative_histogram(
+        workload(f"identity:{cells}"), answers, std, facts=facts
+    ).histogram
     np.testing.assert_allclose(fit[known], truth[known], atol=1e-4)
     best = project_to_total(answers[others], truth[others].sum())
     np.testing.assert_allclose(fit[others], best, atol=1e-2 * max(1.0, std.max()))
@@ -151,7 +163,9 @@ class Known(Accuracy):
         return self.matrix[:, chosen]
 
     def draw(self, count: int, rng: np.random.Generator) -> np.ndarray:
-        return rng.multivariate_normal(np.zeros(len(self.matrix)), self.matrix, size=count)
+        return rng.multivariate_normal(
+            np.zeros(len(self.matrix)), self.matrix, size=count
+        )
 
     def multiplier(self, level: float) -> float:
         return normal_multiplier(level)
@@ -220,7 +234,9 @@ def test_quantile_intervals_cover_and_are_sharp() -> None:
         noisy = truth + rng.normal(0, 12, 20)
         for z, at_once in ((norm.isf(0.025), False), (norm.isf(0.025 / 4), True)):
             found = quantiles(noisy, std, z * apart, edges, levels)
-            inside = [f.lower <= e <= f.upper for f, e in zip(found, exact, strict=True)]
+            inside = [
+                f.lower <= e <= f.upper for f, e in zip(found, exact, strict=True)
+            ]
             held, held_all = (
                 (held, held_all + all(inside)) if at_once else (held + inside, held_all)
             )
@@ -248,7 +264,9 @@ def test_quantile_intervals_miss_as_often_as_they_may() -> None:
 
 def test_quantiles_of_exact_counts_are_exact() -> None:
     nothing = np.zeros((2, 4))
-    found = quantiles(np.array([1.0, 2, 3, 4]), np.zeros(4), nothing, range(5), [0.5, 0.25])
+    found = quantiles(
+        np.array([1.0, 2, 3, 4]), np.zeros(4), nothing, range(5), [0.5, 0.25]
+    )
     assert [f.estimate for f in found] == [2.0, 1.0]
     assert (found[0].lower, found[0].upper) == (1.0, 2.0)
     ones = np.ones((2, 4))

@@ -17,7 +17,9 @@ def _problem(cells: int, rank: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("seed", range(12))
-@pytest.mark.parametrize(("cells", "rank"), [(1, 1), (2, 3), (7, 7), (40, 10), (120, 150)])
+@pytest.mark.parametrize(
+    ("cells", "rank"), [(1, 1), (2, 3), (7, 7), (40, 10), (120, 150)]
+)
 def test_no_other_shares_have_less(cells, rank, seed):
     metric, pull = _problem(cells, rank, seed)
     shares = fit_on_simplex(metric, pull)

@@ -20,8 +20,13 @@ def by_solver(tables, std, total):
     """Minimise the weighted distance, with every shared margin spelled out."""
     import cvxpy as cp
 
-    cells = {b: cp.Variable([SIZES[i] for i in b] if len(b) > 1 else SIZES[b[0]]) for b in tables}
-    rules = [v >= 0 for v in cells.values()] + [cp.sum(v) == total for v in cells.values()]
+    cells = {
+        b: cp.Variable([SIZES[i] for i in b] if len(b) > 1 else SIZES[b[0]])
+        for b in tables
+    }
+    rules = [v >= 0 for v in cells.values()] + [
+        cp.sum(v) == total for v in cells.values()
+    ]
 
     def sums(block, attribute):
         if len(block) == 1:
@@ -30,7 +35,9 @@ def by_solver(tables, std, total):
 
     for attribute in range(len(SIZES)):
         holding = [b for b in tables if attribute in b]
-        rules += [sums(holding[0], attribute) == sums(b, attribute) for b in holding[1:]]
+        rules += [
+            sums(holding[0], attribute) == sums(b, attribute) for b in holding[1:]
+        ]
     distance = 0
     for block, variable in cells.items():
         flat = cp.vec(variable, order="C") - tables[block]
@@ -47,7 +54,9 @@ def test_the_nearest_tables(seed):
     noisy += (total - noisy.sum()) / noisy.size
     tables = {block: margin(noisy, block) for block in BLOCKS}
     assert min(table.min() for table in tables.values()) < 0
-    std = {block: float(s) for block, s in zip(BLOCKS, rng.uniform(0.5, 2, 4), strict=True)}
+    std = {
+        block: float(s) for block, s in zip(BLOCKS, rng.uniform(0.5, 2, 4), strict=True)
+    }
     found = agreeing_tables(SIZES, tables, std, total)
     expected = by_solver(tables, std, total)
     for block in BLOCKS:

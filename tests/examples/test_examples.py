@@ -12,7 +12,9 @@ NOTEBOOKS = sorted((Path(__file__).resolve().parents[2] / "examples").glob("*.ip
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_notebook_runs(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     notebook = json.loads(path.read_text(encoding="utf-8"))
     names: dict[str, object] = {"__name__": "__main__"}
@@ -20,12 +22,15 @@ def test_a_notebook_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     for number, cell in enumerate(notebook["cells"]):
         if cell["cell_type"] != "code":
             continue
-        assert cell["outputs"] == []  # what was drawn once is not to be taken for a figure
+        # what was drawn once is not to be taken for a figure
+        assert cell["outputs"] == []
         tree = ast.parse("".join(cell["source"]), f"{path.name}, cell {number}")
         last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
         exec(compile(tree, path.name, "exec"), names)
         if last is not None:
-            shown.append(eval(compile(ast.Expression(last.value), path.name, "eval"), names))
+            shown.append(
+                eval(compile(ast.Expression(last.value), path.name, "eval"), names)
+            )
     assert shown
 
 

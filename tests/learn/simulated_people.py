@@ -13,7 +13,8 @@ def aggregate_of(
 ) -> Aggregate:
     """Statistics of reports of people drawn from a distribution over labelled points."""
     assert plan.answers is not None
-    chances = plan.answers.strategy.dense() @ distribution  # of each report, person by person
+    # of each report, person by person
+    chances = plan.answers.strategy.dense() @ distribution
     collected = plan.aggregate()
     collected._add(0, rng.multinomial(people, chances / chances.sum()), people)
     return collected
@@ -26,7 +27,9 @@ def decided(
     return plan.decide(aggregate_of(plan, distribution, people, rng))
 
 
-def labelled(marginal: np.ndarray, concept: np.ndarray, noise: float = 0.0) -> np.ndarray:
+def labelled(
+    marginal: np.ndarray, concept: np.ndarray, noise: float = 0.0
+) -> np.ndarray:
     """A distribution over labelled points: a concept's labels, a share of them flipped."""
     right = np.concatenate([marginal * (concept > 0), marginal * (concept < 0)])
     wrong = np.concatenate([marginal * (concept < 0), marginal * (concept > 0)])

@@ -22,7 +22,9 @@ from noisewright.learn.concept_classes import label_signs
         ("monotone-conjunctions:8", 256, 256),
     ],
 )
-def test_classes_have_the_concepts_that_their_names_say(text: str, count: int, size: int) -> None:
+def test_classes_have_the_concepts_that_their_names_say(
+    text: str, count: int, size: int
+) -> None:
     given = concepts(text)
     assert (given.count, given.size, given.text) == (count, size, text)
     assert given.distinct() is given
@@ -32,7 +34,9 @@ def test_classes_have_the_concepts_that_their_names_say(text: str, count: int, s
 def test_text_means_what_is_defined() -> None:
     bits = list(product((0, 1), repeat=3))
     monotone = {tuple(all(p[k] for k in s) for p in bits) for s in _subsets(3)}
-    assert {tuple(row > 0) for row in concepts("monotone-conjunctions:3").table} == monotone
+    assert {
+        tuple(row > 0) for row in concepts("monotone-conjunctions:3").table
+    } == monotone
     odd = {tuple(sum(p[k] for k in s) % 2 == 1 for p in bits) for s in _subsets(3)}
     assert {tuple(row > 0) for row in concepts("parities:3").table} == odd
     literals = {
@@ -40,7 +44,9 @@ def test_text_means_what_is_defined() -> None:
         for wanted in product((None, 0, 1), repeat=3)
     }
     assert {tuple(row > 0) for row in concepts("conjunctions:3").table} == literals
-    inside = {tuple(a <= x <= b for x in range(4)) for a in range(4) for b in range(-1, 4)}
+    inside = {
+        tuple(a <= x <= b for x in range(4)) for a in range(4) for b in range(-1, 4)
+    }
     assert {tuple(row > 0) for row in concepts("intervals:4").table} == inside
 
 
@@ -93,7 +99,9 @@ def test_what_is_no_class_is_refused(source: object) -> None:
         concepts(source)
 
 
-@pytest.mark.parametrize("text", ["intervals:5000", "parities:40", "conjunctions:99999"])
+@pytest.mark.parametrize(
+    "text", ["intervals:5000", "parities:40", "conjunctions:99999"]
+)
 def test_classes_too_large_to_write_out_are_refused(text: str) -> None:
     with pytest.raises(TooLarge):
         concepts(text)

@@ -19,7 +19,11 @@ from noisewright.learn.queries.learners import demand_of
 from noisewright.learn.queries.oracle import ExactOracle
 
 VOTES = np.array(
-    [[1, 1, 1, 1, -1, -1, -1, -1], [1, 1, -1, -1, 1, 1, -1, -1], [1, -1, 1, -1, 1, -1, 1, -1]],
+    [
+        [1, 1, 1, 1, -1, -1, -1, -1],
+        [1, 1, -1, -1, 1, 1, -1, -1],
+        [1, -1, 1, -1, 1, -1, 1, -1],
+    ],
     dtype=float,
 )
 
@@ -29,7 +33,9 @@ def _loss(hypothesis: Hypothesis, people: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_conjunctions_are_learnt_from_any_answers_within_the_tolerance(seed: int) -> None:
+def test_conjunctions_are_learnt_from_any_answers_within_the_tolerance(
+    seed: int,
+) -> None:
     learner = MonotoneConjunction(4, 0.1)
     rng = np.random.default_rng(seed)
     target = learner.concepts.table[rng.integers(16)]
@@ -80,7 +86,9 @@ def test_a_learner_and_fresh_people_make_a_refuter() -> None:
     rng = np.random.default_rng(2)
     table = refuter.learner.concepts.table
     for seed in range(6):
-        people = labelled(np.random.default_rng(seed).dirichlet(np.ones(8)), table[seed])
+        people = labelled(
+            np.random.default_rng(seed).dirichlet(np.ones(8)), table[seed]
+        )
         verdict = refuter.decide(ExactOracle(people, refuter.demand(), rng))
         assert verdict.fits
         random = np.full(16, 1 / 16)
@@ -110,10 +118,14 @@ def test_learners_refuse_oracles_that_tell_too_little() -> None:
         {"margin": 1e-4},
     ):
         with pytest.raises(NoisewrightError):
-            MultiplicativeWeights(**{"features": VOTES, "alpha": 0.1, "margin": 0.3, **bad})
+            MultiplicativeWeights(
+                **{"features": VOTES, "alpha": 0.1, "margin": 0.3, **bad}
+            )
 
 
-@pytest.mark.parametrize("text", ["thresholds:6", "parities:3", "monotone-conjunctions:3"])
+@pytest.mark.parametrize(
+    "text", ["thresholds:6", "parities:3", "monotone-conjunctions:3"]
+)
 def test_correlational_queries_tell_all_correlations_for_certain(text: str) -> None:
     learner = nw.learn.correlational(text, 0.2)
     given, rng = learner.concepts, np.random.default_rng(3)
@@ -126,7 +138,9 @@ def test_correlational_queries_tell_all_correlations_for_certain(text: str) -> N
         assert (np.abs(told - truth) <= learner.errors + 1e-9).all()
         assert learner.errors.max() <= 0.2 + 1e-9
     again = ExactOracle(people, demand_of(learner), rng)
-    assert _loss(learner.learn(again), people) <= losses(given.table, people).min() + 0.2
+    assert (
+        _loss(learner.learn(again), people) <= losses(given.table, people).min() + 0.2
+    )
 
 
 def test_answers_that_lie_against_a_concept_reach_the_error_stated() -> None:
@@ -134,5 +148,9 @@ def test_answers_that_lie_against_a_concept_reach_the_error_stated() -> None:
     learner = nw.learn.correlational("thresholds:4", 0.3)
     worst = int(np.argmax(learner.errors))
     moved = learner.tolerance * np.sign(learner.decoding[worst])
-    own = np.abs(learner.decoding @ learner.signs - learner.concepts.matrix)[worst].max()
-    assert abs(learner.decoding[worst] @ moved) + own == pytest.approx(learner.errors[worst])
+    own = np.abs(learner.decoding @ learner.signs - learner.concepts.matrix)[
+        worst
+    ].max()
+    assert abs(learner.decoding[worst] @ moved) + own == pytest.approx(
+        learner.errors[worst]
+    )

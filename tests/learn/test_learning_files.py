@@ -22,7 +22,9 @@ from noisewright.learn.selection.plan import SelectionFile
 PRIVACY = nw.Privacy(epsilon=1)
 
 
-@pytest.mark.parametrize("task", ["agnostic", "realizable", "refute", "refute-realizable"])
+@pytest.mark.parametrize(
+    "task", ["agnostic", "realizable", "refute", "refute-realizable"]
+)
 def test_plans_come_back_with_the_same_figures(task: str, tmp_path: Path) -> None:
     plan = nw.learn.plan("thresholds:4", PRIVACY, task=task, alpha=0.3)
     plan.save(tmp_path / "p.nw")
@@ -36,14 +38,18 @@ def test_plans_come_back_with_the_same_figures(task: str, tmp_path: Path) -> Non
 
 
 def test_classes_of_ones_own_are_kept_with_their_points(tmp_path: Path) -> None:
-    given = nw.learn.concepts([lambda x: x > "b", lambda x: x == "a"], points=["a", "b", "c"])
+    given = nw.learn.concepts(
+        [lambda x: x > "b", lambda x: x == "a"], points=["a", "b", "c"]
+    )
     plan = nw.learn.plan(given, PRIVACY, alpha=0.4, loss=False)
     plan.save(tmp_path / "p.nw")
     again = nw.load(tmp_path / "p.nw")
     assert again.concepts.points == ("a", "b", "c")
     assert again.cells(["c"], [-1]).tolist() == [5]
     odd = nw.learn.plan(
-        [lambda x: 1 in x, lambda x: 2 in x], PRIVACY, points=[frozenset((1,)), frozenset((2,))]
+        [lambda x: 1 in x, lambda x: 2 in x],
+        PRIVACY,
+        points=[frozenset((1,)), frozenset((2,))],
     )
     with pytest.raises(NoisewrightError, match="cannot be kept"):
         odd.save(tmp_path / "q.nw")
@@ -103,7 +109,9 @@ def stored(tmp_path: Path) -> Path:
     ],
     ids=str,
 )
-def test_headers_that_say_something_false_are_refused(stored: Path, fields: Any) -> None:
+def test_headers_that_say_something_false_are_refused(
+    stored: Path, fields: Any
+) -> None:
     with pytest.raises(NoisewrightError):
         nw.load(_edited(stored, LearningFile, {}, **fields))
 
@@ -165,7 +173,9 @@ def test_selections_go_on_where_they_were_kept(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_files_of_selections_that_cannot_be_are_refused(tmp_path: Path, fields: Any) -> None:
+def test_files_of_selections_that_cannot_be_are_refused(
+    tmp_path: Path, fields: Any
+) -> None:
     selection = nw.learn.select(4, nw.Privacy(6.0), alpha=0.5)
     selection.tell([1, 0, 1])
     selection.save(tmp_path / "s.nw")

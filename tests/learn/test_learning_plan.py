@@ -25,7 +25,9 @@ def plans() -> dict[str, LearningPlan]:
     return made
 
 
-def test_promises_are_recomputed_from_what_clients_run(plans: dict[str, LearningPlan]) -> None:
+def test_promises_are_recomputed_from_what_clients_run(
+    plans: dict[str, LearningPlan],
+) -> None:
     for plan in plans.values():
         assert plan.privacy.epsilon == 1
         assert plan.privacy.delta is None
@@ -41,14 +43,18 @@ def test_estimates_are_what_tails_say_on_average_over_all_reports(
         answers = plan.answers
         chances = answers.strategy.dense()
         eye = np.eye(len(chances), dtype=np.int64)
-        told = np.array([answers.targets @ answers.strategy.estimate(row, 1) for row in eye])
+        told = np.array(
+            [answers.targets @ answers.strategy.estimate(row, 1) for row in eye]
+        )
         mean = told.T @ chances
         assert np.abs(mean - answers.targets).max() < 1e-9
         spread = np.einsum("oc,ou->cu", told**2, chances) - mean**2
         assert (spread.max(axis=1) <= answers.tails.variance * (1 + 1e-9)).all()
 
 
-def test_biases_are_exactly_the_distance_to_the_class(plans: dict[str, LearningPlan]) -> None:
+def test_biases_are_exactly_the_distance_to_the_class(
+    plans: dict[str, LearningPlan],
+) -> None:
     plan = plans["agnostic"]
     w = plan.concepts.matrix
     away = plan.answers.targets - np.hstack([w, -w])
@@ -100,12 +106,17 @@ def test_both_errors_of_a_refutation_are_below_beta(
         against = labelled(uniform, np.array([1, -1] * (n // 2)))
     floor = losses(plan.concepts.table, against).min()
     assert floor >= (plan.theta if name == "refute" else 0.0) + plan.alpha
-    said = [decided(plan, people, plan.people, rng).fits for people in RUNS * [fitting, against]]
+    said = [
+        decided(plan, people, plan.people, rng).fits
+        for people in RUNS * [fitting, against]
+    ]
     assert sum(said[1::2]) <= 10
     assert RUNS - sum(said[::2]) <= 10
 
 
-def test_realizable_learning_finds_a_concept_within_alpha(plans: dict[str, LearningPlan]) -> None:
+def test_realizable_learning_finds_a_concept_within_alpha(
+    plans: dict[str, LearningPlan],
+) -> None:
     """As above: 60 runs, false alarm below 4e-4."""
     plan, rng, missed = plans["realizable"], np.random.default_rng(7), 0
     for run in range(RUNS):
@@ -131,7 +142,9 @@ def test_the_decision_rule_guarantees_the_loss_that_it_states() -> None:
         assert (loss[values <= a + plan.room(0.2)] <= 0.2 + 1e-12).all()
 
 
-def test_contradictory_labels_are_refuted_and_not_an_error(plans: dict[str, LearningPlan]) -> None:
+def test_contradictory_labels_are_refuted_and_not_an_error(
+    plans: dict[str, LearningPlan],
+) -> None:
     plan, rng = plans["realizable"], np.random.default_rng(1)
     people = np.full(16, 1 / 16)  # every point with both labels
     outcome = decided(plan, people, plan.people, rng)
@@ -162,7 +175,9 @@ def test_people_are_the_fewest_that_are_proven(plans: dict[str, LearningPlan]) -
         assert not plan.proves(plan.alpha, plan.people - 1)
 
 
-def test_sides_that_do_not_matter_are_not_paid_for(plans: dict[str, LearningPlan]) -> None:
+def test_sides_that_do_not_matter_are_not_paid_for(
+    plans: dict[str, LearningPlan],
+) -> None:
     """All estimates within α on both sides take more people than a concept with its loss does."""
     plan = plans["agnostic"]
     assert plan.people < plan.tails.people_for(plan.alpha, plan.beta)
@@ -181,15 +196,20 @@ def test_one_concept_is_learnt_from_nobody() -> None:
     assert outcome.interval[0] == 0.0
 
 
-def test_two_concepts_that_differ_at_one_point_need_fewer_people_without_their_losses() -> None:
+def test_two_concepts_that_differ_at_one_point_need_fewer_people_without_their_losses() -> (
+    None
+):
     table = np.ones((2, 16))
     table[1, 3] = -1
-    with_loss, without = (nw.learn.plan(table, PRIVACY, loss=loss) for loss in (True, False))
+    with_loss, without = (
+        nw.learn.plan(table, PRIVACY, loss=loss) for loss in (True, False)
+    )
     assert isinstance(without, AgnosticPlan)
     assert without.answers.queries == 1
     assert with_loss.people > 2.5 * without.people
     rng, missed = np.random.default_rng(4), 0
-    for run in range(RUNS):  # a loss that differs by just above α: false alarm below 4e-4
+    # a loss that differs by just above α: false alarm below 4e-4
+    for run in range(RUNS):
         right = run % 2
         people = np.zeros(32)
         people[[0, 3 if right == 0 else 19]] = 0.9 - 1e-6, 0.1 + 1e-6
@@ -258,9 +278,17 @@ def test_bad_input_is_refused_by_name(changes: dict[str, object], name: str) -> 
         nw.learn.plan(**call)
 
 
-def test_points_and_labels_that_do_not_fit_are_refused(plans: dict[str, LearningPlan]) -> None:
+def test_points_and_labels_that_do_not_fit_are_refused(
+    plans: dict[str, LearningPlan],
+) -> None:
     plan = plans["agnostic"]
-    for points, labels in (([0, 1], [1]), ([8], [1]), ([-1], [1]), ([0], [0]), ([0.5], [1])):
+    for points, labels in (
+        ([0, 1], [1]),
+        ([8], [1]),
+        ([-1], [1]),
+        ([0], [0]),
+        ([0.5], [1]),
+    ):
         with pytest.raises(InvalidParameter):
             plan.randomize(points, labels)
 
@@ -281,7 +309,9 @@ POINTS = {
 def test_what_is_learnt_labels_the_points_of_the_class(kind: str) -> None:
     """Not the columns that they stand in: at an age of 30 its 31st column says nothing."""
     points, says, asked, some = POINTS[kind]
-    plan = nw.learn.plan([says, lambda point: not says(point)], PRIVACY, points=points, alpha=0.3)
+    plan = nw.learn.plan(
+        [says, lambda point: not says(point)], PRIVACY, points=points, alpha=0.3
+    )
     assert plan.cells(some, np.ones(len(some))).max() < len(points)
     people = labelled(np.full(len(points), 1 / len(points)), plan.concepts.table[0])
     learned = decided(plan, people, 10 * plan.people, np.random.default_rng(0))
@@ -322,10 +352,15 @@ def test_what_one_person_spends_is_added_up_with_other_plans(
     ("task", "loss"), [("agnostic", True), ("agnostic", False), ("realizable", True)]
 )
 def test_classes_too_large_for_a_tolerance_are_planned_exactly(
-    task: str, loss: bool, monkeypatch: pytest.MonkeyPatch, plans: dict[str, LearningPlan]
+    task: str,
+    loss: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    plans: dict[str, LearningPlan],
 ) -> None:
     """The same promises, from a few more people than the best tolerance takes."""
-    monkeypatch.setattr("noisewright.learn.plans.make.quickly_searched", lambda shape: False)
+    monkeypatch.setattr(
+        "noisewright.learn.plans.make.quickly_searched", lambda shape: False
+    )
     asked = {"loss": loss} if task == "agnostic" else {}
     plan = nw.learn.plan("thresholds:8", PRIVACY, task=task, alpha=0.2, **asked)
     if isinstance(plan, AgnosticPlan):
@@ -339,7 +374,9 @@ def test_classes_too_large_for_a_tolerance_are_planned_exactly(
 
 @pytest.mark.parametrize("epsilon", [1e-6, 1e-5, 1e-4, 1e-3])
 @pytest.mark.parametrize("text", ["thresholds:16", "thresholds:64", "parities:4"])
-@pytest.mark.parametrize("settings", [{}, {"loss": False}, {"task": "realizable"}], ids=str)
+@pytest.mark.parametrize(
+    "settings", [{}, {"loss": False}, {"task": "realizable"}], ids=str
+)
 def test_small_budgets_take_as_many_people_as_they_must_or_are_refused(
     epsilon: float, text: str, settings: dict[str, object]
 ) -> None:
@@ -352,7 +389,8 @@ def test_small_budgets_take_as_many_people_as_they_must_or_are_refused(
     try:
         plan = nw.learn.plan(text, nw.Privacy(epsilon), **settings)
     except OutOfReach:
-        assert epsilon == 1e-4 or text == "thresholds:64"  # where rounding may lose a query
+        # where rounding may lose a query
+        assert epsilon == 1e-4 or text == "thresholds:64"
         return
     assert plan.people * epsilon**2 > 0.85 * usual.people * 0.01**2
 
@@ -382,5 +420,7 @@ def test_where_one_randomizer_loses_a_query_another_is_taken(
 @pytest.mark.parametrize("text", ["thresholds:8", "thresholds:32", "conjunctions:4"])
 def test_larger_budgets_take_fewer_people(text: str) -> None:
     """What keeps a smaller ε keeps a larger one too: directions at random move it by less."""
-    people = [nw.learn.plan(text, nw.Privacy(e)).people for e in (2.0, 4.0, 6.0, 8.0, 12.0)]
+    people = [
+        nw.learn.plan(text, nw.Privacy(e)).people for e in (2.0, 4.0, 6.0, 8.0, 12.0)
+    ]
     assert people == sorted(people, reverse=True)

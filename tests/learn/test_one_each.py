@@ -92,15 +92,20 @@ def test_clients_tell_the_truth_about_one_concept_with_the_chance_of_randomised_
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_promises_hold_at_the_people_planned(plans: dict[str, LearningPlan], name: str) -> None:
+def test_promises_hold_at_the_people_planned(
+    plans: dict[str, LearningPlan], name: str
+) -> None:
     """β = .05: of 60 runs more than 10 fail with chance below 4e-4 even were the bound met."""
     plan, rng, missed = plans[name], np.random.default_rng(3), 0
     table, even = plan.concepts.table, np.full(8, 1 / 8)
     for run in range(RUNS):
-        if name.startswith("refute"):  # a concept that just fits, and labels that none predicts
+        # a concept that just fits, and labels that none predicts
+        if name.startswith("refute"):
             fits = run % 2 == 0
             theta = getattr(plan, "theta", 0.0)
-            people = labelled(even, table[run % 8], theta) if fits else np.full(16, 1 / 16)
+            people = (
+                labelled(even, table[run % 8], theta) if fits else np.full(16, 1 / 16)
+            )
             missed += decided(plan, people, plan.people, rng).fits != fits
             continue
         marginal = np.random.default_rng(run).dirichlet(np.ones(8))
@@ -123,7 +128,9 @@ def test_where_no_two_concepts_differ_the_worst_is_chosen_within_beta() -> None:
     people = labelled(np.full(8, 1 / 8), table[5], 0.3 - 1e-6)
     truth = losses(table, people)
     assert (np.delete(truth, 5) > truth[5] + plan.alpha).all()
-    wrong = sum(decided(plan, people, plan.people, rng).concept != 5 for _ in range(RUNS))
+    wrong = sum(
+        decided(plan, people, plan.people, rng).concept != 5 for _ in range(RUNS)
+    )
     assert wrong <= 10
 
 
@@ -148,13 +155,20 @@ def test_a_plan_stands_where_one_concept_each_is_refused(
 
 
 @pytest.mark.parametrize("text", ["parities:2", "thresholds:8"])
-def test_files_keep_the_protocol_and_what_the_other_takes(text: str, tmp_path: Path) -> None:
+def test_files_keep_the_protocol_and_what_the_other_takes(
+    text: str, tmp_path: Path
+) -> None:
     plan = nw.learn.plan(text, PRIVACY, alpha=0.3, loss=False)
     plan.save(tmp_path / "p.nw")
     again = nw.load(tmp_path / "p.nw")
     assert (again.protocol, again.needs) == (plan.protocol, plan.needs)
     header, arrays = container.read(tmp_path / "p.nw", LearningFile)
-    for others in ({plan.protocol: 1}, {"guessing": 5}, {FACTORIZATION: -1}, {ONE_EACH: 2**63}):
+    for others in (
+        {plan.protocol: 1},
+        {"guessing": 5},
+        {FACTORIZATION: -1},
+        {ONE_EACH: 2**63},
+    ):
         forged = msgspec.structs.replace(header, others=others)
         container.write(tmp_path / "q.nw", forged, arrays)
         with pytest.raises(NoisewrightError):

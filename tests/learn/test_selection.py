@@ -13,7 +13,13 @@ import noisewright as nw
 from noisewright.errors import InvalidParameter, NoisewrightError, TooLarge
 from noisewright.learn.selection import simulated as simulated_selection
 from noisewright.learn.selection.plan import needs
-from noisewright.learn.selection.protocols import Bandit, Contest, Elimination, NonInteractive, Runs
+from noisewright.learn.selection.protocols import (
+    Bandit,
+    Contest,
+    Elimination,
+    NonInteractive,
+    Runs,
+)
 
 ONE = nw.Privacy(epsilon=1)
 
@@ -37,7 +43,9 @@ def test_the_bound_holds_for_the_exact_law_of_two_coordinates() -> None:
     contest = Contest(2, 1.0, 0.3, 0.1)
     each = contest.people_each(0.3, 0.1)
     for best in (0.3, 0.5, 0.8, 1.0):
-        high, low = ((1 - contest.slope) / 2 + contest.slope * m for m in (best, best - 0.3))
+        high, low = (
+            (1 - contest.slope) / 2 + contest.slope * m for m in (best, best - 0.3)
+        )
         counts = np.arange(each + 1)
         loses = binom.pmf(counts, each, low) @ binom.cdf(counts, each, high)
         assert loses <= 0.1
@@ -79,7 +87,9 @@ def test_answers_one_by_one_and_in_bulk_are_the_same() -> None:
     rng = np.random.default_rng(3)
     bits = rng.random(5000) < 0.5
     for protocol in ("non-interactive", "elimination"):
-        one, many = (nw.learn.select(6, ONE, alpha=0.4, protocol=protocol) for _ in range(2))
+        one, many = (
+            nw.learn.select(6, ONE, alpha=0.4, protocol=protocol) for _ in range(2)
+        )
         used = 0
         while not many.finished:
             count = len(many.ask_many(97))
@@ -111,14 +121,21 @@ def arms_by_steps(chances: np.ndarray, rounds: int, picked: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("few", [1, 16])
-def test_bursts_have_the_law_of_single_steps(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bursts_have_the_law_of_single_steps(
+    few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """4,000 draws of one arm of three: each share is off by .04 with a chance below 1e-6."""
     monkeypatch.setattr(simulated_selection, "_FEW", few)
     chances, rounds, picked = np.array([0.4, 0.7, 0.5]), 12, 10
     rng = np.random.default_rng(6)
-    drawn = [simulated_selection.arm_of_round(chances, rounds, picked, rng) for _ in range(4000)]
+    drawn = [
+        simulated_selection.arm_of_round(chances, rounds, picked, rng)
+        for _ in range(4000)
+    ]
     shares = np.bincount(drawn, minlength=3) / len(drawn)
-    np.testing.assert_allclose(shares, arms_by_steps(chances, rounds, picked), atol=0.04)
+    np.testing.assert_allclose(
+        shares, arms_by_steps(chances, rounds, picked), atol=0.04
+    )
 
 
 def test_the_whole_bandit_keeps_its_promise() -> None:
@@ -126,7 +143,9 @@ def test_the_whole_bandit_keeps_its_promise() -> None:
 
     All runs at their proven lengths, and the comparison of their arms.
     """
-    selection = nw.learn.select(4, nw.Privacy(epsilon=3), alpha=0.4, beta=0.2, protocol="bandit")
+    selection = nw.learn.select(
+        4, nw.Privacy(epsilon=3), alpha=0.4, beta=0.2, protocol="bandit"
+    )
     means = np.array([0.3, 0.2, 0.75, 0.3])
     people, missed = nw.learn.simulated(selection, means, 40, np.random.default_rng(4))
     assert missed * 40 <= 20

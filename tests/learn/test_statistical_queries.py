@@ -63,7 +63,9 @@ def _joint_law(
     return law
 
 
-def _worst_loss(sums: type[NoisySums], queries: np.ndarray, people: int, inner: int) -> float:
+def _worst_loss(
+    sums: type[NoisySums], queries: np.ndarray, people: int, inner: int
+) -> float:
     """The largest loss, in units of ε, over neighbours, intrusion times, memories and answers."""
     cells = queries.shape[1]
     scale = sums(queries, EPSILON, _Noise((0,) * 100)).scale
@@ -82,7 +84,10 @@ def _worst_loss(sums: type[NoisySums], queries: np.ndarray, people: int, inner: 
                 if against == 0:
                     return float("inf")
                 ratio = weight / against
-                steps = max(ratio.numerator.bit_length(), ratio.denominator.bit_length()) - 1
+                steps = (
+                    max(ratio.numerator.bit_length(), ratio.denominator.bit_length())
+                    - 1
+                )
                 assert Fraction(2) ** steps in (ratio, 1 / ratio)
                 worst = max(worst, float(steps / scale / Fraction(EPSILON)))
     return worst
@@ -91,12 +96,16 @@ def _worst_loss(sums: type[NoisySums], queries: np.ndarray, people: int, inner: 
 SMALL = np.array([[-1, 0, 2]])
 
 
-def test_memory_and_answer_together_spend_exactly_epsilon(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_and_answer_together_spend_exactly_epsilon(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(globals(), "WINDOW", 11)
     assert _worst_loss(NoisySums, SMALL, people=2, inner=3) == 1.0
 
 
-def test_queries_that_share_people_spend_exactly_epsilon(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_queries_that_share_people_spend_exactly_epsilon(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(globals(), "WINDOW", 3)
     shared = np.array([[0, 1], [1, 0]])
     assert _worst_loss(NoisySums, shared, people=1, inner=1) == 1.0
@@ -133,11 +142,14 @@ class _SameNoise(NoisySums):
 
 
 @pytest.mark.parametrize("bug", [_NoFirstNoise, _NoLastNoise, _HalfNoise, _SameNoise])
-def test_planted_bugs_are_caught(bug: type[NoisySums], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_planted_bugs_are_caught(
+    bug: type[NoisySums], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(globals(), "WINDOW", 10)
     try:
         loss = _worst_loss(bug, SMALL, people=1, inner=3)
-    except AssertionError:  # a ratio that is no power of x at all: the law is another one
+    # a ratio that is no power of x at all: the law is another one
+    except AssertionError:
         return
     assert loss > 1.5
 
@@ -159,7 +171,9 @@ def test_a_bit_is_private_for_every_pair_of_values(epsilon: float) -> None:
         assert float(max(side) / min(side)) <= e**epsilon * (1 + 1e-12)
     # and it tells the value without bias
     for value, chance in zip(np.linspace(-1, 1, 9), chances, strict=True):
-        assert float((2 * chance - 1) / question.slope) == pytest.approx(value, abs=1e-5)
+        assert float((2 * chance - 1) / question.slope) == pytest.approx(
+            value, abs=1e-5
+        )
 
 
 def test_devices_draw_the_chances_that_are_stated() -> None:
@@ -188,7 +202,14 @@ SHARES = np.array([0.1, 0.2, 0.3, 0.4])
 )
 def test_answers_keep_their_tolerance(model: str, more: dict[str, int]) -> None:
     """β = .1 and 40 oracles: more than 12 fail with chance below 1e-4 even were it met exactly."""
-    settings = {"size": 4, "queries": 2, "tolerance": 0.1, "beta": 0.1, "model": model, **more}
+    settings = {
+        "size": 4,
+        "queries": 2,
+        "tolerance": 0.1,
+        "beta": 0.1,
+        "model": model,
+        **more,
+    }
     need = nw.learn.statistical_queries([], ONE, **settings).people
     rng, missed = np.random.default_rng(0), 0
     for _ in range(40):
@@ -211,7 +232,9 @@ def test_needs_are_those_of_the_models() -> None:
     assert need(0.05, 0.01) / need(0.1, 0.01) == pytest.approx(4, rel=0.02)
     pan = {"model": "pan-private"}
     assert need(0.1, 0.01, **pan) < need(0.1, 0.01) / 20
-    assert need(1e-3, 0.01, **pan) / need(2e-3, 0.01, **pan) == pytest.approx(2, rel=0.05)
+    assert need(1e-3, 0.01, **pan) / need(2e-3, 0.01, **pan) == pytest.approx(
+        2, rel=0.05
+    )
     assert need(1.0, 0.01, together=8, **pan) < need(1.0, 0.01, **pan) / 4
     assert need(1.0, 0.1, model="pan-private", intrusions=2) == need(1.0, 0.1)
 
@@ -222,7 +245,8 @@ def test_failures_of_pan_private_answers_are_bounded_by_the_exact_law() -> None:
     oracle = PanPrivateOracle(Listed([], 2), 2, 0.3, demand)
     n = oracle.people_per_batch
     scale = 2 / 0.3  # in units of the query
-    tail = (1 + 0.2 * n / (2 * scale)) * np.exp(-0.2 * n / scale)  # of two Laplace noises
+    # of two Laplace noises
+    tail = (1 + 0.2 * n / (2 * scale)) * np.exp(-0.2 * n / scale)
     assert tail <= oracle.failure(n) <= 0.05
 
 
@@ -285,7 +309,13 @@ def test_people_may_be_reached_by_ones_own_means() -> None:
     ids=str,
 )
 def test_bad_input_is_refused(changes: dict[str, object]) -> None:
-    settings = {"people": [0], "privacy": ONE, "size": 4, "queries": 2, "tolerance": 0.1}
+    settings = {
+        "people": [0],
+        "privacy": ONE,
+        "size": 4,
+        "queries": 2,
+        "tolerance": 0.1,
+    }
     with pytest.raises(NoisewrightError):
         nw.learn.statistical_queries(**{**settings, **changes})
     for query in ([1.0], [2.0, 0, 0, 0], [np.nan] * 4):
@@ -306,6 +336,13 @@ def test_bad_input_is_refused(changes: dict[str, object]) -> None:
 def test_settings_that_a_model_would_not_look_at_are_refused(
     settings: dict[str, object], name: str
 ) -> None:
-    asked = {"people": [], "privacy": ONE, "size": 2, "queries": 2, "tolerance": 0.1, **settings}
+    asked = {
+        "people": [],
+        "privacy": ONE,
+        "size": 2,
+        "queries": 2,
+        "tolerance": 0.1,
+        **settings,
+    }
     with pytest.raises(InvalidParameter, match=name):
         nw.learn.statistical_queries(**asked)

@@ -25,7 +25,9 @@ def rho(amount: float) -> Gaussian:
     return Gaussian((2 * amount) ** 0.5 * (1 - 1e-12))
 
 
-def ledger(tmp_path: Path, budget: Privacy, name: str = "people", **options: Any) -> Ledger:
+def ledger(
+    tmp_path: Path, budget: Privacy, name: str = "people", **options: Any
+) -> Ledger:
     """A fresh ledger with one dataset."""
     book = Ledger(tmp_path / "budget.db")
     book.create(name, budget, **options)

@@ -16,7 +16,11 @@ import pytest
 
 def _programs() -> Path:
     found = shutil.which("initdb")
-    folders = [Path(found).parent] if found else sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+    folders = (
+        [Path(found).parent]
+        if found
+        else sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+    )
     if not folders:
         pytest.skip("no PostgreSQL server is installed")
     return folders[-1]
@@ -34,15 +38,28 @@ def postgres() -> Iterator[str]:
         try:
             owner = pwd.getpwnam("postgres")
         except KeyError:
-            pytest.skip("running as root, and there is no user postgres to run a server as")
+            pytest.skip(
+                "running as root, and there is no user postgres to run a server as"
+            )
         os.chown(folder, owner.pw_uid, owner.pw_gid)
         prefix = ["runuser", "-u", "postgres", "--"]
     data = folder / "data"
 
     def call(*command: str) -> None:
-        subprocess.run([*prefix, *command], check=True, capture_output=True, cwd=folder, timeout=60)
+        subprocess.run(
+            [*prefix, *command], check=True, capture_output=True, cwd=folder, timeout=60
+        )
 
-    call(str(programs / "initdb"), "-D", str(data), "-U", user, "-A", "trust", "--no-sync")
+    call(
+        str(programs / "initdb"),
+        "-D",
+        str(data),
+        "-U",
+        user,
+        "-A",
+        "trust",
+        "--no-sync",
+    )
     options = f"-c listen_addresses='' -k {folder} -c max_connections=80"
     control = [str(programs / "pg_ctl"), "-D", str(data), "-w"]
     call(*control, "-l", str(folder / "log"), "-o", options, "start")

@@ -26,7 +26,11 @@ def spend_by_answers(book: Ledger, seed: int) -> list[float]:
         size = (abs(answer) * 7 + number) % 10
         workload = "prefix:4" if round(abs(answer)) % 2 else "identity:4"
         pure = round(abs(answer)) % 3 == 0
-        budget = nw.Privacy(0.01 + size / 200) if pure else nw.Privacy(rho=0.001 + size / 4000)
+        budget = (
+            nw.Privacy(0.01 + size / 200)
+            if pure
+            else nw.Privacy(rho=0.001 + size / 4000)
+        )
         try:
             release = nw.plan(workload, budget).release(
                 COUNTS, ledger=book, dataset="people", again="spend"
@@ -38,13 +42,17 @@ def spend_by_answers(book: Ledger, seed: int) -> list[float]:
             continue
         answer = float(release.answers[number % 4])
         account = book.account("people")
-        told = odometer(account.created.limits, account.used, account.created.privacy, 1e-6)
+        told = odometer(
+            account.created.limits, account.used, account.created.privacy, 1e-6
+        )
         epsilons.append(told.epsilon)
     return epsilons
 
 
 @pytest.mark.parametrize("rule", ["gaussian", "zcdp"])
-def test_plans_that_follow_answers_never_pass_the_budget(tmp_path: Path, rule: str) -> None:
+def test_plans_that_follow_answers_never_pass_the_budget(
+    tmp_path: Path, rule: str
+) -> None:
     budget = nw.Privacy(epsilon=1.0, delta=1e-6)
     book = ledger(tmp_path, budget, rule=rule, pure=0.1)
     shown = spend_by_answers(book, seed=3)

@@ -52,7 +52,9 @@ def test_a_release_is_reserved_committed_and_shown(tmp_path: Path) -> None:
     assert spent.reserved.release == release.identity
     assert (spent.reserved.version, spent.reserved.spend) == ("2024", made.spend)
     (noise,) = spent.reserved.noise
-    assert noise == Noise("rounded-gaussian", made.method.law.scale, made.method.sensitivity)
+    assert noise == Noise(
+        "rounded-gaussian", made.method.law.scale, made.method.sensitivity
+    )
     told = release.metadata["ledger"]
     assert (told["recorded"], told["entry"]) == (True, spent.number)
     assert told["hash"] == book.history().entries[spent.number - 1][0].hash
@@ -71,7 +73,9 @@ def test_a_plan_of_the_whole_budget_fits_to_the_last_bit_and_nothing_after_it(
     book = ledger(tmp_path, nw.Privacy(**budget))
     plan(**budget).release(COUNTS, ledger=book, dataset="people")
     before = entries(book)
-    with pytest.raises(BudgetExceeded, match="nothing of this kind is left; nothing was spent"):
+    with pytest.raises(
+        BudgetExceeded, match="nothing of this kind is left; nothing was spent"
+    ):
         plan(**budget).release(COUNTS, ledger=book, dataset="people", again="spend")
     assert entries(book) == before
 
@@ -91,7 +95,9 @@ def test_people_of_several_rows_are_charged_for_all_of_them(
     domain = nw.Domain.from_dict(schema)
     table = tmp_path / "people.csv"
     table.write_text("person,sex\n1,F\n1,M\n2,F\n")
-    made = nw.plan("identity:2", nw.Privacy(**budget), domain=domain, composition=many(budget))
+    made = nw.plan(
+        "identity:2", nw.Privacy(**budget), domain=domain, composition=many(budget)
+    )
     book = ledger(tmp_path, nw.Privacy(**budget), unit="person")
     release = made.release(table, ledger=book, dataset="people")
     account = book.account("people")
@@ -114,7 +120,11 @@ def test_a_budget_is_of_rows_or_of_those_that_a_column_names(tmp_path: Path) -> 
     assert (book.show("people")["unit"], book.show("rows")["unit"]) == ("person", None)
     for plan_, dataset, said in (
         (other, "people", "unit='household' is not whose budget 'people' is"),
-        (rows, "people", "unit='one row' is not .* name it in the schema, .unit: {column: person"),
+        (
+            rows,
+            "people",
+            "unit='one row' is not .* name it in the schema, .unit: {column: person",
+        ),
         (named, "rows", "unit='person' is not .* a dataset made with --unit"),
     ):
         with pytest.raises(InvalidParameter, match=said):
@@ -158,7 +168,11 @@ def test_a_refusal_names_the_largest_plan_that_fits(
     fits = refusal.fits
     assert isinstance(fits, nw.Privacy)
     assert fits.kind == first.privacy.kind
-    larger = {k: v if k == "delta" else v * 1.01 for k, v in fits.to_dict().items() if k in share}
+    larger = {
+        k: v if k == "delta" else v * 1.01
+        for k, v in fits.to_dict().items()
+        if k in share
+    }
     with pytest.raises(BudgetExceeded):
         plan(**larger).release(COUNTS, ledger=book, dataset="people")
     nw.plan("prefix:4", fits, composition=many(fits.to_dict())).release(
@@ -170,15 +184,21 @@ def test_the_same_plan_is_refused_returned_or_bought_again(tmp_path: Path) -> No
     book = ledger(tmp_path, nw.Privacy(rho=1.0))
     first = plan(rho=0.1).release(COUNTS, ledger=book, dataset="people@1")
     before = entries(book)
-    with pytest.raises(ReleasedBefore, match=r"released from people@1 before \(entry 3, .*nothing"):
+    with pytest.raises(
+        ReleasedBefore, match=r"released from people@1 before \(entry 3, .*nothing"
+    ):
         plan(rho=0.1).release(COUNTS, ledger=book, dataset="people@1")
-    same = plan(rho=0.1).release(COUNTS, ledger=book, dataset="people@1", again="stored")
+    same = plan(rho=0.1).release(
+        COUNTS, ledger=book, dataset="people@1", again="stored"
+    )
     assert isinstance(same, Release)
     np.testing.assert_array_equal(same.answers, first.answers)
     assert same.metadata == first.metadata
     assert entries(book) == before
     other = plan(rho=0.1).release(COUNTS, ledger=book, dataset="people@2")
-    again = plan(rho=0.1).release(COUNTS, ledger=book, dataset="people@1", again="spend")
+    again = plan(rho=0.1).release(
+        COUNTS, ledger=book, dataset="people@1", again="spend"
+    )
     assert len({first.identity, other.identity, again.identity}) == 3
     assert len(book.account("people").releases) == 3
 
@@ -213,7 +233,9 @@ def test_a_table_that_cannot_be_read_spends_nothing(tmp_path: Path) -> None:
 def test_several_plans_and_streams_are_entries_too(tmp_path: Path) -> None:
     book = ledger(tmp_path, nw.Privacy(epsilon=1, delta=1e-9))
     half = nw.plan_together(
-        ["identity:4", "prefix:4"], nw.Privacy(epsilon=0.5, delta=1e-9), composition="many"
+        ["identity:4", "prefix:4"],
+        nw.Privacy(epsilon=0.5, delta=1e-9),
+        composition="many",
     )
     releases = half.release(COUNTS, ledger=book, dataset="people")
     assert {release.metadata["ledger"]["entry"] for release in releases} == {3}
@@ -233,7 +255,9 @@ def test_rules_and_relations_that_do_not_suit_are_refused(tmp_path: Path) -> Non
     with pytest.raises(BudgetExceeded, match="adds up pure ε, of which 1 is left"):
         book.reserve("people", cost(Gaussian(0.01)))
     replaced = nw.plan("prefix:4", nw.Privacy(epsilon=0.1, neighbours="replace-one"))
-    with pytest.raises(InvalidParameter, match="'replace-one' is not the dataset's relation"):
+    with pytest.raises(
+        InvalidParameter, match="'replace-one' is not the dataset's relation"
+    ):
         replaced.release(COUNTS, ledger=book, dataset="people")
     for options, name in (
         ({"rule": "zcdp"}, "rule"), ({"pure": 0.5}, "pure"), ({"aside": 1e-9}, "aside"),
@@ -251,7 +275,8 @@ def test_promises_take_their_delta_from_what_was_set_aside(tmp_path: Path) -> No
     book.reserve("people", cost(Laplace(0.5), plan="c"))
     used = book.account("people").used
     assert (used.pure, used.delta, used.most) == (1, pytest.approx(3e-7), 0)
-    book.reserve("people", cost(Laplace(0.01), plan="d"))  # beyond `pure`: as Gaussian noise
+    # beyond `pure`: as Gaussian noise
+    book.reserve("people", cost(Laplace(0.01), plan="d"))
     assert book.account("people").used.most > 0
 
 
@@ -278,10 +303,13 @@ def test_a_clock_that_goes_back_spends_nothing(
     past = (datetime.now(UTC) - timedelta(hours=1)).isoformat(timespec="microseconds")
     monkeypatch.setattr(book_module, "_now", lambda: past)
     for call in (book.check, book.reserve):
-        with pytest.raises(NoisewrightError, match=r"the clock says .*; nothing was spent"):
+        with pytest.raises(
+            NoisewrightError, match=r"the clock says .*; nothing was spent"
+        ):
             call("people", cost(rho(0.01)))
     late = (datetime.now(UTC) - timedelta(seconds=5)).isoformat(timespec="microseconds")
-    monkeypatch.setattr(book_module, "_now", lambda: late)  # other machines' clocks differ a little
+    # other machines' clocks differ a little
+    monkeypatch.setattr(book_module, "_now", lambda: late)
     book.reserve("people", cost(rho(0.01)))
     times = [entry.time for _, entry in book.history().entries]
     assert times == sorted(times)
@@ -303,13 +331,18 @@ def test_what_is_no_ledger_is_said_to_be_none(tmp_path: Path) -> None:
     (tmp_path / "text.db").write_text("hello, this is not a database at all" * 40)
     with pytest.raises(FileFormatError, match="damaged or no ledger"):
         Ledger(tmp_path / "text.db").history()
-    sqlite3.connect(tmp_path / "other.db").execute("CREATE TABLE t (x)").connection.close()
+    sqlite3.connect(tmp_path / "other.db").execute(
+        "CREATE TABLE t (x)"
+    ).connection.close()
     with pytest.raises(FileFormatError, match="is no ledger"):
         Ledger(tmp_path / "other.db").reserve("people", cost(rho(0.1)))
     (tmp_path / "empty.db").touch()
     with pytest.raises(FileFormatError, match="is no ledger"):
         Ledger(tmp_path / "empty.db").history()
-    Ledger(tmp_path / "empty.db").create("people", nw.Privacy(rho=1.0))  # a killed `create`
+    # a killed `create`
+    Ledger(tmp_path / "empty.db").create("people", nw.Privacy(rho=1.0))
     shutil.rmtree(tmp_path)
-    with pytest.raises(InvalidParameter, match=r"cannot be used .*; nothing was spent|not exist"):
+    with pytest.raises(
+        InvalidParameter, match=r"cannot be used .*; nothing was spent|not exist"
+    ):
         Ledger(tmp_path / "empty.db").create("people", nw.Privacy(rho=1.0))

@@ -60,7 +60,9 @@ def bound(source: Path, target: Path) -> Iterator[None]:
     mount = shutil.which("mount")
     if mount is None or os.geteuid() != 0:
         pytest.skip("only root mounts, where there is `mount`")
-    done = subprocess.run([mount, "--bind", source, target], capture_output=True, check=False)
+    done = subprocess.run(
+        [mount, "--bind", source, target], capture_output=True, check=False
+    )
     if done.returncode:
         pytest.skip("this machine lets nobody mount")
     try:
@@ -94,7 +96,9 @@ def test_a_ledger_with_two_hard_links_is_refused_by_both(tmp_path: Path) -> None
     assert len(book.verify().account("people").releases) == 4
 
 
-def test_a_link_made_during_a_transaction_waits_for_it(tmp_path: Path, monkeypatch) -> None:
+def test_a_link_made_during_a_transaction_waits_for_it(
+    tmp_path: Path, monkeypatch
+) -> None:
     """The lock is the file's: who comes by the new name is held up, then refused."""
     book = ledger(tmp_path, nw.Privacy(rho=1.0))
     store, link = sqlite_store.SQLiteStore(book.where), tmp_path / "link.db"
@@ -117,7 +121,10 @@ def test_a_link_made_during_a_transaction_waits_for_it(tmp_path: Path, monkeypat
 
     link.unlink()
     monkeypatch.setattr(sqlite_store, "_WAIT", 0.05)
-    with store.writing(), pytest.raises(InvalidParameter, match=r"held by another .* was spent"):
+    with (
+        store.writing(),
+        pytest.raises(InvalidParameter, match=r"held by another .* was spent"),
+    ):
         book.reserve("people", cost(rho(0.1)))
     book.reserve("people", cost(rho(0.1)))
 
@@ -137,7 +144,9 @@ def test_a_file_mounted_alone_is_refused_where_it_is_mounted(tmp_path: Path) -> 
     assert len(book.verify().account("people").releases) == 4
 
 
-def test_a_mounted_folder_and_a_symbolic_link_are_the_same_ledger(tmp_path: Path) -> None:
+def test_a_mounted_folder_and_a_symbolic_link_are_the_same_ledger(
+    tmp_path: Path,
+) -> None:
     book, folder, other = Path("budget.db"), tmp_path / "data", tmp_path / "elsewhere"
     folder.mkdir()
     other.mkdir()
@@ -189,7 +198,9 @@ def killed_in_the_middle(location: str) -> None:
         writer._connection.execute("PRAGMA cache_size = 1")
         content = writer.lines()[-1].content
         for number in range(100, 200):
-            writer._connection.execute("INSERT INTO entries VALUES (?, ?, '')", (number, content))
+            writer._connection.execute(
+                "INSERT INTO entries VALUES (?, ?, '')", (number, content)
+            )
         os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -238,6 +249,8 @@ def test_where_no_lock_is_known_that_is_said_and_the_file_is_let_go(
 
     monkeypatch.setattr(fcntl, "flock", unsupported)
     before = open_files()
-    with pytest.raises(InvalidParameter, match=r"cannot be locked .*keep it on a local disk"):
+    with pytest.raises(
+        InvalidParameter, match=r"cannot be locked .*keep it on a local disk"
+    ):
         book.account("people")
     assert open_files() == before

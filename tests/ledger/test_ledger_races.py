@@ -37,7 +37,9 @@ def location(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 def racer(location: str, number: int, start: object, outcomes: object) -> None:
     start.wait()
     try:
-        Ledger(location).reserve("people", cost(rho(0.1), plan=str(number))).commit(b"done")
+        Ledger(location).reserve("people", cost(rho(0.1), plan=str(number))).commit(
+            b"done"
+        )
         outcomes.put("spent")
     except BudgetExceeded:
         outcomes.put("refused")
@@ -49,7 +51,10 @@ def test_fifty_processes_spend_the_last_ten_units_exactly(location: str) -> None
     book = Ledger(location)
     book.create("people", nw.Privacy(rho=1.0))
     start, outcomes = FORK.Event(), FORK.Queue()
-    racers = [FORK.Process(target=racer, args=(location, n, start, outcomes)) for n in range(50)]
+    racers = [
+        FORK.Process(target=racer, args=(location, n, start, outcomes))
+        for n in range(50)
+    ]
     for process in racers:
         process.start()
     start.set()
@@ -93,7 +98,9 @@ def releasing(location: str, folder: Path, plan: nw.Plan, started: object) -> No
     started.set()
     while True:
         release = plan.release(COUNTS, ledger=book, dataset="people", again="spend")
-        (folder / f"{release.identity}.answers").write_text(str(release.answers.tolist()))
+        (folder / f"{release.identity}.answers").write_text(
+            str(release.answers.tolist())
+        )
 
 
 def killed_releases(tmp_path: Path, times: int, seed: int) -> tuple[int, int]:
@@ -105,17 +112,23 @@ def killed_releases(tmp_path: Path, times: int, seed: int) -> tuple[int, int]:
     plan.release(COUNTS, ledger=book, dataset="people")  # all that is worked out once
     before = time.perf_counter()
     plan.release(COUNTS, ledger=book, dataset="people", again="spend")
-    usual = time.perf_counter() - before  # kills are to fall anywhere in the first two releases
+    # kills are to fall anywhere in the first two releases
+    usual = time.perf_counter() - before
     rng, shown = random.Random(seed), 2
     for _ in range(times):
         started = FORK.Event()
-        process = FORK.Process(target=releasing, args=(location, tmp_path, plan, started))
+        process = FORK.Process(
+            target=releasing, args=(location, tmp_path, plan, started)
+        )
         process.start()
         started.wait()
         time.sleep(rng.uniform(0.0, 2 * usual))
         os.kill(process.pid, signal.SIGKILL)
         process.join()
-        known = {spent.reserved.release for spent in book.history().account("people").releases}
+        known = {
+            spent.reserved.release
+            for spent in book.history().account("people").releases
+        }
         assert {file.stem for file in tmp_path.glob("*.answers")} <= known
         # A busy machine takes longer than it did once: kills follow what it reaches now.
         usual *= 1.2 if len(known) == shown else 1 / 1.2
@@ -127,7 +140,9 @@ def killed_releases(tmp_path: Path, times: int, seed: int) -> tuple[int, int]:
     return len(account.releases), unfinished
 
 
-def test_killed_processes_leave_a_readable_ledger_that_shows_every_release(tmp_path: Path) -> None:
+def test_killed_processes_leave_a_readable_ledger_that_shows_every_release(
+    tmp_path: Path,
+) -> None:
     releases, _ = killed_releases(tmp_path, 15, 1)
     assert releases > 2
 

@@ -18,7 +18,14 @@ import noisewright as nw
 from ledger.ledgers import cost, ledger, rho
 from noisewright.errors import FileFormatError, NoisewrightError
 from noisewright.ledger.book import Ledger
-from noisewright.ledger.entries import FORMAT_VERSION, Created, Line, Person, chained, next_line
+from noisewright.ledger.entries import (
+    FORMAT_VERSION,
+    Created,
+    Line,
+    Person,
+    chained,
+    next_line,
+)
 from noisewright.privacy.promise.filters import Limits
 
 COUNTS = np.array([40, 0, 7, 1000])
@@ -28,7 +35,9 @@ COUNTS = np.array([40, 0, 7, 1000])
 def book(tmp_path: Path) -> Ledger:
     made = ledger(tmp_path, nw.Privacy(rho=1.0))
     for amount in (0.1, 0.2, 0.3):
-        nw.plan("prefix:4", nw.Privacy(rho=amount)).release(COUNTS, ledger=made, dataset="people")
+        nw.plan("prefix:4", nw.Privacy(rho=amount)).release(
+            COUNTS, ledger=made, dataset="people"
+        )
     return made
 
 
@@ -48,7 +57,9 @@ def lines(book: Ledger) -> list[Line]:
     return [line for line, _ in book.history().entries]
 
 
-def test_a_flipped_byte_in_any_entry_is_found_and_nothing_is_spent(book: Ledger) -> None:
+def test_a_flipped_byte_in_any_entry_is_found_and_nothing_is_spent(
+    book: Ledger,
+) -> None:
     rng = random.Random(0)
     whole = lines(book)
     assert len(whole) == 8
@@ -60,18 +71,27 @@ def test_a_flipped_byte_in_any_entry_is_found_and_nothing_is_spent(book: Ledger)
             update = "UPDATE entries SET content = ? WHERE number = ?"
             raw(book, (update, (bytes(changed), line.number)))
             for call in (book.history, lambda: book.reserve("people", cost(rho(0.01)))):
-                with pytest.raises(FileFormatError, match=f"entry {line.number} was changed"):
+                with pytest.raises(
+                    FileFormatError, match=f"entry {line.number} was changed"
+                ):
                     call()
             raw(book, (update, (line.content, line.number)))
         other = line.hash[:-1] + ("0" if line.hash[-1] != "0" else "1")
-        raw(book, ("UPDATE entries SET hash = ? WHERE number = ?", (other, line.number)))
+        raw(
+            book, ("UPDATE entries SET hash = ? WHERE number = ?", (other, line.number))
+        )
         with pytest.raises(FileFormatError):
             book.verify()
-        raw(book, ("UPDATE entries SET hash = ? WHERE number = ?", (line.hash, line.number)))
+        raw(
+            book,
+            ("UPDATE entries SET hash = ? WHERE number = ?", (line.hash, line.number)),
+        )
     book.verify()
 
 
-def test_flipped_bytes_of_the_file_never_go_unseen(book: Ledger, tmp_path: Path) -> None:
+def test_flipped_bytes_of_the_file_never_go_unseen(
+    book: Ledger, tmp_path: Path
+) -> None:
     raw(book)  # all in the file itself
     content = Path(book.where).read_bytes()
     truth = lines(book)
@@ -92,7 +112,9 @@ def test_flipped_bytes_of_the_file_never_go_unseen(book: Ledger, tmp_path: Path)
 def test_kept_releases_are_checked(book: Ledger) -> None:
     raw(book, ("UPDATE contents SET content = zeroblob(9) WHERE rowid = 2", ()))
     book.history()
-    with pytest.raises(FileFormatError, match="a release that it keeps is missing or was changed"):
+    with pytest.raises(
+        FileFormatError, match="a release that it keeps is missing or was changed"
+    ):
         book.verify()
 
 
@@ -110,7 +132,9 @@ def test_a_dropped_entry_is_found_and_a_dropped_tail_by_a_checkpoint(
         book.history()
 
 
-def test_an_old_copy_that_goes_on_by_itself_is_found(book: Ledger, tmp_path: Path) -> None:
+def test_an_old_copy_that_goes_on_by_itself_is_found(
+    book: Ledger, tmp_path: Path
+) -> None:
     raw(book)
     shutil.copy(book.where, tmp_path / "old.db")
     plan = nw.plan("prefix:4", nw.Privacy(rho=0.05))
@@ -134,11 +158,17 @@ def appended(book: Ledger, *entries: object) -> None:
         raw(book, ("INSERT INTO entries VALUES (?, ?, ?)", tuple(last)))
 
 
-def test_entries_that_break_the_rules_are_refused_though_their_hashes_fit(book: Ledger) -> None:
+def test_entries_that_break_the_rules_are_refused_though_their_hashes_fit(
+    book: Ledger,
+) -> None:
     time = book.history().time
     budget = nw.Privacy(epsilon=1, delta=1e-9).to_dict()
     forged = Created(
-        time=time, dataset="rich", budget=dict(budget), limits=Limits("gaussian", 9.0), unit=None
+        time=time,
+        dataset="rich",
+        budget=dict(budget),
+        limits=Limits("gaussian", 9.0),
+        unit=None,
     )
     appended(book, forged)
     with pytest.raises(FileFormatError, match="entry 9 breaks the rules"):
@@ -146,7 +176,9 @@ def test_entries_that_break_the_rules_are_refused_though_their_hashes_fit(book: 
 
 
 def test_a_loss_of_another_unit_is_refused_though_its_hash_fits(book: Ledger) -> None:
-    (spent,) = [e for _, e in book.history().entries if getattr(e, "version", None) == ""][:1]
+    (spent,) = [
+        e for _, e in book.history().entries if getattr(e, "version", None) == ""
+    ][:1]
     time, unit = book.history().time, Person("household", 1)
     appended(book, msgspec.structs.replace(spent, release="x", time=time, unit=unit))
     with pytest.raises(FileFormatError, match="entry 9 breaks the rules"):
@@ -154,8 +186,12 @@ def test_a_loss_of_another_unit_is_refused_though_its_hash_fits(book: Ledger) ->
 
 
 def test_overspending_that_was_written_by_hand_is_refused(book: Ledger) -> None:
-    (spent,) = [e for _, e in book.history().entries if getattr(e, "version", None) == ""][:1]
-    again = msgspec.structs.replace(spent, release="x", time=book.history().time, noise=())
+    (spent,) = [
+        e for _, e in book.history().entries if getattr(e, "version", None) == ""
+    ][:1]
+    again = msgspec.structs.replace(
+        spent, release="x", time=book.history().time, noise=()
+    )
     more = msgspec.structs.replace(again, spend=cost(rho(0.9)).spend)
     appended(book, more)
     with pytest.raises(FileFormatError, match="entry 9 breaks the rules"):
@@ -171,10 +207,15 @@ def test_a_newer_format_is_refused_in_words(tmp_path: Path) -> None:
     number, hash_ = 1, chained(1, content, "0" * 64)
     raw(
         book,
-        ("UPDATE entries SET content = ?, hash = ? WHERE number = ?", (content, hash_, number)),
+        (
+            "UPDATE entries SET content = ?, hash = ? WHERE number = ?",
+            (content, hash_, number),
+        ),
     )
     for call in (book.history, lambda: book.reserve("people", cost(rho(0.1)))):
-        with pytest.raises(FileFormatError, match=r"has ledger format 7.*nothing was spent"):
+        with pytest.raises(
+            FileFormatError, match=r"has ledger format 7.*nothing was spent"
+        ):
             call()
 
 
@@ -203,7 +244,9 @@ def test_a_read_only_disk_is_read_and_spends_nothing(tmp_path: Path) -> None:
     prefix = []
     if os.geteuid() == 0:  # permissions do not hold root
         if shutil.which("setpriv") is None:
-            pytest.skip("root writes where it likes, and setpriv is not there to be somebody else")
+            pytest.skip(
+                "root writes where it likes, and setpriv is not there to be somebody else"
+            )
         prefix = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
         for parent in [*tmp_path.parents][:-2]:
             if not parent.stat().st_mode & 0o001:
@@ -224,7 +267,9 @@ def test_a_read_only_disk_is_read_and_spends_nothing(tmp_path: Path) -> None:
     assert len(book.history().entries) == 2
 
 
-def test_a_folder_that_may_not_be_entered_is_refused_in_words(tmp_path: Path, monkeypatch) -> None:
+def test_a_folder_that_may_not_be_entered_is_refused_in_words(
+    tmp_path: Path, monkeypatch
+) -> None:
     book = ledger(tmp_path, nw.Privacy(rho=1.0))
 
     def forbidden(path: Path) -> bool:

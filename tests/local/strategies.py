@@ -12,7 +12,11 @@ from noisewright.local.composed.mixture import Coarsening, Mixture
 from noisewright.local.composed.parts import Parts
 from noisewright.local.composed.union import union
 from noisewright.local.histogram.hashing import LocalHashing
-from noisewright.local.histogram.sets import ListedSubsets, RandomizedResponse, SubsetSelection
+from noisewright.local.histogram.sets import (
+    ListedSubsets,
+    RandomizedResponse,
+    SubsetSelection,
+)
 from noisewright.local.histogram.unary import UnaryEncoding
 from noisewright.local.listed import Decoded, MatrixStrategy
 from noisewright.local.transform.fourier import fourier
@@ -48,7 +52,9 @@ def small_tree(epsilon=1.0):
         RandomizedResponse(6, epsilon),
         RandomizedResponse(3, epsilon),
     ]
-    mixture = Mixture.of(oracles, [Coarsening(12, w) for w in (1, 2, 4)], [0.5, 0.2, 0.3])
+    mixture = Mixture.of(
+        oracles, [Coarsening(12, w) for w in (1, 2, 4)], [0.5, 0.2, 0.3]
+    )
     return TreeMixture(mixture.components, mixture.coarsenings, mixture.weights)
 
 
@@ -57,7 +63,9 @@ def some_orbits(epsilon):
     patterns = np.zeros((2, 2, 2, 2), dtype=bool)
     patterns[0, 0, :, 0] = patterns[0, 1, 1, 1] = patterns[1, 0, 0] = True
     shares = np.array([0.6, 0.4])
-    return OrbitStrategy.from_patterns((2, 2, 2), patterns.reshape(2, 8), shares, epsilon)
+    return OrbitStrategy.from_patterns(
+        (2, 2, 2), patterns.reshape(2, 8), shares, epsilon
+    )
 
 
 def coarse_and_fine(epsilon):
@@ -65,7 +73,9 @@ def coarse_and_fine(epsilon):
     coarse = MatrixStrategy.from_chances(uneven_matrix(4, epsilon), epsilon)
     pattern = np.isin(np.arange(12), [0, 1, 3])[None]
     fine = OrbitStrategy.from_patterns((12,), pattern, np.ones(1), epsilon)
-    return CoarseFine.of([coarse, fine], [Coarsening(12, 3), Coarsening(12)], [0.6, 0.4])
+    return CoarseFine.of(
+        [coarse, fine], [Coarsening(12, 3), Coarsening(12)], [0.6, 0.4]
+    )
 
 
 TABLE_SIZES = (3, 2, 2)
@@ -134,7 +144,9 @@ KINDS = {
         ORDERED,
     ),
     "decoded-mixture": (
-        lambda e: Decoded(uneven_mixture(e), np.array([0.3, 0.1, 0.1, 0.2, 0.1, 0.1, 0.1])),
+        lambda e: Decoded(
+            uneven_mixture(e), np.array([0.3, 0.1, 0.1, 0.2, 0.1, 0.1, 0.1])
+        ),
         ORDERED,
     ),
     "orbits": (some_orbits, (*ORDERED, "allmarginals:2^3")),
@@ -182,7 +194,9 @@ def listed_reports(strategy):
     """One report per row of the dense matrix, in its order."""
     if isinstance(strategy, SubsetSelection):
         sets = itertools.combinations(range(strategy.size), strategy.chosen)
-        bits = np.array([[u in members for u in range(strategy.size)] for members in sets])
+        bits = np.array(
+            [[u in members for u in range(strategy.size)] for members in sets]
+        )
         return np.packbits(bits, axis=1)
     if isinstance(strategy, UnaryEncoding):
         shifts = np.arange(strategy.size - 1, -1, -1)

@@ -45,16 +45,22 @@ def built(name, asked, epsilon):
 def covariances(strategy, asked):
     """The covariance of the answers that one person of each type adds, by the oracle."""
     if isinstance(strategy, VectorStrategy):
-        nothing = strategy.answers(asked, np.zeros(strategy.collector.counters, dtype=np.int64), 1)
+        nothing = strategy.answers(
+            asked, np.zeros(strategy.collector.counters, dtype=np.int64), 1
+        )
         units = np.eye(strategy.collector.counters, dtype=np.int64) * 2**20
-        v = np.array([strategy.answers(asked, unit, 1) - nothing for unit in units]).T / 2**20
+        v = (
+            np.array([strategy.answers(asked, unit, 1) - nothing for unit in units]).T
+            / 2**20
+        )
         one = strategy.law.standard_deviation**2 * v @ v.T
         return np.repeat(one[None], strategy.size, axis=0)
     q, reports = strategy.dense(), listed_reports(strategy)
     possible = q.max(axis=1) > 0
     tallies = [strategy.collector.tally(report[None]) for report in reports[possible]]
     v = np.array([strategy.answers(asked, tally, 1) for tally in tallies]).T
-    np.testing.assert_allclose(v @ q[possible], asked.dense(), atol=1e-7)  # without bias
+    # without bias
+    np.testing.assert_allclose(v @ q[possible], asked.dense(), atol=1e-7)
     kinds = np.eye(strategy.size)
     return np.array([answer_covariance(q[possible], v, kind) for kind in kinds])
 
@@ -82,7 +88,9 @@ def test_forecast_analysis_and_matrix_agree(name, asked, epsilon):
     even = diagonals.mean(axis=0)
     np.testing.assert_allclose(plan.forecast(PEOPLE).std ** 2 / PEOPLE, even, **close)
     expected = np.sqrt(PEOPLE * max(totals.max(), 0.0) / asked.queries)
-    assert plan.forecast(PEOPLE).worst_rmse == pytest.approx(expected, rel=1e-7, abs=1e-4)
+    assert plan.forecast(PEOPLE).worst_rmse == pytest.approx(
+        expected, rel=1e-7, abs=1e-4
+    )
 
     if strategy.lists_cells:
         people = np.arange(1.0, strategy.size + 1)
@@ -107,7 +115,9 @@ def test_trials_have_the_variances_stated(name, asked, epsilon):
     values = np.repeat(np.arange(strategy.size), counts)
     reports = strategy.randomize(np.tile(values, RUNS), SeededSource(5))
     tallies = [strategy.collector.tally(part) for part in np.split(reports, RUNS)]
-    answers = np.array([strategy.answers(asked, tally, len(values)) for tally in tallies])
+    answers = np.array(
+        [strategy.answers(asked, tally, len(values)) for tally in tallies]
+    )
     plan = LocalPlan(asked, None, name, strategy)
     std = plan.forecast(len(values)).std
     live = std > 1e-6 * std.max()
@@ -119,17 +129,24 @@ def test_trials_have_the_variances_stated(name, asked, epsilon):
 
 
 @pytest.mark.parametrize("epsilon", [0.4, pytest.param(2.5, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", [n for n, (_, answered) in KINDS.items() if "prefix" in answered])
+@pytest.mark.parametrize(
+    "name", [n for n, (_, answered) in KINDS.items() if "prefix" in answered]
+)
 def test_constants_added_to_queries_change_no_error(name, epsilon):
     strategy, plain = built(name, "prefix", epsilon)
     matrix = plain.dense()
     for constant in (1e3, 1e7):  # the smaller one leaves digits for the oracle
-        moved = Explicit(matrix + constant * np.linspace(-1.0, 1.0, len(matrix))[:, None].round(1))
+        moved = Explicit(
+            matrix + constant * np.linspace(-1.0, 1.0, len(matrix))[:, None].round(1)
+        )
         one, other = Analysis(strategy, plain), Analysis(strategy, moved)
         np.testing.assert_allclose(other.type_variances, one.type_variances, rtol=1e-7)
-        before, after = (LocalAccuracy(strategy, w, PEOPLE).variance for w in (plain, moved))
+        before, after = (
+            LocalAccuracy(strategy, w, PEOPLE).variance for w in (plain, moved)
+        )
         np.testing.assert_allclose(after, before, rtol=1e-6, atol=1e-9 * before.max())
-        if constant == 1e3:  # and the collector, who answers the queries as they are, agrees
+        # and the collector, who answers the queries as they are, agrees
+        if constant == 1e3:
             each = np.diagonal(covariances(strategy, moved), axis1=1, axis2=2)
             mean = PEOPLE * each.mean(axis=0)
             np.testing.assert_allclose(after, mean, rtol=1e-5, atol=1e-6 * after.max())

@@ -29,7 +29,9 @@ def counting_variance(cells: int, chosen: int, epsilon: float) -> float:
     return (p * (1 - p) + (cells - 1) * q * (1 - q)) / (p - q) ** 2
 
 
-def shrunk_error(variance: float, people: float, factor: float, shares: np.ndarray) -> float:
+def shrunk_error(
+    variance: float, people: float, factor: float, shares: np.ndarray
+) -> float:
     """Mean squared error per cell, of shares, of c·x̂/N + (1 − c)/n at these shares of people."""
     cells = len(shares)
     bias = (1 - factor) ** 2 * float(((shares - 1 / cells) ** 2).sum())
@@ -57,13 +59,19 @@ def test_shrinking_needs_fewer_people_than_the_bound_on_unbiased_estimates(
     people = ceil(variance * (far - cells * ALPHA) / (cells * ALPHA * far))
     factor = far / (far + variance / people)
     rng = np.random.default_rng(0)
-    data = [np.eye(cells)[0], np.full(cells, 1 / cells), *rng.dirichlet(np.full(cells, 0.1), 50)]
+    data = [
+        np.eye(cells)[0],
+        np.full(cells, 1 / cells),
+        *rng.dirichlet(np.full(cells, 0.1), 50),
+    ]
     errors = [shrunk_error(variance, people, factor, shares) for shares in data]
     assert max(errors) == errors[0] <= ALPHA
     assert people * times < bound
 
     # The plan's own estimate, with as many people, is worse by as much as the bound says.
-    assert shrunk_error(variance, people, 1.0, data[0]) == pytest.approx(ALPHA * bound / people)
+    assert shrunk_error(variance, people, 1.0, data[0]) == pytest.approx(
+        ALPHA * bound / people
+    )
 
 
 def test_the_estimate_by_counting_is_what_the_plan_reports_allow() -> None:
@@ -71,13 +79,18 @@ def test_the_estimate_by_counting_is_what_the_plan_reports_allow() -> None:
     from itertools import combinations
 
     cells, chosen, epsilon = 6, 2, 1.0
-    sets = np.array([[u in s for u in range(cells)] for s in combinations(range(cells), chosen)])
+    sets = np.array(
+        [[u in s for u in range(cells)] for s in combinations(range(cells), chosen)]
+    )
     chances = np.where(sets, exp(epsilon), 1.0)
     chances /= chances.sum(axis=0)
     held = (chances * sets).sum(axis=0)[0]
     other = float(chances[:, 0] @ sets[:, 1])
     estimates = (sets - other) / (held - other)
     means = estimates.T @ chances
-    assert means == pytest.approx(np.eye(cells), abs=1e-12)  # unbiased, whoever is asked
+    # unbiased, whoever is asked
+    assert means == pytest.approx(np.eye(cells), abs=1e-12)
     variances = ((estimates**2).T @ chances - means**2).sum(axis=0)
-    assert variances == pytest.approx(np.full(cells, counting_variance(cells, chosen, epsilon)))
+    assert variances == pytest.approx(
+        np.full(cells, counting_variance(cells, chosen, epsilon))
+    )

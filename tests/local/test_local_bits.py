@@ -7,7 +7,12 @@ from math import comb
 import numpy as np
 import pytest
 
-from noisewright.local.fixedpoint import bernoulli, categorical, integers_below, thresholds
+from noisewright.local.fixedpoint import (
+    bernoulli,
+    categorical,
+    integers_below,
+    thresholds,
+)
 from noisewright.local.histogram.sets import SubsetSelection
 from noisewright.local.randomizer import batch, bits
 from noisewright.local.randomizer.bits import (
@@ -24,7 +29,9 @@ from noisewright.local.randomizer.bits import (
 from oracles.privacy_oracles import SeededSource
 
 
-@pytest.mark.parametrize("threshold", [1, 2**62, 2**63, 2**64 - 1, 4_960_000_000_000_000_001])
+@pytest.mark.parametrize(
+    "threshold", [1, 2**62, 2**63, 2**64 - 1, 4_960_000_000_000_000_001]
+)
 def test_edges_are_those_of_independent_bits(threshold):
     table = PatternTable(threshold)
     assert table.edges[-1] == 2**512
@@ -36,7 +43,9 @@ def test_edges_are_those_of_independent_bits(threshold):
         assert float(widths[pattern]) / 2.0**512 == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize("threshold", [1, 2**62, 2**64 // 3, 2**63, 2**64 - 1, 2**64 * 0.731])
+@pytest.mark.parametrize(
+    "threshold", [1, 2**62, 2**64 // 3, 2**63, 2**64 - 1, 2**64 * 0.731]
+)
 def test_a_prefix_decides_only_what_lies_in_one_interval(threshold):
     # All 65,536 prefixes, in whole numbers: with the test below, the law is exact.
     table = PatternTable(int(threshold))
@@ -60,7 +69,9 @@ class Digits:
         if count == 2:
             return (self.number >> 496).to_bytes(2, "little")
         if count == 8:  # the lowest 16 digits of this word are not looked at
-            return ((self.number >> 448 & (2**48 - 1)) << 16 | 0xBEEF).to_bytes(8, "little")
+            return ((self.number >> 448 & (2**48 - 1)) << 16 | 0xBEEF).to_bytes(
+                8, "little"
+            )
         return (self.number & (2**448 - 1)).to_bytes(count, "big")
 
 
@@ -113,10 +124,18 @@ def test_corrections_are_exactly_uniform(cells, chosen):
     draws = np.array(list(product(range(8), repeat=_ROUNDS)))
     table = pattern_table(int(_aim(chosen / cells, cells) * 2.0**64))
     spare = 8 - cells
-    firsts = [p for p in range(256) if p & ((1 << spare) - 1) == 0 and p.bit_count() <= chosen + 2]
-    firsts = [p for p in firsts if (table.lookup == p).any() and p.bit_count() >= chosen - 2][:9]
+    firsts = [
+        p
+        for p in range(256)
+        if p & ((1 << spare) - 1) == 0 and p.bit_count() <= chosen + 2
+    ]
+    firsts = [
+        p for p in firsts if (table.lookup == p).any() and p.bit_count() >= chosen - 2
+    ][:9]
     for first in firsts:
-        words = np.full(len(draws), np.flatnonzero(table.lookup == first)[0], dtype="<u2")
+        words = np.full(
+            len(draws), np.flatnonzero(table.lookup == first)[0], dtype="<u2"
+        )
         # What lies beyond the places of a row must not matter.
         places = (draws.T + 8 * np.arange(len(draws)) % 2**16).astype("<u2")
         wanted = np.full(len(draws), chosen)
@@ -143,7 +162,9 @@ def sets_so_far(cells, sizes, source):
         return uniform_sets(cells, sizes, source)
 
 
-@pytest.mark.parametrize(("cells", "chosen"), [(5, 2), (5, 0), (5, 5), (6, 4), (11, 4), (12, 9)])
+@pytest.mark.parametrize(
+    ("cells", "chosen"), [(5, 2), (5, 0), (5, 5), (6, 4), (11, 4), (12, 9)]
+)
 def test_sets_are_uniform(cells, chosen):
     rows = 20_000
     packed = uniform_sets(cells, np.full(rows, chosen), SeededSource(cells))
@@ -169,9 +190,13 @@ def test_large_sets_hold_every_cell_and_pair_alike(cells):
         part, d = held[kind::2].astype(np.float64), chosen - kind
         p, pair = d / cells, d * (d - 1) / (cells * (cells - 1))
         # About 1,000 cells and 1,000 pairs within 6 deviations: false alarm below 1e-5.
-        assert np.abs(part.mean(axis=0) - p).max() < 6 * np.sqrt(p * (1 - p) / len(part))
+        assert np.abs(part.mean(axis=0) - p).max() < 6 * np.sqrt(
+            p * (1 - p) / len(part)
+        )
         together = (part[:, 1:] * part[:, :-1]).mean(axis=0)
-        assert np.abs(together - pair).max() < 6 * np.sqrt(pair * (1 - pair) / len(part))
+        assert np.abs(together - pair).max() < 6 * np.sqrt(
+            pair * (1 - pair) / len(part)
+        )
 
 
 @pytest.mark.parametrize("size", [2, 5, 9])
@@ -184,7 +209,9 @@ def test_every_set_of_others_becomes_one_report(size, held, monkeypatch):
     for row, chosen in enumerate(others):
         members[row, list(chosen)] = 1
     monkeypatch.setattr(batch, "bernoulli", lambda t, n, s: np.full(n, held))
-    monkeypatch.setattr(batch, "uniform_sets", lambda cells, sizes, s: np.packbits(members, axis=1))
+    monkeypatch.setattr(
+        batch, "uniform_sets", lambda cells, sizes, s: np.packbits(members, axis=1)
+    )
     for value in range(size):
         reports = strategy.sampler.sample(np.full(len(others), value))
         assert strategy.collector.valid(reports).all()

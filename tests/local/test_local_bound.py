@@ -3,7 +3,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from noisewright.local.bounds.trace import contrast_limit, lower_bound, optimised_prior, prior_bound
+from noisewright.local.bounds.trace import (
+    contrast_limit,
+    lower_bound,
+    optimised_prior,
+    prior_bound,
+)
 from noisewright.local.transform import spectrum
 from noisewright.workload import workload
 from oracles import local_matrix as oracle
@@ -30,8 +35,12 @@ WORKLOADS = [
 def test_spectrum_is_that_of_the_centred_workload(text):
     w = workload(text)
     dense = w.dense()
-    singular = np.linalg.svd(dense - dense.mean(axis=1, keepdims=True), compute_uv=False)
-    assert spectrum.centred_spectrum(w.gram()).nuclear == pytest.approx(singular.sum(), abs=1e-6)
+    singular = np.linalg.svd(
+        dense - dense.mean(axis=1, keepdims=True), compute_uv=False
+    )
+    assert spectrum.centred_spectrum(w.gram()).nuclear == pytest.approx(
+        singular.sum(), abs=1e-6
+    )
 
 
 @pytest.mark.parametrize("epsilon", [1e-3, 0.5, 1.0, 4.0, 15.0])
@@ -54,7 +63,9 @@ def test_no_strategy_beats_the_bounds(text):
         variances = oracle.type_variances(q, w.dense())
         assert variances.max() >= floor.variance
         assert variances.max() >= best.variance
-        assert variances.max() >= prior_bound(w, 1.0, rng.dirichlet(np.ones(6))).variance
+        assert (
+            variances.max() >= prior_bound(w, 1.0, rng.dirichlet(np.ones(6))).variance
+        )
     assert prior.sum() == pytest.approx(1.0)
 
 
@@ -66,7 +77,10 @@ def test_gradient_of_the_prior_bound_is_right():
     _, gradient = _prior_value(m, prior, 1.0)
     for u in range(5):
         step = 1e-6 * (np.eye(5)[u] - prior)  # stays on the simplex
-        up, down = _prior_value(m, prior + step, 1.0)[0], _prior_value(m, prior - step, 1.0)[0]
+        up, down = (
+            _prior_value(m, prior + step, 1.0)[0],
+            _prior_value(m, prior - step, 1.0)[0],
+        )
         assert (up - down) / 2 == pytest.approx(gradient @ step, rel=1e-4, abs=1e-12)
 
 

@@ -41,14 +41,17 @@ def badly_placed(seed, most_cells=6):
     each = rng.random() < 0.3
     rows = rows * 10.0 ** rng.uniform(-8, 8, (len(rows) if each else 1, 1))
     if rng.random() < 0.6:
-        rows = rows + rng.choice([-1.0, 1.0]) * 10.0 ** rng.uniform(-2, 8, (len(rows), 1))
+        rows = rows + rng.choice([-1.0, 1.0]) * 10.0 ** rng.uniform(
+            -2, 8, (len(rows), 1)
+        )
     return rows, float(np.exp(rng.uniform(np.log(0.1), np.log(8.0))))
 
 
 def check_floors(asked, matrix, epsilon, prior):
     """All floors are at most what the best strategy needs; returns how much that is."""
     worst, mean = optimum(matrix, epsilon), optimum(matrix, epsilon, worst=False)
-    assert worst.above - worst.below <= 1e-4 * worst.above  # the oracle knows what it says
+    # the oracle knows what it says
+    assert worst.above - worst.below <= 1e-4 * worst.above
     for floor in floors(asked, epsilon, table_gram(asked)):
         assert floor.variance <= worst.above * (1 + TINY), floor.name
         if floor.name == "trace":  # proved with people spread evenly

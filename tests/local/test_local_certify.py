@@ -15,7 +15,12 @@ from noisewright.local.analysis.grams import table_gram
 from noisewright.local.bounds.kernels.delsarte import SchemeBound, scheme_of
 from noisewright.local.bounds.kernels.rearrangement import OrderedBound
 from noisewright.local.bounds.sets.small_sets import pair_counts
-from noisewright.local.bounds.trace import best_bound, floors, lower_bound, off_the_total
+from noisewright.local.bounds.trace import (
+    best_bound,
+    floors,
+    lower_bound,
+    off_the_total,
+)
 from noisewright.local.histogram.sets import RandomizedResponse
 from noisewright.workload import workload
 from oracles import local_matrix as oracle
@@ -44,13 +49,17 @@ def scheme(text):
 def test_schemes_hold_the_gram_matrix(text):
     w, s = workload(text), scheme(text)
     values = np.sort(np.repeat(s.eigenvalues, s.counts.astype(int)))
-    np.testing.assert_allclose(values, np.linalg.eigvalsh(table_gram(w).dense()), atol=1e-9)
+    np.testing.assert_allclose(
+        values, np.linalg.eigvalsh(table_gram(w).dense()), atol=1e-9
+    )
     # Characters of different classes are orthogonal over the cells.
     gram = (s.characters * s.valencies) @ s.characters.T
     np.testing.assert_allclose(gram, np.diag(s.cells * s.counts), atol=1e-6)
 
 
-@pytest.mark.parametrize("groups", [((4, 2),), ((1, 2), (2, 3)), ((2, 3),), ((1, 3), (1, 2))])
+@pytest.mark.parametrize(
+    "groups", [((4, 2),), ((1, 2), (2, 3)), ((2, 3),), ((1, 3), (1, 2))]
+)
 def test_small_sets_are_listed_in_full(groups):
     sizes = [size for count, size in groups for _ in range(count)]
     cells = np.array(list(product(*map(range, sizes))))
@@ -63,7 +72,8 @@ def test_small_sets_are_listed_in_full(groups):
     classes = int(np.prod([count + 1 for count, _ in groups]))
     for k, listed in pair_counts(groups).items():
         met = set()
-        for chosen in combinations(range(1, len(cells)), k - 1):  # every set can be moved to hold 0
+        # every set can be moved to hold 0
+        for chosen in combinations(range(1, len(cells)), k - 1):
             pairs = relation[np.ix_((0, *chosen), (0, *chosen))][np.triu_indices(k, 1)]
             met.add(tuple(np.bincount(pairs, minlength=classes)))
         assert met == set(map(tuple, listed.astype(int)))
@@ -95,12 +105,15 @@ def test_no_set_gains_more_from_a_kernel_over_tables(text, seed):
     gains = np.einsum("si,ij,sj->s", sets, matrix, sets)
     sizes = sets.sum(axis=1)
     lines = [line for line in lines if not line.only]
-    limits = np.min([sizes * (line.start + line.slope * sizes) for line in lines], axis=0)
+    limits = np.min(
+        [sizes * (line.start + line.slope * sizes) for line in lines], axis=0
+    )
     for k in bound._small:  # listed sets meet their limit
         largest = k * bound._listed(kernel @ s.characters / s.cells, k).start
         assert gains[sizes == k].max() == pytest.approx(largest, rel=1e-9)
     assert (gains <= limits + 1e-9).all()
-    assert gains.max() == pytest.approx(limits.max(), rel=0.5)  # and not by being vacuous
+    # and not by being vacuous
+    assert gains.max() == pytest.approx(limits.max(), rel=0.5)
 
 
 @settings(deadline=None, max_examples=30)
@@ -108,7 +121,9 @@ def test_no_set_gains_more_from_a_kernel_over_tables(text, seed):
 def test_no_set_gains_more_from_a_falling_kernel(n, epsilon, seed):
     rng = np.random.default_rng(seed)
     bound = OrderedBound(np.eye(n), epsilon)
-    heights = rng.exponential(size=len(bound.steps)) * (rng.random(len(bound.steps)) < 0.6)
+    heights = rng.exponential(size=len(bound.steps)) * (
+        rng.random(len(bound.steps)) < 0.6
+    )
     lags = np.abs(np.arange(n)[:, None] - np.arange(n))
     kernel = (heights @ bound.steps)[lags]
     r = np.expm1(epsilon)
@@ -120,7 +135,9 @@ def test_no_set_gains_more_from_a_falling_kernel(n, epsilon, seed):
     v = 1.0 + r * every_set(n)
     gains = np.einsum("si,ij,sj->s", v, centred @ kernel @ centred, v)
     # Some set meets the condition with equality, so only rounding may break it.
-    assert (gains <= (v @ multipliers) * v.sum(axis=1) + 1e-9 * np.abs(gains).max()).all()
+    assert (
+        gains <= (v @ multipliers) * v.sum(axis=1) + 1e-9 * np.abs(gains).max()
+    ).all()
 
 
 @pytest.mark.parametrize("text", [*TABLES, *ORDERED])

@@ -50,7 +50,9 @@ EPSILONS = (0.5, 2.0)
 FALSE_ALARM = 1e-7
 """Of each test of a law; some 1,000 of them below 1e-4 together, had the seeds not been fixed."""
 
-REGISTERED = [(name, text, e) for name in MECHANISMS for text in ASKED for e in EPSILONS]
+REGISTERED = [
+    (name, text, e) for name in MECHANISMS for text in ASKED for e in EPSILONS
+]
 STORED = [
     (f"kind {name}", asked if isinstance(asked, Workload) else str(asked), e)
     for name, (_, answered) in KINDS.items()
@@ -71,7 +73,9 @@ class Case:
 
     @property
     def listed(self):
-        return all(node["op"] != "grid" for node in self.document["specification"]["nodes"])
+        return all(
+            node["op"] != "grid" for node in self.document["specification"]["nodes"]
+        )
 
     @cached_property
     def laws(self):
@@ -80,7 +84,10 @@ class Case:
         head, width = self.plan.format.header, specification.number_bytes
         return [
             {
-                head + (n.to_bytes(width, "little") + b).ljust(specification.report_bytes, b"\0"): p
+                head
+                + (n.to_bytes(width, "little") + b).ljust(
+                    specification.report_bytes, b"\0"
+                ): p
                 for (n, b), p in randomizer_law.reports(
                     self.document["specification"], cell
                 ).items()
@@ -95,7 +102,9 @@ class Case:
     @cached_property
     def chances(self):
         """Q: one row per report, one column per cell."""
-        return np.array([[float(law.get(o, 0)) for law in self.laws] for o in self.reports])
+        return np.array(
+            [[float(law.get(o, 0)) for law in self.laws] for o in self.reports]
+        )
 
     @cached_property
     def answers(self):
@@ -105,7 +114,9 @@ class Case:
     def collected(self, reports):
         aggregate = self.plan.aggregate(list(reports))
         assert aggregate.people == len(reports)
-        return self.plan.strategy.answers(self.plan.workload, aggregate.total, len(reports))
+        return self.plan.strategy.answers(
+            self.plan.workload, aggregate.total, len(reports)
+        )
 
 
 @cache
@@ -168,7 +179,10 @@ def test_privacy(name, asked, epsilon):
         return
     assert one.plan.privacy.delta is None
     worst = max(
-        Fraction(max(law.get(o, 0) for law in one.laws), min(law.get(o, 0) for law in one.laws))
+        Fraction(
+            max(law.get(o, 0) for law in one.laws),
+            min(law.get(o, 0) for law in one.laws),
+        )
         for o in one.reports
     )
     assert max(worst, 1 / worst) == promise.ratio
@@ -209,7 +223,9 @@ def test_law(name, asked, epsilon):
             check_noise(strategy, cell, source)
             continue
         check_law([row.tobytes() for row in batch], one.laws[cell], 3000)
-        single = [form.header + interpret(specification, cell, source) for _ in range(400)]
+        single = [
+            form.header + interpret(specification, cell, source) for _ in range(400)
+        ]
         check_law(single, one.laws[cell], 400)
 
 
@@ -236,19 +252,27 @@ def test_answers_have_no_bias_and_the_variance_forecast(name, asked, epsilon):
         v, q = one.answers, one.chances
         scale = max(1.0, float(np.abs(v).max()))
         np.testing.assert_allclose(v @ q, w, atol=1e-9 * scale)
-        each = np.array([(v**2) @ q[:, u] - (v @ q[:, u]) ** 2 for u in range(w.shape[1])])
+        each = np.array(
+            [(v**2) @ q[:, u] - (v @ q[:, u]) ** 2 for u in range(w.shape[1])]
+        )
     else:
         nothing = plan.strategy.answers(
             plan.workload, np.zeros(plan.strategy.collector.counters, int), 1
         )
         units = 2**20 * np.eye(plan.strategy.collector.counters, dtype=np.int64)
-        v = np.array([plan.strategy.answers(plan.workload, u, 1) - nothing for u in units]).T
+        v = np.array(
+            [plan.strategy.answers(plan.workload, u, 1) - nothing for u in units]
+        ).T
         v = v / 2**20
-        np.testing.assert_allclose(v @ plan.strategy.columns + nothing[:, None], w, atol=1e-6)
+        np.testing.assert_allclose(
+            v @ plan.strategy.columns + nothing[:, None], w, atol=1e-6
+        )
         one_person = plan.strategy.law.standard_deviation**2 * (v**2).sum(axis=1)
         each = np.repeat(one_person[None], w.shape[1], axis=0)
     close = {"rtol": 1e-6, "atol": 1e-8 * max(1.0, float(each.max()))}
-    np.testing.assert_allclose(plan.forecast(100).std ** 2 / 100, each.mean(axis=0), **close)
+    np.testing.assert_allclose(
+        plan.forecast(100).std ** 2 / 100, each.mean(axis=0), **close
+    )
     totals = each.sum(axis=1)
     np.testing.assert_allclose(plan.analysis.worst_case, totals.max(), **close)
     if plan.bound is not None:
@@ -299,7 +323,9 @@ def test_budgets_sizes_and_deltas_are_refused(name):
         with pytest.raises(InvalidParameter, match="give a delta"):
             nw.plan(asked, nw.Privacy(1.0), model="local", mechanism=name)
     else:  # a delta that is not needed is not spent
-        plan = nw.plan(asked, nw.Privacy(1.0, DELTA), model="local", mechanism=name, effort="low")
+        plan = nw.plan(
+            asked, nw.Privacy(1.0, DELTA), model="local", mechanism=name, effort="low"
+        )
         assert plan.privacy.delta is None
 
 
@@ -314,12 +340,23 @@ def test_stored_budgets_are_refused(name):
 def _forged(settings, epsilon):
     """The settings with every ε in them replaced."""
     if isinstance(settings, dict):
-        return {k: epsilon if k == "epsilon" else _forged(v, epsilon) for k, v in settings.items()}
-    return [_forged(v, epsilon) for v in settings] if isinstance(settings, list) else settings
+        return {
+            k: epsilon if k == "epsilon" else _forged(v, epsilon)
+            for k, v in settings.items()
+        }
+    return (
+        [_forged(v, epsilon) for v in settings]
+        if isinstance(settings, list)
+        else settings
+    )
 
 
 def test_settings_that_only_a_search_reads_are_refused_at_once():
-    for settings in ({"effort": "none"}, {"norm": 0.5, "objective": "average"}, {"effrot": "low"}):
+    for settings in (
+        {"effort": "none"},
+        {"norm": 0.5, "objective": "average"},
+        {"effrot": "low"},
+    ):
         with pytest.raises(InvalidParameter):
             nw.plan("prefix:6", nw.Privacy(1.0), model="local", **settings)
 
@@ -329,7 +366,9 @@ def test_a_plan_without_a_search_does_not_load_it():
         "import sys, noisewright as nw; nw.plan('identity:8', nw.Privacy(1.0), model='local');"
         "print('noisewright.local.optimise.run' in sys.modules)"
     )
-    told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    told = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True
+    )
     assert told.stdout.strip() == "False", told.stderr
 
 
@@ -352,7 +391,9 @@ def test_a_mechanism_is_one_file_and_one_entry(asked, monkeypatch, tmp_path):
     for epsilon in EPSILONS:
         test_privacy("two-answers", asked, epsilon)
         test_law("two-answers", asked, epsilon)
-        test_answers_have_no_bias_and_the_variance_forecast("two-answers", asked, epsilon)
+        test_answers_have_no_bias_and_the_variance_forecast(
+            "two-answers", asked, epsilon
+        )
         test_packing("two-answers", asked, epsilon, tmp_path)
     test_budgets_sizes_and_deltas_are_refused("two-answers")
 

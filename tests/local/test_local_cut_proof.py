@@ -47,7 +47,16 @@ def found(asked, epsilon, rounds=2, effort="low"):
 
 def damaged(proof, rng):
     """The same with one of its parts moved, a little or a lot."""
-    names = ["prior", "factor", "prices", "squares", "pairs", "weights", "centre", "vectors"]
+    names = [
+        "prior",
+        "factor",
+        "prices",
+        "squares",
+        "pairs",
+        "weights",
+        "centre",
+        "vectors",
+    ]
     name = rng.choice([name for name in names if getattr(proof, name).size])
     array = np.array(getattr(proof, name))
     size = 10.0 ** rng.uniform(-6, 0.5)
@@ -140,7 +149,9 @@ def test_a_proof_about_some_cells_holds_for_all():
     larger += 0.3 * np.eye(9)
     moved = replace(proof, cells=cells)
     alone = replace(proof, cells=np.arange(6))
-    assert moved.variance(larger, 1.0) == alone.variance(larger[np.ix_(cells, cells)], 1.0)
+    assert moved.variance(larger, 1.0) == alone.variance(
+        larger[np.ix_(cells, cells)], 1.0
+    )
     with pytest.raises(NoisewrightError):
         moved.variance(gram, 1.0)
 
@@ -164,13 +175,17 @@ def test_what_is_no_proof_is_refused(broken):
     proof = invented(5, np.random.default_rng(3))
     assert len(proof.weights)
     with pytest.raises(NoisewrightError):
-        replace(proof, **{name: change(getattr(proof, name)) for name, change in broken.items()})
+        replace(
+            proof,
+            **{name: change(getattr(proof, name)) for name, change in broken.items()},
+        )
 
 
 def test_violated_cuts_are_violated_by_the_moments_and_by_no_set():
     rng = np.random.default_rng(2)
     n = 7
-    mean, covariance = np.full(n, 0.4), 0.02 * np.eye(n)  # no sets have so little variance
+    # no sets have so little variance
+    mean, covariance = np.full(n, 0.4), 0.02 * np.eye(n)
     vectors, offsets = violated(mean, covariance, rng)
     assert len(vectors)
     every = np.array(list(product((0, 1), repeat=n)))
@@ -185,7 +200,9 @@ def test_a_plan_with_few_queries_keeps_its_proof(tmp_path):
     import noisewright as nw
 
     asked = workload("random:3x12:1")
-    plan = plan_local(asked, Privacy(2.0), effort="normal", cache=tmp_path, target_ratio=1.04)
+    plan = plan_local(
+        asked, Privacy(2.0), effort="normal", cache=tmp_path, target_ratio=1.04
+    )
     assert plan.certificate.name == "cuts"
     ratio = plan.summary()["certified_ratio"]
     plan.save(tmp_path / "p.nw")

@@ -23,7 +23,9 @@ def parts(cuts, scale):
     matrices = []
     for b, c in zip(cuts.vectors, cuts.offsets, strict=True):
         low, high = np.concatenate([[-c], b]), np.concatenate([[-c - 1], b])
-        matrices.append((np.outer(low, high) + np.outer(high, low)) / 2 * np.outer(wide, wide))
+        matrices.append(
+            (np.outer(low, high) + np.outer(high, low)) / 2 * np.outer(wide, wide)
+        )
     squares = []
     for cell in range(1, n + 1):
         matrix = np.zeros((n + 1, n + 1))
@@ -55,7 +57,11 @@ def test_weights_and_squares_are_the_best_together(seed):
     columns = np.concatenate([cuts, squares, -squares]).reshape(count + 2 * n, -1).T
     _, least = nnls(columns, -rest.ravel(), maxiter=10_000)
     assert weighed.cuts.weights.min() >= 0
-    assert least**2 - 1e-9 <= left(rest, weighed, cuts, squares) <= least**2 * (1 + 1e-4) + 1e-6
+    assert (
+        least**2 - 1e-9
+        <= left(rest, weighed, cuts, squares)
+        <= least**2 * (1 + 1e-4) + 1e-6
+    )
 
 
 def test_weights_stay_with_their_cuts():
@@ -64,7 +70,11 @@ def test_weights_stay_with_their_cuts():
     weighed = WeighedCuts(cuts, np.ones(4))
     weighed.settle(-np.ones((5, 5)) + 3 * np.eye(5))
     kept = np.array([1, 4])
-    fewer = weighed.cuts.seen().only(kept).joined(np.eye(4, dtype=np.int64)[:1], np.array([0]))
+    fewer = (
+        weighed.cuts.seen()
+        .only(kept)
+        .joined(np.eye(4, dtype=np.int64)[:1], np.array([0]))
+    )
     assert (fewer.weights[:2] == weighed.cuts.weights[kept]).all()
     assert fewer.weights[2] == 0
     assert (fewer.idle[:2] == (weighed.cuts.weights[kept] == 0)).all()

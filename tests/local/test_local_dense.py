@@ -23,7 +23,9 @@ def private_matrix(m, n, epsilon, seed):
 @settings(max_examples=25, deadline=None)
 @given(st.integers(2, 8), st.sampled_from([0.5, 1.0, 3.0]), st.integers(0, 10**6))
 def test_rounding_honours_epsilon_and_columns_exactly(n, epsilon, seed):
-    strategy = MatrixStrategy.from_chances(private_matrix(3 * n, n, epsilon, seed), epsilon)
+    strategy = MatrixStrategy.from_chances(
+        private_matrix(3 * n, n, epsilon, seed), epsilon
+    )
     assert (strategy.weights.sum(axis=0) == UNIT).all()
     assert strategy.loss.epsilon <= epsilon
 
@@ -35,10 +37,14 @@ def test_analysis_equals_the_published_formulas():
     rounded, dense = strategy.dense(), w.dense()
     x = np.arange(6.0)
     v = oracle.reconstruction(rounded, dense)
-    np.testing.assert_allclose(analysis.type_variances, oracle.type_variances(rounded, dense))
+    np.testing.assert_allclose(
+        analysis.type_variances, oracle.type_variances(rounded, dense)
+    )
     expected = oracle.answer_covariance(rounded, v, x)
     np.testing.assert_allclose(analysis.covariance(x), expected, atol=1e-9)
-    np.testing.assert_allclose(analysis.query_variances(x), np.diag(expected), atol=1e-9)
+    np.testing.assert_allclose(
+        analysis.query_variances(x), np.diag(expected), atol=1e-9
+    )
     np.testing.assert_allclose(analysis.reconstruction() @ rounded, dense, atol=1e-9)
     assert analysis.total_variance(x) == pytest.approx(np.trace(expected))
     mean = analysis.objective / 6 - w.gram().trace() / 6

@@ -11,7 +11,11 @@ from local.strategies import SMALL
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.estimate.fits.nonnegative import project_to_total
 from noisewright.local.analysis import distribution as distribution_module
-from noisewright.local.analysis.distribution import distribution, likely_shares, smoothing
+from noisewright.local.analysis.distribution import (
+    distribution,
+    likely_shares,
+    smoothing,
+)
 from noisewright.local.analysis.roughness import Line, Roughness, lines_of
 from noisewright.local.composed.union import union
 from noisewright.local.histogram.sets import RandomizedResponse
@@ -24,7 +28,8 @@ LINE = (Line(24, np.ones(24)),)
 
 
 def _collected(strategy, people, seed=0, **robust):
-    reports = strategy.randomize(people, SeededSource(1000 + seed))  # not what drew the people
+    # not what drew the people
+    reports = strategy.randomize(people, SeededSource(1000 + seed))
     return Aggregate(ReportFormat(strategy), **robust).add(reports)
 
 
@@ -118,13 +123,19 @@ def test_cells_without_order_may_be_numbered_in_any_way():
     shares = rng.normal(1 / 24, 0.05, 24)
     order = rng.permutation(24)
     turned = likely_shares(information[np.ix_(order, order)], shares[order])
-    np.testing.assert_allclose(turned, likely_shares(information, shares)[order], atol=1e-9)
+    np.testing.assert_allclose(
+        turned, likely_shares(information, shares)[order], atol=1e-9
+    )
 
 
 def test_a_line_may_be_read_from_its_other_end():
-    information, shares = 500 * _information(24), np.random.default_rng(3).normal(1 / 24, 0.05, 24)
+    information, shares = (
+        500 * _information(24),
+        np.random.default_rng(3).normal(1 / 24, 0.05, 24),
+    )
     there, back = (
-        likely_shares(information[::step, ::step], shares[::step], LINE) for step in (1, -1)
+        likely_shares(information[::step, ::step], shares[::step], LINE)
+        for step in (1, -1)
     )
     np.testing.assert_allclose(back[::-1], there, atol=1e-9)
     assert np.ptp(there) < np.ptp(likely_shares(information, shares))  # it was smoothed
@@ -154,7 +165,9 @@ def test_the_evidence_is_the_chance_of_the_shares(order):
     def log_density(prior: np.ndarray) -> float:
         spread = np.linalg.inv(information) + np.linalg.inv(np.eye(cells) + prior)
         away = shares - 1 / cells
-        return -0.5 * (np.linalg.slogdet(spread)[1] + away @ np.linalg.solve(spread, away))
+        return -0.5 * (
+            np.linalg.slogdet(spread)[1] + away @ np.linalg.solve(spread, away)
+        )
 
     assert log_density(form) >= max(log_density(form * step) for step in (0.5, 2.0))
     # Up to a constant, which no smoothing shows.
@@ -175,7 +188,9 @@ def test_lines_are_what_is_ordered():
     assert placed(lines_of(workload("identity:4"), None)) == [(4, 0, [])]
     domain = nw.Domain(
         [
-            nw.Numeric("age", (-np.inf, 18, 30, 40, np.inf), integer=True, outside="other"),
+            nw.Numeric(
+                "age", (-np.inf, 18, 30, 40, np.inf), integer=True, outside="other"
+            ),
             nw.Numeric("income", (0, 1, 4, 4)),
             nw.Numeric.integers("children", 0, 3),
             nw.Categorical("town", ("a", "b")),
@@ -197,7 +212,9 @@ def test_roughness_is_zero_where_densities_are_even_alone(order):
     rough = Roughness.of(lines, order)
     values = np.linalg.eigvalsh(rough.matrix)
     assert np.count_nonzero(values > 1e-9 * values[-1]) == 2 * (5 - order)
-    np.testing.assert_allclose(np.sort(rough.eigenvalues), values, atol=1e-9 * values[-1])
+    np.testing.assert_allclose(
+        np.sort(rough.eigenvalues), values, atol=1e-9 * values[-1]
+    )
     even = np.kron([9.0, *widths, 5.0], [0.3, 0.7])
     np.testing.assert_allclose(rough.matrix @ even, 0, atol=1e-9 * values[-1])
 

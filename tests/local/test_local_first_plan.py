@@ -12,7 +12,11 @@ from noisewright.workload import workload
 def test_first_plans_are_told_one_by_one_and_get_better():
     told = []
     plan = plan_local(
-        workload("prefix:16"), Privacy(1.0), effort="low", cache=False, progress=told.append
+        workload("prefix:16"),
+        Privacy(1.0),
+        effort="low",
+        cache=False,
+        progress=told.append,
     )
     first = [state.ratio for state in told if state.stage == "first plan"]
     assert len(first) > 1

@@ -48,7 +48,12 @@ def test_factors_within_the_halves_make_the_whole(folding):
 
 @pytest.mark.parametrize(
     ("text", "alone"),
-    [("prefix:8", 0), ("prefix:9", 1), ("prefix:4*prefix:4", 4), ("prefix:3*identity:4", 0)],
+    [
+        ("prefix:8", 0),
+        ("prefix:9", 1),
+        ("prefix:4*prefix:4", 4),
+        ("prefix:3*identity:4", 0),
+    ],
 )
 def test_symmetries_of_a_workload_are_seen(text, alone):
     gram = table_gram(workload(text)).dense()

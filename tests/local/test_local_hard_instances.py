@@ -29,17 +29,23 @@ def most_told(instance: HardInstance) -> float:
     """
     moved = instance.first - instance.second
     cells = moved.shape[1]
-    rows = 1 + math.expm1(instance.epsilon) * np.array(list(product((0, 1), repeat=cells)))
+    rows = 1 + math.expm1(instance.epsilon) * np.array(
+        list(product((0, 1), repeat=cells))
+    )
     chances = np.minimum(rows @ instance.first.T, rows @ instance.second.T)
     gains = ((rows @ moved.T) ** 2 / chances) @ instance.weights
-    answer = linprog(-gains, A_eq=rows.T, b_eq=np.ones(cells), bounds=(0, None), method="highs")
+    answer = linprog(
+        -gains, A_eq=rows.T, b_eq=np.ones(cells), bounds=(0, None), method="highs"
+    )
     assert answer.success
     return float(-answer.fun)
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0])
 @pytest.mark.parametrize("text", QUERIES)
-def test_no_report_tells_more_of_queries_than_certified(text: str, epsilon: float) -> None:
+def test_no_report_tells_more_of_queries_than_certified(
+    text: str, epsilon: float
+) -> None:
     alpha = 0.05
     instance = nw.local.hard_instance(text, alpha, epsilon=epsilon)
     assert most_told(instance) <= instance.information * (1 + 1e-9)
@@ -50,7 +56,9 @@ def test_no_report_tells_more_of_queries_than_certified(text: str, epsilon: floa
 
 
 @pytest.mark.parametrize("task", LABELLED)
-def test_no_report_tells_more_of_labels_than_certified(task: Callable[..., HardInstance]) -> None:
+def test_no_report_tells_more_of_labels_than_certified(
+    task: Callable[..., HardInstance],
+) -> None:
     instance = task(SIGNS, 0.1)
     assert most_told(instance) <= instance.information * (1 + 1e-9)
 
@@ -87,7 +95,9 @@ def test_the_constant_of_a_reference_is_for_pairs_that_share_it() -> None:
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
-def test_no_reports_tell_families_apart_more_often_than_certified(epsilon: float) -> None:
+def test_no_reports_tell_families_apart_more_often_than_certified(
+    epsilon: float,
+) -> None:
     """True less false alarms of the best test that is told v, exactly, over all pairs of reports.
 
     Random two-valued strategies of two people each, which need not be alike.
@@ -133,7 +143,9 @@ def test_families_are_what_each_task_says() -> None:
     realizable = nw.local.hard_realizable(SIGNS, alpha)
     own = np.hstack([SIGNS > 0, SIGNS < 0])[realizable.rows]
     assert np.abs(np.where(own, 0.0, realizable.first)).max() < 1e-12
-    least = np.minimum(realizable.second[:, :points], realizable.second[:, points:]).sum(axis=1)
+    least = np.minimum(
+        realizable.second[:, :points], realizable.second[:, points:]
+    ).sum(axis=1)
     assert (least >= alpha).all()  # every hypothesis
 
 
@@ -167,12 +179,17 @@ def test_squared_errors_of_cells_are_below_what_is_reached() -> None:
     sampling over N; the bounds are for the worst distribution.
     """
     plan = nw.plan(
-        "identity:16", nw.Privacy(epsilon=1), model="local", mechanism="subset-selection"
+        "identity:16",
+        nw.Privacy(epsilon=1),
+        model="local",
+        mechanism="subset-selection",
     )
     for people in (10, 300, 10_000, 1_000_000):
         unbiased = plan.analysis.worst_case / people + 1 / people
         ignorant = 1.0  # answers nothing at all: Σ(p − 1/n)² < 1
-        floor = max(nw.local.assouad_bound(16, people), nw.local.van_trees_bound(16, people))
+        floor = max(
+            nw.local.assouad_bound(16, people), nw.local.van_trees_bound(16, people)
+        )
         assert 0 < floor <= min(unbiased, ignorant)
     assert floor > 0.5 * unbiased
 
@@ -187,14 +204,18 @@ def test_affinities_of_pairs_against_all_rows() -> None:
     for flipped in range(2):
         for other in (1, -1):
             signs = [
-                np.array([s, other]) if flipped == 0 else np.array([other, s]) for s in (1, -1)
+                np.array([s, other]) if flipped == 0 else np.array([other, s])
+                for s in (1, -1)
             ]
             laws = [
-                np.concatenate([(1 + delta * s[:, None] * np.array([1, -1])).ravel()]) / cells
+                np.concatenate([(1 + delta * s[:, None] * np.array([1, -1])).ravel()])
+                / cells
                 for s in signs
             ]
             affinity += np.sqrt((rows @ laws[0]) * (rows @ laws[1])) / 4
-    answer = linprog(affinity, A_eq=rows.T, b_eq=np.ones(cells), bounds=(0, None), method="highs")
+    answer = linprog(
+        affinity, A_eq=rows.T, b_eq=np.ones(cells), bounds=(0, None), method="highs"
+    )
     least = math.sqrt(1 - (math.expm1(1) * delta / (cells + math.expm1(1))) ** 2)
     expected = (1 - answer.fun) * (-math.log(least)) / (1 - least)
     assert _pair_loss(cells, delta, epsilon) == pytest.approx(expected, rel=1e-6)

@@ -8,7 +8,11 @@ from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.local.analysis.analysis import Analysis
 from noisewright.local.bounds.trace import lower_bound
 from noisewright.local.composed import hierarchical as module
-from noisewright.local.composed.hierarchical import TreeMixture, hierarchical, level_weights
+from noisewright.local.composed.hierarchical import (
+    TreeMixture,
+    hierarchical,
+    level_weights,
+)
 from noisewright.local.composed.mixture import Coarsening, Mixture
 from noisewright.local.composed.tree import (
     SummedGram,
@@ -22,7 +26,8 @@ from noisewright.workload import workload
 
 
 @pytest.mark.parametrize(
-    "text", ["identity:12", "total:12", "prefix:12", "ranges:12", "2@prefix:12+identity:12"]
+    "text",
+    ["identity:12", "total:12", "prefix:12", "ranges:12", "2@prefix:12+identity:12"],
 )
 def test_sums_over_blocks(text):
     gram = workload(text).gram()
@@ -30,7 +35,8 @@ def test_sums_over_blocks(text):
     start, stop = np.array([0, 3, 4, 11]), np.array([2, 4, 8, 12])
     outer_start, outer_stop = np.array([0, 0, 4, 6]), np.array([12, 6, 12, 12])
     expected = [
-        m[a:b, c:d].sum() for a, b, c, d in zip(start, stop, outer_start, outer_stop, strict=True)
+        m[a:b, c:d].sum()
+        for a, b, c, d in zip(start, stop, outer_start, outer_stop, strict=True)
     ]
     for form in (gram, SummedGram.of(gram)):
         assert has_closed_form(form)
@@ -41,7 +47,8 @@ def test_sums_over_blocks(text):
 
 
 @pytest.mark.parametrize(
-    "text", ["identity:16", "prefix:64", "ranges:27", "random:20x16:1", "marginals:2^4:2"]
+    "text",
+    ["identity:16", "prefix:64", "ranges:27", "random:20x16:1", "marginals:2^4:2"],
 )
 def test_closed_forms_equal_matrices(text, monkeypatch):
     monkeypatch.setattr(module, "DENSE_SIZE", 4)
@@ -49,7 +56,9 @@ def test_closed_forms_equal_matrices(text, monkeypatch):
     tree = hierarchical(w.gram(), 1.0)
     assert isinstance(tree, TreeMixture)
     dense = Mixture(tree.components, tree.coarsenings, tree.weights)
-    np.testing.assert_allclose(tree.information.dense(), dense.information.dense(), atol=1e-9)
+    np.testing.assert_allclose(
+        tree.information.dense(), dense.information.dense(), atol=1e-9
+    )
     np.testing.assert_allclose(
         tree.type_variances(w.gram()), dense.type_variances(w.gram()), rtol=1e-9
     )
@@ -82,7 +91,9 @@ def test_uneven_trees_need_fewer_people_when_decoded_together():
     w = workload("prefix:50")
     strategy = hierarchical(w.gram(), 2.0)
     assert isinstance(strategy, Decoded)
-    assert Analysis(strategy, w).worst_case < 0.98 * Analysis(strategy.inner, w).worst_case
+    assert (
+        Analysis(strategy, w).worst_case < 0.98 * Analysis(strategy.inner, w).worst_case
+    )
 
 
 def test_level_weights_are_optimal():

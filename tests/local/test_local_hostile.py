@@ -53,7 +53,9 @@ def test_a_budget_that_the_chances_do_not_spend_is_no_promise():
     assert MatrixStrategy.from_chances(weights, 0.5).promise.epsilon == 0.5
 
 
-@pytest.mark.parametrize("ratio", [Fraction(7, 3), Fraction(10**17, 3), Fraction(2**60 + 1, 2**60)])
+@pytest.mark.parametrize(
+    "ratio", [Fraction(7, 3), Fraction(10**17, 3), Fraction(2**60 + 1, 2**60)]
+)
 def test_logarithms_are_rounded_up_and_hardly(ratio):
     with mpmath.workdps(60):
         exact = abs(mpmath.log(mpmath.mpf(ratio.numerator) / ratio.denominator))
@@ -66,7 +68,9 @@ def test_logarithms_are_rounded_up_and_hardly(ratio):
 
 
 def coarse(table):
-    return Mixture((RandomizedResponse(3, 1.0),), (Coarsening(4, 1, table),), (1 << 64,))
+    return Mixture(
+        (RandomizedResponse(3, 1.0),), (Coarsening(4, 1, table),), (1 << 64,)
+    )
 
 
 @pytest.mark.parametrize(
@@ -86,7 +90,9 @@ def test_tables_of_coarse_cells_are_checked(table):
         coarse(table)
 
 
-@pytest.mark.parametrize(("size", "width"), [(4, 0), (4, -1), (4, 1.5), (-4, -1), (4, True)])
+@pytest.mark.parametrize(
+    ("size", "width"), [(4, 0), (4, -1), (4, 1.5), (-4, -1), (4, True)]
+)
 def test_widths_of_coarse_cells_are_checked(size, width):
     with pytest.raises(InvalidParameter):
         Coarsening(size, width)
@@ -101,7 +107,9 @@ def test_sizes_of_attributes_are_checked(sizes):
         Union(sizes, 1.0, tables, (1 << 64,))
     with pytest.raises(NoisewrightError):
         Parts(sizes, tables, (RandomizedResponse(6, 1.0),), (1 << 64,))
-    family = Family((0,), Translations((6,)), np.eye(6, dtype=bool)[:1], (1 << 64,), 1.0)
+    family = Family(
+        (0,), Translations((6,)), np.eye(6, dtype=bool)[:1], (1 << 64,), 1.0
+    )
     with pytest.raises(NoisewrightError):
         OrbitStrategy(sizes, (family,), 1.0)
 
@@ -118,7 +126,9 @@ def test_attributes_of_tables_are_checked(axes):
         OrbitStrategy((2, 2), (Family(axes, group, bits, (1 << 64,), 1.0),), 1.0)
 
 
-@pytest.mark.parametrize("weights", [(0, 1 << 64), (HALF, HALF + 1), (HALF,), (-1, (1 << 64) + 1)])
+@pytest.mark.parametrize(
+    "weights", [(0, 1 << 64), (HALF, HALF + 1), (HALF,), (-1, (1 << 64) + 1)]
+)
 def test_chances_of_draws_are_checked(weights):
     response = RandomizedResponse(2, 1.0)
     with pytest.raises(InvalidParameter):
@@ -174,7 +184,9 @@ def test_report_numbers_do_not_wrap():
     half = Parts((1 << 52,), ((0,),), (large,), (1 << 64,))
     report = half.randomize(np.array([(1 << 52) - 1]))
     assert half.collector.valid(report).all()
-    mixture = Mixture((large,) * 3, (Coarsening(1 << 52),) * 3, (HALF, HALF // 2, HALF // 2))
+    mixture = Mixture(
+        (large,) * 3, (Coarsening(1 << 52),) * 3, (HALF, HALF // 2, HALF // 2)
+    )
     for refused in (mixture, RandomizedResponse(1 << 61, 1.0)):
         with pytest.raises(InvalidParameter, match="outcomes"):
             refused.randomize(np.array([0]))
@@ -226,7 +238,9 @@ def test_columns_of_the_least_word_are_refused():
     with pytest.raises(InvalidParameter, match="differ"):
         VectorStrategy(np.ones((3, 4), dtype=np.int64), 1.0)
     reports = np.array([[-(2**63)], [5]])
-    assert VectorStrategy(np.array([[0, 1]]), 1.0).collector.valid(reports).tolist() == [
+    assert VectorStrategy(np.array([[0, 1]]), 1.0).collector.valid(
+        reports
+    ).tolist() == [
         False,
         True,
     ]
@@ -243,7 +257,9 @@ def aggregate(strategy, tally):
 
 def test_merged_counts_do_not_wrap():
     large = aggregate(RandomizedResponse(2, 1.0), [2**61, 2**61])
-    assert large.merge(aggregate(RandomizedResponse(2, 1.0), [1, 0])).people == 2**62 + 1
+    assert (
+        large.merge(aggregate(RandomizedResponse(2, 1.0), [1, 0])).people == 2**62 + 1
+    )
     with pytest.raises(InvalidParameter, match="64 bits"):
         large.merge(large).merge(large).merge(large)
     possible = RandomizedResponse(2, 1.0).collector.possible
@@ -292,7 +308,9 @@ def test_statistics_that_no_reports_have_are_refused(strategy, tally, people):
 @pytest.mark.parametrize("strategy", SMALL.values(), ids=SMALL)
 def test_statistics_of_reports_are_possible(strategy):
     values = np.random.default_rng(0).integers(strategy.size, size=50)
-    collected = Aggregate(ReportFormat(strategy)).add(strategy.randomize(values, SeededSource(1)))
+    collected = Aggregate(ReportFormat(strategy)).add(
+        strategy.randomize(values, SeededSource(1))
+    )
     again = Aggregate.from_bytes(collected.to_bytes(), collected.format)
     assert (again.people, again.total.tolist()) == (50, collected.total.tolist())
 
@@ -304,10 +322,15 @@ def test_statistics_of_reports_are_possible(strategy):
 )  # fmt: skip
 def test_forged_headers_of_aggregates_are_refused(name, value):
     collected = aggregate(RandomizedResponse(3, 1.0), [1, 2, 3])
-    header = {"plan": collected.format.name, "cap": None, "set_aside": collected.set_aside}
+    header = {
+        "plan": collected.format.name,
+        "cap": None,
+        "set_aside": collected.set_aside,
+    }
     arrays = {"tally": collected.tally, "people": collected.group_people}
     sound, forged = (
-        encode(AggregateHeader(**fields), arrays) for fields in (header, {**header, name: value})
+        encode(AggregateHeader(**fields), arrays)
+        for fields in (header, {**header, name: value})
     )
     assert Aggregate.from_bytes(sound, collected.format).people == 6
     with pytest.raises(NoisewrightError):

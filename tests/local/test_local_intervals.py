@@ -29,7 +29,9 @@ def invented(n, rng):
     )
     prior = rng.dirichlet(np.ones(n) * rng.choice([0.3, 1.0, 10.0]))
     prior = np.maximum(prior, 1e-4)
-    return Claim(kernel, prior / prior.sum(), float(rng.choice([0.0, rng.normal(), 1.9, 3.0])))
+    return Claim(
+        kernel, prior / prior.sum(), float(rng.choice([0.0, rng.normal(), 1.9, 3.0]))
+    )
 
 
 def sets(n):
@@ -69,11 +71,17 @@ def test_entries_are_the_measure_of_pairs_that_near(width):
     cell = np.searchsorted(np.cumsum(prior), grid)
     apart = np.abs(grid[:, None] - grid)
     for t, distance, off in zip(
-        kernel.matrices(prior), (apart, np.minimum(apart, 1 - apart)), (0.0, 1.0), strict=True
+        kernel.matrices(prior),
+        (apart, np.minimum(apart, 1 - apart)),
+        (0.0, 1.0),
+        strict=True,
     ):
         inside = (distance <= width) / 1e6
         by_cell = np.array(
-            [[inside[cell == i][:, cell == j].sum() for j in range(3)] for i in range(3)]
+            [
+                [inside[cell == i][:, cell == j].sum() for j in range(3)]
+                for i in range(3)
+            ]
         )
         assert np.abs(t + off * np.outer(prior, prior) - by_cell).max() < 3e-3
 
@@ -121,7 +129,10 @@ def test_a_kernel_that_is_not_made_definite_is_caught(monkeypatch):
 
 def test_runs_of_cells_hold_what_their_cells_do():
     asked = workload("prefix:130")
-    gram, prior = table_gram(asked).dense(), np.random.default_rng(0).dirichlet(np.ones(130))
+    gram, prior = (
+        table_gram(asked).dense(),
+        np.random.default_rng(0).dirichlet(np.ones(130)),
+    )
     few, coarse, runs = merged(gram, prior)
     assert len(few) == len(coarse) <= 64
     assert abs(coarse.sum() - 1) < TINY
@@ -130,4 +141,7 @@ def test_runs_of_cells_hold_what_their_cells_do():
 
 def test_intervals_prove_more_than_a_prior_alone():
     asked = workload("prefix:96")
-    assert interval_bound(asked, 4.0).variance > 1.5 * optimised_prior(asked, 4.0)[0].variance
+    assert (
+        interval_bound(asked, 4.0).variance
+        > 1.5 * optimised_prior(asked, 4.0)[0].variance
+    )

@@ -48,7 +48,9 @@ def test_parities_by_fano_and_from_one_reference() -> None:
     )
     sequential = nw.local.parity_people(28, 0.1, protocols="sequential")
     assert sequential == math.ceil(2 * (0.95 - 1 / 28) ** 2 * 28 / (own / 0.9 * 0.01))
-    signs = np.array([[(-1) ** bin(s & x).count("1") for x in range(4)] for s in range(1, 4)])
+    signs = np.array(
+        [[(-1) ** bin(s & x).count("1") for x in range(4)] for s in range(1, 4)]
+    )
     moved = 0.1 * np.hstack([signs, -signs]) / 8  # points with label +1, then -1
     assert kappa(moved) == pytest.approx(0.1**2 / 3, rel=1e-9)
     assert most_told(moved) <= kappa(moved) * (1 + 1e-9)
@@ -64,7 +66,8 @@ def test_selection_is_told_as_if_by_coins() -> None:
     moved = (2 * cells.T - 1) * 2 * alpha / 2**d
     assert kappa(moved) == pytest.approx(4 * alpha**2 / d, rel=1e-9)
     assert most_told(moved) <= 4 * alpha**2 / d * (1 + 1e-9)
-    few = (2 * cells[:16, 1:].T - 1) * 2 * alpha / 16  # four coordinates, all 65,536 reports
+    # four coordinates, all 65,536 reports
+    few = (2 * cells[:16, 1:].T - 1) * 2 * alpha / 16
     even = np.full_like(few, 1 / 16)
     assert most_by_reports(few, even) <= C / math.e * alpha**2 * (1 + 1e-9)
     assert most_by_reports(few, even + few) <= C / math.e / 0.8 * alpha**2 * (1 + 1e-9)
@@ -78,7 +81,9 @@ def test_selection_is_told_as_if_by_coins() -> None:
     assert people[0] <= min(proved.values())
 
 
-def threshold_pairs(points: int, reach: int, alpha: float) -> tuple[np.ndarray, np.ndarray]:
+def threshold_pairs(
+    points: int, reach: int, alpha: float
+) -> tuple[np.ndarray, np.ndarray]:
     """A share 2α left or right of every threshold with `reach` points on both sides."""
     weights = 1 / (np.arange(1, reach + 1) - 0.5)
     weights /= weights.sum()
@@ -143,7 +148,10 @@ def test_marginals_written_out(attributes: int, ways: int) -> None:
         if gaps[0] > 2 * alpha:
             share, even = 2 * alpha / gaps[0], np.full(first.shape, 1 / len(cells))
             best = max(
-                best, telling_people(*((1 - share) * even + share * f for f in (first, away)))
+                best,
+                telling_people(
+                    *((1 - share) * even + share * f for f in (first, away))
+                ),
             )
     closed = nw.local.marginal_people(attributes, ways, alpha)
     assert closed == pytest.approx(best, rel=1e-3, abs=1)
@@ -153,11 +161,15 @@ def telling_people(first: np.ndarray, second: np.ndarray) -> int:
     """What pairs prove that are written out: all alike, in even shares of all cells."""
     count, cells = first.shape
     weights, even = np.full(count, 1 / count), np.full(cells, 1 / cells)
-    return HardInstance(first, second, weights, even, 1.0, 0.05, "", np.arange(count)).people
+    return HardInstance(
+        first, second, weights, even, 1.0, 0.05, "", np.arange(count)
+    ).people
 
 
 def test_a_hundred_attributes_need_so_many_people_and_bad_input_is_refused() -> None:
-    assert nw.local.marginal_people(100, 8, 0.01) > nw.local.marginal_people(20, 8, 0.01)
+    assert nw.local.marginal_people(100, 8, 0.01) > nw.local.marginal_people(
+        20, 8, 0.01
+    )
     with pytest.raises(InvalidParameter, match="parities="):
         nw.local.parity_people(1, 0.1)
     with pytest.raises(InvalidParameter, match="coordinates="):

@@ -39,7 +39,9 @@ def squared_error(strategy, gram, values, source):
     truth = np.bincount(values, minlength=strategy.size)
     tally = strategy.collector.tally(strategy.randomize(values, source))
     error = strategy.estimate(tally, len(values)) - truth
-    return float(error @ gram.matvec(error)) / float(strategy.type_variances(gram) @ truth)
+    return float(error @ gram.matvec(error)) / float(
+        strategy.type_variances(gram) @ truth
+    )
 
 
 @pytest.mark.parametrize("name", CONSTANT)
@@ -59,7 +61,10 @@ def test_the_histogram_of_eight_thousand_cells(name):
 def test_intervals_of_eight_thousand_cells(name, kind):
     w = workload(f"{kind}:8192")
     strategy, gram = MECHANISMS[name].plan(LocalProblem(w, 1.0)), table_gram(w)
-    values, source = skewed(w.size, 20_000, np.random.default_rng(1)), SeededSource(len(name))
+    values, source = (
+        skewed(w.size, 20_000, np.random.default_rng(1)),
+        SeededSource(len(name)),
+    )
     ratios = [squared_error(strategy, gram, values, source) for _ in range(100)]
     # Sums of a few dependent squares: relative deviation below 1.1 each, 0.11 of their mean, and
     # a long upper tail; 0.55 to 1.6 is beyond five deviations.
@@ -70,7 +75,9 @@ def test_intervals_of_eight_thousand_cells(name, kind):
 @pytest.mark.parametrize(("name", "kind"), MILLION)
 def test_a_million_cells_from_plan_to_answers(name, kind):
     privacy = nw.Privacy(epsilon=1.0)
-    plan = nw.plan(TEXTS[kind], privacy, model="local", mechanism=name, effort="low", people=10**5)
+    plan = nw.plan(
+        TEXTS[kind], privacy, model="local", mechanism=name, effort="low", people=10**5
+    )
     assert plan.format.length <= 9 + 8
     values = skewed(2**20, 10**5, np.random.default_rng(0))
     found = plan.estimate(plan.aggregate(plan.client.randomize_many(values)))

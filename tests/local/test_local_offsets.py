@@ -25,7 +25,10 @@ from noisewright.workload.kinds.atoms import Explicit
 
 
 def floors(asked, epsilon):
-    return {bound.name: bound.variance for bound in trace.floors(asked, epsilon, table_gram(asked))}
+    return {
+        bound.name: bound.variance
+        for bound in trace.floors(asked, epsilon, table_gram(asked))
+    }
 
 
 @pytest.mark.parametrize("constant", [1.0, 1e7, -1e8])
@@ -39,11 +42,15 @@ def test_differences_are_those_of_exact_numbers(constant):
         rows = [[Fraction(1)]]
         for part in parts:
             given = [[Fraction(x) for x in row] for row in part.dense().tolist()]
-            rows = [[a * b for a in row for b in other] for row in rows for other in given]
+            rows = [
+                [a * b for a in row for b in other] for row in rows for other in given
+            ]
         for row, mine in zip(rows, moved.tolist(), strict=True):
             exact = np.array([float(x - row[0]) for x in row])
             found = np.array([float(Fraction(x) - Fraction(mine[0])) for x in mine])
-            np.testing.assert_allclose(found, exact, rtol=0, atol=1e-14 * np.abs(exact).max())
+            np.testing.assert_allclose(
+                found, exact, rtol=0, atol=1e-14 * np.abs(exact).max()
+            )
 
 
 def test_structure_is_kept():
@@ -54,15 +61,23 @@ def test_structure_is_kept():
     assert table_gram(workload("prefix:9+1000000@total:9")) == Prefix(9).gram()
     assert table_gram(workload("total:9")).trace() == 0.0
     labels = without_offsets(kron([Explicit(np.ones((1, 2)) * 1e9), Identity(2)]))
-    assert labels.labels() == kron([Explicit(np.ones((1, 2)) * 1e9), Identity(2)]).labels()
+    assert (
+        labels.labels() == kron([Explicit(np.ones((1, 2)) * 1e9), Identity(2)]).labels()
+    )
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 3.0])
 def test_a_constant_in_every_row_moves_no_floor_and_no_plan(epsilon):
-    plain, moved = Explicit(np.tril(np.ones((8, 8)))), Explicit(np.tril(np.ones((8, 8))) + 1e7)
+    plain, moved = (
+        Explicit(np.tril(np.ones((8, 8)))),
+        Explicit(np.tril(np.ones((8, 8))) + 1e7),
+    )
     before, after = floors(plain, epsilon), floors(moved, epsilon)
     assert before == pytest.approx(after, rel=1e-6)
-    plans = [plan_local(w, Privacy(epsilon), cache=False, effort="low") for w in (plain, moved)]
+    plans = [
+        plan_local(w, Privacy(epsilon), cache=False, effort="low")
+        for w in (plain, moved)
+    ]
     worst = [plan.analysis.worst_case for plan in plans]
     assert worst[1] == pytest.approx(worst[0], rel=2e-2)
     assert all(plan.summary()["certified_ratio"] >= 1 for plan in plans)
@@ -73,18 +88,27 @@ def test_a_constant_in_every_row_moves_no_floor_and_no_plan(epsilon):
 def test_floors_and_errors_scale_with_the_queries(text, scale):
     plain, scaled = workload(text), workload(f"{scale:.60f}@({text})".rstrip("0"))
     for name, floor in floors(plain, 2.0).items():
-        assert floors(scaled, 2.0)[name] == pytest.approx(scaled.weight**2 * floor, rel=1e-9)
+        assert floors(scaled, 2.0)[name] == pytest.approx(
+            scaled.weight**2 * floor, rel=1e-9
+        )
     found = [optimise(w, 1.0, effort="low", cache=False).value for w in (plain, scaled)]
     assert found[1] == pytest.approx(scaled.weight**2 * found[0], rel=1e-3)
 
 
 def test_a_weight_inside_a_product_is_a_weight_outside():
-    inside, outside = workload("(0.00001@prefix:3)*identity:2"), "0.00001@(prefix:3*identity:2)"
-    assert floors(inside, 1.0) == pytest.approx(floors(workload(outside), 1.0), rel=1e-12)
+    inside, outside = (
+        workload("(0.00001@prefix:3)*identity:2"),
+        "0.00001@(prefix:3*identity:2)",
+    )
+    assert floors(inside, 1.0) == pytest.approx(
+        floors(workload(outside), 1.0), rel=1e-12
+    )
 
 
 def test_fourier_weighs_characters_alike_at_every_scale():
-    one, other = (fourier(workload(t).gram(), 1.0) for t in ("ranges:6", "0.0000001@ranges:6"))
+    one, other = (
+        fourier(workload(t).gram(), 1.0) for t in ("ranges:6", "0.0000001@ranges:6")
+    )
     assert other.weights == pytest.approx(one.weights, rel=1e-6)
 
 
@@ -101,7 +125,11 @@ def exact_histogram_variance(cells, epsilon):
     for d in range(1, cells):
         p = e * d / (e * d + cells - d)
         other = (d - p) / (cells - 1)
-        pairs = (d - 1) * (d - 2 * p) / ((cells - 1) * (cells - 2)) if cells > 2 else Fraction(0)
+        pairs = (
+            (d - 1) * (d - 2 * p) / ((cells - 1) * (cells - 2))
+            if cells > 2
+            else Fraction(0)
+        )
         own_pair, gap = p * (d - 1) / (cells - 1), p - other
         spread = (other - pairs) / gap**2
         own = (gap - 2 * (own_pair - pairs)) / gap**2 - 1
@@ -136,7 +164,9 @@ def test_rows_that_once_broke_the_planner_are_planned():
     for shape, epsilon in (((6, 6), 2.0), ((2, 5), 1.0)):
         for seed in range(4):
             rows = 1e5 + 1.6e-4 * np.random.default_rng(seed).integers(-1, 3, shape)
-            plan = plan_local(Explicit(rows), Privacy(epsilon), cache=False, effort="low")
+            plan = plan_local(
+                Explicit(rows), Privacy(epsilon), cache=False, effort="low"
+            )
             assert plan.summary()["certified_ratio"] >= 1
 
 
@@ -145,7 +175,9 @@ def test_no_result_survives_below_its_floor():
     with pytest.raises(Contradiction, match="please report"):
         replace(found, lower_bound=found.value * 1.001)
     analysis = Analysis(RandomizedResponse(4, 1.0), workload("prefix:4"))
-    false = LowerBound(variance=analysis.worst_case * 1.001, mean_square=0.0, size=4, queries=4)
+    false = LowerBound(
+        variance=analysis.worst_case * 1.001, mean_square=0.0, size=4, queries=4
+    )
     with pytest.raises(Contradiction, match="please report"):
         LocalComparison.of("randomized-response", 1.0, analysis, false, 0.0)
     with pytest.raises(Contradiction, match="please report"):

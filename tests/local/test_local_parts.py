@@ -54,9 +54,12 @@ def test_answers_are_unbiased_and_their_variance_is_the_one_stated():
     np.testing.assert_allclose(q.T @ said, w.T, atol=1e-9)
     added = q.T @ (said**2).sum(axis=1) - (w**2).sum(axis=0)
     analysis = Analysis(strategy, asked)
-    assert analysis.worst_case == pytest.approx(added.max(), rel=1e-9)  # no shared attribute
+    # no shared attribute
+    assert analysis.worst_case == pytest.approx(added.max(), rel=1e-9)
     assert analysis.average_case == pytest.approx(added.mean(), rel=1e-9)
-    assert analysis.objective == pytest.approx(24 * added.mean() + (w**2).sum(), rel=1e-9)
+    assert analysis.objective == pytest.approx(
+        24 * added.mean() + (w**2).sum(), rel=1e-9
+    )
 
 
 def test_covariances_of_tables_are_sums_over_people():
@@ -66,7 +69,9 @@ def test_covariances_of_tables_are_sums_over_people():
     for table, axes in (((0,), (1, 2)), ((1, 2), (0,))):
         counts = people.reshape(SIZES).sum(axis=axes).ravel()
         reports = np.eye(strategy.outputs, dtype=np.int64)
-        said = np.array([strategy.table(strategy.interactions(r, 1), table) for r in reports])
+        said = np.array(
+            [strategy.table(strategy.interactions(r, 1), table) for r in reports]
+        )
         truth = q.T @ said
         expected = np.einsum("u,ou,oi,oj->ij", people, q, said, said)
         expected -= np.einsum("u,ui,uj->ij", people, truth, truth)
@@ -113,7 +118,9 @@ def test_questions_about_many_attributes_are_planned_by_parts(tmp_path):
     asked = nw.Workload.from_spec(spec, domain)
     plan = nw.plan(asked, nw.Privacy(epsilon=1), model="local", effort="low")
     assert plan.mechanism == "union"
-    assert all(plan.sample_complexity() < row["sample_complexity"] for row in plan.runners_up)
+    assert all(
+        plan.sample_complexity() < row["sample_complexity"] for row in plan.runners_up
+    )
     plan.save(tmp_path / "parts.nw")
     loaded = nw.load(tmp_path / "parts.nw")
     assert loaded.sample_complexity() == plan.sample_complexity()
@@ -121,7 +128,9 @@ def test_questions_about_many_attributes_are_planned_by_parts(tmp_path):
     truth = asked.matvec(np.bincount(cells, minlength=domain.size))
     # 58 answers; an error of seven deviations comes once in 10¹⁰ right runs.
     for chosen in ({}, {"non_negative": True}, {"population": True}):
-        found = loaded.estimate(plan.strategy.randomize(cells, SeededSource(4)), **chosen)
+        found = loaded.estimate(
+            plan.strategy.randomize(cells, SeededSource(4)), **chosen
+        )
         assert (np.abs(found.answers - truth) <= 7 * found.std + 1e-6).all()
     assert loaded.forecast(4000).rmse == pytest.approx(found.std.mean(), rel=0.5)
 
@@ -140,4 +149,6 @@ def test_no_component_hides_behind_another():
             assert strategy.loss.epsilon == pytest.approx(np.log(100))
             with pytest.raises(InvalidParameter, match="not kept"):
                 _ = strategy.promise
-    assert Parts.of((3, 3), ((0,), (1,)), (honest, honest), SHARES).promise.epsilon == 1.3
+    assert (
+        Parts.of((3, 3), ((0,), (1,)), (honest, honest), SHARES).promise.epsilon == 1.3
+    )

@@ -39,7 +39,9 @@ def collected(strategy, people, seed, **robust):
     return Aggregate(form, **robust).add(form.decode(rows))
 
 
-@pytest.mark.parametrize("name", ["randomized-response", "unary", "hierarchical", "fourier"])
+@pytest.mark.parametrize(
+    "name", ["randomized-response", "unary", "hierarchical", "fourier"]
+)
 def test_answers_are_unbiased_with_the_stated_errors(name):
     """Fixed seeds; 16 queries × 4 mechanisms of |z| < 5.5: false alarm about 1e-5 in all."""
     strategy = MECHANISMS[name].plan(LocalProblem(ASKED, 1.0))
@@ -53,7 +55,9 @@ def test_answers_are_unbiased_with_the_stated_errors(name):
     np.testing.assert_allclose(errors[:, ~moving], 0.0, atol=1e-6)
     spread = errors.var(axis=0)[moving] / exact[moving]
     assert np.abs(spread - 1).max() < 5.5 * np.sqrt(2 / RUNS)
-    plugged = np.mean([f.accuracy.std**2 for f in found], axis=0)[moving] / exact[moving]
+    plugged = (
+        np.mean([f.accuracy.std**2 for f in found], axis=0)[moving] / exact[moving]
+    )
     assert np.abs(plugged - 1).max() < 0.1
     covered = np.array(
         [
@@ -63,7 +67,11 @@ def test_answers_are_unbiased_with_the_stated_errors(name):
     )
     assert abs(covered[:, moving].mean() - 0.95) < 0.06
     together = [
-        bool((np.abs(e) <= f.accuracy.joint_multiplier(0.95) * f.accuracy.std + 1e-6).all())
+        bool(
+            (
+                np.abs(e) <= f.accuracy.joint_multiplier(0.95) * f.accuracy.std + 1e-6
+            ).all()
+        )
         for e, f in zip(errors, found, strict=True)
     ]
     assert np.mean(together) > 0.95 - 5 * np.sqrt(0.95 * 0.05 / RUNS)
@@ -75,17 +83,27 @@ def test_worst_errors_are_the_largest_over_people_of_one_kind(name):
     asked = workload(f"prefix:{strategy.size}+identity:{strategy.size}")
     found = LocalAccuracy(strategy, asked, 50, errors="worst").variance
     kinds = 50.0 * np.eye(strategy.size)
-    oracle = [np.diag(asked.dense() @ strategy.covariance(x) @ asked.dense().T) for x in kinds]
+    oracle = [
+        np.diag(asked.dense() @ strategy.covariance(x) @ asked.dense().T) for x in kinds
+    ]
     np.testing.assert_allclose(found, np.max(oracle, axis=0), rtol=1e-7, atol=1e-7)
-    mixed = LocalAccuracy(strategy, asked, 50, np.full(strategy.size, 50 / strategy.size)).variance
+    mixed = LocalAccuracy(
+        strategy, asked, 50, np.full(strategy.size, 50 / strategy.size)
+    ).variance
     assert (found >= mixed - 1e-6).all()
 
 
-@pytest.mark.parametrize("name", [n for n, s in SMALL.items() if isinstance(s, IndexStrategy)])
+@pytest.mark.parametrize(
+    "name", [n for n, s in SMALL.items() if isinstance(s, IndexStrategy)]
+)
 def test_what_each_report_adds_is_unbiased_and_has_the_stated_variance(name):
     strategy = SMALL[name]
     asked = workload(f"prefix:{strategy.size}")
-    w, q, v = asked.dense(), strategy.dense(), Analysis(strategy, asked).reconstruction()
+    w, q, v = (
+        asked.dense(),
+        strategy.dense(),
+        Analysis(strategy, asked).reconstruction(),
+    )
     np.testing.assert_allclose(v @ q, w, atol=1e-9)
     each = v**2 @ q - w**2
     np.testing.assert_allclose(
@@ -100,7 +118,8 @@ def test_sampling_errors_are_those_of_a_multinomial():
     expected = replace(noise, population=True).variance - noise.variance
     moving = expected > 1e-6
     ratio = draws.var(axis=0)[moving] / expected[moving]
-    assert np.abs(ratio - 1).max() < 6 * np.sqrt(2 / 4000)  # 15 queries: false alarm near 1e-7
+    # 15 queries: false alarm near 1e-7
+    assert np.abs(ratio - 1).max() < 6 * np.sqrt(2 / 4000)
     part = collected(SMALL["fourier"], PEOPLE, 0)
     plain, wide = estimate(ASKED, part), estimate(ASKED, part, population=True)
     assert (wide.accuracy.std >= plain.accuracy.std).all()
@@ -123,15 +142,25 @@ def test_errors_drawn_together_have_the_stated_covariance(name):
     ):
         full = accuracy.covariance(np.arange(asked.queries))
         largest = accuracy.variance.max()
-        np.testing.assert_allclose(np.diag(full), accuracy.variance, atol=1e-6 * largest)
+        np.testing.assert_allclose(
+            np.diag(full), accuracy.variance, atol=1e-6 * largest
+        )
         # The same but for the order in which a processor's kernels add products up.
         some = accuracy.covariance(np.array([1, 0]))
         np.testing.assert_allclose(some, full[:, [1, 0]], rtol=0, atol=1e-12 * largest)
         errors = accuracy.draw(4000, np.random.default_rng(0))
-        deviations = np.sqrt((np.outer(accuracy.variance, accuracy.variance) + full**2) / 4000)
-        assert (np.abs(errors.T @ errors / 4000 - full) <= 6.5 * deviations + 1e-6 * largest).all()
+        deviations = np.sqrt(
+            (np.outer(accuracy.variance, accuracy.variance) + full**2) / 4000
+        )
+        assert (
+            np.abs(errors.T @ errors / 4000 - full) <= 6.5 * deviations + 1e-6 * largest
+        ).all()
         bounded = accuracy.bounded_multiplier(asked.queries, 0.95)
-        assert accuracy.multiplier(0.95) <= accuracy.joint_multiplier(0.95) <= 1.05 * bounded
+        assert (
+            accuracy.multiplier(0.95)
+            <= accuracy.joint_multiplier(0.95)
+            <= 1.05 * bounded
+        )
     np.testing.assert_allclose(replace(noise, price=2.0).std, 2 * noise.std)
     assert replace(noise, errors="worst").kind == "bound"
 
@@ -219,7 +248,9 @@ def test_domains_that_no_vector_holds_are_estimated_by_tables():
     wide = estimate(asked, part, population=True)
     binomial = found.answers * (1 - found.answers / 4000)
     np.testing.assert_allclose(wide.accuracy.std**2 - found.accuracy.std**2, binomial)
-    assert (estimate(asked, part, errors="worst").accuracy.std >= found.accuracy.std - 1e-9).all()
+    assert (
+        estimate(asked, part, errors="worst").accuracy.std >= found.accuracy.std - 1e-9
+    ).all()
 
 
 @pytest.mark.parametrize("make", [union, fourier])
@@ -229,7 +260,9 @@ def test_tables_that_make_sense_together(make, monkeypatch):
     asked = workload("marginals:2^6:2")
     strategy = make(asked.gram(), 2.0)
     rng = np.random.default_rng(1)
-    people = (rng.random((800, 6)) < [0.02, 0.5, 0.03, 0.9, 0.1, 0.5]) @ (1 << np.arange(6))
+    people = (rng.random((800, 6)) < [0.02, 0.5, 0.03, 0.9, 0.1, 0.5]) @ (
+        1 << np.arange(6)
+    )
     part = collected(strategy, people, 1)
     plain, fitted = estimate(asked, part), estimate(asked, part, non_negative=True)
     np.testing.assert_array_equal(plain.answers, fitted.centre)

@@ -13,7 +13,12 @@ from hypothesis import strategies as st
 
 from local.strategies import SMALL
 from noisewright.domain import Boolean, Categorical, Domain
-from noisewright.errors import DomainError, FileFormatError, InvalidParameter, NoisewrightError
+from noisewright.errors import (
+    DomainError,
+    FileFormatError,
+    InvalidParameter,
+    NoisewrightError,
+)
 from noisewright.local.composed.mixture import Coarsening, Mixture
 from noisewright.local.histogram.sets import RandomizedResponse
 from noisewright.local.histogram.unary import UnaryEncoding
@@ -42,7 +47,9 @@ def same(a, b):
 @pytest.mark.parametrize("name", SMALL)
 def test_encoding_keeps_every_report(name):
     form = ReportFormat(SMALL[name])
-    reports = form.strategy.randomize(np.arange(200) % form.strategy.size, SeededSource(1))
+    reports = form.strategy.randomize(
+        np.arange(200) % form.strategy.size, SeededSource(1)
+    )
     rows = form.encode(reports)
     assert rows.shape == (200, HEADER + form.strategy.specification.layout.bytes)
     assert np.array_equal(form.decode(rows), reports)
@@ -73,11 +80,22 @@ def test_every_source_says_the_same(form, tmp_path):
     parquet.write_table(table, tmp_path / "r.parquet")
     fixed = pa.table({"report": column.cast(pa.binary(form.length))})
     parquet.write_table(fixed, tmp_path / "fixed.parquet")
-    for name, write in (("hex", bytes.hex), ("base64", lambda b: base64.b64encode(b).decode())):
+    for name, write in (
+        ("hex", bytes.hex),
+        ("base64", lambda b: base64.b64encode(b).decode()),
+    ):
         lines = "\n".join(["report,note", *(f"{write(blob)},x" for blob in blobs)])
         (tmp_path / f"{name}.csv").write_text(lines + "\n")
-    files = [tmp_path / n for n in ("r.parquet", "fixed.parquet", "hex.csv", "base64.csv")]
-    for source in [table, column, pa.chunked_array([column, column[:0]]), str(files[0]), *files]:
+    files = [
+        tmp_path / n for n in ("r.parquet", "fixed.parquet", "hex.csv", "base64.csv")
+    ]
+    for source in [
+        table,
+        column,
+        pa.chunked_array([column, column[:0]]),
+        str(files[0]),
+        *files,
+    ]:
         assert same(Aggregate(form).add(source), expected)
     numbers = form.decode(rows)
     assert same(Aggregate(form).add(numbers), expected)
@@ -90,7 +108,16 @@ def test_bad_reports_are_counted_and_set_aside(form, tmp_path):
     longer = ReportFormat(UnaryEncoding(100, 1.0))
     impossible = good[:2].copy()
     impossible[:, HEADER:] = 255
-    bad = [b"", b"x", b"\xd1", good[0].tobytes()[:-1], good[0].tobytes() + b"\0", None, 7, "text"]
+    bad = [
+        b"",
+        b"x",
+        b"\xd1",
+        good[0].tobytes()[:-1],
+        good[0].tobytes() + b"\0",
+        None,
+        7,
+        "text",
+    ]
     blobs = [row.tobytes() for rows in (good, foreign, impossible) for row in rows]
     blobs += [*bad, *(row.tobytes() for row in encoded(longer, 4))]
     found = Aggregate(form).add(blobs)
@@ -102,7 +129,9 @@ def test_bad_reports_are_counted_and_set_aside(form, tmp_path):
         "outlier": 0,
     }
     lines = [r.hex() if isinstance(r, bytes) else "zz" for r in blobs]
-    (tmp_path / "r.csv").write_text("report\n" + "\n".join(f'"{line}"' for line in lines) + "\n")
+    (tmp_path / "r.csv").write_text(
+        "report\n" + "\n".join(f'"{line}"' for line in lines) + "\n"
+    )
     read = Aggregate(form).add(tmp_path / "r.csv")
     assert read.people == 20
     assert sum(read.set_aside.values()) == len(blobs) - 20
@@ -134,7 +163,9 @@ def test_reports_that_never_come_are_set_aside():
         assert not strategy.collector.possible(np.ones_like(every), len(every))
 
 
-@pytest.mark.parametrize("content", ["", "other\nab\n", "report,report\nab,cd\n", "report\n"])
+@pytest.mark.parametrize(
+    "content", ["", "other\nab\n", "report,report\nab,cd\n", "report\n"]
+)
 def test_files_without_reports_are_refused_or_empty(tmp_path, content):
     path = tmp_path / "r.csv"
     path.write_text(content)
@@ -212,20 +243,31 @@ def test_groups_and_cap():
 
 def test_a_client_reports_cells_and_attribute_values():
     domain = Domain([Categorical("sex", ["F", "M"]), Boolean("member")])
-    form = ReportFormat(RandomizedResponse(4, 30.0), domain.fingerprint)  # ε = 30: never lies
+    # ε = 30: never lies
+    form = ReportFormat(RandomizedResponse(4, 30.0), domain.fingerprint)
     client = Client(form, domain)
     expected = form.encode(np.array([3])).tobytes()
     for value in ({"sex": "M", "member": True}, ("M", True), 3, np.int64(3)):
         assert client.randomize(value) == expected
     assert client.randomize_many([3, 3]).tobytes() == expected * 2
-    single = Client(ReportFormat(RandomizedResponse(2, 30.0)), Domain([Boolean("member")]))
+    single = Client(
+        ReportFormat(RandomizedResponse(2, 30.0)), Domain([Boolean("member")])
+    )
     assert single.randomize(True) == single.randomize(1)
 
 
 def test_a_client_refuses_values_outside_the_domain_without_quoting_them():
     domain = Domain([Categorical("city", ["Rome", "Oslo"])])
     client = Client(ReportFormat(RandomizedResponse(2, 1.0)), domain)
-    for value in (2, -1, {"city": "SECRET"}, ("SECRET",), "SECRET", {"town": "SECRET"}, (1, 2, 3)):
+    for value in (
+        2,
+        -1,
+        {"city": "SECRET"},
+        ("SECRET",),
+        "SECRET",
+        {"town": "SECRET"},
+        (1, 2, 3),
+    ):
         with pytest.raises((InvalidParameter, DomainError)) as caught:
             client.randomize(value)
         assert "SECRET" not in str(caught.value)

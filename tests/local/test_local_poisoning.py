@@ -18,14 +18,18 @@ MECHANISMS = ["randomized-response", "hadamard", "subset-selection", "rappor"]
 
 
 def planned(mechanism: str, size: int = 16, epsilon: float = 1.0) -> nw.LocalPlan:
-    return nw.plan(f"identity:{size}", nw.Privacy(epsilon), model="local", mechanism=mechanism)
+    return nw.plan(
+        f"identity:{size}", nw.Privacy(epsilon), model="local", mechanism=mechanism
+    )
 
 
 @pytest.mark.parametrize("mechanism", [*MECHANISMS, "local-hashing", "optimised"])
 def test_honest_people_hardly_ever_cause_an_alarm(mechanism):
     """100 crowds, level 1/1000: more than three alarms have a chance below 10^-5."""
     plan = planned(mechanism, 8)
-    people = [np.repeat(np.arange(8), counts) for counts in ([400] * 8, [3000, 200] + [0] * 6)]
+    people = [
+        np.repeat(np.arange(8), counts) for counts in ([400] * 8, [3000, 200] + [0] * 6)
+    ]
     crowds = [plan.aggregate(plan.randomize(people[i % 2])) for i in range(100)]
     fits = [goodness_of_fit(crowd) for crowd in crowds]
     assert sum(fit.status == "alarm" for fit in fits) <= 3
@@ -48,11 +52,14 @@ def test_copies_of_one_report_are_seen(mechanism):
 
 def test_the_alarm_is_told_by_estimate(tmp_path):
     plan = planned("hadamard")
-    poisoned = np.concatenate([plan.randomize(np.arange(900) % 16), np.zeros(200, np.int64)])
+    poisoned = np.concatenate(
+        [plan.randomize(np.arange(900) % 16), np.zeros(200, np.int64)]
+    )
     record = plan.estimate(poisoned).metadata["fit"]
     assert record["status"] == "alarm"
     assert 0 <= record["p_value"] <= LEVEL
-    assert plan.estimate(plan.randomize([1, 2])).metadata["fit"]["status"] == "fits"  # by counts
+    # by counts
+    assert plan.estimate(plan.randomize([1, 2])).metadata["fit"]["status"] == "fits"
 
 
 def every_report(plan: nw.LocalPlan) -> np.ndarray:
@@ -60,7 +67,10 @@ def every_report(plan: nw.LocalPlan) -> np.ndarray:
     size = plan.strategy.size
     if plan.mechanism == "subset-selection":
         held = plan.strategy.collector.size
-        sets = [np.isin(np.arange(size), chosen) for chosen in combinations(range(size), held)]
+        sets = [
+            np.isin(np.arange(size), chosen)
+            for chosen in combinations(range(size), held)
+        ]
         return np.packbits(np.array(sets), axis=1)
     if plan.mechanism == "rappor":
         bits = (np.arange(2**size)[:, None] >> np.arange(size)) & 1
@@ -124,7 +134,9 @@ def test_a_cap_that_can_do_nothing_is_refused():
 
 def test_rounds_of_the_same_people_are_not_added_up():
     plan = planned("hadamard", 4)
-    monday, tuesday = (Aggregate(plan.format, round=day) for day in ("monday", "tuesday"))
+    monday, tuesday = (
+        Aggregate(plan.format, round=day) for day in ("monday", "tuesday")
+    )
     with pytest.raises(NoisewrightError, match="counted twice"):
         monday.merge(tuesday)
     with pytest.raises(NoisewrightError, match="counted twice"):
@@ -150,7 +162,11 @@ def test_post_stratification_covers_the_population_that_did_not_answer():
     domain = nw.Domain.from_yaml(SCHEMA)
     workload = nw.Workload.from_spec("queries:\n  - marginal: [age, votes]\n", domain)
     plan = nw.plan(
-        workload, nw.Privacy(3.0), model="local", mechanism="subset-selection", domain=domain
+        workload,
+        nw.Privacy(3.0),
+        model="local",
+        mechanism="subset-selection",
+        domain=domain,
     )
     rng = np.random.default_rng(7)
     votes = np.array([[0.7, 0.2, 0.1], [0.2, 0.6, 0.2]])
@@ -159,7 +175,9 @@ def test_post_stratification_covers_the_population_that_did_not_answer():
     covered = 0
     for _ in range(60):
         ages = (rng.random(20_000) < 0.2).astype(int)  # the old hardly answer
-        chosen = (rng.random((20_000, 1)) > np.cumsum(votes[ages], axis=1)[:, :2]).sum(axis=1)
+        chosen = (rng.random((20_000, 1)) > np.cumsum(votes[ages], axis=1)[:, :2]).sum(
+            axis=1
+        )
         release = plan.estimate(plan.randomize(3 * ages + chosen), margins=margins)
         lower, upper = release.intervals.each
         covered += int(((lower <= truth) & (truth <= upper)).sum())
@@ -174,7 +192,13 @@ def test_margins_are_read_and_checked(tmp_path):
     good.write_text("age,people\nold,7\nyoung,3\n")
     assert Margins.read(good, domain) == Margins(("age",), (3.0, 7.0))
     twice = "age,people,people\nold,7,1\nyoung,3,2\n"
-    for text in ("age,people\nold,7\n", "height,people\n1,2\n", "people\n7\n", "age\nold\n", twice):
+    for text in (
+        "age,people\nold,7\n",
+        "height,people\n1,2\n",
+        "people\n7\n",
+        "age\nold\n",
+        twice,
+    ):
         good.write_text(text)
         with pytest.raises(NoisewrightError, match="margins"):
             Margins.read(good, domain)

@@ -14,7 +14,9 @@ from noisewright.local.strategy import IndexStrategy
 from noisewright.workload import workload
 from oracles.privacy_oracles import SeededSource
 
-LISTED = [name for name, strategy in SMALL.items() if isinstance(strategy, IndexStrategy)]
+LISTED = [
+    name for name, strategy in SMALL.items() if isinstance(strategy, IndexStrategy)
+]
 
 
 def guess_for(size):
@@ -49,13 +51,16 @@ def test_storage_and_clients():
     np.testing.assert_array_equal(again.prior, strategy.prior)
     values = np.arange(50) % inner.size
     np.testing.assert_array_equal(
-        again.randomize(values, SeededSource(1)), inner.randomize(values, SeededSource(1))
+        again.randomize(values, SeededSource(1)),
+        inner.randomize(values, SeededSource(1)),
     )
     for bad in (np.ones(3), np.zeros(inner.size)):
         with pytest.raises(InvalidParameter):
             Decoded(inner, bad)
     settings, arrays = pack(SMALL["unary"])
     with pytest.raises(InvalidParameter, match="listed"):
-        unpack({"kind": "decoded", "strategy": settings}, {**arrays, "guess": guess_for(6)})
+        unpack(
+            {"kind": "decoded", "strategy": settings}, {**arrays, "guess": guess_for(6)}
+        )
     with pytest.raises(FileFormatError):
         unpack({"kind": "decoded"}, {})

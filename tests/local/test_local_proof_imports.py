@@ -38,14 +38,20 @@ def imports(module):
     tree = ast.parse(Path(spec.origin).read_text("utf-8"))
     found: dict[str, set[str]] = {}
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("noisewright"):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(
+            "noisewright"
+        ):
             for alias in node.names:
                 inner = f"{node.module}.{alias.name}"
-                whole = find_spec(node.module).submodule_search_locations and find_spec(inner)
+                whole = find_spec(node.module).submodule_search_locations and find_spec(
+                    inner
+                )
                 # A whole module that is imported may be asked for any of its names.
                 place, name = (inner, "*") if whole else (node.module, alias.name)
                 found.setdefault(place, set()).add(name)
-        assert not (isinstance(node, ast.ImportFrom) and node.level), "imports are absolute"
+        assert not (isinstance(node, ast.ImportFrom) and node.level), (
+            "imports are absolute"
+        )
     return found
 
 
@@ -65,7 +71,8 @@ def test_no_check_leads_to_a_search(check):
     leads = reached(f"{BOUNDS}.{check}")
     assert not leads & SEARCHES
     assert not any(
-        name.startswith("noisewright.local.optimise") for name in imports(f"{BOUNDS}.{check}")
+        name.startswith("noisewright.local.optimise")
+        for name in imports(f"{BOUNDS}.{check}")
     )
 
 

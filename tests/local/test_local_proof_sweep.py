@@ -48,6 +48,7 @@ def test_no_certificate_lies_above_the_optimum(seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("block", range(22))  # where nobody is told apart there is no proof
+# where nobody is told apart there is no proof
+@pytest.mark.parametrize("block", range(22))
 def test_no_certificate_of_five_thousand_lies_above_the_optimum(block):
     assert sum(certificates(seed) for seed in range(20 * block, 20 * block + 20)) >= 230

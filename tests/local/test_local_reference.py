@@ -18,7 +18,9 @@ from noisewright.local.registry import MECHANISMS
 from noisewright.local.transform.hadamard import HadamardResponse
 from noisewright.workload import workload
 
-SHARED = Path(os.environ.get("NOISEWRIGHT_SHARED", Path(__file__).resolve().parents[3] / "shared"))
+SHARED = Path(
+    os.environ.get("NOISEWRIGHT_SHARED", Path(__file__).resolve().parents[3] / "shared")
+)
 REFERENCE = SHARED / "reference" / "local.csv"
 PUBLISHED = {
     "randomized-response": RandomizedResponse,
@@ -45,7 +47,10 @@ def test_published_mechanisms_to_a_millionth(name):
     rows = [row for row in reference_rows() if row["mechanism"] == name]
     assert rows
     for row in rows:
-        expected, w = float(row["sample_complexity_alpha_0.01"]), workload(row["workload"])
+        expected, w = (
+            float(row["sample_complexity_alpha_0.01"]),
+            workload(row["workload"]),
+        )
         found = people(w, PUBLISHED[name](w.size, float(row["epsilon"])))
         assert found == pytest.approx(expected, rel=1e-6), row["workload"]
 
@@ -56,7 +61,10 @@ def test_mechanisms_that_suit_the_workload_are_never_worse(name):
     rows = [row for row in reference_rows() if row["mechanism"].startswith(name)]
     assert rows
     for row in rows:
-        w, published = workload(row["workload"]), float(row["sample_complexity_alpha_0.01"])
+        w, published = (
+            workload(row["workload"]),
+            float(row["sample_complexity_alpha_0.01"]),
+        )
         found = people(w, MECHANISMS[name].plan(LocalProblem(w, float(row["epsilon"]))))
         assert found <= published * (1 + 1e-6), row["workload"]
 
@@ -75,4 +83,6 @@ def test_randomized_response_has_its_closed_form(n, epsilon):
 def test_subset_selection_meets_the_bound_on_histograms(n, epsilon):
     w = workload(f"identity:{n}")
     found = Analysis(SubsetSelection(n, epsilon), w).sample_complexity()
-    assert found / lower_bound(w, epsilon).sample_complexity() == pytest.approx(1.0, abs=1e-9)
+    assert found / lower_bound(w, epsilon).sample_complexity() == pytest.approx(
+        1.0, abs=1e-9
+    )

@@ -14,7 +14,9 @@ from noisewright.local.analysis.robust import robust_answers
 MECHANISMS = ["randomized-response", "hadamard", "subset-selection", "rappor"]
 
 
-def planned(mechanism: str, workload: str = "identity:8", epsilon: float = 1.0) -> nw.LocalPlan:
+def planned(
+    mechanism: str, workload: str = "identity:8", epsilon: float = 1.0
+) -> nw.LocalPlan:
     return nw.plan(workload, nw.Privacy(epsilon), model="local", mechanism=mechanism)
 
 
@@ -35,13 +37,16 @@ def test_the_truth_lies_within_the_limits(mechanism, workload):
         sent = np.concatenate([plan.randomize(honest), copies(plan, 2 * cell, 250)])
         try:
             found = robust_answers(plan.plain_workload, plan.aggregate(sent), 0.05)
-        except NoisewrightError:  # the noise went beyond its limits, so that liars seem too few
+        # the noise went beyond its limits, so that liars seem too few
+        except NoisewrightError:
             misses += 1
             continue
         truth = asked @ np.bincount(honest, minlength=8)
         # Liars may be anybody: each adds between the least and the largest entry of a query.
         least, most = truth + 250 * asked.min(axis=1), truth + 250 * asked.max(axis=1)
-        misses += not ((found.lower <= least + 1e-6) & (most <= found.upper + 1e-6)).all()
+        misses += not (
+            (found.lower <= least + 1e-6) & (most <= found.upper + 1e-6)
+        ).all()
         assert (found.lower <= found.answers).all()
         assert (found.answers <= found.upper).all()
     assert misses <= 2
@@ -73,10 +78,16 @@ def expected_tally(plan: nw.LocalPlan, cells: np.ndarray) -> np.ndarray:
     """What honest people's reports add up to on average, by listing all reports."""
     collector, people = plan.strategy.collector, int(cells.sum())
     if plan.mechanism in ("randomized-response", "hadamard"):
-        exact, total = np.rint(plan.strategy.rows(0, collector.counters) @ cells), people
+        exact, total = (
+            np.rint(plan.strategy.rows(0, collector.counters) @ cells),
+            people,
+        )
     elif plan.mechanism == "subset-selection":
         other, own = (bound[0] for bound in collector.chance_bounds)
-        exact, total = np.rint(other * people + (own - other) * cells), collector.size * people
+        exact, total = (
+            np.rint(other * people + (own - other) * cells),
+            collector.size * people,
+        )
     else:
         exact = np.rint(bits_added(collector) @ cells)
         total = exact.sum()
@@ -87,7 +98,9 @@ def expected_tally(plan: nw.LocalPlan, cells: np.ndarray) -> np.ndarray:
 def bits_added(collector) -> np.ndarray:
     """What a person of each cell (columns) adds to every bit's tally on average."""
     own, other = collector.chances
-    sets = (np.arange(2**collector.counters)[:, None] >> np.arange(collector.counters)) & 1
+    sets = (
+        np.arange(2**collector.counters)[:, None] >> np.arange(collector.counters)
+    ) & 1
     weights = collector.weights[sets.sum(axis=1)]
     columns = []
     for cell in range(collector.counters):
@@ -113,7 +126,10 @@ def test_copies_of_one_report_are_taken_away():
     honest = np.concatenate([rng.choice(15, 89_440), np.full(560, 15)])
     reports = plan.randomize(honest)
     outcomes = np.arange(plan.strategy.collector.counters)
-    one = [plan.strategy.estimate(plan.aggregate(outcomes[i : i + 1]).total, 1) for i in outcomes]
+    one = [
+        plan.strategy.estimate(plan.aggregate(outcomes[i : i + 1]).total, 1)
+        for i in outcomes
+    ]
     lie = int(np.argmin([cells[15] for cells in one]))
     crowd = plan.aggregate(np.concatenate([reports, np.full(9_000, lie)]))
     plain, robust = plan.estimate(crowd), plan.estimate(crowd, liars=0.1)
@@ -152,7 +168,9 @@ def test_vectors_need_a_cap():
 
 
 def test_large_domains_fall_back_to_the_influence_of_a_report():
-    plan = nw.plan("identity:160", nw.Privacy(1.0), model="local", mechanism="subset-selection")
+    plan = nw.plan(
+        "identity:160", nw.Privacy(1.0), model="local", mechanism="subset-selection"
+    )
     release = plan.estimate(plan.randomize(np.arange(2000) % 160), liars=0.01)
     assert release.metadata["liars_limit"] == "influence"
     assert not release.is_changed

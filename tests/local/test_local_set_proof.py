@@ -65,7 +65,9 @@ def damaged(proof, rng):
 
 def invented(n, rng):
     """Numbers of the form of a proof."""
-    sizes = np.sort(rng.choice(np.arange(1, n + 1), int(rng.integers(1, n + 1)), replace=False))
+    sizes = np.sort(
+        rng.choice(np.arange(1, n + 1), int(rng.integers(1, n + 1)), replace=False)
+    )
     count = len(sizes)
     return SetProof(
         np.arange(n),
@@ -144,7 +146,8 @@ def without_sizes(patch):
 def test_a_fault_in_the_check_is_caught(monkeypatch, fault):
     """What the tests above compare with would show each of these."""
     proof, gram, least = near_proof(0.5)
-    cheap = replace(proof, prices=0.7 * proof.prices)  # breaks the condition at many sizes
+    # breaks the condition at many sizes
+    cheap = replace(proof, prices=0.7 * proof.prices)
     assert cheap.variance(gram, 0.5) <= least
     with monkeypatch.context() as patch:
         fault(patch)
@@ -172,7 +175,9 @@ def test_a_missing_size_costs_the_proof_and_not_the_truth():
 
 def test_a_proof_made_for_a_symmetry_that_is_none_proves_little():
     proof, gram, least = near_proof()
-    mean = (proof.factor @ proof.factor.T + (proof.factor @ proof.factor.T)[::-1, ::-1]) / 2
+    mean = (
+        proof.factor @ proof.factor.T + (proof.factor @ proof.factor.T)[::-1, ::-1]
+    ) / 2
     values, vectors = np.linalg.eigh(mean)
     mirrored = replace(
         proof,
@@ -200,7 +205,10 @@ def test_a_proof_made_for_a_symmetry_that_is_none_proves_little():
 def test_what_is_no_proof_is_refused(broken):
     proof, _, _ = near_proof(text="prefix:8")
     with pytest.raises(NoisewrightError):
-        replace(proof, **{name: change(getattr(proof, name)) for name, change in broken.items()})
+        replace(
+            proof,
+            **{name: change(getattr(proof, name)) for name, change in broken.items()},
+        )
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -211,7 +219,9 @@ def test_largest_eigenvalues_are_bounded_from_above(seed):
     matrix = (whole + whole.T).astype(float) * 10.0 ** rng.integers(-8, 8)
     bound = largest_eigenvalue(matrix)
     vectors = np.linalg.eigh(matrix)[1][:, -1].astype(np.longdouble)
-    quotient = float(vectors @ matrix.astype(np.longdouble) @ vectors / (vectors @ vectors))
+    quotient = float(
+        vectors @ matrix.astype(np.longdouble) @ vectors / (vectors @ vectors)
+    )
     assert quotient <= bound <= quotient + 1e-10 * np.abs(matrix).sum()
 
 
@@ -235,7 +245,9 @@ def test_a_plan_keeps_its_proof_and_a_forged_one_proves_nothing(tmp_path):
 
 def test_a_kept_proof_is_used_again_and_a_forged_one_is_not(tmp_path):
     def planned():
-        return plan_local(workload("prefix:7"), Privacy(3.0), effort="normal", cache=tmp_path)
+        return plan_local(
+            workload("prefix:7"), Privacy(3.0), effort="normal", cache=tmp_path
+        )
 
     first = planned()
     (kept,) = tmp_path.glob("*.proof.safetensors")
@@ -261,7 +273,9 @@ def test_sets_of_few_cells_are_each_looked_at(cells):
         mass = v @ proof.prior
         lacking = ((v @ proof.factor) ** 2).sum(axis=1) - (v @ proof.prices) * mass
         by_even, by_prior = set_proof._Condition.of(proof, epsilon).listed(cells)
-        assert by_even == pytest.approx((lacking / (mass * v.mean(axis=1))).max(), rel=1e-9)
+        assert by_even == pytest.approx(
+            (lacking / (mass * v.mean(axis=1))).max(), rel=1e-9
+        )
         assert by_prior == pytest.approx((lacking / mass**2).max(), rel=1e-9)
 
 
@@ -270,7 +284,9 @@ def test_no_set_of_more_cells_is_above_what_its_size_says():
     for n in (5, 8):
         proof, epsilon = invented(n, rng), 1.0
         v = 1.0 + np.expm1(epsilon) * np.array(list(product((0.0, 1.0), repeat=n)))
-        above = ((v @ proof.factor) ** 2).sum(axis=1) - (v @ proof.prices) * (v @ proof.prior)
+        above = ((v @ proof.factor) ** 2).sum(axis=1) - (v @ proof.prices) * (
+            v @ proof.prior
+        )
         for cells in range(4, n):
             most = above[(v > 1).sum(axis=1) == cells].max()
             assert set_proof._Condition.of(proof, epsilon).of_size(cells) >= most

@@ -44,7 +44,9 @@ def test_errors_are_those_of_all_outcomes_and_worst_where_all_are_alike() -> Non
         assert enumerated(held) <= shrunk.value * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("kind", ["randomized-response", "subset-selection", "hadamard"])
+@pytest.mark.parametrize(
+    "kind", ["randomized-response", "subset-selection", "hadamard"]
+)
 def test_no_affine_estimate_has_a_smaller_worst_error(kind: str) -> None:
     """Bayes risk at the least favourable prior, from the normal equations of counts of reports."""
     plan = nw.plan("prefix:5", PRIVACY, model="local", mechanism=kind)
@@ -88,7 +90,9 @@ def test_the_figures_of_the_prototype() -> None:
     """identity:64 at normalised variances 0.1, 0.01 and 0.001: .135, .606, .939 of the error."""
     plan = nw.plan("identity:64", PRIVACY, model="local", mechanism="subset-selection")
     needed = plan.analysis.worst_case / plan.workload.queries
-    shares = [plan.shrinkage(int(np.ceil(needed / v))).share ** 2 for v in (0.1, 0.01, 0.001)]
+    shares = [
+        plan.shrinkage(int(np.ceil(needed / v))).share ** 2 for v in (0.1, 0.01, 0.001)
+    ]
     np.testing.assert_allclose(shares, [0.135, 0.606, 0.939], atol=0.002)
 
 
@@ -133,7 +137,9 @@ def test_shrinking_stands_alone() -> None:
 def test_the_command_shrinks(tmp_path) -> None:  # type: ignore[no-untyped-def]
     plan = nw.plan("identity:4", PRIVACY, model="local", mechanism="subset-selection")
     plan.save(tmp_path / "p.nw")
-    plan.aggregate(plan.randomize(np.zeros(50, dtype=np.int64))).save(tmp_path / "r.agg")
+    plan.aggregate(plan.randomize(np.zeros(50, dtype=np.int64))).save(
+        tmp_path / "r.agg"
+    )
     command = ["estimate", str(tmp_path / "p.nw"), str(tmp_path / "r.agg"), "--shrink"]
     result = CliRunner().invoke(main, command)
     assert result.exit_code == 0, result.output
@@ -142,14 +148,25 @@ def test_the_command_shrinks(tmp_path) -> None:  # type: ignore[no-untyped-def]
 def test_a_rehearsal_compares_kinds_of_answers_and_holds_intervals() -> None:
     """80 people in one of 8 cells, 60 runs; 95 % of 480 answers, below 0.9 has chance 1e-6."""
     plan = nw.plan("identity:8", PRIVACY, model="local", mechanism="subset-selection")
-    told = plan.rehearse(np.eye(8, dtype=int)[2] * 80, runs=60, rng=np.random.default_rng(0))
+    told = plan.rehearse(
+        np.eye(8, dtype=int)[2] * 80, runs=60, rng=np.random.default_rng(0)
+    )
     shrunk = plan.shrinkage(80)
     assert told.rmse["shrunk"] == pytest.approx(np.sqrt(shrunk.errors[2] / 8), rel=0.15)
-    assert told.rmse["unbiased"] == pytest.approx(np.sqrt(shrunk.unbiased / 8), rel=0.15)
+    assert told.rmse["unbiased"] == pytest.approx(
+        np.sqrt(shrunk.unbiased / 8), rel=0.15
+    )
     assert told.rmse["non_negative"] < told.rmse["shrunk"] < told.rmse["unbiased"]
     assert min(told.coverage.values()) > 0.9
-    again = plan.rehearse(np.eye(8, dtype=int)[2] * 80, runs=60, rng=np.random.default_rng(0))
+    again = plan.rehearse(
+        np.eye(8, dtype=int)[2] * 80, runs=60, rng=np.random.default_rng(0)
+    )
     assert again == told
-    for bad in ([1, 2], np.full(8, 0.5), -np.ones(8, dtype=int), np.zeros(8, dtype=int)):
+    for bad in (
+        [1, 2],
+        np.full(8, 0.5),
+        -np.ones(8, dtype=int),
+        np.zeros(8, dtype=int),
+    ):
         with pytest.raises(InvalidParameter, match="histogram="):
             plan.rehearse(bad, rng=np.random.default_rng(0))

@@ -8,7 +8,12 @@ import numpy as np
 import pytest
 
 from local.strategies import SMALL, listed_reports, scores
-from noisewright.errors import FileFormatError, InvalidParameter, NoisewrightError, TooLarge
+from noisewright.errors import (
+    FileFormatError,
+    InvalidParameter,
+    NoisewrightError,
+    TooLarge,
+)
 from noisewright.local.analysis.analysis import Analysis
 from noisewright.local.bounds.trace import contrast_limit
 from noisewright.local.histogram import hashing
@@ -79,14 +84,17 @@ def test_variances_and_covariance_follow_from_the_matrix(strategy, name):
     dense = w.dense()
     reports = listed_reports(strategy)[strategy.dense().max(axis=1) > 0]
     v = dense @ np.stack(
-        [strategy.estimate(strategy.collector.tally(r[None]), 1) for r in reports], axis=1
+        [strategy.estimate(strategy.collector.tally(r[None]), 1) for r in reports],
+        axis=1,
     )
     np.testing.assert_allclose(v @ q, dense, atol=1e-9)
     x = np.arange(1.0, strategy.size + 1)
     covariance = (v * (q @ x)) @ v.T - (dense * x) @ dense.T
     analysis = Analysis(strategy, w)
     np.testing.assert_allclose(analysis.covariance(x), covariance, atol=1e-8)
-    np.testing.assert_allclose(analysis.query_variances(x), np.diag(covariance), atol=1e-8)
+    np.testing.assert_allclose(
+        analysis.query_variances(x), np.diag(covariance), atol=1e-8
+    )
     variances = (v**2).sum(axis=0) @ q - (dense**2).sum(axis=0)
     np.testing.assert_allclose(analysis.type_variances, variances, atol=1e-8)
     mean = (variances + (dense**2).sum(axis=0)).sum()
@@ -99,18 +107,24 @@ def test_estimates_add_up_over_reports(strategy):
     half = len(reports) // 2
     whole = strategy.collector.tally(reports)
     np.testing.assert_array_equal(
-        whole, strategy.collector.tally(reports[:half]) + strategy.collector.tally(reports[half:])
+        whole,
+        strategy.collector.tally(reports[:half])
+        + strategy.collector.tally(reports[half:]),
     )
     assert strategy.collector.valid(reports).all()
     estimate = strategy.estimate(whole, len(reports))
-    assert estimate.sum() == pytest.approx(len(reports))  # the number of people is known
+    # the number of people is known
+    assert estimate.sum() == pytest.approx(len(reports))
     assert len(whole) == strategy.collector.counters
 
 
 def test_reports_follow_the_matrix(strategy):
     people, source = 4000, SeededSource(11)
     q = strategy.dense()
-    listed = {bytes(np.ascontiguousarray(r)): i for i, r in enumerate(listed_reports(strategy))}
+    listed = {
+        bytes(np.ascontiguousarray(r)): i
+        for i, r in enumerate(listed_reports(strategy))
+    }
     dtype = listed_reports(strategy).dtype
     for value in (0, strategy.size - 1):
         reports = strategy.randomize(np.full(people, value), source)
@@ -203,7 +217,9 @@ def test_unary_weights_at_large_sizes_and_budgets():
 @pytest.mark.parametrize(("size", "buckets"), [(9, 3), (20, 3), (23, 5), (6, 7)])
 def test_large_hashing_is_never_understated(size, buckets, monkeypatch):
     strategy = LocalHashing(size, 2.0, buckets)
-    grams = [workload(text.format(size)).gram() for text in ("prefix:{}", "random:5x{}:1")]
+    grams = [
+        workload(text.format(size)).gram() for text in ("prefix:{}", "random:5x{}:1")
+    ]
     exact = [strategy.type_variances(gram) for gram in grams]
     monkeypatch.setattr(hashing, "DENSE_SIZE", 4)
     for gram, expected in zip(grams, exact, strict=True):

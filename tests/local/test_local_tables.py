@@ -21,7 +21,12 @@ from noisewright.workload import workload
 from oracles import local_matrix as oracle
 from oracles.privacy_oracles import SeededSource
 
-SMALL = ["marginals:2^3:2", "marginals:2^4:<=2", "marginals:3x2x2:<=2", "marginals:3x5:<=1"]
+SMALL = [
+    "marginals:2^3:2",
+    "marginals:2^4:<=2",
+    "marginals:3x2x2:<=2",
+    "marginals:3x5:<=1",
+]
 
 
 def answer_matrix(strategy, w):
@@ -88,8 +93,12 @@ def test_errors_of_the_union_follow_the_data(text, epsilon):
     skewed = replace(data, people=x.sum(), tables=tables)
     np.testing.assert_allclose(skewed.answers(), w.matvec(x))
     np.testing.assert_allclose(skewed.variances(), np.diag(expected), atol=1e-9)
-    worst = [np.diag(oracle.answer_covariance(q, v, row)) for row in np.eye(w.size) * x.sum()]
-    np.testing.assert_allclose(skewed.worst_variances(), np.max(worst, axis=0), atol=1e-9)
+    worst = [
+        np.diag(oracle.answer_covariance(q, v, row)) for row in np.eye(w.size) * x.sum()
+    ]
+    np.testing.assert_allclose(
+        skewed.worst_variances(), np.max(worst, axis=0), atol=1e-9
+    )
 
 
 def workload_table(sizes, attributes, x):
@@ -111,14 +120,18 @@ def test_fourier_by_tables_equals_fourier_by_vectors(text, monkeypatch):
     monkeypatch.setattr(fourier_module, "LARGEST_VECTOR", 2)
     strategy = fourier(w.gram(), 1.0)
     np.testing.assert_allclose(strategy.answers(w, tally, int(tally.sum())), by_vector)
-    np.testing.assert_allclose(strategy.uniform_query_variances(w, 100), variances, atol=1e-9)
+    np.testing.assert_allclose(
+        strategy.uniform_query_variances(w, 100), variances, atol=1e-9
+    )
     counts = np.array([5.0, 1.0, 0.0, 2.0])
     x = np.zeros(w.size)
     x[:: w.size // 4] = counts  # the table of the first two attributes
     expected = oracle.answer_covariance(
         q, oracle.reconstruction(q, np.kron(np.eye(4), np.ones(w.size // 4))), x
     )
-    np.testing.assert_allclose(strategy.table_covariance((0, 1), 8, counts), expected, atol=1e-9)
+    np.testing.assert_allclose(
+        strategy.table_covariance((0, 1), 8, counts), expected, atol=1e-9
+    )
 
 
 @pytest.mark.parametrize("make", [fourier, union])
@@ -157,7 +170,9 @@ def test_weights_of_the_union_cannot_be_improved():
     for _ in range(20):
         shares = np.array([float(x) for x in best.weights]) * rng.uniform(0.9, 1.1, 6)
         other = replace(best, weights=tuple(whole_weights(shares)))
-        assert other.worst_variance(w.gram()) >= best.worst_variance(w.gram()) * (1 - 1e-9)
+        assert other.worst_variance(w.gram()) >= best.worst_variance(w.gram()) * (
+            1 - 1e-9
+        )
 
 
 def test_bad_input():

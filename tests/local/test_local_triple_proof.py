@@ -40,7 +40,11 @@ def alike(seed, bits=3):
         1.0 - 2 * (weights[cells[:, None] & cells] % 2)
     )
     rows = rows + (rng.random() < 0.5) * 10.0 ** rng.uniform(-2, 6, (n, 1))
-    return rows, XorGram(by_degree[weights]), float(np.exp(rng.uniform(np.log(0.1), np.log(8.0))))
+    return (
+        rows,
+        XorGram(by_degree[weights]),
+        float(np.exp(rng.uniform(np.log(0.1), np.log(8.0)))),
+    )
 
 
 def found(gram, epsilon, rounds=2):
@@ -61,7 +65,9 @@ def found_for_every_size(gram, epsilon):
     _, search = found(gram, epsilon)
     spectrum, level = search._kernel()
     sizes = range(3, scheme_of(gram).cells - 2)
-    return search._proof(spectrum, level, {k: search._solved(spectrum, k) for k in sizes})
+    return search._proof(
+        spectrum, level, {k: search._solved(spectrum, k) for k in sizes}
+    )
 
 
 @lru_cache
@@ -92,7 +98,9 @@ def damaged(proof, rng):
 def invented(n, rng):
     """Numbers of the form of a proof."""
     side = n.bit_length()
-    sizes = np.sort(rng.choice(np.arange(2, n), int(rng.integers(1, n - 2)), replace=False))
+    sizes = np.sort(
+        rng.choice(np.arange(2, n), int(rng.integers(1, n - 2)), replace=False)
+    )
     shape = (len(sizes), side, side, side)
     return TripleProof(
         np.arange(n),
@@ -146,11 +154,16 @@ def test_no_proof_lies_above_the_optimum_by_multipliers_alone():
 @pytest.mark.usefixtures("nothing_listed")
 @pytest.mark.parametrize("block", range(10))
 def test_no_proof_of_eight_hundred_lies_above_the_optimum(block):
-    assert sum(certificates(seed) for seed in range(100 + 10 * block, 110 + 10 * block)) == 80
+    assert (
+        sum(certificates(seed) for seed in range(100 + 10 * block, 110 + 10 * block))
+        == 80
+    )
 
 
 @pytest.mark.usefixtures("nothing_listed")
-@pytest.mark.parametrize(("text", "epsilon"), [("parity:4:<=2", 1.5), ("marginals:2^4:1", 3.0)])
+@pytest.mark.parametrize(
+    ("text", "epsilon"), [("parity:4:<=2", 1.5), ("marginals:2^4:1", 3.0)]
+)
 def test_no_set_of_sixteen_cells_breaks_a_proof(text, epsilon):
     proof, rng = of_sixteen_cells(text, epsilon), np.random.default_rng(4)
     for one in (proof, *(damaged(proof, rng) for _ in range(3))):
@@ -161,7 +174,9 @@ def test_no_set_of_sixteen_cells_breaks_a_proof(text, epsilon):
 def test_proofs_come_near_the_optimum(epsilon):
     asked = workload("parity:3:<=2")
     least = optimum(asked.dense(), epsilon)
-    floor = found(table_gram(asked), epsilon)[0].variance(table_gram(asked).dense(), epsilon)
+    floor = found(table_gram(asked), epsilon)[0].variance(
+        table_gram(asked).dense(), epsilon
+    )
     assert least.below / 1.001 <= floor <= least.above * (1 + TINY)
 
 
@@ -192,7 +207,9 @@ def with_odd_sums_for_every_set(patch):
 def test_a_fault_in_the_check_is_caught(monkeypatch, fault, damage):
     """What the tests above compare with would show each of these."""
     proof = of_sixteen_cells("parity:4:<=2", 1.5)
-    wrong = replace(proof, **{name: move(getattr(proof, name)) for name, move in damage.items()})
+    wrong = replace(
+        proof, **{name: move(getattr(proof, name)) for name, move in damage.items()}
+    )
     assert breach(wrong, 1.5) <= TINY
     fault(monkeypatch)
     assert breach(wrong, 1.5) > 1e-3
@@ -204,7 +221,10 @@ def test_a_missing_size_costs_the_proof_and_not_the_truth():
     whole = proof.variance(gram, epsilon)
     names = ("sizes", "inside", "outside", "apart", "tilts", "waves")
     without = [
-        replace(proof, **{name: np.delete(getattr(proof, name), size, axis=0) for name in names})
+        replace(
+            proof,
+            **{name: np.delete(getattr(proof, name), size, axis=0) for name in names},
+        )
         for size in range(len(proof.sizes))
     ]
     floors = [lacking.variance(gram, epsilon) for lacking in without]
@@ -231,7 +251,10 @@ def test_what_is_no_proof_is_refused(broken):
     proof = invented(8, np.random.default_rng(3))
     assert len(proof.sizes) > 1
     with pytest.raises(NoisewrightError):
-        replace(proof, **{name: change(getattr(proof, name)) for name, change in broken.items()})
+        replace(
+            proof,
+            **{name: change(getattr(proof, name)) for name, change in broken.items()},
+        )
 
 
 @pytest.mark.parametrize("size", [3, 5, 6, 7, 9, 10, 12])
@@ -256,7 +279,9 @@ def test_real_sets_keep_all_that_a_program_knows(size):
     shares = program.unknowns - len(known)
     # Twice an odd number: one of the weights must do.
     options = np.eye(shares) if shares else np.zeros((1, 0))
-    slacks = [program.rows @ np.concatenate([known, one]) - program.limits for one in options]
+    slacks = [
+        program.rows @ np.concatenate([known, one]) - program.limits for one in options
+    ]
     assert max(slack.min() for slack in slacks) > -1e-9
     for block, _ in program.inside + program.outside:
         matrix = np.tensordot(known, block[: len(known)], 1)

@@ -36,7 +36,10 @@ def test_variances_are_those_of_the_least_squares_answers(kind, text):
     np.testing.assert_allclose(analysis.type_variances, expected, rtol=1e-6)
     x = np.arange(1.0, n + 1)
     np.testing.assert_allclose(
-        analysis.covariance(x), x.sum() * strategy.law.variance * v @ v.T, rtol=1e-5, atol=1e-5
+        analysis.covariance(x),
+        x.sum() * strategy.law.variance * v @ v.T,
+        rtol=1e-5,
+        atol=1e-5,
     )
     np.testing.assert_allclose(
         strategy.moment(strategy.prior), strategy.information.dense(), atol=1e-9
@@ -58,7 +61,8 @@ def test_estimates_are_unbiased_with_the_stated_covariance(kind):
     answers = np.array([w.matvec(strategy.estimate(s, people)) for s in sums])
     x = np.bincount(values, minlength=5)
     variances = Analysis(strategy, w).query_variances(x.astype(float))
-    std = np.sqrt(variances[:-1])  # the last answer is the number of people, known exactly
+    # the last answer is the number of people, known exactly
+    std = np.sqrt(variances[:-1])
     z = (answers.mean(axis=0) - w.matvec(x))[:-1] / std * np.sqrt(runs)
     # Four z-scores beyond 5, or a variance off by 12 % (over 4 deviations): fixed seed, below 1e-4.
     assert np.abs(z).max() < 5
@@ -99,8 +103,12 @@ def test_columns_reach_the_workload_up_to_shifts():
         np.testing.assert_allclose(left @ columns, centred, atol=1e-6)
 
 
-@pytest.mark.parametrize("text", ["prefix:64", "prefix:100", "parity:6:3", "marginals:2^4:1"])
-def test_laplace_noise_in_each_persons_hands_is_no_worse_than_a_curators_per_person(text):
+@pytest.mark.parametrize(
+    "text", ["prefix:64", "prefix:100", "parity:6:3", "marginals:2^4:1"]
+)
+def test_laplace_noise_in_each_persons_hands_is_no_worse_than_a_curators_per_person(
+    text,
+):
     """The same strategies: every report has the noise that one release would have for everybody.
 
     Rows of 2^28 steps and of 2^16 differ by less than a thousandth.
@@ -141,7 +149,9 @@ def test_bad_parameters():
     with pytest.raises(InvalidParameter):
         VectorStrategy(np.ones((2, 3), dtype=np.int64), 1.0, 2.0)
     with pytest.raises(InvalidParameter):
-        Codebook.of(np.ones((2, 3), dtype=np.int64), np.ones((4, 3), dtype=np.int64), 1.0)
+        Codebook.of(
+            np.ones((2, 3), dtype=np.int64), np.ones((4, 3), dtype=np.int64), 1.0
+        )
     with pytest.raises(InvalidParameter):
         one_bit(workload("prefix:4"), 0.0)
 

@@ -14,7 +14,9 @@ from noisewright.reproduce.paper_strategies import people_needed
 
 @pytest.mark.parametrize("size", [1, 2, 8, 16])
 def test_prefix_sums_of_characters(size):
-    signs = np.array([[(-1) ** (o & i).bit_count() for i in range(size)] for o in range(size)])
+    signs = np.array(
+        [[(-1) ** (o & i).bit_count() for i in range(size)] for o in range(size)]
+    )
     sums = np.cumsum(signs, axis=1)
     total, first, second = prefix_sums(size)
     np.testing.assert_array_equal(total, sums[:, -1])
@@ -40,8 +42,12 @@ def _favouring(size: int, epsilon: float, width: int, blocks: int) -> np.ndarray
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0, 4.0])
-@pytest.mark.parametrize("text", ["identity:16", "prefix:21", "marginals:2^5:2", "ranges:31"])
-def test_no_width_and_number_of_blocks_needs_fewer_people_than_the_planned_one(text, epsilon):
+@pytest.mark.parametrize(
+    "text", ["identity:16", "prefix:21", "marginals:2^5:2", "ranges:31"]
+)
+def test_no_width_and_number_of_blocks_needs_fewer_people_than_the_planned_one(
+    text, epsilon
+):
     asked = nw.workload(text)
     n, gram = asked.size, asked.gram().dense()
     needed = [
@@ -50,7 +56,9 @@ def test_no_width_and_number_of_blocks_needs_fewer_people_than_the_planned_one(t
         for blocks in range(-(-n // (width - 1)), 40)
         if blocks * (width - 1) < 8 * n
     ]
-    plan = nw.plan(asked, nw.Privacy(epsilon=epsilon), model="local", mechanism="hadamard")
+    plan = nw.plan(
+        asked, nw.Privacy(epsilon=epsilon), model="local", mechanism="hadamard"
+    )
     assert plan.sample_complexity(0.01) <= min(needed) * (1 + 1e-9)
 
 

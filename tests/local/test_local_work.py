@@ -20,7 +20,14 @@ from noisewright.local.optimise.dense.search import Effort, search
 from noisewright.local.optimise.optimised import Control
 from noisewright.local.optimise.proof_race import ProofRace
 from noisewright.local.optimise.run import optimise
-from noisewright.local.work import SECOND, Work, eigenvalues, eigenvectors, product, solved
+from noisewright.local.work import (
+    SECOND,
+    Work,
+    eigenvalues,
+    eigenvectors,
+    product,
+    solved,
+)
 from noisewright.solution import Status
 from noisewright.workload import workload
 
@@ -77,11 +84,14 @@ def test_a_search_that_its_work_ends_is_the_same_at_every_pace(
 
     def found() -> tuple[bytes, int]:
         control = Control()
-        design, prior = search(gram, 2.0, even, True, effort, np.random.default_rng(0), control)
+        design, prior = search(
+            gram, 2.0, even, True, effort, np.random.default_rng(0), control
+        )
         return design.chances().tobytes() + prior.tobytes(), control.iterations
 
     plain = found()
-    ticks = count(step=1000)  # every look at a clock finds it a quarter of an hour later
+    # every look at a clock finds it a quarter of an hour later
+    ticks = count(step=1000)
     for name in CLOCKS:
         monkeypatch.setattr(time, name, lambda: float(next(ticks)))
     assert found() == plain
@@ -112,13 +122,21 @@ def test_designs_grow_for_as_long_as_there_is_work() -> None:
     gram, rng = workload("prefix:80").gram().dense(), np.random.default_rng(0)
     objective = Objective(gram, np.full(80, 1 / 80))
     start = search(
-        gram, 2.0, objective.prior, True, Effort(growth=Growth(work=0.0)), rng, Control()
+        gram,
+        2.0,
+        objective.prior,
+        True,
+        Effort(growth=Growth(work=0.0)),
+        rng,
+        Control(),
     )[0]
     rounds = []
     for operations in (0.0, 0.2 * SECOND, 0.6 * SECOND):
         control = Control()
         effort = Growth(work=operations)
-        grow(start, objective, effort, np.random.default_rng(0), control, worst_case=True)
+        grow(
+            start, objective, effort, np.random.default_rng(0), control, worst_case=True
+        )
         rounds.append(control.iterations)
         assert control.work.done >= operations
     assert rounds[0] < rounds[1] < rounds[2]
@@ -139,7 +157,9 @@ def test_searches_for_proofs_count_what_they_do(text: str) -> None:
 
 def test_a_plan_cut_short_says_so(tmp_path: Path) -> None:
     privacy = nw.Privacy(2.0)
-    plan = nw.plan("prefix:16", privacy, model="local", time_limit=1e-9, people=1000, cache=False)
+    plan = nw.plan(
+        "prefix:16", privacy, model="local", time_limit=1e-9, people=1000, cache=False
+    )
     assert plan.cut_short
     assert plan.summary()["cut_short"]
     assert plan.forecast().summary()["cut_short"]
@@ -152,9 +172,13 @@ def test_a_plan_cut_short_says_so(tmp_path: Path) -> None:
 
 def test_a_search_for_another_norm_says_so_too() -> None:
     steering = {"objective": "average", "norm": 4.0, "cache": False}
-    cut = nw.plan("prefix:16", nw.Privacy(2.0), model="local", time_limit=1e-9, **steering)
+    cut = nw.plan(
+        "prefix:16", nw.Privacy(2.0), model="local", time_limit=1e-9, **steering
+    )
     assert cut.cut_short
-    assert not nw.plan("prefix:16", nw.Privacy(2.0), model="local", **steering).cut_short
+    assert not nw.plan(
+        "prefix:16", nw.Privacy(2.0), model="local", **steering
+    ).cut_short
 
 
 def test_a_limit_that_cuts_nothing_changes_nothing(tmp_path: Path) -> None:
@@ -169,7 +193,11 @@ def test_what_a_limit_cut_short_is_not_kept_for_others(tmp_path: Path) -> None:
     plain = _written(tmp_path / "plain.nw", "prefix:12", 2.0)
     for limit in (1e-9, 0.05, None):
         again = _written(
-            tmp_path / "again.nw", "prefix:12", 2.0, cache=tmp_path / "kept", time_limit=limit
+            tmp_path / "again.nw",
+            "prefix:12",
+            2.0,
+            cache=tmp_path / "kept",
+            time_limit=limit,
         )
     assert again == plain
 
@@ -181,7 +209,9 @@ def test_a_search_with_no_time_ends_with_what_it_has(text: str) -> None:
     assert found.value >= found.lower_bound > 0
 
 
-def test_an_interruption_cuts_short_as_a_limit_does(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interruption_cuts_short_as_a_limit_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(time_limit, "interrupted", lambda: True)
     plan = nw.plan("prefix:12", nw.Privacy(2.0), model="local", cache=False)
     assert plan.cut_short

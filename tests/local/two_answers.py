@@ -16,7 +16,9 @@ def _plan(problem):
         RandomizedResponse(cells, problem.epsilon),
         RandomizedResponse(-(-cells // half), problem.epsilon),
     ]
-    return Mixture.of(components, [Coarsening(cells), Coarsening(cells, half)], [0.5, 0.5])
+    return Mixture.of(
+        components, [Coarsening(cells), Coarsening(cells, half)], [0.5, 0.5]
+    )
 
 
 ENTRY = LocalMechanism("two-answers", "the cell, or the half it lies in", _plan)

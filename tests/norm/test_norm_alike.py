@@ -25,7 +25,9 @@ ALIKE = [
 
 
 @pytest.mark.parametrize("text", ALIKE)
-@pytest.mark.parametrize(("entrywise", "shift"), [(0.1, False), (0.15, True), (0.0, True)])
+@pytest.mark.parametrize(
+    ("entrywise", "shift"), [(0.1, False), (0.15, True), (0.0, True)]
+)
 def test_symmetry_agrees_with_the_semidefinite_program(
     text: str, entrywise: float, shift: bool
 ) -> None:
@@ -33,7 +35,9 @@ def test_symmetry_agrees_with_the_semidefinite_program(
     matrix, proof = result.workload.dense(), result.certificate
     exact = approximate_gamma2(matrix, entrywise, shift)
     assert result.value == pytest.approx(exact, rel=1e-3)
-    proved = witness_value(matrix, entrywise, proof.matrix, proof.row_weights, proof.column_weights)
+    proved = witness_value(
+        matrix, entrywise, proof.matrix, proof.row_weights, proof.column_weights
+    )
     assert proved == pytest.approx(result.lower_bound, rel=1e-6)
     assert result.gap <= 2e-3
     away = np.abs(result.approximation - matrix - result.shifts[:, None]).max()
@@ -77,8 +81,12 @@ def test_a_result_that_contradicts_its_witness_is_none() -> None:
         replace(result, coefficients=(result.coefficients[0] * 0.5,))
 
 
-@pytest.mark.parametrize(("ways", "entrywise"), [(9, 0.1), ((), 0.1), (2, -1.0), (2, math.nan)])
-def test_marginals_that_are_none_are_refused(ways: int | tuple[int, ...], entrywise: float) -> None:
+@pytest.mark.parametrize(
+    ("ways", "entrywise"), [(9, 0.1), ((), 0.1), (2, -1.0), (2, math.nan)]
+)
+def test_marginals_that_are_none_are_refused(
+    ways: int | tuple[int, ...], entrywise: float
+) -> None:
     with pytest.raises(InvalidParameter):
         marginal_norm(8, ways, entrywise)
 

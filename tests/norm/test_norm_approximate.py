@@ -15,7 +15,18 @@ from noisewright.norm.kernel.certificate import witness_bound
 from oracles.sdp import approximate_gamma2, witness_value
 
 STRUCTURED = ["prefix:16", "ranges:6", "identity:9", "parity:4:2", "marginals:2^3:2"]
-RANDOM = [(6, 6), (5, 12), (12, 5), (9, 9), (4, 24), (24, 4), (8, 14), (14, 8), (3, 3), (11, 11)]
+RANDOM = [
+    (6, 6),
+    (5, 12),
+    (12, 5),
+    (9, 9),
+    (4, 24),
+    (24, 4),
+    (8, 14),
+    (14, 8),
+    (3, 3),
+    (11, 11),
+]
 
 
 def check_witness(found: ApproximateNorm) -> None:
@@ -29,14 +40,19 @@ def check_witness(found: ApproximateNorm) -> None:
         assert all(math.fsum(row) == 0 for row in proof.matrix.tolist())
     distance = np.abs(found.approximation - matrix - found.shifts[:, None]).max()
     assert distance <= found.entrywise * (1 + 1e-12) + 1e-14
-    product = found.factorization.reconstruction.dense() @ found.factorization.strategy.dense()
+    product = (
+        found.factorization.reconstruction.dense()
+        @ found.factorization.strategy.dense()
+    )
     np.testing.assert_allclose(product, found.approximation, atol=1e-8)
     assert 0 <= found.gap <= 1e-3
 
 
 @pytest.mark.parametrize("text", STRUCTURED)
 @pytest.mark.parametrize("shift", [False, True])
-def test_structured_workloads_agree_with_the_semidefinite_program(text: str, shift: bool) -> None:
+def test_structured_workloads_agree_with_the_semidefinite_program(
+    text: str, shift: bool
+) -> None:
     found = nw.approximate_norm(text, 0.1, shift=shift)
     check_witness(found)
     exact = approximate_gamma2(found.workload.dense(), 0.1, shift)
@@ -50,7 +66,9 @@ def test_random_workloads_agree_with_the_semidefinite_program(index: int) -> Non
     entrywise, shift = float(rng.uniform(0.02, 0.4)), bool(index % 2)
     found = nw.approximate_norm(matrix, entrywise, shift=shift)
     check_witness(found)
-    assert found.value == pytest.approx(approximate_gamma2(matrix, entrywise, shift), rel=1e-3)
+    assert found.value == pytest.approx(
+        approximate_gamma2(matrix, entrywise, shift), rel=1e-3
+    )
 
 
 @pytest.mark.parametrize(
@@ -64,7 +82,9 @@ def test_named_targets(entrywise: float, shift: bool, expected: float) -> None:
 
 def test_no_tolerance_is_the_exact_norm_and_a_full_one_needs_nothing() -> None:
     exact = nw.factorize("prefix:8", math.inf)
-    assert nw.approximate_norm("prefix:8", 0.0).value == pytest.approx(exact.value, rel=1e-3)
+    assert nw.approximate_norm("prefix:8", 0.0).value == pytest.approx(
+        exact.value, rel=1e-3
+    )
     assert nw.approximate_norm("prefix:8", 1.0).value == pytest.approx(0, abs=1e-6)
     assert nw.approximate_norm("prefix:8", 0.5, shift=True).value == 0
     assert nw.approximate_norm("total:5", 0.0, shift=True).value == 0
@@ -79,7 +99,9 @@ def test_few_steps_still_give_valid_bounds() -> None:
 
 
 @pytest.mark.parametrize("iterations", [1, 3, 9, 10, 11, 25])
-def test_no_number_of_steps_puts_a_shifted_bound_above_the_optimum(iterations: int) -> None:
+def test_no_number_of_steps_puts_a_shifted_bound_above_the_optimum(
+    iterations: int,
+) -> None:
     exact = approximate_gamma2(nw.workload("prefix:8").dense(), 0.1, shift=True)
     found = nw.approximate_norm("prefix:8", 0.1, shift=True, iterations=iterations)
     assert found.lower_bound <= exact * (1 + 1e-6)
@@ -92,9 +114,15 @@ def test_offsets_of_rows_change_no_shifted_norm(seed: int) -> None:
     rows, columns = rng.integers(2, 7, size=2)
     matrix = rng.normal(size=(rows, columns))
     offset = np.round(10 ** rng.uniform(0, 8, size=(rows, 1)))
-    matrix = (matrix + offset) - offset  # what is left of the entries beside their offsets
-    entrywise, steps = float(rng.choice([0.01, 0.3, 100.0])), int(rng.choice([2, 9, 60]))
-    found = nw.approximate_norm(matrix + offset, entrywise, shift=True, iterations=steps)
+    # what is left of the entries beside their offsets
+    matrix = (matrix + offset) - offset
+    entrywise, steps = (
+        float(rng.choice([0.01, 0.3, 100.0])),
+        int(rng.choice([2, 9, 60])),
+    )
+    found = nw.approximate_norm(
+        matrix + offset, entrywise, shift=True, iterations=steps
+    )
     exact = approximate_gamma2(matrix, entrywise, shift=True)
     assert found.lower_bound <= exact * (1 + 1e-6) + 1e-7
     assert found.value >= exact * (1 - 1e-5) - 1e-7

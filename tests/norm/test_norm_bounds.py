@@ -55,4 +55,7 @@ def test_spectra_without_a_closed_form_are_left_out() -> None:
 def test_replace_one_has_its_own_certificate() -> None:
     found = nw.factorize("prefix:6", neighbours="replace-one")
     names = [bound.name for bound in lower_bounds(found)]
-    assert names == ["nuclear norm weighted over pairs of cells", "data-independent mechanisms"]
+    assert names == [
+        "nuclear norm weighted over pairs of cells",
+        "data-independent mechanisms",
+    ]

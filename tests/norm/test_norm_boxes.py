@@ -29,7 +29,10 @@ def test_random_boxes_agree_with_the_semidefinite_program(seed: int) -> None:
     inside = result.approximation - result.shifts[:, None]
     assert (inside >= lower - 1e-9).all()
     assert (inside <= upper + 1e-9).all()
-    product = result.factorization.reconstruction.dense() @ result.factorization.strategy.dense()
+    product = (
+        result.factorization.reconstruction.dense()
+        @ result.factorization.strategy.dense()
+    )
     np.testing.assert_allclose(product, result.approximation, atol=1e-7)
 
 
@@ -58,8 +61,15 @@ def test_a_witness_that_leans_on_an_infinite_limit_proves_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("lower", "upper"),
-    [([[1.0]], [[0.0]]), ([[np.nan]], [[0.0]]), ([[np.inf]], [[np.inf]]), ([0.0], [1.0])],
+    [
+        ([[1.0]], [[0.0]]),
+        ([[np.nan]], [[0.0]]),
+        ([[np.inf]], [[np.inf]]),
+        ([0.0], [1.0]),
+    ],
 )
-def test_boxes_that_are_none_are_refused(lower: list[float], upper: list[float]) -> None:
+def test_boxes_that_are_none_are_refused(
+    lower: list[float], upper: list[float]
+) -> None:
     with pytest.raises(InvalidParameter, match="lower="):
         boxed_norm(lower, upper)

@@ -36,7 +36,9 @@ NORMS = [2.0, 2.5, 4.0, 16.0, math.inf]
 
 @pytest.mark.parametrize("text", WORKLOADS)
 @pytest.mark.parametrize("norm", NORMS)
-def test_factorization_and_certificate_hold_when_recomputed(text: str, norm: float) -> None:
+def test_factorization_and_certificate_hold_when_recomputed(
+    text: str, norm: float
+) -> None:
     found = nw.factorize(text, norm)
     matrix = found.workload.dense()
     strategy, reconstruction = found.strategy.dense(), found.reconstruction.dense()
@@ -88,7 +90,9 @@ def test_named_targets_at_other_norms(text: str, expected: dict[float, float]) -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("text", "target"), [("prefix:1024", 2.9616), ("ranges:1024", 3.7030)])
+@pytest.mark.parametrize(
+    ("text", "target"), [("prefix:1024", 2.9616), ("ranges:1024", 3.7030)]
+)
 def test_large_targets_for_the_largest_error(text: str, target: float) -> None:
     found = nw.factorize(text, math.inf, tolerance=5e-5)
     assert found.gap <= 1e-4

@@ -6,7 +6,11 @@ import numpy as np
 import pytest
 from scipy.optimize import check_grad
 
-from noisewright.norm.l1.signed_identity import PublicTotal, ShiftedGram, signed_identity
+from noisewright.norm.l1.signed_identity import (
+    PublicTotal,
+    ShiftedGram,
+    signed_identity,
+)
 from noisewright.norm.l1.weighted_identity import (
     PowerMean,
     TotalVariance,
@@ -45,7 +49,9 @@ def test_shifted_queries_have_the_shifted_gram_matrix(text: str) -> None:
     np.testing.assert_allclose(gram.diagonal(), np.diagonal(w.T @ w), atol=1e-9)
 
 
-@pytest.mark.parametrize("text", ["prefix:7", "ranges:6", "prefix:2*ranges:3", "marginals:2^3:2"])
+@pytest.mark.parametrize(
+    "text", ["prefix:7", "ranges:6", "prefix:2*ranges:3", "marginals:2^3:2"]
+)
 def test_gradient_of_the_total_variance(text: str) -> None:
     asked = workload(text)
     variance = TotalVariance(asked.gram())
@@ -67,20 +73,32 @@ def test_gradient_of_means_of_powers(q: float) -> None:
     assert slope_error(mean, point) < 1e-4 * np.linalg.norm(mean(point)[1])
 
 
-@pytest.mark.parametrize("text", ["prefix:9", "ranges:8", "identity:5", "prefix:4+total:4"])
-def test_weighted_identity_has_unit_sensitivity_and_the_stated_covariance(text: str) -> None:
+@pytest.mark.parametrize(
+    "text", ["prefix:9", "ranges:8", "identity:5", "prefix:4+total:4"]
+)
+def test_weighted_identity_has_unit_sensitivity_and_the_stated_covariance(
+    text: str,
+) -> None:
     asked = workload(text)
     found = weighted_identity(asked.gram())
     a = found.strategy
     np.testing.assert_allclose(np.abs(a).sum(axis=0), 1)
-    np.testing.assert_allclose(found.covariance(), np.linalg.inv(a.T @ a), rtol=1e-8, atol=1e-9)
-    assert np.trace(found.covariance() @ asked.gram().dense()) <= asked.gram().trace() * (1 + 1e-9)
+    np.testing.assert_allclose(
+        found.covariance(), np.linalg.inv(a.T @ a), rtol=1e-8, atol=1e-9
+    )
+    assert np.trace(
+        found.covariance() @ asked.gram().dense()
+    ) <= asked.gram().trace() * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("text", ["prefix:32", "ranges:32", "prefix:6*prefix:6"])
-def test_sums_of_both_signs_are_better_than_cells_where_people_are_replaced(text: str) -> None:
+def test_sums_of_both_signs_are_better_than_cells_where_people_are_replaced(
+    text: str,
+) -> None:
     asked = workload(text)
     found = signed_identity(asked.gram(), (asked.size,)).strategy
     np.testing.assert_allclose(np.abs(found).sum(axis=0), 1)
     plain = known_total_error(asked.dense(), np.eye(asked.size)) * 2
-    assert known_total_error(asked.dense(), found) * distance(found) <= plain * (1 + 1e-9)
+    assert known_total_error(asked.dense(), found) * distance(found) <= plain * (
+        1 + 1e-9
+    )

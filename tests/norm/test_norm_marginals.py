@@ -120,6 +120,8 @@ def test_stacked_products_of_counts_and_totals_are_recognised_as_a_family() -> N
         ([(0,)], [1.0, 2.0], "weights"),
     ],
 )
-def test_bad_families_are_refused(tables: list, weights: list | None, name: str) -> None:
+def test_bad_families_are_refused(
+    tables: list, weights: list | None, name: str
+) -> None:
     with pytest.raises(InvalidParameter, match=f"{name}="):
         residual_plan((2, 3), tables, weights)

@@ -37,14 +37,18 @@ def matrices(stream: StreamFactorization) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("steps", [1, 2, 3, 50, 300])
-def test_errors_and_sensitivity_are_those_of_the_matrices(kind: Kind, steps: int) -> None:
+def test_errors_and_sensitivity_are_those_of_the_matrices(
+    kind: Kind, steps: int
+) -> None:
     stream = stream_factorization(steps, kind, band=8)
     strategy, reconstruction = matrices(stream)
     lengths = np.linalg.norm(strategy, axis=0)
     assert lengths.max() == pytest.approx(1, rel=1e-12)
     if kind == "column-normalised":
         np.testing.assert_allclose(lengths, 1, rtol=1e-12)
-    np.testing.assert_allclose(stream.errors, np.linalg.norm(reconstruction, axis=1), rtol=1e-9)
+    np.testing.assert_allclose(
+        stream.errors, np.linalg.norm(reconstruction, axis=1), rtol=1e-9
+    )
     for norm in (2.0, 4.0, math.inf):
         assert stream.solution(norm).value == pytest.approx(
             value(strategy, reconstruction, norm), rel=1e-9
@@ -76,7 +80,9 @@ def test_streams_lie_between_the_optimum_and_the_plain_square_root() -> None:
     plain = stream_factorization(64, "square-root")
     assert best.lower_bound <= normalised.solution(2).value <= plain.solution(2).value
     assert (
-        largest.lower_bound <= normalised.solution(math.inf).value <= plain.solution(math.inf).value
+        largest.lower_bound
+        <= normalised.solution(math.inf).value
+        <= plain.solution(math.inf).value
     )
     root = square_root(64)
     assert plain.solution(math.inf).value == pytest.approx(np.sum(root**2), rel=3e-3)

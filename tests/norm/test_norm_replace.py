@@ -111,7 +111,9 @@ def test_totals_are_free_and_shifts_change_nothing() -> None:
     rng = np.random.default_rng(3)
     matrix = rng.normal(size=(5, 6))
     plain = nw.factorize(matrix, 4, neighbours="replace-one")
-    shifted = nw.factorize(matrix + rng.normal(size=(5, 1)), 4, neighbours="replace-one")
+    shifted = nw.factorize(
+        matrix + rng.normal(size=(5, 1)), 4, neighbours="replace-one"
+    )
     assert shifted.value == pytest.approx(plain.value, rel=2e-6)
 
 
@@ -125,7 +127,9 @@ def test_never_worse_than_the_add_remove_strategy() -> None:
 
 
 @pytest.mark.parametrize("norm", [2.0, math.inf])
-def test_large_products_and_families_report_their_certified_distance(norm: float) -> None:
+def test_large_products_and_families_report_their_certified_distance(
+    norm: float,
+) -> None:
     found = nw.factorize("identity:100*prefix:50", norm, neighbours="replace-one")
     assert 0 <= found.gap <= 0.01
     assert found.status == "certified"

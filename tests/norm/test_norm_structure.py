@@ -30,7 +30,9 @@ def check(matrix: np.ndarray, norm: float, gap: float = 1e-6) -> nw.Factorizatio
     found = nw.factorize(matrix, norm)
     strategy, reconstruction = found.strategy.dense(), found.reconstruction.dense()
     size = np.abs(matrix).max()
-    np.testing.assert_allclose(reconstruction @ strategy / size, matrix / size, atol=1e-9)
+    np.testing.assert_allclose(
+        reconstruction @ strategy / size, matrix / size, atol=1e-9
+    )
     assert value(strategy, reconstruction / size, norm) * size == pytest.approx(
         found.value, rel=1e-8
     )
@@ -63,7 +65,9 @@ def test_zero_and_parallel_columns_and_zero_rows(norm: float) -> None:
     columns = np.column_stack([CORE, 0.3 * CORE[:, 1], np.zeros(5), -CORE[:, 2]])
     matrix = np.vstack([columns, np.zeros((2, 7))])
     found = check(matrix, norm)
-    alone = nw.factorize(CORE, norm).value * (1 if math.isinf(norm) else (5 / 7) ** (1 / norm))
+    alone = nw.factorize(CORE, norm).value * (
+        1 if math.isinf(norm) else (5 / 7) ** (1 / norm)
+    )
     assert found.value == pytest.approx(alone, rel=2e-6)
 
 
@@ -74,7 +78,9 @@ def test_blocks_combine_at_the_best_balance(norm: float) -> None:
     matrix[5:, [1, 2, 6]] = 3 * RNG.normal(size=(4, 3))
     found = check(matrix[RNG.permutation(9)], norm)
     assert "2 unconnected blocks" in found.explanation
-    assert check(csr_array(matrix).toarray(), norm).value == pytest.approx(found.value, rel=2e-6)
+    assert check(csr_array(matrix).toarray(), norm).value == pytest.approx(
+        found.value, rel=2e-6
+    )
     if norm == 2:
         dense = matrix[:, np.abs(matrix).sum(axis=0) > 0]
         assert found.value == pytest.approx(unreduced(dense, norm), rel=2e-6)
@@ -89,7 +95,9 @@ def test_sparse_input_gives_the_same_result() -> None:
 @pytest.mark.parametrize("scale", [1e-300, 1e300])
 def test_extreme_entries_scale_out(norm: float, scale: float) -> None:
     found = nw.factorize(scale * CORE, norm)
-    assert found.value == pytest.approx(scale * nw.factorize(CORE, norm).value, rel=1e-9)
+    assert found.value == pytest.approx(
+        scale * nw.factorize(CORE, norm).value, rel=1e-9
+    )
     assert 0 <= found.gap <= 1e-6
 
 
@@ -117,7 +125,9 @@ def test_zero_workloads_ask_nothing() -> None:
     assert found.strategy.dense().shape == (0, 4)
 
 
-@pytest.mark.parametrize("bad", [np.full((2, 2), math.nan), np.zeros((0, 3)), np.zeros((3, 0))])
+@pytest.mark.parametrize(
+    "bad", [np.full((2, 2), math.nan), np.zeros((0, 3)), np.zeros((3, 0))]
+)
 def test_bad_matrices_are_refused(bad: np.ndarray) -> None:
     with pytest.raises(InvalidParameter, match="workload="):
         nw.factorize(bad)
@@ -131,7 +141,12 @@ def test_circulant_workloads_are_solved_by_fourier() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["parity:5:<=2+identity:32", "parity:4:1+marginals:2^4:2", "3.0@parity:3:2+total:8"]
+    "text",
+    [
+        "parity:5:<=2+identity:32",
+        "parity:4:1+marginals:2^4:2",
+        "3.0@parity:3:2+total:8",
+    ],
 )
 def test_stacks_over_bits_are_solved_by_walsh_hadamard(text: str) -> None:
     found = nw.factorize(text)
@@ -148,7 +163,9 @@ def test_a_million_cells_by_transform() -> None:
     assert 0 <= found.gap <= 1e-6
 
 
-@pytest.mark.parametrize("text", ["ranges:9", "prefix:9+2.0@ranges:9", "total:9+identity:9"])
+@pytest.mark.parametrize(
+    "text", ["ranges:9", "prefix:9+2.0@ranges:9", "total:9+identity:9"]
+)
 @pytest.mark.parametrize("norm", [4.0, math.inf])
 def test_rows_are_never_needed(text: str, norm: float) -> None:
     asked = nw.workload(text)
@@ -202,7 +219,9 @@ def test_does_not_fall_with_the_exponent(matrix: np.ndarray) -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(matrices, exponents, st.randoms(use_true_random=False))
-def test_permuting_columns_changes_nothing(matrix: np.ndarray, norm: float, random: object) -> None:
+def test_permuting_columns_changes_nothing(
+    matrix: np.ndarray, norm: float, random: object
+) -> None:
     order = np.arange(matrix.shape[1])
     random.shuffle(order)  # type: ignore[attr-defined]
     once, permuted = nw.factorize(matrix, norm), nw.factorize(matrix[:, order], norm)
@@ -236,7 +255,10 @@ def test_certificates_hold_after_a_single_step(matrix: np.ndarray, norm: float) 
 
 def test_warm_starts_save_steps_and_must_fit() -> None:
     first = nw.factorize("ranges:32", 16)
-    cold, warm = nw.factorize("ranges:32", 32), nw.factorize("ranges:32", 32, start=first)
+    cold, warm = (
+        nw.factorize("ranges:32", 32),
+        nw.factorize("ranges:32", 32, start=first),
+    )
     assert warm.iterations < cold.iterations
     assert warm.value == pytest.approx(cold.value, rel=1e-6)
     with pytest.raises(InvalidParameter, match="start="):
@@ -261,7 +283,9 @@ def test_exponents_near_both_ends(norm: float) -> None:
 def test_one_piece_too_large_is_refused_with_what_to_do() -> None:
     with pytest.raises(TooLarge, match="plan_stream"):
         nw.factorize("prefix:100000")
-    chain = diags_array([np.ones(20_000), np.ones(19_999)], offsets=[0, 1], shape=(20_000, 20_000))
+    chain = diags_array(
+        [np.ones(20_000), np.ones(19_999)], offsets=[0, 1], shape=(20_000, 20_000)
+    )
     with pytest.raises(TooLarge, match="connected block"):
         nw.factorize(chain.tocsr())
 

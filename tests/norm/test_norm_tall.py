@@ -25,11 +25,16 @@ def queries(rows: int, cells: int, seed: int, density: float = 0.2) -> sp.csr_ar
 
 @pytest.mark.parametrize("norm", [2.0, 4.0, np.inf])
 @pytest.mark.parametrize("storage", [sp.csr_array, lambda matrix: matrix.toarray()])
-def test_gram_matrices_find_the_optimum_of_the_full_solver(norm, storage, monkeypatch) -> None:
+def test_gram_matrices_find_the_optimum_of_the_full_solver(
+    norm, storage, monkeypatch
+) -> None:
     monkeypatch.setattr(tall_matrix, "_FEWEST_ENTRIES", 0)
     asked = Explicit(storage(queries(120, 20, seed=1)))
     settings = Settings(norm, 1e-7, 2000)
-    tall, full = tall_matrix.solve_tall(asked, settings), solve_explicit(asked, settings)
+    tall, full = (
+        tall_matrix.solve_tall(asked, settings),
+        solve_explicit(asked, settings),
+    )
     assert tall is not None
     assert tall.value == pytest.approx(full.value, rel=1e-6)
     assert tall.lower_bound == pytest.approx(full.lower_bound, rel=1e-6)
@@ -44,18 +49,25 @@ def test_gram_matrices_find_the_optimum_of_the_full_solver(norm, storage, monkey
 @pytest.mark.parametrize(
     "matrix",
     [
-        np.repeat(np.eye(4), 4, axis=0)[:, [0, 1, 2, 3, 3]],  # two cells that nobody tells apart
+        # two cells that nobody tells apart
+        np.repeat(np.eye(4), 4, axis=0)[:, [0, 1, 2, 3, 3]],
         np.vstack([np.eye(3)] * 3) * np.array([1, 1, 1e-9]),  # one that is hardly seen
         np.eye(6)[:, :5] * 1e200,  # squares that overflow
     ],
 )
-def test_what_squares_would_blur_is_solved_in_full(matrix: np.ndarray, monkeypatch) -> None:
+def test_what_squares_would_blur_is_solved_in_full(
+    matrix: np.ndarray, monkeypatch
+) -> None:
     monkeypatch.setattr(tall_matrix, "_FEWEST_ENTRIES", 0)
     with np.errstate(over="ignore"):
-        assert tall_matrix.solve_tall(Explicit(matrix), Settings(2.0, 1e-7, 100)) is None
+        assert (
+            tall_matrix.solve_tall(Explicit(matrix), Settings(2.0, 1e-7, 100)) is None
+        )
 
 
-def test_large_sparse_queries_are_planned_and_released_without_a_dense_copy(monkeypatch) -> None:
+def test_large_sparse_queries_are_planned_and_released_without_a_dense_copy(
+    monkeypatch,
+) -> None:
     matrix = queries(30_000, 300, seed=2, density=0.05)
 
     def refuse(*_: object) -> None:

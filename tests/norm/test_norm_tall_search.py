@@ -34,7 +34,9 @@ def test_small_boxes_agree_with_the_semidefinite_program(seed: int) -> None:
     assert (near <= upper + 1e-9).all()
 
 
-@pytest.mark.parametrize(("text", "alpha"), [("intervals:12", 0.05), ("thresholds:20", 0.0)])
+@pytest.mark.parametrize(
+    ("text", "alpha"), [("intervals:12", 0.05), ("thresholds:20", 0.0)]
+)
 def test_penalties_agree_with_the_other_search(text: str, alpha: float) -> None:
     lower, upper = penalty_box(nw.learn.concepts(text), alpha)
     plain = boxed_norm(lower, upper, shift=True, tolerance=1e-3)
@@ -48,7 +50,10 @@ def test_penalties_agree_with_the_other_search(text: str, alpha: float) -> None:
 
 def test_boxes_of_one_matrix_are_its_factorization() -> None:
     matrix = np.random.default_rng(0).normal(size=(900, 12))
-    near, exact = nw.approximate_norm(matrix, 0.0, tolerance=1e-3), nw.factorize(matrix, np.inf)
+    near, exact = (
+        nw.approximate_norm(matrix, 0.0, tolerance=1e-3),
+        nw.factorize(matrix, np.inf),
+    )
     assert near.value == pytest.approx(exact.value, rel=1e-3)
     assert near.lower_bound <= exact.value
     assert near.gap <= 1e-3

@@ -27,7 +27,10 @@ def check_carry(plan: Any) -> bool:
     if method.closed:
         assert all(change.sum() == 0 for change in changes)
     losses = [largest_loss(method.carries, change) for change in changes]
-    assert Fraction(max(losses, default=0)) / Fraction(method.scale) <= plan.privacy.epsilon
+    assert (
+        Fraction(max(losses, default=0)) / Fraction(method.scale)
+        <= plan.privacy.epsilon
+    )
     plan.release(np.arange(cells))
     return True
 
@@ -46,7 +49,9 @@ def largest_loss(carries: Any, change: Any) -> int:
     cores = carries.cores[:, None]
     reach = cores + 3 * np.abs(change).max() + 3
     inside = rng.integers(-reach, reach + 1, size=(carries.rows, _DRAWS))
-    edges = cores * rng.choice([-1, 1], inside.shape) + rng.integers(-2, 3, inside.shape)
+    edges = cores * rng.choice([-1, 1], inside.shape) + rng.integers(
+        -2, 3, inside.shape
+    )
     draws = np.where(rng.random(inside.shape) < 0.5, inside, edges)
     outcome = carries.carried(draws)
     before = undone(carries, outcome - change[:, None])

@@ -35,8 +35,12 @@ ATTRIBUTES = {
     "sex": nw.Categorical("sex", SEXES),
     "age": nw.Numeric("age", edges=AGES),
     "income": nw.Numeric("income", edges=FINE, lower=0.0, upper=100.0),
-    "hours": nw.Numeric("hours", edges=(0, 20, 40, 60), lower=0.0, upper=60.0, missing="other"),
-    "weight": nw.Numeric("weight", edges=(0, 2, 4), lower=0.0, upper=4.0, outside="clip"),
+    "hours": nw.Numeric(
+        "hours", edges=(0, 20, 40, 60), lower=0.0, upper=60.0, missing="other"
+    ),
+    "weight": nw.Numeric(
+        "weight", edges=(0, 2, 4), lower=0.0, upper=4.0, outside="clip"
+    ),
 }
 Values = dict[str, np.ndarray]
 
@@ -49,7 +53,9 @@ def population() -> Values:
     return {
         "region": region,
         "sex": rng.integers(0, 2, PEOPLE),
-        "age": np.minimum(np.floor(96 * rng.beta(2, 3, PEOPLE)), np.where(region == 2, 79, 95)),
+        "age": np.minimum(
+            np.floor(96 * rng.beta(2, 3, PEOPLE)), np.where(region == 2, 79, 95)
+        ),
         "income": np.round(np.clip(99 * rng.beta(2, 4 - region, PEOPLE), 0, 99)),
         "hours": np.where(rng.random(PEOPLE) < 1 / 3, np.nan, hours),
         "weight": np.round(np.clip(rng.gamma(4, 0.3, PEOPLE), 0.1, 3.9), 1),
@@ -90,7 +96,10 @@ def crossed(*sides: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 
 def of_number(
-    name: str, figure: Callable[..., float], groups: Sequence[np.ndarray], weighted: bool = False
+    name: str,
+    figure: Callable[..., float],
+    groups: Sequence[np.ndarray],
+    weighted: bool = False,
 ) -> list[float]:
     """A figure of the known values in every group, with people's weights where these count."""
     known = np.isfinite(PERSONS[name])
@@ -99,7 +108,9 @@ def of_number(
     return [float(figure(PERSONS[name][group], weights[group])) for group in held]
 
 
-def quantile(name: str, levels: Sequence[float], groups: Sequence[np.ndarray]) -> list[float]:
+def quantile(
+    name: str, levels: Sequence[float], groups: Sequence[np.ndarray]
+) -> list[float]:
     """The least value that so large a share of a group does not exceed."""
     values = [np.sort(PERSONS[name][group]) for group in groups]
     return [float(v[int(np.ceil(p * len(v))) - 1]) for v in values for p in levels]
@@ -120,7 +131,11 @@ def variance(values: np.ndarray, weights: np.ndarray) -> float:
 def intervals(groups: Sequence[np.ndarray]) -> list[float]:
     """Of consecutive groups: how many people are in every run of them."""
     counts = np.array(people(groups))
-    return [counts[a : b + 1].sum() for a in range(len(counts)) for b in range(a, len(counts))]
+    return [
+        counts[a : b + 1].sum()
+        for a in range(len(counts))
+        for b in range(a, len(counts))
+    ]
 
 
 def cumulative(groups: Sequence[np.ndarray]) -> list[float]:
@@ -152,14 +167,21 @@ class Question:
 def quantiles_of(release: nw.Release) -> Column:
     """Quantiles read off a released CDF, whose intervals hold at once."""
     found = nw.release_quantiles(release, LEVELS)
-    lower, upper = np.array([f.lower for f in found]), np.array([f.upper for f in found])
+    lower, upper = (
+        np.array([f.lower for f in found]),
+        np.array([f.upper for f in found]),
+    )
     return Column(lower, lower, (lower, upper), (lower, upper))
 
 
 TABLES = ("region", "sex", "age")
 COARSE = "bins: a quantile lies inside a bin, and both its edges are far from where noise decides"
-OF_THE_MEAN = "a mean that is not known widens it where counts are not far above their noise"
-FINE_BINS = "bins: an interval ends at edges and holds every bin between two that may be meant"
+OF_THE_MEAN = (
+    "a mean that is not known widens it where counts are not far above their noise"
+)
+FINE_BINS = (
+    "bins: an interval ends at edges and holds every bin between two that may be meant"
+)
 LEVELS = (0.25, 0.5, 0.9)
 QUESTIONS: dict[str, Question] = {
     "total": Question(({"total": True},), TABLES, [float(PEOPLE)]),
@@ -335,7 +357,9 @@ class Subject:
     @cached_property
     def plan(self) -> CentralPlan:
         name, privacy = MECHANISMS[self.mechanism]
-        asked = nw.Workload.from_spec({"queries": list(self.question.entries)}, self.domain)
+        asked = nw.Workload.from_spec(
+            {"queries": list(self.question.entries)}, self.domain
+        )
         people = PEOPLE if self.mechanism in BIASED else None
         return nw.plan(asked, privacy, mechanism=name, people=people)
 
@@ -399,8 +423,14 @@ def steps(question: str, mechanism: str) -> tuple[str, ...]:
     if QUESTIONS[question].read is not printed or mechanism not in ALWAYS:
         return ("none",)
     asked = QUESTIONS[question]
-    counts = asked.names == TABLES and not any("quantiles" in entry for entry in asked.entries)
-    after = [step for step in OF_COUNTS if counts and (question, step) != ("total", "declared")]
+    counts = asked.names == TABLES and not any(
+        "quantiles" in entry for entry in asked.entries
+    )
+    after = [
+        step
+        for step in OF_COUNTS
+        if counts and (question, step) != ("total", "declared")
+    ]
     return ("none", "combined", "asked later", *after)
 
 
@@ -473,7 +503,9 @@ def conditions_kept() -> Iterator[None]:
     """What declared values do to errors follows from the plan: worked out once, not per release."""
     original, known = postprocess.Conditioned, dict[tuple[int, bytes], Conditioned]()
 
-    def kept(inner: Accuracy, places: np.ndarray, count: int, exact: np.ndarray) -> Conditioned:
+    def kept(
+        inner: Accuracy, places: np.ndarray, count: int, exact: np.ndarray
+    ) -> Conditioned:
         key = id(inner), places.tobytes()
         if key not in known:
             known[key] = original(inner, places, count, exact)
@@ -502,13 +534,19 @@ def _covered(
 ) -> dict[str, Coverage]:
     truth = np.asarray(subject.question.truth)
     hits: dict[str, list[tuple[np.ndarray, bool]]] = {step: [] for step in wanted}
-    pairs = zip(subject.released(releases, seed), subject.released(releases, seed + 1), strict=True)
+    pairs = zip(
+        subject.released(releases, seed),
+        subject.released(releases, seed + 1),
+        strict=True,
+    )
     for release, other in pairs:
         for step in wanted:
             result = STEPS.get(step, STEPS["none"])(release, subject, other)
             hits[step].append(held(subject.question.read(result), truth))
     return {
-        step: Coverage(np.array([each for each, _ in own]), np.array([all_ for _, all_ in own]))
+        step: Coverage(
+            np.array([each for each, _ in own]), np.array([all_ for _, all_ in own])
+        )
         for step, own in hits.items()
     }
 

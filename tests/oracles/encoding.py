@@ -27,7 +27,9 @@ def _other(attribute: Attribute, rule: str | None) -> int:
 def _holds(attribute: Attribute, cell: int, value) -> bool:
     if isinstance(attribute, Categorical):
         declared = attribute.values[cell]
-        return value == declared if isinstance(declared, int) else str(value) == declared
+        return (
+            value == declared if isinstance(declared, int) else str(value) == declared
+        )
     if isinstance(attribute, Boolean):
         return value == bool(cell)
     if isinstance(attribute, Numeric):
@@ -44,7 +46,9 @@ def _holds(attribute: Attribute, cell: int, value) -> bool:
 
 def _is_below(attribute: Attribute, value) -> bool:
     return (
-        _day(value) < attribute.first if isinstance(attribute, Date) else value < attribute.edges[0]
+        _day(value) < attribute.first
+        if isinstance(attribute, Date)
+        else value < attribute.edges[0]
     )
 
 

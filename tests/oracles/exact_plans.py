@@ -23,7 +23,12 @@ def measured_rows(strategy: Any) -> Rows:
             full = np.kron(full, ones if part is None else part.astype(object))
         scales = np.broadcast_to(np.asarray(block.scales), (len(full),))
         for row, scale in zip(full.tolist(), scales.tolist(), strict=True):
-            rows.append([Fraction(int(x)) * Fraction(scale) / Fraction(block.noise) for x in row])
+            rows.append(
+                [
+                    Fraction(int(x)) * Fraction(scale) / Fraction(block.noise)
+                    for x in row
+                ]
+            )
     return rows
 
 
@@ -50,7 +55,8 @@ def variances(rows: Rows, wanted: Rows) -> list[float] | None:
     """
     n = len(wanted[0])
     table = [
-        [sum(row[j] * row[k] for row in rows) for k in range(n)] + [query[j] for query in wanted]
+        [sum(row[j] * row[k] for row in rows) for k in range(n)]
+        + [query[j] for query in wanted]
         for j in range(n)
     ]
     pivots: list[int] = []
@@ -64,7 +70,9 @@ def variances(rows: Rows, wanted: Rows) -> list[float] | None:
         table[top] = [x / lead for x in table[top]]
         for r in range(n):
             if r != top and (factor := table[r][column]):
-                table[r] = [x - factor * y for x, y in zip(table[r], table[top], strict=True)]
+                table[r] = [
+                    x - factor * y for x, y in zip(table[r], table[top], strict=True)
+                ]
         pivots.append(column)
     if any(any(row[n:]) for row in table[len(pivots) :]):
         return None
@@ -82,13 +90,17 @@ def unit_value(plan: Any, matrix: np.ndarray) -> float | None:
     rows = measured_rows(plan.method.strategy)
     wanted = [[Fraction(float(x)) for x in query] for query in matrix]
     if plan.privacy.neighbours == "replace-one":
-        rows, wanted = ([[x - row[-1] for x in row] for row in part] for part in (rows, wanted))
+        rows, wanted = (
+            [[x - row[-1] for x in row] for row in part] for part in (rows, wanted)
+        )
     order = 1 if plan.privacy.kind == "pure" else 2
     squares = variances(rows, wanted)
     if squares is None:
         return None
     deviations = np.sqrt(np.array(squares))
-    return mean(deviations, plan.norm) * sensitivity(rows, order, plan.privacy.neighbours)
+    return mean(deviations, plan.norm) * sensitivity(
+        rows, order, plan.privacy.neighbours
+    )
 
 
 def mean(deviations: np.ndarray, norm: float) -> float:

@@ -9,7 +9,9 @@ import numpy as np
 from noisewright.arrays import FloatArray
 
 
-def nuclear_bound(matrix: FloatArray, norm: float, a: FloatArray | None, b: FloatArray) -> float:
+def nuclear_bound(
+    matrix: FloatArray, norm: float, a: FloatArray | None, b: FloatArray
+) -> float:
     """The dual value at weights (a, b), made feasible first, as a p-th mean over queries."""
     queries = len(matrix)
     assert (b >= 0).all()

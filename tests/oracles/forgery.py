@@ -10,7 +10,21 @@ import numpy as np
 
 HUGE = (2**31, 2**53 + 1, 2**62, 2**63, 2**64, 10**30, 10**400, 1e308)
 ODD = (None, True, "", "abc", "-1", [], {}, [0], [[[0]]], {"a": 1})
-NUMBERS = (0, 1, 2, -1, -3, 0.5, 0.9, -0.0, 1e-6, 1e-320, 5e-324, float("nan"), float("inf"))
+NUMBERS = (
+    0,
+    1,
+    2,
+    -1,
+    -3,
+    0.5,
+    0.9,
+    -0.0,
+    1e-6,
+    1e-320,
+    5e-324,
+    float("nan"),
+    float("inf"),
+)
 
 
 def forged(header: Any, arrays: Any, rng: np.random.Generator) -> tuple[Any, Any]:
@@ -88,10 +102,15 @@ def _edited(value: Any, rng: np.random.Generator) -> Any:
 def _edited_text(text: str, rng: np.random.Generator) -> Any:
     if text.isdecimal() and rng.random() < 0.7:
         number = int(text)
-        return _pick((str(number + 1), str(number - 1), str(2 * number), number, "0", "-1"), rng)
+        return _pick(
+            (str(number + 1), str(number - 1), str(2 * number), number, "0", "-1"), rng
+        )
     cut = int(rng.integers(len(text) + 1))
     swapped = text.replace("2", "3") if "2" in text else text[::-1]
-    return _pick((text[:cut], text + text, text[cut:] + text[:cut], swapped, text.upper(), 0), rng)
+    return _pick(
+        (text[:cut], text + text, text[cut:] + text[:cut], swapped, text.upper(), 0),
+        rng,
+    )
 
 
 def _edited_list(values: list[Any], rng: np.random.Generator) -> Any:
@@ -101,7 +120,9 @@ def _edited_list(values: list[Any], rng: np.random.Generator) -> Any:
     swapped = list(values)
     swapped[at], swapped[to] = swapped[to], swapped[at]
     twice = [*values[:at], values[at], *values[at:]]
-    return _pick((values[:-1], values[:at], twice, values + values, swapped, [], [values]), rng)
+    return _pick(
+        (values[:-1], values[:at], twice, values + values, swapped, [], [values]), rng
+    )
 
 
 def _edit_arrays(arrays: Any, rng: np.random.Generator) -> None:
@@ -114,7 +135,9 @@ def _edit_arrays(arrays: Any, rng: np.random.Generator) -> None:
     elif kind in (2, 3):
         arrays[name] = _reshaped(arrays[name], rng)
     elif kind == 4:
-        wanted = _pick(("float64", "int64", "int32", "uint8", "uint64", "bool", "float32"), rng)
+        wanted = _pick(
+            ("float64", "int64", "int32", "uint8", "uint64", "bool", "float32"), rng
+        )
         with np.errstate(invalid="ignore", over="ignore"):
             arrays[name] = arrays[name].astype(wanted)
     else:
@@ -137,7 +160,11 @@ def _with_entry(array: Any, rng: np.random.Generator) -> Any:
         return array
     edited = array.copy()
     flat = edited.reshape(-1)
-    at = slice(None) if rng.random() < 0.2 else rng.integers(array.size, size=rng.integers(1, 3))
+    at = (
+        slice(None)
+        if rng.random() < 0.2
+        else rng.integers(array.size, size=rng.integers(1, 3))
+    )
     if array.dtype.kind == "b":
         flat[at] = ~flat[at]
     elif array.dtype.kind == "f":
@@ -146,9 +173,21 @@ def _with_entry(array: Any, rng: np.random.Generator) -> Any:
             flat[at] = _pick((*fixed, -flat[at], 2 * flat[at]), rng)
     else:
         info = np.iinfo(array.dtype)
-        ends = (0, 1, 2, 3, info.min, info.max, info.max // 2, info.min // 2 - 1 & info.max)
+        ends = (
+            0,
+            1,
+            2,
+            3,
+            info.min,
+            info.max,
+            info.max // 2,
+            info.min // 2 - 1 & info.max,
+        )
         with np.errstate(over="ignore"):
-            near = (flat[at] + np.array(1, array.dtype), flat[at] - np.array(1, array.dtype))
+            near = (
+                flat[at] + np.array(1, array.dtype),
+                flat[at] - np.array(1, array.dtype),
+            )
             moved = (*near, *near, flat[at] * np.array(2, array.dtype), ~flat[at])
             if array.dtype.kind == "i":
                 moved = (*moved, -flat[at], flat[at] * 0 - 1)

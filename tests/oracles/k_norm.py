@@ -19,7 +19,9 @@ def k_norm_moments(points: np.ndarray, epsilon: float) -> np.ndarray:
         volume = abs(np.linalg.det(corners[1:] - corners[0]))
         ends = corners.sum(axis=0)
         total += volume
-        moments += volume * (corners.T @ corners + np.outer(ends, ends)) / ((k + 1) * (k + 2))
+        moments += (
+            volume * (corners.T @ corners + np.outer(ends, ends)) / ((k + 1) * (k + 2))
+        )
     return (k + 1) * (k + 2) / epsilon**2 * moments / total
 
 

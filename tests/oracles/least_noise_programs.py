@@ -41,20 +41,30 @@ def least_noise(epsilon: float, delta: float, offsets: np.ndarray, reach: int) -
             ends = [lattice * points + place - 1, lattice * points + place]
             kept = [(ends[0], place > 0), (ends[1], place < points)][::sign]
             coefficients = [1.0, -ratio]
-            pairs = [(e, c) for (e, inside), c in zip(kept, coefficients, strict=True) if inside]
+            pairs = [
+                (e, c)
+                for (e, inside), c in zip(kept, coefficients, strict=True)
+                if inside
+            ]
             excess = values.size + way * edges + edge
             if delta == 0 and len(pairs) < 2:
                 continue
-            less.add([*(e for e, _ in pairs), excess], [*(c for _, c in pairs), -1.0], 0.0)
+            less.add(
+                [*(e for e, _ in pairs), excess], [*(c for _, c in pairs), -1.0], 0.0
+            )
         shared = list(range(values.size + way * edges, values.size + (way + 1) * edges))
         less.add(shared, [1.0] * edges, delta)
     cost = np.concatenate([values**2, np.zeros(2 * edges)])
     whole = np.concatenate([np.ones(values.size), np.zeros(2 * edges)])[None]
-    solved = linprog(cost, less.matrix(columns), less.right, whole, [1.0], method="highs")
+    solved = linprog(
+        cost, less.matrix(columns), less.right, whole, [1.0], method="highs"
+    )
     return float(solved.fun)
 
 
-def least_worst_count(people: int, epsilon: float, delta: float = 0.0, step: float = 1.0) -> float:
+def least_worst_count(
+    people: int, epsilon: float, delta: float = 0.0, step: float = 1.0
+) -> float:
     """The least worst mean squared error over every private mechanism on counts 0 … people."""
     answers = np.arange(0, people + step / 2, step)
     k, inputs, ratio = len(answers), people + 1, math.exp(epsilon)
@@ -69,7 +79,9 @@ def least_worst_count(people: int, epsilon: float, delta: float = 0.0, step: flo
             for j in range(k):
                 excess = ([spare + j], [-1.0]) if delta else ([], [])
                 less.add(
-                    [first * k + j, second * k + j, *excess[0]], [1.0, -ratio, *excess[1]], 0.0
+                    [first * k + j, second * k + j, *excess[0]],
+                    [1.0, -ratio, *excess[1]],
+                    0.0,
                 )
             if delta:
                 less.add(list(range(spare, spare + k)), [1.0] * k, delta)
@@ -80,10 +92,14 @@ def least_worst_count(people: int, epsilon: float, delta: float = 0.0, step: flo
     cost = np.zeros(columns)
     cost[worst] = 1.0
     equal = whole.matrix(columns)
-    return float(linprog(cost, less.matrix(columns), less.right, equal, whole.right).fun)
+    return float(
+        linprog(cost, less.matrix(columns), less.right, equal, whole.right).fun
+    )
 
 
-def least_unbiased_count(people: int, at: int, epsilon: float, answers: np.ndarray) -> float:
+def least_unbiased_count(
+    people: int, at: int, epsilon: float, answers: np.ndarray
+) -> float:
     """The least variance at one count of every pure mechanism that is unbiased on 0 … people."""
     k, inputs, ratio = len(answers), people + 1, math.exp(epsilon)
     less, equal = _Rows(), _Rows()
@@ -99,5 +115,7 @@ def least_unbiased_count(people: int, at: int, epsilon: float, answers: np.ndarr
     cost[at * k : (at + 1) * k] = (answers - at) ** 2
     columns = inputs * k
     return float(
-        linprog(cost, less.matrix(columns), less.right, equal.matrix(columns), equal.right).fun
+        linprog(
+            cost, less.matrix(columns), less.right, equal.matrix(columns), equal.right
+        ).fun
     )

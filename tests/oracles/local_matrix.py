@@ -40,6 +40,8 @@ def randomized_response(n, epsilon):
 
 def random_strategy(m, n, epsilon, rng):
     """A random ε-LDP matrix: rows within a factor e^ε, columns evened out by one more row."""
-    rows = rng.uniform(1.0, np.exp(epsilon / 2), size=(m, n)) * rng.uniform(0.5, 2.0, size=(m, 1))
+    rows = rng.uniform(1.0, np.exp(epsilon / 2), size=(m, n)) * rng.uniform(
+        0.5, 2.0, size=(m, 1)
+    )
     rows /= rows.sum(axis=0).max() * 1.5
     return np.vstack([rows, 1.0 - rows.sum(axis=0)])

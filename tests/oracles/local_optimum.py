@@ -30,7 +30,10 @@ class Optimum:
 
 def asked(matrix):
     """Rows less their first entry, exactly, then less their mean: all that people differ in."""
-    rows = [[float(Fraction(float(x)) - Fraction(float(row[0]))) for x in row] for row in matrix]
+    rows = [
+        [float(Fraction(float(x)) - Fraction(float(row[0]))) for x in row]
+        for row in matrix
+    ]
     differences = np.array(rows)
     return differences - differences.mean(axis=1, keepdims=True)
 
@@ -42,10 +45,12 @@ def optimum(matrix, epsilon, worst=True):
     if unit == 0.0:
         return Optimum(0.0, 0.0)
     _, s, vt = np.linalg.svd(centred / unit, full_matrices=False)
-    w = s[s > 1e-10, None] * vt[s > 1e-10]  # the rest is below the last digits that are compared
+    # the rest is below the last digits that are compared
+    w = s[s > 1e-10, None] * vt[s > 1e-10]
     patterns = _patterns(w.shape[1], epsilon)
     above, below = np.inf, -np.inf
-    for power in (0.5, 0.25, 0.0, 0.75):  # the same program in other units, where digits are short
+    # the same program in other units, where digits are short
+    for power in (0.5, 0.25, 0.0, 0.75):
         solution = _solved(w, patterns, worst, s[s > 1e-10] ** power)
         if solution is not None:
             weights, pieces, *duals = solution
@@ -66,7 +71,11 @@ def _solved(w, v, worst, units):
     """μ and Z, and the duals of variances, columns and answers, as a cone solver finds them."""
     count, n = v.shape
     mass = v.mean(axis=1)
-    share, pieces, square = cp.Variable(count), cp.Variable((count, len(w))), cp.Variable(count)
+    share, pieces, square = (
+        cp.Variable(count),
+        cp.Variable((count, len(w))),
+        cp.Variable(count),
+    )
     scaled = v / mass[:, None]
     needed = (w**2).sum(axis=0)
     level = cp.Variable()
@@ -76,7 +85,9 @@ def _solved(w, v, worst, units):
     total = scaled.T @ share == 1
     cone = cp.SOC(
         share + square,
-        cp.hstack([2 * pieces @ np.diag(units), cp.reshape(share - square, (count, 1), "F")]),
+        cp.hstack(
+            [2 * pieces @ np.diag(units), cp.reshape(share - square, (count, 1), "F")]
+        ),
         axis=1,
     )
     answered = scaled.T @ pieces == (w / units[:, None]).T
@@ -106,13 +117,21 @@ def _variance(w, v, weights, pieces, worst):
     """What the strategy really costs, after both constraints are met to the last digit."""
     mu = np.maximum(weights, 1e-14 * weights.max())
     for _ in range(5):
-        step = mu * (v @ np.linalg.lstsq((v * mu[:, None]).T @ v, 1.0 - mu @ v, rcond=None)[0])
+        step = mu * (
+            v @ np.linalg.lstsq((v * mu[:, None]).T @ v, 1.0 - mu @ v, rcond=None)[0]
+        )
         shrinking = step < 0
-        mu = mu + min(1.0, 0.9 * np.min(-mu[shrinking] / step[shrinking], initial=np.inf)) * step
+        mu = (
+            mu
+            + min(1.0, 0.9 * np.min(-mu[shrinking] / step[shrinking], initial=np.inf))
+            * step
+        )
     q = mu[:, None] * v
     answers = np.where(mu[:, None] > 1e-9 * mu.max(), pieces / mu[:, None], 0.0).T
     # The least change, weighted by chances, that makes the answers unbiased.
-    answers = answers + (w - answers @ q) @ np.linalg.pinv((v * mu[:, None]).T @ v) @ v.T
+    answers = (
+        answers + (w - answers @ q) @ np.linalg.pinv((v * mu[:, None]).T @ v) @ v.T
+    )
     variances = (answers**2).sum(axis=0) @ q - ((answers @ q) ** 2).sum(axis=0)
     off = max(np.abs(answers @ q - w).max(), np.abs(q.sum(axis=0) - 1.0).max())
     cost = float(variances.max() if worst else variances.mean())
@@ -125,7 +144,10 @@ def _dual(w, v, prior, prices, slopes):
     prior = prior / prior.sum()
     prices = np.sign(prices.sum()) * prices / np.abs(prices).sum()
     prices = prices + max(0.0, 1e-12 - float((v @ prices).min()))
-    kappa = float((((v @ slopes) ** 2).sum(axis=1) / ((v @ prior) * (v @ prices))).max()) / 4
+    kappa = (
+        float((((v @ slopes) ** 2).sum(axis=1) / ((v @ prior) * (v @ prices))).max())
+        / 4
+    )
     gained = float(np.trace(w @ slopes)) ** 2 / (4 * kappa * float(prices.sum()))
     floor = gained - float(prior @ (w**2).sum(axis=0))
     return floor if np.isfinite(floor) else -np.inf

@@ -24,7 +24,8 @@ def mwem(
     guess = np.full(len(people), count / len(people))
     seen = []
     for _ in range(rounds):
-        scores = np.abs(workload.matvec(guess) - truth) * share / 4  # one moves a score by 2
+        # one moves a score by 2
+        scores = np.abs(workload.matvec(guess) - truth) * share / 4
         chosen = int(np.argmax(scores + rng.gumbel(size=len(scores))))
         row = workload.rows(chosen, chosen + 1)[0]
         seen.append((row, truth[chosen] + rng.laplace(0, 2 / share)))

@@ -27,9 +27,15 @@ def write_parts(path: str | Path, content: Any, arrays: dict[str, Any]) -> None:
     from noisewright import __version__
     from noisewright.container import FORMAT_VERSION
 
-    envelope = {"format_version": FORMAT_VERSION, "version": __version__, "content": content}
+    envelope = {
+        "format_version": FORMAT_VERSION,
+        "version": __version__,
+        "content": content,
+    }
     text = json.dumps(envelope)
     tensors = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     tensors = tensors or {"": np.zeros(1, dtype=np.int8)}
     digest = _digest(text, tensors)
-    Path(path).write_bytes(save(tensors, metadata={"noisewright": text, "digest": digest}))
+    Path(path).write_bytes(
+        save(tensors, metadata={"noisewright": text, "digest": digest})
+    )

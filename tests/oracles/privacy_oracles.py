@@ -57,10 +57,14 @@ def rounded_gaussian_survival(sigma: float | Fraction) -> Callable[[int], mpmath
 def discrete_laplace_survival(scale: float | Fraction) -> Callable[[int], mpmath.mpf]:
     """Pr(|k| >= m)."""
     inverse = 1 / Fraction(scale)
-    return lambda m: 2 * mpmath.exp(-rational(m * inverse)) / (1 + mpmath.exp(-rational(inverse)))
+    return lambda m: (
+        2 * mpmath.exp(-rational(m * inverse)) / (1 + mpmath.exp(-rational(inverse)))
+    )
 
 
-def exact_magnitude(survival: Callable[[int], mpmath.mpf], low: int, high: int, bits: int) -> int:
+def exact_magnitude(
+    survival: Callable[[int], mpmath.mpf], low: int, high: int, bits: int
+) -> int:
     """#{m >= 1: U <= S(m)} for U anywhere in [low, high]/2^bits; demands that the answer is one."""
     with mpmath.workprec(PRECISION):
         answers = [_count(survival, mpmath.ldexp(end, -bits)) for end in (low, high)]
@@ -101,7 +105,9 @@ def gaussian_delta(epsilon: float, ratio: float, digits: int = 60) -> mpmath.mpf
         e, m = rational(epsilon), rational(ratio)
         # e^ε grows and both tails shrink: enough digits for the cancellation
         with mpmath.extradps(int(e) + 700):
-            return mpmath.ncdf(m / 2 - e / m) - mpmath.exp(e) * mpmath.ncdf(-m / 2 - e / m)
+            return mpmath.ncdf(m / 2 - e / m) - mpmath.exp(e) * mpmath.ncdf(
+                -m / 2 - e / m
+            )
 
 
 def guarantee(
@@ -115,4 +121,6 @@ def guarantee(
     """What noise of this law promises for a vector moved by at most l1 or l2."""
     pure = law.law == "discrete-laplace"
     ratio = float_above(Fraction(l1 if pure else l2) / Fraction(law.scale))
-    return Spend(neighbours, (Laplace(ratio) if pure else Gaussian(ratio),)).promise(delta)
+    return Spend(neighbours, (Laplace(ratio) if pure else Gaussian(ratio),)).promise(
+        delta
+    )

@@ -108,7 +108,9 @@ def check_central(plan: Any) -> bool:
     if prod(sizes) > 64 or strategy.measurements > 4096:
         return False
     scales = [Fraction(law.scale) for law in strategy.laws(plan.method.law)]
-    laplace = {law.law for law in strategy.laws(plan.method.law)} == {"discrete-laplace"}
+    laplace = {law.law for law in strategy.laws(plan.method.law)} == {
+        "discrete-laplace"
+    }
     order = 1 if plan.privacy.kind == "pure" else 2
     assert laplace == (order == 1)
     people = [_measured(strategy, cell) for cell in product(*(range(n) for n in sizes))]
@@ -117,7 +119,10 @@ def check_central(plan: Any) -> bool:
         changes = people
     else:
         changes = [
-            [[a - b for a, b in zip(p, q, strict=True)] for p, q in zip(u, v, strict=True)]
+            [
+                [a - b for a, b in zip(p, q, strict=True)]
+                for p, q in zip(u, v, strict=True)
+            ]
             for u, v in combinations(people, 2)
         ]
     moved = max(
@@ -132,7 +137,8 @@ def check_central(plan: Any) -> bool:
     else:
         check_gaussian(plan.privacy, Fraction(moved))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # errors of nonsense are nonsense
+        # errors of nonsense are nonsense
+        warnings.simplefilter("ignore", RuntimeWarning)
         plan.release(np.arange(len(people)))
     return True
 

@@ -25,7 +25,9 @@ def project_column(r, z, epsilon):
 
 def project(r, z, epsilon):
     """The projection of a whole matrix, one column at a time."""
-    return np.stack([project_column(r[:, u], z, epsilon) for u in range(r.shape[1])], axis=1)
+    return np.stack(
+        [project_column(r[:, u], z, epsilon) for u in range(r.shape[1])], axis=1
+    )
 
 
 def objective(q, gram):
@@ -80,7 +82,12 @@ def optimise(gram, epsilon, iterations=500, trial_iterations=10, seed=0, until=N
     best = None
     for step in scale * 10.0 ** np.arange(-3.0, 2.0):
         q, z, values = run(
-            gram, epsilon, step, trial_iterations, None, start=_start(gram, epsilon, seed)
+            gram,
+            epsilon,
+            step,
+            trial_iterations,
+            None,
+            start=_start(gram, epsilon, seed),
         )
         if np.isfinite(values[-1]) and (best is None or values[-1] < best[0]):
             best = values[-1], step, (q, z)

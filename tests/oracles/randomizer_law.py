@@ -22,7 +22,11 @@ def cells(document, place=-1):
         through = node["through"]
         if through["by"] == "axes":
             return prod(through["sizes"])
-        return len(through["table"]) if through["by"] == "table" else int(through["domain"])
+        return (
+            len(through["table"])
+            if through["by"] == "table"
+            else int(through["domain"])
+        )
     if node["op"] == "favour":
         owner = node["owner"]
         return prod(owner["sizes"]) if owner["by"] == "translate" else owner["cells"]
@@ -104,7 +108,9 @@ def _projected(nodes, node, cell):
         shares = [Fraction(1, len(listed))] * len(listed)
     total, count = {}, outcomes(nodes, child)
     for (position, vector), share in zip(listed, shares, strict=True):
-        pairs = [(vector // base**j % base, cell // base**j % base) for j in range(digits)]
+        pairs = [
+            (vector // base**j % base, cell // base**j % base) for j in range(digits)
+        ]
         seen = sum(a * u for a, u in pairs) % base
         _add(total, _law(nodes, child, seen), share, position * count)
     return {report: chance for report, chance in total.items() if chance}
@@ -132,7 +138,9 @@ def _owns(owner, cell, outcome):
         case "translate":
             shift, stride = 0, 1
             for size in reversed(owner["sizes"]):
-                shift += (cell // stride % size - outcome // stride % size) % size * stride
+                shift += (
+                    (cell // stride % size - outcome // stride % size) % size * stride
+                )
                 stride *= size
             return _bit(base64.b64decode(owner["pattern"]), shift)
     length = -(-owner["outcomes"] // 8)
@@ -176,7 +184,9 @@ def _subset(node, cell):
 
 def _flips(node, cell):
     n, law = node["cells"], {}
-    ones = [Fraction(int(node["own" if v == cell else "other"]), 2**64) for v in range(n)]
+    ones = [
+        Fraction(int(node["own" if v == cell else "other"]), 2**64) for v in range(n)
+    ]
     for bits in itertools.product([False, True], repeat=n):
         members = [v for v in range(n) if bits[v]]
         law[0, _packed(members, n)] = prod(

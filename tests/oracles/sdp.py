@@ -8,7 +8,9 @@ import cvxpy as cp
 import numpy as np
 
 
-def approximate_gamma2(matrix: np.ndarray, entrywise: float, shift: bool = False) -> float:
+def approximate_gamma2(
+    matrix: np.ndarray, entrywise: float, shift: bool = False
+) -> float:
     """The least γ2 within a tolerance of every entry."""
     return boxed_gamma2(matrix - entrywise, matrix + entrywise, shift)
 

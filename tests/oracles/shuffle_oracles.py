@@ -15,7 +15,9 @@ def randomized_response(values: int, epsilon: float) -> np.ndarray:
     return weights / weights.sum(axis=0)
 
 
-def histogram_law(strategy: np.ndarray, people: tuple[int, ...]) -> dict[tuple[int, ...], float]:
+def histogram_law(
+    strategy: np.ndarray, people: tuple[int, ...]
+) -> dict[tuple[int, ...], float]:
     """The law of the counts of every report, which is all that a shuffler leaves."""
     outputs = strategy.shape[0]
     law: dict[tuple[int, ...], float] = {(0,) * outputs: 1.0}
@@ -60,7 +62,8 @@ def worst_binary_delta(people: int, local: float, epsilon: float) -> mpmath.mpf:
 def _with_coin(law: list[mpmath.mpf], chance: mpmath.mpf) -> list[mpmath.mpf]:
     """The law of a sum with one more coin that falls on one with this chance."""
     return [
-        (law[k] * (1 - chance) if k < len(law) else 0) + (law[k - 1] * chance if k else 0)
+        (law[k] * (1 - chance) if k < len(law) else 0)
+        + (law[k - 1] * chance if k else 0)
         for k in range(len(law) + 1)
     ]
 

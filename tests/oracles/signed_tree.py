@@ -25,4 +25,6 @@ def tree_error(steps: int, children: int) -> float:
 
 def best_tree_error(steps: int) -> float:
     """The least over the number of children."""
-    return min(tree_error(steps, children) for children in range(3, 2 * steps + 2, 2)[:150])
+    return min(
+        tree_error(steps, children) for children in range(3, 2 * steps + 2, 2)[:150]
+    )

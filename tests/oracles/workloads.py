@@ -20,7 +20,9 @@ def prefix(n: int) -> np.ndarray:
 
 
 def ranges(n: int) -> np.ndarray:
-    return np.array([[float(a <= u <= b) for u in range(n)] for a in range(n) for b in range(a, n)])
+    return np.array(
+        [[float(a <= u <= b) for u in range(n)] for a in range(n) for b in range(a, n)]
+    )
 
 
 def marginals(sizes: tuple[int, ...], orders: tuple[int, ...]) -> np.ndarray:
@@ -30,7 +32,9 @@ def marginals(sizes: tuple[int, ...], orders: tuple[int, ...]) -> np.ndarray:
         for table in combinations(range(len(sizes)), order):
             for values in product(*(range(sizes[i]) for i in table)):
                 wanted = dict(zip(table, values, strict=True))
-                rows.append([float(all(c[i] == v for i, v in wanted.items())) for c in cells])
+                rows.append(
+                    [float(all(c[i] == v for i, v in wanted.items())) for c in cells]
+                )
     return np.array(rows)
 
 
@@ -39,7 +43,10 @@ def all_marginals(sizes: tuple[int, ...]) -> np.ndarray:
     patterns = product(*(["*", *range(n)] for n in sizes))
     return np.array(
         [
-            [float(all(p in ("*", v) for p, v in zip(pattern, c, strict=True))) for c in cells]
+            [
+                float(all(p in ("*", v) for p, v in zip(pattern, c, strict=True)))
+                for c in cells
+            ]
             for pattern in patterns
         ]
     )
@@ -63,7 +70,9 @@ def conjunctions(bits: int, ways: int) -> np.ndarray:
 
 
 def random(queries: int, cells: int, seed: int) -> np.ndarray:
-    return np.random.default_rng(seed).integers(0, 2, size=(queries, cells)).astype(float)
+    return (
+        np.random.default_rng(seed).integers(0, 2, size=(queries, cells)).astype(float)
+    )
 
 
 REGISTRY: dict[str, np.ndarray] = {
@@ -87,7 +96,9 @@ REGISTRY: dict[str, np.ndarray] = {
     "prefix:3*ranges:2*identity:2": np.kron(np.kron(prefix(3), ranges(2)), identity(2)),
     "prefix:6+total:6": np.concatenate([prefix(6), total(6)]),
     "2.5@prefix:4+identity:4": np.concatenate([2.5 * prefix(4), identity(4)]),
-    "(prefix:2+identity:2)*prefix:3": np.kron(np.concatenate([prefix(2), identity(2)]), prefix(3)),
+    "(prefix:2+identity:2)*prefix:3": np.kron(
+        np.concatenate([prefix(2), identity(2)]), prefix(3)
+    ),
     "0.5@(prefix:2*identity:3)": 0.5 * np.kron(prefix(2), identity(3)),
 }
 TEXTS = list(REGISTRY)

@@ -24,7 +24,11 @@ from noisewright.local.composed.coarse_fine import CoarseFine
 from noisewright.local.composed.mixture import Coarsening
 from noisewright.local.composed.parts import Parts
 from noisewright.local.composed.union import union
-from noisewright.local.histogram.sets import ListedSubsets, RandomizedResponse, SubsetSelection
+from noisewright.local.histogram.sets import (
+    ListedSubsets,
+    RandomizedResponse,
+    SubsetSelection,
+)
 from noisewright.local.histogram.unary import UnaryEncoding
 from noisewright.local.listed import Decoded, MatrixStrategy
 from noisewright.local.storage import HOMES
@@ -42,7 +46,8 @@ from oracles.promises import check_central, check_local
 
 DOMAIN = Domain([Categorical("sex", ["F", "M"]), Categorical("size", ["S", "M", "L"])])
 ASKED = nw.Workload.from_spec(
-    {"queries": [{"marginal": ["sex", "size"]}, {"marginal": ["size"], "weight": 2}]}, DOMAIN
+    {"queries": [{"marginal": ["sex", "size"]}, {"marginal": ["size"], "weight": 2}]},
+    DOMAIN,
 )
 
 
@@ -63,7 +68,10 @@ def coarse_fine() -> CoarseFine:
 
 def codebook(chosen: int) -> Codebook:
     rng = np.random.default_rng(chosen)
-    vectors, directions = rng.integers(-9, 9, size=(2, 4)), rng.integers(-9, 9, size=(10, 2))
+    vectors, directions = (
+        rng.integers(-9, 9, size=(2, 4)),
+        rng.integers(-9, 9, size=(10, 2)),
+    )
     return Codebook.of(vectors, directions, 1.0, chosen)
 
 
@@ -102,7 +110,10 @@ CENTRAL = {
     "pure-replace": ("prefix:6", nw.Privacy(0.5, neighbours="replace-one")),
     "zcdp": ("identity:3*prefix:4", nw.Privacy(rho=0.1)),
     "tables": ("marginals:2x3x2:2", nw.Privacy(1, 1e-6)),
-    "tables-replace": ("marginals:2x3x2:2", nw.Privacy(1, 1e-6, neighbours="replace-one")),
+    "tables-replace": (
+        "marginals:2x3x2:2",
+        nw.Privacy(1, 1e-6, neighbours="replace-one"),
+    ),
     "tables-pure": ("marginals:2x3x2:<=2", nw.Privacy(1)),
     "products": ("prefix:3*total:4+total:3*prefix:4", nw.Privacy(1, 1e-6)),
     "questions": (ASKED, nw.Privacy(1, 1e-6)),
@@ -126,7 +137,9 @@ def plans() -> dict[str, Any]:
         asked = ASKED if name == "parts" else workload(f"prefix:{strategy.size}")
         domain = DOMAIN if name == "parts" else None
         next_best = ({"mechanism": "any", "sample_complexity": 2.0},)
-        local[name] = LocalPlan(asked, domain, "any", strategy, 1.0, next_best, 100, 0.01)
+        local[name] = LocalPlan(
+            asked, domain, "any", strategy, 1.0, next_best, 100, 0.01
+        )
     central = {name: _central(*asked) for name, asked in CENTRAL.items()}
     carry = {name: nw.plan(*asked, mechanism="carry") for name, asked in CARRY.items()}
     carry["carry-sums"] = _with_sum(carry["carry-sums"])
@@ -135,7 +148,10 @@ def plans() -> dict[str, Any]:
 
 def _with_sum(plan: Any) -> Any:
     """The same over two cells and a sum of them, each column of L1 norm three."""
-    targets, parts = np.array([[2, 0], [0, 2], [0, 0]]), np.array([[-3, 0], [-2, 2], [0, 0]])
+    targets, parts = (
+        np.array([[2, 0], [0, 2], [0, 0]]),
+        np.array([[-3, 0], [-2, 2], [0, 0]]),
+    )
     cores, one = np.array([3, 4, 0]), np.ones(3, dtype=np.int64)
     carries = Carries(np.array([1, 0, 2]), cores, one, targets, parts)
     block = Block((0,), (np.array([[2, 0], [0, 1], [1, 2]]),))
@@ -160,7 +176,13 @@ def attack(name: str, count: int, folder: Path) -> tuple[int, int]:
     file = folder / "plan.nw"
     plans()[name].save(file)
     header, arrays = read_parts(file)
-    check = check_central if name in CENTRAL else check_carry if name in CARRY else check_local
+    check = (
+        check_central
+        if name in CENTRAL
+        else check_carry
+        if name in CARRY
+        else check_local
+    )
     assert check(load(file))
     rng = np.random.default_rng(crc32(name.encode()))
     loaded = checked = 0
@@ -168,7 +190,8 @@ def attack(name: str, count: int, folder: Path) -> tuple[int, int]:
         changed, beside = forged(header, arrays, rng)
         try:
             write_parts(file, changed, beside)
-            whole = check(load(file))  # a plan that loads may still refuse before any data is read
+            # a plan that loads may still refuse before any data is read
+            whole = check(load(file))
             loaded, checked = loaded + 1, checked + whole
         except NoisewrightError:
             continue
@@ -179,13 +202,17 @@ def attack(name: str, count: int, folder: Path) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_edited_plans_are_refused_or_keep_their_promise(name: str, tmp_path: Path) -> None:
+def test_edited_plans_are_refused_or_keep_their_promise(
+    name: str, tmp_path: Path
+) -> None:
     attack(name, 25, tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
-def test_many_edited_plans_are_refused_or_keep_their_promise(name: str, tmp_path: Path) -> None:
+def test_many_edited_plans_are_refused_or_keep_their_promise(
+    name: str, tmp_path: Path
+) -> None:
     """More than 20,000 in all; a fair part of them loads, or the attack would be none."""
     loaded, checked = attack(name, 700, tmp_path)
     assert loaded > 40

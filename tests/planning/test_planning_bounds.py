@@ -30,7 +30,9 @@ PEOPLE = pa.table(
 
 def test_bounds_hold_the_data_and_little_else() -> None:
     """At ε = 3 for a column of 20,000 people noise is far below what is tested."""
-    search = nw.find_bounds(PEOPLE, ["age", "income", "debt", "town"], nw.Privacy(epsilon=12))
+    search = nw.find_bounds(
+        PEOPLE, ["age", "income", "debt", "town"], nw.Privacy(epsilon=12)
+    )
     for found in search.columns[:3]:
         values = PEOPLE[found.name].to_numpy()
         assert ((values < found.lower) | (values > found.upper)).mean() < 0.01
@@ -56,7 +58,9 @@ def test_no_more_than_the_budget_is_spent(privacy: nw.Privacy) -> None:
     assert len(search.releases) == 6
     spent = search.spend.promise(privacy.delta)
     name = "rho" if privacy.rho is not None else "epsilon"
-    assert 0.98 * getattr(privacy, name) < getattr(spent, name) <= getattr(privacy, name)
+    assert (
+        0.98 * getattr(privacy, name) < getattr(spent, name) <= getattr(privacy, name)
+    )
     assert search.record()["privacy"] == privacy.to_dict()
 
 
@@ -116,15 +120,20 @@ def test_two_thousand_people_are_enough_for_bounds_at_a_tenth(name: str) -> None
         lower, upper = bound_rules.ends(grid, below(2, grid), spreads[2])
         held += ((values < lower) | (values > upper)).mean() < 0.01
         shift = np.clip(values, lower, upper).mean() - values.mean()
-        per_width = np.sqrt(2) / 0.1 / people / 2  # of Laplace noise on a centred sum at ε = 0.1
-        errors.append((np.hypot((upper - lower) * per_width, shift), np.ptp(values) * per_width))
+        # of Laplace noise on a centred sum at ε = 0.1
+        per_width = np.sqrt(2) / 0.1 / people / 2
+        errors.append(
+            (np.hypot((upper - lower) * per_width, shift), np.ptp(values) * per_width)
+        )
     ours, best = np.sqrt(np.mean(np.square(errors), axis=0))
     assert held >= 0.95 * runs
     assert ours <= 1.5 * best
 
 
 @given(st.floats(-1e9, 1e9), st.floats(1e-6, 1e9))
-def test_bounds_and_edges_are_numbers_that_people_write(lower: float, width: float) -> None:
+def test_bounds_and_edges_are_numbers_that_people_write(
+    lower: float, width: float
+) -> None:
     """Few digits, outward, at most a tenth wider; edges at even steps between them."""
     from noisewright.planning.found.bound_rules import _rounded, even_edges
 
@@ -132,12 +141,16 @@ def test_bounds_and_edges_are_numbers_that_people_write(lower: float, width: flo
     assert low <= lower
     assert high >= lower + width
     step = 10.0 ** np.floor(np.log10(high - low) - 2)
-    near_zero = low == 0 or high == 0  # a side that is near zero for its size becomes zero
+    # a side that is near zero for its size becomes zero
+    near_zero = low == 0 or high == 0
     assert near_zero or high - low <= 1.11 * max(width, 1e-9 * abs(lower)) + step
     edges = even_edges(low, high)
     assert (edges[0], edges[-1]) == (low, high)
     assert 5 <= len(edges) <= 61
-    assert all(len(repr(edge).strip("-").replace(".", "").split("e")[0]) <= 16 for edge in edges)
+    assert all(
+        len(repr(edge).strip("-").replace(".", "").split("e")[0]) <= 16
+        for edge in edges
+    )
     assert np.diff(edges) == pytest.approx((high - low) / (len(edges) - 1), rel=1e-3)
 
 
@@ -182,7 +195,16 @@ def test_rows_per_person_are_bounded_too(tmp_path: Path, monkeypatch) -> None:
     ledger = nw.Ledger("budget.db")
     ledger.create("rows", nw.Privacy(epsilon=2))
     ledger.create("people", nw.Privacy(epsilon=2), unit="person")
-    command = ["bounds", "visits.parquet", "--column", "cost", "--unit", "person", "--epsilon", "2"]
+    command = [
+        "bounds",
+        "visits.parquet",
+        "--column",
+        "cost",
+        "--unit",
+        "person",
+        "--epsilon",
+        "2",
+    ]
     spent = [*command, "-o", "s.yaml", "--ledger", "budget.db", "--dataset"]
     refused = CliRunner().invoke(main, [*spent, "rows"])
     assert "unit='person' is not whose budget" in refused.output
@@ -198,7 +220,9 @@ def test_rows_per_person_are_bounded_too(tmp_path: Path, monkeypatch) -> None:
     assert "exists" in CliRunner().invoke(main, [*spent, "people"]).output
 
 
-def test_the_command_writes_a_schema_and_its_record(tmp_path: Path, monkeypatch) -> None:
+def test_the_command_writes_a_schema_and_its_record(
+    tmp_path: Path, monkeypatch
+) -> None:
     import pyarrow.parquet as pq
 
     monkeypatch.chdir(tmp_path)
@@ -237,7 +261,10 @@ def test_a_ledger_is_asked_once_for_a_whole_search(tmp_path) -> None:
     assert found.record()["ledger"]["recorded"]
     first, second = found.columns
     assert first.upper < 1000 < second.upper
-    for again in ("refuse", "stored", "spend"):  # seen before, not kept, or beyond the budget
+    # seen before, not kept, or beyond the budget
+    for again in ("refuse", "stored", "spend"):
         with pytest.raises(nw.NoisewrightError):
-            nw.find_bounds(table, ["a", "b"], nw.Privacy(epsilon=2.0), again=again, **own)
+            nw.find_bounds(
+                table, ["a", "b"], nw.Privacy(epsilon=2.0), again=again, **own
+            )
     assert len(ledger.account("people").releases) == 1

@@ -18,7 +18,14 @@ from noisewright.solution import BoundClass
 
 PURE = nw.Privacy(epsilon=1)
 BOTH = nw.Privacy(epsilon=1, delta=1e-9)
-ASKED = ("identity:8", "total:3", "prefix:9", "ranges:6", "marginals:2^4:2", "prefix:3*identity:2")
+ASKED = (
+    "identity:8",
+    "total:3",
+    "prefix:9",
+    "ranges:6",
+    "marginals:2^4:2",
+    "prefix:3*identity:2",
+)
 
 
 def sums() -> nw.Workload:
@@ -41,8 +48,13 @@ def test_the_best_of_both_kinds_of_noise_is_planned(text: str, neighbours: str) 
     best = nw.plan(queries, both)
     gaussian = nw.plan(queries, both, composition="many")
     pure = nw.plan(queries, nw.Privacy(epsilon=1, neighbours=neighbours))
-    assert best.achieved == pytest.approx(min(gaussian.achieved, pure.achieved), rel=1e-9)
-    assert best.privacy == (pure if pure.achieved < gaussian.achieved else gaussian).privacy
+    assert best.achieved == pytest.approx(
+        min(gaussian.achieved, pure.achieved), rel=1e-9
+    )
+    assert (
+        best.privacy
+        == (pure if pure.achieved < gaussian.achieved else gaussian).privacy
+    )
     assert gaussian.asked is None
     assert gaussian.spend.mu > 0
 
@@ -50,7 +62,9 @@ def test_the_best_of_both_kinds_of_noise_is_planned(text: str, neighbours: str) 
 def test_few_counts_have_the_least_noise_of_pure_privacy() -> None:
     """Of a single number no noise that is ε-private has less: the discrete Laplace law's."""
     least = 1 / (2 * np.sinh(0.5) ** 2)
-    assert nw.plan("identity:8", BOTH).forecast().rmse == pytest.approx(least**0.5, rel=1e-6)
+    assert nw.plan("identity:8", BOTH).forecast().rmse == pytest.approx(
+        least**0.5, rel=1e-6
+    )
     assert nw.plan("prefix:64", BOTH).forecast().rmse < gaussian_sigma(1, 1e-9)
 
 
@@ -73,7 +87,9 @@ def test_what_is_stated_and_spent_is_what_is_drawn(text: str) -> None:
 
 def test_gaussian_noise_costs_less_where_rho_adds_up() -> None:
     one, many = (nw.plan("identity:8", BOTH, composition=c) for c in ("one", "many"))
-    assert many.spends["rho"] == pytest.approx(gaussian_sigma(1, 1e-9) ** -2 / 2, rel=1e-9)
+    assert many.spends["rho"] == pytest.approx(
+        gaussian_sigma(1, 1e-9) ** -2 / 2, rel=1e-9
+    )
     assert many.spends["epsilon"] <= 1
     assert many.spends["delta"] == 1e-9
     assert many.spends["rho"] < one.spends["rho"]
@@ -147,8 +163,12 @@ def test_explanations_tell_what_both_cost() -> None:
     assert costs["gaussian-strategy"]["rho"] < told.plan.spends["rho"]
     assert f"{told.plan.spends['rho']:.4g}" in told.why
     assert f"{costs['gaussian-strategy']['rho']:.4g}" in told.why
-    reasons = {other.mechanism: other.reason for other in told.others if other.achieved is None}
-    assert not any("leave delta" in reason or "gives no pure" in reason for reason in reasons)
+    reasons = {
+        other.mechanism: other.reason for other in told.others if other.achieved is None
+    }
+    assert not any(
+        "leave delta" in reason or "gives no pure" in reason for reason in reasons
+    )
 
 
 def test_far_above_a_bound_is_told_in_times_and_near_it_in_percent() -> None:
@@ -212,7 +232,9 @@ def test_a_ledger_of_pure_noise_takes_the_plan(tmp_path: Path) -> None:
     ledger.create("people", BOTH, rule="sum")
     nw.plan("identity:8", BOTH).release(np.arange(8), ledger=ledger, dataset="people")
     with pytest.raises(BudgetExceeded):
-        nw.plan("identity:8", BOTH).release(np.arange(8) + 1, ledger=ledger, dataset="people@2")
+        nw.plan("identity:8", BOTH).release(
+            np.arange(8) + 1, ledger=ledger, dataset="people@2"
+        )
 
 
 @pytest.mark.parametrize("texts", [["identity:8", "prefix:8"], ["identity:4"] * 40])
@@ -221,7 +243,10 @@ def test_plans_together_have_the_noise_that_errs_less_in_all(texts: list[str]) -
         nw.plan_together(texts, privacy, composition=composition)
         for privacy, composition in ((BOTH, "one"), (BOTH, "many"), (PURE, "one"))
     )
-    totals = [sum(p.accuracy.variance.sum() for p in made.plans) for made in (both, many, pure)]
+    totals = [
+        sum(p.accuracy.variance.sum() for p in made.plans)
+        for made in (both, many, pure)
+    ]
     assert totals[0] == pytest.approx(min(totals[1:]))
     assert both.keeps_budget
     assert both.privacy == (PURE if totals[2] < totals[1] else BOTH)
@@ -230,7 +255,9 @@ def test_plans_together_have_the_noise_that_errs_less_in_all(texts: list[str]) -
 
 @pytest.mark.parametrize("target", [nw.Target("max", 50), nw.Target("rmse", 3)])
 @pytest.mark.parametrize("text", ["prefix:16", "identity:8", "marginals:2^11:2"])
-def test_targets_are_met_by_the_smaller_budget_of_both(text: str, target: nw.Target) -> None:
+def test_targets_are_met_by_the_smaller_budget_of_both(
+    text: str, target: nw.Target
+) -> None:
     best = nw.plan_for(text, [target], delta=1e-9).plan
     many = nw.plan_for(text, [target], delta=1e-9, composition="many").plan
     pure = nw.plan_for(text, [target], pure=True).plan
@@ -238,7 +265,9 @@ def test_targets_are_met_by_the_smaller_budget_of_both(text: str, target: nw.Tar
     assert best.stated.epsilon == pytest.approx(least, rel=1e-9)
     assert best.stated.delta == 1e-9
     told = best.forecast()
-    assert (told.max if target.measure == "max" else told.rmse) <= target.limit * (1 + 1e-9)
+    assert (told.max if target.measure == "max" else told.rmse) <= target.limit * (
+        1 + 1e-9
+    )
 
 
 def test_a_target_in_rho_is_met_by_gaussian_noise() -> None:

@@ -14,7 +14,9 @@ from noisewright.ledger.book import Ledger
 from oracles.privacy_oracles import SeededSource
 
 COUNTS = np.array([40, 0, 7, 1000])
-DOMAIN = nw.Domain([nw.Categorical("sex", ("F", "M")), nw.Categorical("region", ("N", "S", "W"))])
+DOMAIN = nw.Domain(
+    [nw.Categorical("sex", ("F", "M")), nw.Categorical("region", ("N", "S", "W"))]
+)
 TABLE = {"sex": ["F", "M", "F", "F"] * 50, "region": ["N", "S", "W", "W"] * 50}
 
 
@@ -24,7 +26,10 @@ def asked(*queries: dict) -> nw.Workload:
 
 @pytest.mark.parametrize("second", [0.2, 0.05])
 def test_equal_questions_are_weighed_by_inverse_variance(second: float) -> None:
-    pair = [nw.plan("identity:4", nw.Privacy(rho=rho)).release(COUNTS) for rho in (0.1, second)]
+    pair = [
+        nw.plan("identity:4", nw.Privacy(rho=rho)).release(COUNTS)
+        for rho in (0.1, second)
+    ]
     both = nw.combine(*pair)
     weights = [release.std**-2 for release in pair]
     mean = sum(w * r.answers for w, r in zip(weights, pair, strict=True)) / sum(weights)
@@ -40,7 +45,9 @@ def test_answers_of_different_questions_are_unbiased_with_the_errors_told() -> N
     import pyarrow as pa
 
     first = nw.plan(asked({"marginal": ["sex", "region"]}), nw.Privacy(rho=0.4))
-    second = nw.plan(asked({"marginal": ["region"]}, {"total": True}), nw.Privacy(rho=0.8))
+    second = nw.plan(
+        asked({"marginal": ["region"]}, {"total": True}), nw.Privacy(rho=0.8)
+    )
     table, runs = pa.table(TABLE), 300
     both = nw.combine(first.release(table), second.release(table))
     counts = [plan.counts(table) for plan in (first, second)]
@@ -88,19 +95,26 @@ def test_the_same_noise_is_never_used_twice() -> None:
 
 
 @pytest.mark.parametrize("rows", [1, 3])
-def test_releases_that_keep_some_rows_of_a_person_are_not_mixed(rows: int, tmp_path: Path) -> None:
+def test_releases_that_keep_some_rows_of_a_person_are_not_mixed(
+    rows: int, tmp_path: Path
+) -> None:
     """Which rows count follows from what is read, so that the truths of the two differ."""
     domain = nw.Domain(DOMAIN.attributes, unit=nw.Unit("person", rows))
     path = tmp_path / "rows.csv"
     lines = [f"{i // 5},{'FM'[i % 2]},{'NSW'[i % 3]}" for i in range(200)]
     path.write_text("\n".join(["person,sex,region", *lines]))
     releases = [
-        nw.plan(nw.Workload.from_spec({"queries": [{"marginal": n}]}, domain), nw.Privacy(rho=1))
+        nw.plan(
+            nw.Workload.from_spec({"queries": [{"marginal": n}]}, domain),
+            nw.Privacy(rho=1),
+        )
         for n in (["sex"], ["sex", "region"])
     ]
     truths = [next(iter(plan.counts(path).values())).sum() for plan in releases]
     assert truths == [40 * rows] * 2
-    with pytest.raises(InvalidParameter, match="need not be about the same rows of a person"):
+    with pytest.raises(
+        InvalidParameter, match="need not be about the same rows of a person"
+    ):
         nw.combine(*(plan.release(path) for plan in releases))
 
 
@@ -117,6 +131,8 @@ def test_a_ledger_tells_whether_both_are_of_the_same_people(tmp_path: Path) -> N
     later = max(r.metadata["ledger"]["entry"] for r in (first, second))
     for pair in ((first, second), (second, first)):
         assert nw.combine(*pair).metadata["ledger"]["entry"] == later
-    assert nw.combine(first, plan.release(COUNTS)).metadata["ledger"]["recorded"] is False
+    assert (
+        nw.combine(first, plan.release(COUNTS)).metadata["ledger"]["recorded"] is False
+    )
     with pytest.raises(InvalidParameter, match="are of different datasets"):
         nw.combine(first, release("others"))

@@ -19,7 +19,12 @@ from noisewright.privacy.promise.budget import Privacy
 from oracles.privacy_oracles import SeededSource
 
 PURE = Privacy(1.0, neighbours="replace-one")
-BUDGETS = [PURE, Privacy(1.0), Privacy(1.0, 1e-6), Privacy(rho=0.5, neighbours="replace-one")]
+BUDGETS = [
+    PURE,
+    Privacy(1.0),
+    Privacy(1.0, 1e-6),
+    Privacy(rho=0.5, neighbours="replace-one"),
+]
 
 
 def rows_of(seed: int, people: int = 300, columns: int = 4) -> np.ndarray:
@@ -39,7 +44,9 @@ def test_no_row_is_longer_than_the_radius_and_short_ones_stay(scale):
     assert (grid == np.rint(grid)).all()
     length = np.linalg.norm(np.nan_to_num(rows).clip(-1e100, 1e100), axis=1)
     short = length <= 2.0
-    np.testing.assert_allclose(grid[short, :5] * 2.0 / GRID, np.nan_to_num(rows)[short], atol=1e-5)
+    np.testing.assert_allclose(
+        grid[short, :5] * 2.0 / GRID, np.nan_to_num(rows)[short], atol=1e-5
+    )
 
 
 @pytest.mark.parametrize("privacy", BUDGETS, ids=lambda p: p.text())
@@ -72,7 +79,9 @@ def test_sums_are_exact_whatever_the_batches():
     np.testing.assert_array_equal(whole, parts)
     assert people == again == 70_000
     grid = method.on_grid(rows[:500]).astype(object)
-    np.testing.assert_array_equal(method.exact([rows[:500]])[0], (grid.T @ grid).astype(np.int64))
+    np.testing.assert_array_equal(
+        method.exact([rows[:500]])[0], (grid.T @ grid).astype(np.int64)
+    )
 
 
 @pytest.mark.parametrize("privacy", BUDGETS, ids=lambda p: p.text())
@@ -85,7 +94,9 @@ def test_errors_are_as_forecast(privacy):
     drawn = np.array([plan.method.measure(exact, source) for _ in range(runs)])
     errors = drawn - exact / GRID**2
     expected = np.where(np.eye(5, dtype=bool), on, off)
-    assert (np.abs((errors**2).mean(axis=0) / expected - 1) < 8 * np.sqrt(12 / runs)).all()
+    assert (
+        np.abs((errors**2).mean(axis=0) / expected - 1) < 8 * np.sqrt(12 / runs)
+    ).all()
     errors_of = plan.errors(people)
     second = np.sqrt((errors[:, :4, :4] ** 2).sum(axis=(1, 2)).mean()) / people
     assert second == pytest.approx(errors_of["second_moment"], rel=0.25)
@@ -95,11 +106,15 @@ def test_errors_are_as_forecast(privacy):
 def test_a_release_tells_moments_means_and_regressions(privacy, tmp_path):
     rng = np.random.default_rng(5)
     x = rng.uniform(-0.5, 0.5, 200_000)
-    frame = pd.DataFrame({"x": x, "y": 0.3 + 0.5 * x + rng.normal(0, 0.05, len(x)), "other": "b"})
+    frame = pd.DataFrame(
+        {"x": x, "y": 0.3 + 0.5 * x + rng.normal(0, 0.05, len(x)), "other": "b"}
+    )
     plan = nw.plan_covariance(["x", "y"], privacy, radius=1.0)
     release = plan.release(frame)
     truth = frame[["x", "y"]].to_numpy()
-    np.testing.assert_allclose(release.second_moment, truth.T @ truth / len(x), atol=2e-3)
+    np.testing.assert_allclose(
+        release.second_moment, truth.T @ truth / len(x), atol=2e-3
+    )
     np.testing.assert_allclose(release.mean, truth.mean(axis=0), atol=2e-3)
     np.testing.assert_allclose(release.covariance, np.cov(truth.T), atol=3e-3)
     fitted = release.regression("y")
@@ -110,7 +125,9 @@ def test_a_release_tells_moments_means_and_regressions(privacy, tmp_path):
     again = nw.load(tmp_path / "moments.nwr")
     np.testing.assert_array_equal(again.covariance, release.covariance)
     plan.save(tmp_path / "plan.nw")
-    assert nw.load(tmp_path / "plan.nw").release(frame).people == pytest.approx(200_000, rel=1e-3)
+    assert nw.load(tmp_path / "plan.nw").release(frame).people == pytest.approx(
+        200_000, rel=1e-3
+    )
 
 
 def test_intervals_of_coefficients_cover_the_noise():
@@ -120,7 +137,9 @@ def test_intervals_of_coefficients_cover_the_noise():
     rows = np.column_stack([x, 0.4 * x + 0.1 + rng.normal(0, 0.05, len(x))])
     plan = nw.plan_covariance(["x", "y"], PURE)
     exact, people = plan.method.exact([rows])
-    truth = np.linalg.lstsq(np.column_stack([x, np.ones_like(x)]), rows[:, 1], rcond=None)[0]
+    truth = np.linalg.lstsq(
+        np.column_stack([x, np.ones_like(x)]), rows[:, 1], rcond=None
+    )[0]
     source, runs = SeededSource(7), 400
     fits = [plan._release(exact, people, source).regression("y") for _ in range(runs)]
     inside = np.array([(f.lower <= truth) & (truth <= f.upper) for f in fits])
@@ -144,7 +163,9 @@ def test_projections_are_nearest():
     assert np.trace(possible) <= 2.0 + 1e-9
     kept = above_noise(np.diag([5.0, 0.1, -0.1]), np.array([-1.0, 1.0]), 4.8)
     # 1/(λ - ν) averages to g = λ/(λ² - 1): -g/g' is λ(λ² - 1)/(λ² + 1).
-    np.testing.assert_allclose(kept, np.diag([5 * 24 / 26, 0.1 - 0.0077, 0.1 - 0.0077]), atol=1e-3)
+    np.testing.assert_allclose(
+        kept, np.diag([5 * 24 / 26, 0.1 - 0.0077, 0.1 - 0.0077]), atol=1e-3
+    )
 
 
 @pytest.mark.parametrize("size", [2, 5, 12])

@@ -38,8 +38,13 @@ def test_intervals_cover(name: str) -> None:
     alarm = ALARM / (2 * (asked.queries + 1))
     hits = (errors <= forecast.halfwidth).sum(axis=0)
     assert hits.min() >= binom.ppf(alarm, RELEASES, 0.95)
-    if privacy.kind != "pure":  # Gaussian intervals are exact; Laplace ones may be a little wide
+    # Gaussian intervals are exact; Laplace ones may be a little wide
+    if privacy.kind != "pure":
         assert hits.max() <= binom.ppf(1 - alarm, RELEASES, 0.95)
     joint = int((errors <= forecast.simultaneous_halfwidth).all(axis=1).sum())
     # The simulated multiplier lies between the quantiles of levels 0.95 and 0.965.
-    assert binom.ppf(alarm, RELEASES, 0.95) <= joint <= binom.ppf(1 - alarm, RELEASES, 0.965)
+    assert (
+        binom.ppf(alarm, RELEASES, 0.95)
+        <= joint
+        <= binom.ppf(1 - alarm, RELEASES, 0.965)
+    )

@@ -32,7 +32,11 @@ RELEASES = 1000
 FAR = 3  # standard errors below 95 % that no case may be
 MOST = 0.99  # where the law is known
 ALARM = 1e-6  # of the answer covered least, Bonferroni over the answers of a case
-TOGETHER = [(question, mechanism) for question in QUESTIONS for mechanism in mechanisms(question)]
+TOGETHER = [
+    (question, mechanism)
+    for question in QUESTIONS
+    for mechanism in mechanisms(question)
+]
 
 FEW = 60
 QUICK = [
@@ -50,7 +54,12 @@ QUICK = [
 
 
 def test_every_kind_of_question_and_mechanism_has_a_case() -> None:
-    asked = {key for question in QUESTIONS.values() for entry in question.entries for key in entry}
+    asked = {
+        key
+        for question in QUESTIONS.values()
+        for entry in question.entries
+        for key in entry
+    }
     assert asked >= set(KINDS)
     assert {mechanism for _, mechanism, _ in CASES} == set(MECHANISMS)
 
@@ -63,8 +72,16 @@ def test_no_case_is_far_below_its_level(question: str, mechanism: str) -> None:
     for step, coverage in found.items():
         answers = coverage.each.shape[1]
         hits = round(coverage.least * FEW)
-        assert hits >= binom.ppf(ALARM / answers, FEW, LEVEL), (question, mechanism, step)
-        assert coverage.all.sum() >= binom.ppf(ALARM, FEW, LEVEL), (question, mechanism, step)
+        assert hits >= binom.ppf(ALARM / answers, FEW, LEVEL), (
+            question,
+            mechanism,
+            step,
+        )
+        assert coverage.all.sum() >= binom.ppf(ALARM, FEW, LEVEL), (
+            question,
+            mechanism,
+            step,
+        )
 
 
 @pytest.mark.slow
@@ -83,7 +100,9 @@ def test_intervals_cover_as_often_as_they_say(question: str, mechanism: str) -> 
 
 def check(coverage: Coverage, why: str, step: str) -> None:
     answers, error = coverage.each.shape[1], (LEVEL * (1 - LEVEL) / RELEASES) ** 0.5
-    assert coverage.mean >= LEVEL - FAR * max(coverage.error, error / answers**0.5), step
+    assert coverage.mean >= LEVEL - FAR * max(coverage.error, error / answers**0.5), (
+        step
+    )
     assert coverage.joint >= LEVEL - FAR * error, step
     hits = round(coverage.least * RELEASES)
     assert hits >= binom.ppf(ALARM / answers, RELEASES, LEVEL), step
@@ -100,12 +119,16 @@ def test_the_table_in_the_documentation_holds_what_it_claims() -> None:
     for row in rows:
         case = row["question"], row["mechanism"], row["step"]
         releases, answers = int(row["releases"]), int(row["answers"])
-        each, error, least, all_ = (float(row[key]) for key in ("each", "error", "least", "all"))
+        each, error, least, all_ = (
+            float(row[key]) for key in ("each", "error", "least", "all")
+        )
         alone = (LEVEL * (1 - LEVEL) / releases) ** 0.5
         assert releases >= RELEASES, case
         assert each >= LEVEL - FAR * max(error, alone / answers**0.5), case
         assert all_ >= LEVEL - FAR * alone, case
-        assert round(least * releases) >= binom.ppf(ALARM / answers, releases, LEVEL), case
+        assert round(least * releases) >= binom.ppf(ALARM / answers, releases, LEVEL), (
+            case
+        )
         assert row["why"] == reason(*case), case
         assert row["why"] or max(each, all_) <= MOST, case
 

@@ -63,7 +63,9 @@ def test_further_answers_have_the_errors_of_least_squares(privacy: nw.Privacy) -
     blocks = method.strategy.blocks
     # Under replace-one neighbours the total has no noise.
     noise = [max(law.standard_deviation, 1e-3) for law in method.laws]
-    units = [block.noise / deviation for block, deviation in zip(blocks, noise, strict=True)]
+    units = [
+        block.noise / deviation for block, deviation in zip(blocks, noise, strict=True)
+    ]
     rows_of_blocks = np.repeat(units, [block.rows for block in blocks])
     matrix = whole_matrix(method.strategy) * rows_of_blocks[:, None]
     covariance = np.linalg.pinv(matrix.T @ matrix)
@@ -75,7 +77,10 @@ def test_further_answers_have_the_errors_of_least_squares(privacy: nw.Privacy) -
 
 def test_sums_of_answers_are_the_answers_to_sums() -> None:
     release = released(nw.Privacy(rho=0.5))
-    sexes, regions = release.answer({"marginal": "sex"}), release.answer({"marginal": "region"})
+    sexes, regions = (
+        release.answer({"marginal": "sex"}),
+        release.answer({"marginal": "region"}),
+    )
     assert sexes.answers.sum() == pytest.approx(regions.answers.sum(), rel=1e-9)
     cdf = release.answers[:8].reshape(4, 2)
     np.testing.assert_allclose(sexes.answers, cdf[-1], rtol=1e-9)
@@ -132,7 +137,9 @@ def test_other_cells_are_refused() -> None:
     with pytest.raises(InvalidParameter, match="other cells"):
         release.answer(nw.Workload.from_spec({"queries": [{"cdf": "age"}]}, other))
     with pytest.raises(InvalidParameter, match="knows none"):
-        nw.plan("prefix:4", nw.Privacy(rho=1)).release(np.arange(4)).answer({"cdf": "age"})
+        nw.plan("prefix:4", nw.Privacy(rho=1)).release(np.arange(4)).answer(
+            {"cdf": "age"}
+        )
 
 
 def test_a_file_that_asks_beyond_its_measurement_is_refused(tmp_path: Path) -> None:

@@ -16,7 +16,18 @@ from noisewright.errors import Contradiction, NoisewrightError
 from noisewright.privacy.promise.budget import Privacy
 
 HUGE = ["1" + "0" * 9, "1" + "0" * 17, "1" + "0" * 30, "1" + "0" * 400]
-WEIGHTS = ["0.5", "3", "1e-8", "1e8", "1e60", "1e-60", "1e154", "1e300", "5e-324", "1e-300"]
+WEIGHTS = [
+    "0.5",
+    "3",
+    "1e-8",
+    "1e8",
+    "1e60",
+    "1e-60",
+    "1e154",
+    "1e300",
+    "5e-324",
+    "1e-300",
+]
 EPSILONS = [5e-324, 1e-300, 1e-12, 1e-3, 0.3, 1.0, 7.0, 40.0, 700.0, 1e9, 1e300]
 DELTAS = [5e-324, 1e-300, 1e-30, 1e-6, 0.3, 0.999999]
 RHOS = [5e-324, 1e-200, 1e-9, 0.02, 0.5, 30.0, 1e10, 1e300]
@@ -78,25 +89,36 @@ def test_absurd_workloads_are_refused_in_words_or_answered(text: str) -> None:
             privacy = Privacy(**budget, neighbours=neighbours)
             tried(lambda privacy=privacy: used(text, privacy))
             norm = 2 if "rho" in budget else 4
-            tried(lambda norm=norm, kind=neighbours: nw.factorize(text, norm, neighbours=kind))
+            tried(
+                lambda norm=norm, kind=neighbours: nw.factorize(
+                    text, norm, neighbours=kind
+                )
+            )
     tried(lambda: nw.approximate_norm(text, 0.1, iterations=20))
 
 
-@pytest.mark.parametrize("text", ["marginals:2^100000:3", "prefix:1" + "0" * 30, "1e300@prefix:4"])
+@pytest.mark.parametrize(
+    "text", ["marginals:2^100000:3", "prefix:1" + "0" * 30, "1e300@prefix:4"]
+)
 def test_what_cannot_be_planned_is_refused(text: str) -> None:
     assert tried(lambda: nw.plan(text, Privacy(rho=0.5))) == "refused"
 
 
 @pytest.mark.parametrize("error", ["rmse", "max", 3.0])
-@pytest.mark.parametrize("text", ["allmarginals:1x3x2", "marginals:1x3x2:<=2", "prefix:1*prefix:3"])
+@pytest.mark.parametrize(
+    "text", ["allmarginals:1x3x2", "marginals:1x3x2:<=2", "prefix:1*prefix:3"]
+)
 @pytest.mark.parametrize("budget", [{"epsilon": 1.0}, {"rho": 0.5}])
 def test_attributes_of_one_value_are_planned(
     text: str, error: Any, budget: dict[str, float]
 ) -> None:
     plan = nw.plan(text, Privacy(**budget), error=error)
-    counts = np.arange(1, plan.workload.size + 1) * 10**9  # beside which noise is nothing
+    # beside which noise is nothing
+    counts = np.arange(1, plan.workload.size + 1) * 10**9
     released = plan.release(counts)
-    np.testing.assert_allclose(released.answers, plan.workload.matvec(counts), rtol=1e-6)
+    np.testing.assert_allclose(
+        released.answers, plan.workload.matvec(counts), rtol=1e-6
+    )
 
 
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
@@ -106,7 +128,8 @@ def test_budgets_of_every_size_are_kept_or_refused(neighbours: Any) -> None:
     budgets += [{"epsilon": epsilon, "delta": delta} for epsilon, delta in pairs]
     budgets += [{"rho": rho} for rho in RHOS]
     results = [
-        tried(lambda b=b: used("prefix:3", Privacy(**b, neighbours=neighbours))) for b in budgets
+        tried(lambda b=b: used("prefix:3", Privacy(**b, neighbours=neighbours)))
+        for b in budgets
     ]
     assert "ok" in results
     assert tried(lambda: used("prefix:3", Privacy(epsilon=5e-324))) == "refused"
@@ -122,11 +145,20 @@ def random_text(rng: np.random.Generator, depth: int = 2) -> str:
         return f"({random_text(rng, depth - 1)})*({random_text(rng, depth - 1)})"
     if kind in (2, 3):
         cells = int(rng.integers(1, 6))
-        parts = [f"{rng.choice(WEIGHTS)}@prefix:{cells}", f"identity:{cells}", f"total:{cells}"]
-        parts += [f"ranges:{cells}", f"random:{rng.integers(1, 7)}x{cells}:{rng.integers(9)}"]
+        parts = [
+            f"{rng.choice(WEIGHTS)}@prefix:{cells}",
+            f"identity:{cells}",
+            f"total:{cells}",
+        ]
+        parts += [
+            f"ranges:{cells}",
+            f"random:{rng.integers(1, 7)}x{cells}:{rng.integers(9)}",
+        ]
         return "+".join(rng.choice(parts, size=int(rng.integers(1, 4))))
     if kind == 4:
-        sizes = "x".join(str(n) for n in rng.integers(1, 4, size=int(rng.integers(1, 4))))
+        sizes = "x".join(
+            str(n) for n in rng.integers(1, 4, size=int(rng.integers(1, 4)))
+        )
         return f"{rng.choice(['marginals', 'marginals'])}:{sizes}:{rng.choice(['1', '<=1', '2'])}"
     if kind == 5:
         return f"allmarginals:{rng.integers(1, 4)}x{size}"
@@ -141,7 +173,9 @@ def random_privacy(rng: np.random.Generator) -> Privacy:
     if kind == 0:
         return Privacy(rho=float(rng.choice(RHOS)), neighbours=neighbours)
     delta = float(rng.choice(DELTAS)) if kind == 1 else None
-    return Privacy(epsilon=float(rng.choice(EPSILONS)), delta=delta, neighbours=neighbours)
+    return Privacy(
+        epsilon=float(rng.choice(EPSILONS)), delta=delta, neighbours=neighbours
+    )
 
 
 def fuzz(seed: int) -> None:
@@ -150,11 +184,15 @@ def fuzz(seed: int) -> None:
     error: Any = ["rmse", 3.0, "max"][rng.integers(3)]
     tried(lambda: used(text, privacy, error))
     norm = [2, 4, np.inf][rng.integers(3)]
-    tried(lambda: nw.factorize(text, norm, neighbours=privacy.neighbours, iterations=100))
+    tried(
+        lambda: nw.factorize(text, norm, neighbours=privacy.neighbours, iterations=100)
+    )
     if seed % 4 == 0:
         tried(lambda: nw.compare(text, privacy))
     if seed % 8 == 1:
-        tried(lambda: nw.approximate_norm(text, 0.1, shift=seed % 16 == 1, iterations=20))
+        tried(
+            lambda: nw.approximate_norm(text, 0.1, shift=seed % 16 == 1, iterations=20)
+        )
 
 
 @pytest.mark.parametrize("seed", range(24))

@@ -17,7 +17,10 @@ from noisewright.privacy.promise.budget import NEIGHBOURS
 from oracles.privacy_oracles import SeededSource
 
 DOMAIN = nw.Domain(
-    [nw.Categorical("group", ("A", "B")), nw.Numeric.integers("x", 0, 49, 5, outside="clip")]
+    [
+        nw.Categorical("group", ("A", "B")),
+        nw.Numeric.integers("x", 0, 49, 5, outside="clip"),
+    ]
 )
 LEVELS = (0.25, 0.5, 0.75)
 SIZES = {"small": (8, 60), "large": (3000, 900)}
@@ -58,8 +61,12 @@ def check(size: str, privacy: nw.Privacy, runs: int) -> None:
         inside = (low[:, 6 + number] <= value + 1) & (value <= high[:, 6 + number])
         assert inside.sum() >= fewest, (level, inside.mean())
     spread = plan.forecast_column.std[:2]
-    assert (np.abs(answers[:, :2].mean(axis=0) - expected[:2]) < 5 * spread / np.sqrt(runs)).all()
-    np.testing.assert_allclose(answers[:, :2].std(axis=0), spread, rtol=4 / np.sqrt(runs))
+    assert (
+        np.abs(answers[:, :2].mean(axis=0) - expected[:2]) < 5 * spread / np.sqrt(runs)
+    ).all()
+    np.testing.assert_allclose(
+        answers[:, :2].std(axis=0), spread, rtol=4 / np.sqrt(runs)
+    )
     if size == "large":  # ratios are stated, and nearly unbiased where counts are clear
         assert np.isfinite(answers).all()
         width = (high - low)[:, 2:6].mean(axis=0)
@@ -71,7 +78,9 @@ BUDGETS = [{"rho": 0.05}, {"epsilon": 1.0}]
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("neighbours", NEIGHBOURS)
-def test_means_variances_and_quantiles_hold_what_they_say(size: str, neighbours: str) -> None:
+def test_means_variances_and_quantiles_hold_what_they_say(
+    size: str, neighbours: str
+) -> None:
     check(size, nw.Privacy(rho=0.05, neighbours=neighbours), 100)
 
 
@@ -79,5 +88,7 @@ def test_means_variances_and_quantiles_hold_what_they_say(size: str, neighbours:
 @pytest.mark.parametrize("budget", BUDGETS, ids=str)
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("neighbours", NEIGHBOURS)
-def test_the_whole_grid_holds(size: str, neighbours: str, budget: dict[str, float]) -> None:
+def test_the_whole_grid_holds(
+    size: str, neighbours: str, budget: dict[str, float]
+) -> None:
     check(size, nw.Privacy(**budget, neighbours=neighbours), 2000)

@@ -10,7 +10,11 @@ import pytest
 import noisewright as nw
 from noisewright.arrays import FloatArray, IntArray
 from noisewright.estimate.accuracy import Accuracy
-from noisewright.estimate.intervals import laplace_multiplier, normal_multiplier, sidak_multiplier
+from noisewright.estimate.intervals import (
+    laplace_multiplier,
+    normal_multiplier,
+    sidak_multiplier,
+)
 from noisewright.planning.central.interval_widths import statistic_widths
 from noisewright.workload.questions.spec import Questions, questions
 from noisewright.workload.structure import Term
@@ -99,7 +103,8 @@ def test_a_width_that_holds_terms_need_not_hold_their_sum() -> None:
     accuracy = Apart(10, rare=0.04)
     assert accuracy.multiplier(0.95) == 0
     middle_is_zero = statistic_widths(accuracy, terms, found.statistics)
-    assert middle_is_zero.each_test(1.0) == 0  # the sum of a number around zero is one term alone
+    # the sum of a number around zero is one term alone
+    assert middle_is_zero.each_test(1.0) == 0
     found, terms = asked(MEANS)
     widths = statistic_widths(accuracy, terms, found.statistics)
     rng = np.random.default_rng(1)
@@ -131,4 +136,8 @@ def test_pure_noise_is_never_wider_than_the_widest_law() -> None:
     assert means.each_test(1.0) <= laplace_multiplier(0.95)
     assert means.all_tests(1.0) <= laplace_multiplier(1 - 0.05 / 5)
     seen = statistic_widths(Proved(10), terms, found.statistics)
-    assert normal_multiplier(1 - 0.05 / 5) < seen.all_tests(1.0) < laplace_multiplier(1 - 0.05 / 5)
+    assert (
+        normal_multiplier(1 - 0.05 / 5)
+        < seen.all_tests(1.0)
+        < laplace_multiplier(1 - 0.05 / 5)
+    )

@@ -22,7 +22,9 @@ PURE = {"kind": "pure", "epsilon": 0.1, "neighbours": "replace-one"}
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     path = tmp_path / "p.nw"
-    nw.plan("identity:4", nw.Privacy(0.1), model="local", mechanism="hadamard").save(path)
+    nw.plan("identity:4", nw.Privacy(0.1), model="local", mechanism="hadamard").save(
+        path
+    )
     return path
 
 
@@ -54,9 +56,13 @@ def test_files_hold_no_promise_beside_the_strategy(file: Path) -> None:
 
 
 def test_a_pure_mechanism_promises_pure_privacy_whatever_was_asked() -> None:
-    plan = nw.plan("identity:4", nw.Privacy(1, 1e-6), model="local", mechanism="hadamard")
+    plan = nw.plan(
+        "identity:4", nw.Privacy(1, 1e-6), model="local", mechanism="hadamard"
+    )
     assert plan.privacy == nw.Privacy(1, neighbours="replace-one")
-    noisy = nw.plan("identity:4", nw.Privacy(1, 1e-6), model="local", mechanism="matrix-l2")
+    noisy = nw.plan(
+        "identity:4", nw.Privacy(1, 1e-6), model="local", mechanism="matrix-l2"
+    )
     assert noisy.privacy == nw.Privacy(1, 1e-6, neighbours="replace-one")
 
 
@@ -77,7 +83,9 @@ def test_a_pure_mechanism_promises_pure_privacy_whatever_was_asked() -> None:
         {"format_version": 99},
     ],
 )
-def test_forged_headers_of_local_plans_are_refused(file: Path, changes: dict[str, Any]) -> None:
+def test_forged_headers_of_local_plans_are_refused(
+    file: Path, changes: dict[str, Any]
+) -> None:
     with pytest.raises(NoisewrightError):
         rewritten(file, changes)
 
@@ -95,7 +103,13 @@ def test_forged_headers_of_local_plans_are_refused(file: Path, changes: dict[str
         {"workload": "prefix:5"},
         {"strategy": {"sizes": [4], "blocks": [[[0]]], "separate": False}},
         {"strategy": {"sizes": [4], "blocks": [], "separate": False}},
-        {"strategy": {"sizes": [4.0], "blocks": [[[0], ["factor.0"], 1.0, 1]], "separate": False}},
+        {
+            "strategy": {
+                "sizes": [4.0],
+                "blocks": [[[0], ["factor.0"], 1.0, 1]],
+                "separate": False,
+            }
+        },
     ],
 )
 def test_forged_headers_of_central_plans_are_refused(
@@ -115,7 +129,9 @@ def test_headers_nested_without_end_are_refused(file: Path) -> None:
     arrays = {"none": np.zeros(1, dtype=np.int64)}
     for text in ('{"a":' * 100_000 + "1" + "}" * 100_000, "[]", "3", "{"):
         file.write_bytes(
-            save(arrays, metadata={"noisewright": text, "digest": _digest(text, arrays)})
+            save(
+                arrays, metadata={"noisewright": text, "digest": _digest(text, arrays)}
+            )
         )
         with pytest.raises(NoisewrightError):
             load(file)

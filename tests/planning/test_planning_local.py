@@ -42,7 +42,9 @@ def test_the_plan_has_the_smallest_worst_case(plan):
     assert plan.sample_complexity() == pytest.approx(able[0].sample_complexity)
     people = [row.sample_complexity for row in able]
     assert people == sorted(people)
-    assert {row["mechanism"] for row in plan.runners_up} == {row.mechanism for row in able[1:]}
+    assert {row["mechanism"] for row in plan.runners_up} == {
+        row.mechanism for row in able[1:]
+    }
     assert all(set(row.to_dict()) == FIELDS for row in rows)
     assert all(row.ratio >= 1 for row in able)
 
@@ -51,7 +53,8 @@ def test_summary_holds_what_scripts_rely_on(plan):
     summary = plan.summary()
     assert summary.keys() >= FIELDS
     assert (
-        summary["ratio"] == summary["sample_complexity"] / summary["sample_complexity_lower_bound"]
+        summary["ratio"]
+        == summary["sample_complexity"] / summary["sample_complexity_lower_bound"]
     )
     assert summary["objective"] >= summary["objective_lower_bound"]
 
@@ -78,7 +81,9 @@ def test_collecting_end_to_end(plan, tmp_path):
     assert (frame["lower_all"] <= frame["lower"]).all()
     assert (frame["lower"] <= frame["upper"]).all()
     write_reports(tmp_path / "r.csv", [loaded.format.encode(reports)])
-    np.testing.assert_array_equal(plan.estimate(tmp_path / "r.csv").answers, from_memory.answers)
+    np.testing.assert_array_equal(
+        plan.estimate(tmp_path / "r.csv").answers, from_memory.answers
+    )
 
 
 def test_forecast_shrinks_with_people_and_amplifies(plan):
@@ -95,23 +100,32 @@ def test_forecast_shrinks_with_people_and_amplifies(plan):
 
 def test_questions_by_name_are_answered_without_their_weights():
     domain = nw.Domain(
-        [nw.Boolean("works"), nw.Categorical("region", values=["north", "south", "west"])]
+        [
+            nw.Boolean("works"),
+            nw.Categorical("region", values=["north", "south", "west"]),
+        ]
     )
-    spec = {"queries": [{"marginal": ["region"], "weight": 3.0}, {"marginal": ["works"]}]}
+    spec = {
+        "queries": [{"marginal": ["region"], "weight": 3.0}, {"marginal": ["works"]}]
+    }
     questions = nw.Workload.from_spec(spec, domain)
     plan = nw.plan(questions, nw.Privacy(epsilon=2), model="local", effort="low")
     report = plan.client.randomize({"works": True, "region": "south"})
     found = plan.estimate([report])
     assert found.answers[: domain["region"].size].sum() == pytest.approx(1.0)
     with pytest.raises(InvalidParameter):
-        nw.plan("identity:4", nw.Privacy(epsilon=1), model="local").client.randomize({"a": 1})
+        nw.plan("identity:4", nw.Privacy(epsilon=1), model="local").client.randomize(
+            {"a": 1}
+        )
 
 
 @pytest.mark.parametrize("name", sorted(MECHANISMS))
 def test_every_mechanism_can_be_named_saved_and_loaded(name, tmp_path):
     text = "marginals:2^3:2" if name == "union" else "prefix:8"
     delta = 1e-6 if MECHANISMS[name].needs_delta else None
-    plan = nw.plan(text, nw.Privacy(epsilon=1, delta=delta), model="local", mechanism=name)
+    plan = nw.plan(
+        text, nw.Privacy(epsilon=1, delta=delta), model="local", mechanism=name
+    )
     assert plan.mechanism == name
     plan.save(tmp_path / "p.nw")
     loaded = nw.load(tmp_path / "p.nw")
@@ -139,7 +153,9 @@ def test_what_cannot_be_planned_is_refused(text, privacy, options):
         nw.plan(text, nw.Privacy(**privacy), model="local", **options)
 
 
-@pytest.mark.parametrize("asked", ["total:9", np.zeros((2, 5)), np.full((3, 4), 0.5), "3@total:4"])
+@pytest.mark.parametrize(
+    "asked", ["total:9", np.zeros((2, 5)), np.full((3, 4), 0.5), "3@total:4"]
+)
 def test_queries_that_tell_nobody_apart_are_refused_in_words(asked):
     for planned in (nw.plan, nw.compare):
         with pytest.raises(InvalidParameter, match="tells no two people apart"):
@@ -150,7 +166,12 @@ def test_queries_that_tell_nobody_apart_are_refused_in_words(asked):
 def test_budgets_whose_errors_are_lost_in_rounding_are_refused(epsilon):
     for mechanism in ("auto", *MECHANISMS):
         with pytest.raises(InvalidParameter, match="lost in rounding"):
-            nw.plan("identity:4", nw.Privacy(epsilon, 1e-6), model="local", mechanism=mechanism)
+            nw.plan(
+                "identity:4",
+                nw.Privacy(epsilon, 1e-6),
+                model="local",
+                mechanism=mechanism,
+            )
 
 
 def test_a_plan_of_a_budget_beyond_the_digits_is_refused_wherever_it_comes_from(plan):
@@ -162,7 +183,9 @@ def test_a_plan_of_a_budget_beyond_the_digits_is_refused_wherever_it_comes_from(
 @pytest.mark.parametrize("text", ["identity:2", "identity:4", "prefix:8"])
 def test_the_largest_budget_leaves_errors_their_digits(text):
     for name in ("randomized-response", "hadamard", "subset-selection", "optimised"):
-        largest = nw.plan(text, nw.Privacy(epsilon=16), model="local", mechanism=name, effort="low")
+        largest = nw.plan(
+            text, nw.Privacy(epsilon=16), model="local", mechanism=name, effort="low"
+        )
         exact = worst_variance(largest.strategy.dense(), largest.workload.dense())
         assert largest.analysis.worst_case == pytest.approx(exact, rel=1e-6)
 
@@ -210,7 +233,10 @@ def test_damaged_plans_are_refused(plan, tmp_path):
 
 
 def test_a_plan_can_be_made_for_people_and_for_a_variance(tmp_path):
-    privacy, choices = nw.Privacy(epsilon=1), {"model": "local", "mechanism": "hadamard"}
+    privacy, choices = (
+        nw.Privacy(epsilon=1),
+        {"model": "local", "mechanism": "hadamard"},
+    )
     plan = nw.plan("prefix:12", privacy, people=5000, alpha=0.002, **choices)
     plan.save(tmp_path / "p.nw")
     for one in (plan, nw.load(tmp_path / "p.nw")):
@@ -236,8 +262,13 @@ def test_chances_that_break_the_promise_are_refused(plan):
 
 
 def test_fifty_attributes_from_plan_to_tables(tmp_path):
-    plan = nw.plan("marginals:2^50:1", nw.Privacy(epsilon=1), model="local", people=4000)
-    assert {plan.mechanism, *(row["mechanism"] for row in plan.runners_up)} == {"fourier", "union"}
+    plan = nw.plan(
+        "marginals:2^50:1", nw.Privacy(epsilon=1), model="local", people=4000
+    )
+    assert {plan.mechanism, *(row["mechanism"] for row in plan.runners_up)} == {
+        "fourier",
+        "union",
+    }
     plan.save(tmp_path / "p.nw")
     plan = nw.load(tmp_path / "p.nw")
     people = np.random.default_rng(0).integers(0, 2**50, 4000)
@@ -263,10 +294,17 @@ def test_other_errors_can_be_made_small() -> None:
     )
     gram = worst.workload.gram()
     shares = prior / prior.sum()
-    means = [float(shares @ p.strategy.type_variances(gram)) for p in (given, worst, average)]
+    means = [
+        float(shares @ p.strategy.type_variances(gram)) for p in (given, worst, average)
+    ]
     assert means[0] <= min(means[1:]) * 1.01
-    assert average.strategy.average_variance(gram) <= worst.strategy.average_variance(gram) * 1.01
-    largest = [p.strategy.uniform_query_variances(p.workload, 1).max() for p in (flat, average)]
+    assert (
+        average.strategy.average_variance(gram)
+        <= worst.strategy.average_variance(gram) * 1.01
+    )
+    largest = [
+        p.strategy.uniform_query_variances(p.workload, 1).max() for p in (flat, average)
+    ]
     assert largest[0] <= largest[1] * (1 + 1e-9)
     with pytest.raises(InvalidParameter, match="norm"):
         nw.plan("prefix:8", nw.Privacy(epsilon=1.0), model="local", norm=4.0)
@@ -283,7 +321,10 @@ def test_reports_hold_only_what_is_asked():
     )
     spec = {"queries": [{"cdf": "age"}, {"marginal": ["colour"]}]}
     plan = nw.plan(
-        nw.Workload.from_spec(spec, domain), nw.Privacy(epsilon=1), model="local", effort="low"
+        nw.Workload.from_spec(spec, domain),
+        nw.Privacy(epsilon=1),
+        model="local",
+        effort="low",
     )
     assert plan.domain.names == ("colour", "age")
     assert plan.workload.size == 24

@@ -18,7 +18,9 @@ PRIVACY = nw.Privacy(epsilon=1)
 
 @pytest.fixture(scope="module")
 def plan():  # type: ignore[no-untyped-def]
-    return nw.plan("prefix:16", PRIVACY, model="local", error="max", max_error=0.1, effort="low")
+    return nw.plan(
+        "prefix:16", PRIVACY, model="local", error="max", max_error=0.1, effort="low"
+    )
 
 
 def test_the_plan_needs_the_fewest_people_of_all(plan) -> None:  # type: ignore[no-untyped-def]
@@ -41,7 +43,11 @@ def test_a_small_simulation_keeps_the_error(plan) -> None:  # type: ignore[no-un
     needed, matrix = plan.people_for_max_error(), plan.workload.dense()
     rng = np.random.default_rng(0)
     failures = 0
-    for data in (np.zeros(needed, int), np.full(needed, 8), rng.integers(0, 16, needed)):
+    for data in (
+        np.zeros(needed, int),
+        np.full(needed, 8),
+        rng.integers(0, 16, needed),
+    ):
         truth = matrix[:, data].mean(axis=1)
         for _ in range(20):
             answers = plan.estimate(plan.randomize(data)).answers / needed
@@ -50,7 +56,9 @@ def test_a_small_simulation_keeps_the_error(plan) -> None:  # type: ignore[no-un
 
 
 def biased() -> LocalPlan:
-    plan = nw.plan("prefix:8", PRIVACY, model="local", mechanism="approximate", max_error=0.2)
+    plan = nw.plan(
+        "prefix:8", PRIVACY, model="local", mechanism="approximate", max_error=0.2
+    )
     return replace(plan, targets=plan.workload.dense() * 0.9 + 0.05)
 
 
@@ -126,7 +134,9 @@ def test_a_strategy_that_comes_with_a_proof_must_need_fewer_people(
 
 
 @pytest.mark.parametrize("epsilon", [1e-6, 1e-5, 1e-4, 1e-3])
-def test_small_budgets_take_as_many_people_as_they_must_or_are_refused(epsilon: float) -> None:
+def test_small_budgets_take_as_many_people_as_they_must_or_are_refused(
+    epsilon: float,
+) -> None:
     """Reports tell ε² of a person: people times ε² do not fall, whatever mechanisms are left."""
     try:
         plan = nw.plan("prefix:16", nw.Privacy(epsilon), model="local", max_error=0.1)

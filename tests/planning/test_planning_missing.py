@@ -43,18 +43,24 @@ def people(count: int, share: float, seed: int = 0) -> pa.Table:
     rng = np.random.default_rng(seed)
     sex, hours = rng.choice(["F", "M"], count), rng.integers(10, 61, count)
     answers = rng.random(count) < share * (0.5 + hours / 70)
-    values = [int(h) if answered else None for h, answered in zip(hours, answers, strict=True)]
+    values = [
+        int(h) if answered else None for h, answered in zip(hours, answers, strict=True)
+    ]
     weights = rng.uniform(0, 4, count).round(2)
     return pa.table({"sex": sex, "hours": pa.array(values, pa.int64()), "w": weights})
 
 
-def planned(queries: list[dict[str, Any]], privacy: nw.Privacy, **rest: Any) -> CentralPlan:
+def planned(
+    queries: list[dict[str, Any]], privacy: nw.Privacy, **rest: Any
+) -> CentralPlan:
     plan = nw.plan(nw.Workload.from_spec({"queries": queries}, DOMAIN), privacy, **rest)
     assert isinstance(plan, CentralPlan)
     return plan
 
 
-def released(plan: CentralPlan, table: pa.Table, runs: int, seed: int) -> Iterator[Column]:
+def released(
+    plan: CentralPlan, table: pa.Table, runs: int, seed: int
+) -> Iterator[Column]:
     """Releases of a table that is counted once."""
     counts, source = plan.counts(table), SeededSource(seed)
     for _ in range(runs):
@@ -86,12 +92,16 @@ def test_answers_are_of_those_who_have_a_value(missing: str, neighbours: str) ->
     table = people(4000, 0.7)
     queries = [{**query, "missing": missing} for query in OF_NUMBERS]
     plan = planned(queries, nw.Privacy(rho=1e6, neighbours=neighbours))
-    np.testing.assert_allclose(plan.release(table).answers, truth(table, missing), rtol=1e-4)
+    np.testing.assert_allclose(
+        plan.release(table).answers, truth(table, missing), rtol=1e-4
+    )
 
 
 @pytest.mark.parametrize("neighbours", NEIGHBOURS)
 @pytest.mark.parametrize("budget", [{"rho": 0.5}, {"epsilon": 2.0}], ids=str)
-def test_intervals_cover_those_who_have_a_value(budget: dict[str, float], neighbours: str) -> None:
+def test_intervals_cover_those_who_have_a_value(
+    budget: dict[str, float], neighbours: str
+) -> None:
     """300 releases a case; an alarm in 1e-6 of all runs of all cases. Zeros are far outside."""
     table, runs = people(3000, 0.7), 300
     plan = planned(OF_NUMBERS, nw.Privacy(**budget, neighbours=neighbours))
@@ -117,7 +127,11 @@ def added(measure: Measure, value: int | None, weight: float) -> int:
     if measure == COUNT:
         return 1
     if isinstance(measure, WeightedRespondents | WeightedSum):
-        second = measure.holds if isinstance(measure, WeightedRespondents) else measure.number
+        second = (
+            measure.holds
+            if isinstance(measure, WeightedRespondents)
+            else measure.number
+        )
         return round(weight / measure.weight.unit) * added(second, value, weight)
     if value is None:
         return 0
@@ -144,7 +158,8 @@ def test_every_part_is_moved_by_what_it_states_and_no_more(
         {"mean": "hours", "weight": "w"},
     ]
     privacy = nw.Privacy(**budget, neighbours=neighbours)
-    mechanism = "laplace-strategy" if "epsilon" in budget else "auto"  # carry noise: its own tests
+    # carry noise: its own tests
+    mechanism = "laplace-strategy" if "epsilon" in budget else "auto"
     plan = planned(queries, privacy, mechanism=mechanism)
     order = 1 if "epsilon" in budget else 2
     kinds = set()
@@ -152,27 +167,45 @@ def test_every_part_is_moved_by_what_it_states_and_no_more(
         (measure,) = {table.measure for table in part.tables}
         kinds.add(type(measure))
         states = [np.zeros(len(measured(part, measure, "F", None, 0.0)))]
-        states += [measured(part, measure, *own) for own in product("FM", VALUES, WEIGHTS)]
+        states += [
+            measured(part, measure, *own) for own in product("FM", VALUES, WEIGHTS)
+        ]
         pairs = combinations_with_replacement(states[1:], 2)
         if neighbours == "add-remove":
             pairs = ((states[0], one) for one in states[1:])
         moved = max(float(np.linalg.norm(a - b, order)) for a, b in pairs)
         assert moved == pytest.approx(part.sensitivity, rel=1e-12)
-    assert kinds >= {Respondents, CentredSum, CentredSquares, WeightedRespondents, WeightedSum}
-    assert plan.spend.promise().rho <= 0.5 if order == 2 else plan.spend.promise().epsilon <= 1
+    assert kinds >= {
+        Respondents,
+        CentredSum,
+        CentredSquares,
+        WeightedRespondents,
+        WeightedSum,
+    }
+    assert (
+        plan.spend.promise().rho <= 0.5
+        if order == 2
+        else plan.spend.promise().epsilon <= 1
+    )
 
 
-def measured(part: Any, measure: Measure, sex: str, value: int | None, weight: float) -> np.ndarray:
+def measured(
+    part: Any, measure: Measure, sex: str, value: int | None, weight: float
+) -> np.ndarray:
     """What a person alone makes of the measurements of a part, in relative scales."""
     cell = "FM".index(sex), len(HOURS.labels) - 1 if value is None else 0, 0
     counts = {}
     for table in part.tables:
         sizes = [DOMAIN.shape[i] for i in table.attributes]
         content = np.zeros(sizes, dtype=np.int64)
-        content[tuple(cell[i] for i in table.attributes)] = added(measure, value, weight)
+        content[tuple(cell[i] for i in table.attributes)] = added(
+            measure, value, weight
+        )
         counts[table] = content.ravel()
     blocks = zip(part.exact(counts), part.laws, strict=True)
-    return np.concatenate([exact * (part.law.scale / law.scale) for exact, law in blocks])
+    return np.concatenate(
+        [exact * (part.law.scale / law.scale) for exact, law in blocks]
+    )
 
 
 # --- nothing changes where nobody lacks a value ---------------------------------------------------
@@ -182,13 +215,17 @@ def test_without_a_cell_for_missing_values_nothing_is_added(tmp_path: Path) -> N
     domain = nw.Domain([DOMAIN["sex"], nw.Numeric("hours", (10, 60), outside="clip")])
     files = []
     for missing in ("left-out", "zero"):
-        plan = nw.plan_sums("hours", [["sex"]], nw.Privacy(rho=1), domain, missing=missing)
+        plan = nw.plan_sums(
+            "hours", [["sex"]], nw.Privacy(rho=1), domain, missing=missing
+        )
         measures = {table.measure for table in plan.method.tables}
         assert measures == {COUNT, CentredSum("hours", 1.0, 10, 60)}
         plan.save(tmp_path / "p.nw")
         content, _ = read_parts(tmp_path / "p.nw")
         files.append(content["strategy"])
-        assert {part["content"].get("missing") for part in content["strategy"]["members"]} == {
+        assert {
+            part["content"].get("missing") for part in content["strategy"]["members"]
+        } == {
             None,
             False,
         }
@@ -213,7 +250,10 @@ def test_plans_from_before_keep_their_meaning_and_say_so(tmp_path: Path) -> None
     old_file(tmp_path / "old.nw")
     plan, table = nw.load(tmp_path / "old.nw"), people(4000, 0.7)
     assert "missing" not in plan.workload.spec
-    assert "counts as one person with zero" in plan.record()["notes"]["mean of hours by sex"]
+    assert (
+        "counts as one person with zero"
+        in plan.record()["notes"]["mean of hours by sex"]
+    )
     release = plan.release(table)
     np.testing.assert_allclose(release.answers, truth(table, "zero")[:2], atol=1)
     for thing in (plan, release):  # and still do when they are written again
@@ -228,7 +268,9 @@ def test_files_cannot_change_who_is_summed(tmp_path: Path, value: object) -> Non
     path = tmp_path / "p.nw"
     planned(OF_NUMBERS[:1], nw.Privacy(rho=1)).save(path)
     content, arrays = read_parts(path)
-    (stored,) = [m for m in content["strategy"]["members"] if m["content"]["measure"] == "sum"]
+    (stored,) = [
+        m for m in content["strategy"]["members"] if m["content"]["measure"] == "sum"
+    ]
     assert stored["content"]["missing"] == "left-out"
     stored["content"]["missing"] = value
     write_parts(path, content, arrays)
@@ -244,7 +286,9 @@ def test_files_cannot_change_who_is_summed(tmp_path: Path, value: object) -> Non
 
 def test_what_cannot_be_said_of_missing_values_is_refused() -> None:
     for query in ({"marginal": "sex"}, {"quantiles": "hours"}, {"cdf": "hours"}):
-        with pytest.raises(InvalidParameter, match="is said of sum, mean, variance alone"):
+        with pytest.raises(
+            InvalidParameter, match="is said of sum, mean, variance alone"
+        ):
             planned([{**query, "missing": "zero"}], nw.Privacy(rho=1))
     for wrong in ("none", 0, True, None, ["zero"]):
         with pytest.raises(InvalidParameter, match="must be left-out or zero"):
@@ -260,7 +304,14 @@ def test_the_builder_and_the_command_line_say_it_too(tmp_path: Path) -> None:
     schema, out = tmp_path / "s.yaml", tmp_path / "sums.csv"
     schema.write_text(DOMAIN.to_yaml())
     csv.write_csv(table, tmp_path / "t.csv")
-    base = ["sums", str(tmp_path / "t.csv"), "--schema", str(schema), "--value", "hours"]
+    base = [
+        "sums",
+        str(tmp_path / "t.csv"),
+        "--schema",
+        str(schema),
+        "--value",
+        "hours",
+    ]
     base += ["--by", "sex", "--rho", "1e6", "-o", str(out), "--force"]
     for words, said in (([], "left-out"), (["--missing", "zero"], "zero")):
         done = CliRunner().invoke(main, [*base, *words])

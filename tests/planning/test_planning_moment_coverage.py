@@ -44,13 +44,19 @@ def people_of(kind: str, columns: int) -> np.ndarray:
     return (0.5 + 0.3 * rng.standard_normal((200, columns))) / np.sqrt(columns)
 
 
-def missed(plan: CovariancePlan, rows: np.ndarray, people: int, runs: int) -> dict[str, np.ndarray]:
+def missed(
+    plan: CovariancePlan, rows: np.ndarray, people: int, runs: int
+) -> dict[str, np.ndarray]:
     """How often intervals of every figure miss what holds of the people."""
     exact, count = plan.method.exact([rows])
     exact = exact * (people // count)
     known = plan.method.on_grid(rows)[:, : rows.shape[1]] / _STEPS * plan.method.radius
     second, mean = known.T @ known / len(known), known.mean(axis=0)
-    truth = {"second_moment": second, "mean": mean, "covariance": second - np.outer(mean, mean)}
+    truth = {
+        "second_moment": second,
+        "mean": mean,
+        "covariance": second - np.outer(mean, mean),
+    }
 
     wide, source = plan.multiplier(0.95), SeededSource(27)
     result = {name: np.zeros_like(truth[name]) for name in KINDS}
@@ -64,7 +70,9 @@ def missed(plan: CovariancePlan, rows: np.ndarray, people: int, runs: int) -> di
 @pytest.mark.parametrize("kind", ["zero", "one axis", "one direction", "between"])
 @pytest.mark.parametrize(("columns", "people"), [(5, 5_000), (20, 20_000)])
 @pytest.mark.parametrize("privacy", BUDGETS, ids=lambda p: p.text())
-def test_intervals_hold_at_zero_at_the_radius_and_between(privacy, columns, people, kind):
+def test_intervals_hold_at_zero_at_the_radius_and_between(
+    privacy, columns, people, kind
+):
     plan = nw.plan_covariance(columns, privacy)
     runs = 150
     for shares in missed(plan, people_of(kind, columns), people, runs).values():
@@ -154,13 +162,19 @@ def test_no_rows_err_more_than_the_worst_and_rows_alike_at_the_radius_do():
             "mean": errors.mean(mean),
             "covariance": errors.covariance(second, mean),
         }
-        assert all(np.linalg.norm(told[name]) <= worst[name] * (1 + 1e-9) for name in worst)
+        assert all(
+            np.linalg.norm(told[name]) <= worst[name] * (1 + 1e-9) for name in worst
+        )
         assert (told["second_moment"] <= errors.worst_entries()).all()
     row = np.array([0.5, -0.5, 0.5, 0.5])
     square = np.outer(row, row)
-    assert np.linalg.norm(errors.second_moment(square)) == pytest.approx(worst["second_moment"])
+    assert np.linalg.norm(errors.second_moment(square)) == pytest.approx(
+        worst["second_moment"]
+    )
     assert np.linalg.norm(errors.mean(row)) == pytest.approx(worst["mean"])
-    assert np.linalg.norm(errors.covariance(square, row)) == pytest.approx(worst["covariance"])
+    assert np.linalg.norm(errors.covariance(square, row)) == pytest.approx(
+        worst["covariance"]
+    )
 
 
 @pytest.mark.parametrize("privacy", BUDGETS, ids=lambda p: p.text())
@@ -174,11 +188,16 @@ def test_forecasts_are_attained_at_the_radius_and_never_exceeded(privacy):
     for kind in ("one axis", "one direction", "between"):
         rows = people_of(kind, columns)
         exact, count = plan.method.exact([rows])
-        exact, known = exact * (people // count), plan.method.on_grid(rows)[:, :columns] / _STEPS
+        exact, known = (
+            exact * (people // count),
+            plan.method.on_grid(rows)[:, :columns] / _STEPS,
+        )
         truth, mean = known.T @ known / count, known.mean(axis=0)
         drawn = [plan._release(exact, people, source) for _ in range(runs)]
         errors = {
-            "second_moment": np.array([release.second_moment - truth for release in drawn]),
+            "second_moment": np.array(
+                [release.second_moment - truth for release in drawn]
+            ),
             "mean": np.array([release.mean - mean for release in drawn]),
             "covariance": np.array(
                 [release.covariance - truth + np.outer(mean, mean) for release in drawn]

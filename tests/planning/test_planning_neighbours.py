@@ -22,7 +22,9 @@ DOMAIN = Domain(
         Numeric("age", [0, 18, 65], outside="clip", missing="other"),
         Categorical("code", [1], outside="other"),
         Categorical("place", ["k", "l", "m"], outside="other", levels=GROUPS),
-        Date("day", "2024-01-15", "2024-03-10", "month", outside="clip", missing="other"),
+        Date(
+            "day", "2024-01-15", "2024-03-10", "month", outside="clip", missing="other"
+        ),
         Boolean("citizen", outside="other"),
     ]
 )
@@ -37,10 +39,20 @@ ASKED: dict[str, tuple[list[str], list[dict[str, Any]]]] = {
     "one attribute": (["age"], [{"cdf": "age"}, {"count": "age < 18", "weight": 3}]),
     "a product": (["age", "place"], [{"cdf": "age", "by": ["place"]}]),
     "all tables": (["code", "place", "citizen"], [{"marginals": 2}, {"total": True}]),
-    "mixed": (["age", "day", "code"], [{"cdf": "age"}, {"cdf": "day"}, {"marginal": ["code"]}]),
-    "a level": (["place", "code"], [{"marginal": ["group"]}, {"marginal": ["place", "code"]}]),
+    "mixed": (
+        ["age", "day", "code"],
+        [{"cdf": "age"}, {"cdf": "day"}, {"marginal": ["code"]}],
+    ),
+    "a level": (
+        ["place", "code"],
+        [{"marginal": ["group"]}, {"marginal": ["place", "code"]}],
+    ),
 }
-BUDGETS: list[dict[str, float]] = [{"epsilon": 0.7}, {"epsilon": 1, "delta": 1e-6}, {"rho": 0.3}]
+BUDGETS: list[dict[str, float]] = [
+    {"epsilon": 0.7},
+    {"epsilon": 1, "delta": 1e-6},
+    {"rho": 0.3},
+]
 
 
 COUNTED: dict[Any, Any] = {}
@@ -49,7 +61,9 @@ COUNTED: dict[Any, Any] = {}
 
 def measured(plan: CentralPlan, people: list[dict[str, str | None]]) -> list[Any]:
     assert plan.domain is not None
-    columns = {n: pa.array([p[n] for p in people], pa.string()) for n in plan.domain.names}
+    columns = {
+        n: pa.array([p[n] for p in people], pa.string()) for n in plan.domain.names
+    }
     key = plan.domain, tuple(plan.method.tables), repr(people)
     if key not in COUNTED:
         COUNTED[key] = plan.counts(pa.table(columns))
@@ -69,7 +83,11 @@ def spent(plan: CentralPlan, before: list[Any], after: list[Any]) -> float:
     if plan.privacy.kind == "zcdp":
         return float(moved / 2 / Fraction(plan.privacy.rho))
     ratio = sqrt(moved) * (1 - 1e-15)
-    return gaussian_delta(plan.privacy.epsilon, ratio) / plan.privacy.delta if moved else 0.0
+    return (
+        gaussian_delta(plan.privacy.epsilon, ratio) / plan.privacy.delta
+        if moved
+        else 0.0
+    )
 
 
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
@@ -91,7 +109,9 @@ def test_no_neighbouring_table_spends_more_than_the_budget(
     people = anyone[:3]
     before = measured(plan, people)
     rest = people if neighbours == "add-remove" else people[1:]
-    shares = [spent(plan, before, measured(plan, [*rest, other])) for other in anyone[3:]]
+    shares = [
+        spent(plan, before, measured(plan, [*rest, other])) for other in anyone[3:]
+    ]
     assert max(shares) <= 1
     if neighbours == "add-remove":
         assert max(shares) > 0.5  # so that noise far too small would be noticed

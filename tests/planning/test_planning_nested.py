@@ -40,7 +40,9 @@ def people(count: int) -> pa.Table:
     district = rng.choice(DISTRICTS, count)
     age = rng.integers(0, 100, count)
     age[district == "d11"] += 18
-    return pa.table({"district": district, "sex": rng.choice(["F", "M"], count), "age": age})
+    return pa.table(
+        {"district": district, "sex": rng.choice(["F", "M"], count), "age": age}
+    )
 
 
 def answers(release: Release) -> dict[str, dict[str, float]]:
@@ -51,7 +53,9 @@ def answers(release: Release) -> dict[str, dict[str, float]]:
     }
 
 
-@pytest.mark.parametrize("steps", [{}, {"non_negative": True}, {"integer": True}], ids=str)
+@pytest.mark.parametrize(
+    "steps", [{}, {"non_negative": True}, {"integer": True}], ids=str
+)
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
 def test_every_level_adds_up(neighbours: str, steps: dict[str, bool]) -> None:
     questions = nw.Workload.from_spec({"queries": ASKED}, DOMAIN)
@@ -76,7 +80,9 @@ def test_every_level_adds_up(neighbours: str, steps: dict[str, bool]) -> None:
         assert len(last) == 2
         assert sum(last) == pytest.approx(whole, abs=1e-4)
     # Nobody can be there, and that is public: exactly zero.
-    assert found["district × age"]["district = d11, age = 0–17"] == pytest.approx(0, abs=1e-6)
+    assert found["district × age"]["district = d11, age = 0–17"] == pytest.approx(
+        0, abs=1e-6
+    )
 
 
 def test_errors_of_a_release_are_as_forecast() -> None:
@@ -97,7 +103,9 @@ def test_domains_too_large_for_one_histogram_are_fitted_table_by_table() -> None
     domain = Domain([Categorical(f"a{i}", list(range(n))) for i, n in enumerate(sizes)])
     rng = np.random.default_rng(3)
     table = pa.table({f"a{i}": rng.integers(0, n, 500) for i, n in enumerate(sizes)})
-    pairs = [{"marginal": [f"a{i}", f"a{j}"]} for i, j in itertools.combinations(range(8), 2)]
+    pairs = [
+        {"marginal": [f"a{i}", f"a{j}"]} for i, j in itertools.combinations(range(8), 2)
+    ]
     asked = [*pairs, {"marginal": ["a0"]}, {"total": True}]
     plan = nw.plan(nw.Workload.from_spec({"queries": asked}, domain), Privacy(rho=0.1))
     released = plan.release(table)

@@ -61,7 +61,8 @@ def test_the_delta_is_spent_once_and_the_ledger_shows_it(tmp_path: Path) -> None
     plan = nw.plan_open(QUERIES, SCHEMA, PRIVACY)
     with pytest.raises(InvalidParameter, match="have no column"):
         plan.release(staff().drop(columns="job"), ledger=ledger, dataset="staff")
-    assert ledger.account("staff").releases == []  # what fails before the draw spends nothing
+    # what fails before the draw spends nothing
+    assert ledger.account("staff").releases == []
     released = plan.release(staff(), ledger=ledger, dataset="staff")
     account = ledger.account("staff")
     assert len(account.releases) == 1
@@ -104,7 +105,9 @@ def test_plans_are_kept_and_told_anew(tmp_path: Path) -> None:
 
 def test_what_cannot_be_is_refused_with_the_reason() -> None:
     for privacy in (nw.Privacy(epsilon=1), nw.Privacy(rho=0.1)):
-        with pytest.raises(InvalidParameter, match="may be told with probability delta"):
+        with pytest.raises(
+            InvalidParameter, match="may be told with probability delta"
+        ):
             nw.plan_open(QUERIES, SCHEMA, privacy)
     closed = {"attributes": SCHEMA["attributes"][1:]}
     with pytest.raises(InvalidParameter, match="declares no attribute of that kind"):
@@ -144,7 +147,9 @@ def test_releases_are_kept_whole_and_bought_once(tmp_path: Path) -> None:
         loaded.plan.release(staff())
 
 
-def test_files_whose_tables_are_not_of_the_values_told_are_refused(tmp_path: Path) -> None:
+def test_files_whose_tables_are_not_of_the_values_told_are_refused(
+    tmp_path: Path,
+) -> None:
     released = nw.plan_open(QUERIES, SCHEMA, PRIVACY).release(staff())
     tables = released.plan
     others = {"job": ("clerk", SECRET)}
@@ -158,7 +163,9 @@ def test_files_whose_tables_are_not_of_the_values_told_are_refused(tmp_path: Pat
         tables.selection.told(richer, tables.values)
 
 
-def test_values_that_people_wrote_run_in_no_spreadsheet_and_have_a_length(tmp_path: Path) -> None:
+def test_values_that_people_wrote_run_in_no_spreadsheet_and_have_a_length(
+    tmp_path: Path,
+) -> None:
     """A formula is told as text; what is too long to be a label is among the others."""
     formula, endless = '=HYPERLINK("http://example.org","more")', "x" * 201
     jobs = [formula] * 4000 + ["nurse"] * 2500 + [endless] * 2500

@@ -31,24 +31,33 @@ def measured(plan: nw.Plan) -> np.ndarray:
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
 @pytest.mark.parametrize("matrix", MATRICES.values(), ids=MATRICES)
 @pytest.mark.parametrize("pure", [False, True], ids=["gaussian", "laplace"])
-def test_sensitivity_and_errors_are_those_of_the_integers(matrix, neighbours, pure) -> None:
+def test_sensitivity_and_errors_are_those_of_the_integers(
+    matrix, neighbours, pure
+) -> None:
     delta = None if pure else 1e-9
     privacy = nw.Privacy(epsilon=1, delta=delta, neighbours=neighbours)
     composition = "one" if pure else "many"
     plan = nw.plan("prefix:6", privacy, strategy=matrix, composition=composition)
     whole, order = measured(plan), 1 if pure else 2
     assert whole.dtype == np.int64
-    assert np.abs(whole / np.abs(whole).max() - matrix / np.abs(matrix).max()).max() < 1e-4
+    assert (
+        np.abs(whole / np.abs(whole).max() - matrix / np.abs(matrix).max()).max() < 1e-4
+    )
     moves = [whole[:, i] for i in range(6)]
     if neighbours == "replace-one":
         moves = [a - b for a in moves for b in moves]
     multiplier = plan.method.strategy.blocks[0].multiplier
-    most = max(float(np.linalg.norm(move.astype(float), order)) for move in moves) * multiplier
+    most = (
+        max(float(np.linalg.norm(move.astype(float), order)) for move in moves)
+        * multiplier
+    )
     assert plan.method.sensitivity == pytest.approx(most, rel=1e-8)
     assert plan.method.sensitivity >= most * (1 - 1e-15)
     back = np.tril(np.ones((6, 6))) @ np.linalg.pinv(whole.astype(float))
     noise = np.sqrt(plan.method.law.variance) / multiplier
-    np.testing.assert_allclose(plan.forecast().std, noise * np.linalg.norm(back, axis=1), rtol=1e-6)
+    np.testing.assert_allclose(
+        plan.forecast().std, noise * np.linalg.norm(back, axis=1), rtol=1e-6
+    )
 
 
 def test_a_plan_by_ones_own_strategy_is_like_any_other(tmp_path) -> None:
@@ -57,7 +66,10 @@ def test_a_plan_by_ones_own_strategy_is_like_any_other(tmp_path) -> None:
     assert plan.mechanism == "own-strategy"
     assert plan.forecast().ratio == pytest.approx(1, abs=1e-4)
     assert (
-        nw.plan("prefix:6", CURATOR, strategy=np.eye(6), composition="many").forecast().ratio > 1.2
+        nw.plan("prefix:6", CURATOR, strategy=np.eye(6), composition="many")
+        .forecast()
+        .ratio
+        > 1.2
     )
     plan.save(tmp_path / "own.nw")
     again = nw.load(tmp_path / "own.nw")
@@ -77,14 +89,17 @@ def test_a_plan_by_ones_own_strategy_is_like_any_other(tmp_path) -> None:
         ([[1, 2], [3]], InvalidParameter, "matrix of numbers"),
     ],
 )
-def test_strategies_that_do_not_support_the_queries_are_refused(matrix, error, said) -> None:
+def test_strategies_that_do_not_support_the_queries_are_refused(
+    matrix, error, said
+) -> None:
     with pytest.raises(error, match=said):
         nw.plan("prefix:6", CURATOR, strategy=matrix, composition="many")
 
 
 def test_a_strategy_that_rounding_would_break_is_refused() -> None:
     total = nw.workload(np.ones((1, 4)))
-    half = np.vstack([np.pi * np.ones((1, 4)), [[np.e, 1, 0, 0]]])  # spans more than the queries
+    # spans more than the queries
+    half = np.vstack([np.pi * np.ones((1, 4)), [[np.e, 1, 0, 0]]])
     with pytest.raises(InvalidParameter, match="scale it to whole numbers"):
         nw.plan(total, CURATOR, strategy=half, composition="many")
     assert (
@@ -113,7 +128,9 @@ def test_epsilon_of_ones_own_chances_is_verified_from_whole_numbers() -> None:
     assert all(sum(column) == 2**62 for column in zip(*weights, strict=True))
     ratio = max(Fraction(max(row), min(row)) for row in weights)
     assert ratio <= Fraction(exp(plan.epsilon)) * (1 + Fraction(1, 10**15))
-    assert plan.epsilon == pytest.approx(log((rough.max(axis=1) / rough.min(axis=1)).max()))
+    assert plan.epsilon == pytest.approx(
+        log((rough.max(axis=1) / rough.min(axis=1)).max())
+    )
     np.testing.assert_allclose(np.asarray(plan.strategy)[:9], rough, atol=1e-9)
 
 
@@ -140,7 +157,9 @@ def test_ones_own_randomized_response_is_that_of_the_registry(tmp_path) -> None:
         (np.vstack([response(5, 1.0)] * 2).T, "one column per cell"),
     ],
 )
-def test_chances_that_break_the_promise_or_miss_the_queries_are_refused(chances, said) -> None:
+def test_chances_that_break_the_promise_or_miss_the_queries_are_refused(
+    chances, said
+) -> None:
     with pytest.raises(NoisewrightError, match=said):
         nw.plan("prefix:5", nw.Privacy(epsilon=1), model="local", strategy=chances)
 
@@ -149,7 +168,9 @@ def test_entries_of_ones_own_are_mechanisms() -> None:
     plan = nw.plan("prefix:6", CURATOR, mechanism=CENTRAL["gaussian-tree"])
     assert plan.mechanism == "gaussian-tree"
     entry = MECHANISMS["unary"]
-    assert nw.plan("prefix:6", nw.Privacy(epsilon=1), model="local", mechanism=entry).mechanism
+    assert nw.plan(
+        "prefix:6", nw.Privacy(epsilon=1), model="local", mechanism=entry
+    ).mechanism
 
 
 def test_explanations_name_every_mechanism_once() -> None:
@@ -161,7 +182,9 @@ def test_explanations_name_every_mechanism_once() -> None:
     rows = {row.mechanism: row for row in nw.compare("prefix:6", nw.Privacy(epsilon=1))}
     for other in told.others:
         if other.achieved is not None:
-            assert other.achieved == pytest.approx(rows[other.mechanism].achieved, rel=1e-9)
+            assert other.achieved == pytest.approx(
+                rows[other.mechanism].achieved, rel=1e-9
+            )
             assert other.times >= 1
     named = nw.explain("prefix:6", CURATOR, mechanism="gaussian")
     assert "by name" in named.why

@@ -17,7 +17,12 @@ from noisewright.workload.kinds.conjunctions import Conjunctions
 from oracles.privacy_oracles import SeededSource
 
 PURE = Privacy(1.0, neighbours="replace-one")
-BUDGETS = [PURE, Privacy(1.0), Privacy(1.0, 1e-6), Privacy(rho=0.5, neighbours="replace-one")]
+BUDGETS = [
+    PURE,
+    Privacy(1.0),
+    Privacy(1.0, 1e-6),
+    Privacy(rho=0.5, neighbours="replace-one"),
+]
 
 
 @pytest.mark.parametrize("privacy", BUDGETS, ids=lambda p: p.text())
@@ -55,7 +60,9 @@ def test_one_person_moves_each_measurement_by_no_more_than_its_noise_is_for(priv
 
 
 @pytest.mark.parametrize("privacy", BUDGETS, ids=lambda p: p.text())
-def test_rows_are_taken_relative_to_what_was_measured_and_not_to_the_truth(privacy, monkeypatch):
+def test_rows_are_taken_relative_to_what_was_measured_and_not_to_the_truth(
+    privacy, monkeypatch
+):
     """Exact: first noise set far off, none in the second, so that moments tell their centre.
 
     The noise of the second measurement hides a person only where the centre is public.
@@ -64,7 +71,9 @@ def test_rows_are_taken_relative_to_what_was_measured_and_not_to_the_truth(priva
     rows = np.array([[1, 1, 0], [1, 0, 0], [1, 1, 1], [1, 0, 0]], dtype=float)
     noisy = 4.5 if method.protected else 4.0, np.array([1.2, 3.1, 2.4])
     monkeypatch.setattr(PairMoments, "_first", lambda *_: noisy)
-    monkeypatch.setattr(SecondMoments, "measure", lambda _, exact, __=None: exact / GRID**2)
+    monkeypatch.setattr(
+        SecondMoments, "measure", lambda _, exact, __=None: exact / GRID**2
+    )
     measured = method.measure(Rows.of([rows], 3))
     np.testing.assert_array_equal(measured.totals, noisy[1])
 
@@ -73,7 +82,9 @@ def test_rows_are_taken_relative_to_what_was_measured_and_not_to_the_truth(priva
     relative = rows - centre
     lengths = np.linalg.norm(relative, axis=1, keepdims=True)
     clipped = relative * np.minimum(1.0, np.sqrt(square) / lengths)
-    np.testing.assert_allclose(measured.moments, clipped.T @ clipped / square, atol=1e-4)
+    np.testing.assert_allclose(
+        measured.moments, clipped.T @ clipped / square, atol=1e-4
+    )
 
 
 def test_rows_are_read_as_yes_or_no_and_kept_packed():
@@ -130,7 +141,9 @@ def test_shares_err_as_stated_and_pairs_by_no_more_than_forecast(privacy, held):
 
 def test_pairs_of_many_people_are_near_the_truth():
     rng = np.random.default_rng(4)
-    rows = (rng.normal(size=(50_000, 1)) + rng.normal(size=(50_000, 20)) > 0).astype(float)
+    rows = (rng.normal(size=(50_000, 1)) + rng.normal(size=(50_000, 20)) > 0).astype(
+        float
+    )
     plan = nw.plan("conjunctions:20:2", PURE)
     release = plan._release(Rows.of([rows], 20), len(rows), SeededSource(5))
     truth = rows.T @ rows / len(rows)
@@ -147,7 +160,9 @@ def test_pairs_of_many_people_are_near_the_truth():
 def test_common_factors_beat_what_was_measured_where_people_are_few():
     rng = np.random.default_rng(6)
     rows = made_up("one factor", 3000, 60, rng)
-    release = nw.plan_pairs(60, PURE)._release(Rows.of([rows], 60), len(rows), SeededSource(7))
+    release = nw.plan_pairs(60, PURE)._release(
+        Rows.of([rows], 60), len(rows), SeededSource(7)
+    )
     truth, upper = rows.T @ rows / len(rows), np.triu_indices(60, 1)
     plain, better = (
         np.sqrt(np.mean((shares - truth)[upper] ** 2))
@@ -168,7 +183,9 @@ def test_eigenvalues_shrink_as_for_gaussian_noise():
         seen = strength * np.outer(direction, direction) + noise
         top = np.linalg.eigvalsh(seen)[-1]
         left = beyond_noise(seen, spectrum)
-        assert np.linalg.eigvalsh(left)[-1] == pytest.approx(np.sqrt(top**2 - 4), rel=0.05)
+        assert np.linalg.eigvalsh(left)[-1] == pytest.approx(
+            np.sqrt(top**2 - 4), rel=0.05
+        )
     assert not beyond_noise(noise, 1.1 * spectrum).any()
 
 
@@ -190,7 +207,9 @@ def test_pairs_lie_within_what_means_allow():
 
 @pytest.mark.parametrize("privacy", BUDGETS[:2], ids=lambda p: p.text())
 def test_plans_and_releases_survive_files(privacy, tmp_path):
-    frame = pd.DataFrame({"a": [0, 1, 1] * 200, "b": [True, False, True] * 200, "c": [None] * 600})
+    frame = pd.DataFrame(
+        {"a": [0, 1, 1] * 200, "b": [True, False, True] * 200, "c": [None] * 600}
+    )
     plan = nw.plan_pairs(["a", "b", "c"], privacy)
     plan.save(tmp_path / "plan.nw")
     release = nw.load(tmp_path / "plan.nw").release(frame)
@@ -230,5 +249,7 @@ def test_a_ledger_is_told_of_both_measurements(tmp_path):
     ledger.create("people", Privacy(2.0, neighbours="replace-one"))
     plan = nw.plan_pairs(3, PURE)
     first = plan.release(np.ones((50, 3)), ledger=ledger, dataset="people")
-    again = plan.release(np.ones((50, 3)), ledger=ledger, dataset="people", again="stored")
+    again = plan.release(
+        np.ones((50, 3)), ledger=ledger, dataset="people", again="stored"
+    )
     np.testing.assert_array_equal(first.proportions, again.proportions)

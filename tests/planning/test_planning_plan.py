@@ -25,7 +25,9 @@ KINDS = {
     "stream": lambda: nw.plan_stream(50, Privacy(rho=1)),
     "banded": lambda: nw.plan_stream(50, Privacy(rho=1), "banded", band=4),
     "together": lambda: nw.plan_together(["prefix:8", "identity:8"], Privacy(1, 1e-6)),
-    "local": lambda: nw.plan("identity:8", Privacy(epsilon=1), model="local", people=1000),
+    "local": lambda: nw.plan(
+        "identity:8", Privacy(epsilon=1), model="local", people=1000
+    ),
 }
 
 
@@ -64,7 +66,9 @@ def test_every_plan_survives_its_file(plan: nw.Plan, tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.forecast().std, plan.forecast().std)
 
 
-def test_variances_are_worked_out_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_variances_are_worked_out_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     calls = []
     plain = block_mechanism.query_variances
 
@@ -85,7 +89,9 @@ def test_variances_are_worked_out_once(monkeypatch: pytest.MonkeyPatch, tmp_path
 def test_a_release_is_its_measurement_and_survives_its_file(tmp_path: Path) -> None:
     plan = nw.plan("prefix:6", Privacy(rho=1, neighbours="replace-one"))
     plain = plan.release(np.arange(6))
-    fitted = nw.post_process(plain, invariants={"[0..5]": 15}, integer=True, suppress=2.0)
+    fitted = nw.post_process(
+        plain, invariants={"[0..5]": 15}, integer=True, suppress=2.0
+    )
     for release in (plain, fitted):
         release.save(tmp_path / "r.nwr")
         again = nw.load(tmp_path / "r.nwr")
@@ -119,7 +125,9 @@ def test_a_measurement_of_another_form_is_refused(tmp_path: Path) -> None:
             nw.load(file)
 
 
-def test_steps_in_an_order_that_is_refused_are_refused_from_a_file_too(tmp_path: Path) -> None:
+def test_steps_in_an_order_that_is_refused_are_refused_from_a_file_too(
+    tmp_path: Path,
+) -> None:
     file = tmp_path / "r.nwr"
     plan = nw.plan("prefix:6", Privacy(rho=1, neighbours="replace-one"))
     nw.post_process(plan.release(np.arange(6)), invariants={"[0..5]": 15}).save(file)
@@ -132,7 +140,9 @@ def test_steps_in_an_order_that_is_refused_are_refused_from_a_file_too(tmp_path:
 
 def test_a_plan_over_other_cells_than_the_schema_has_is_refused(tmp_path: Path) -> None:
     """As many cells in another shape: tables of other people's cells would be added up."""
-    domain = nw.Domain([nw.Categorical("a", ["x", "y"]), nw.Categorical("b", ["p", "q", "r"])])
+    domain = nw.Domain(
+        [nw.Categorical("a", ["x", "y"]), nw.Categorical("b", ["p", "q", "r"])]
+    )
     file = tmp_path / "p.nw"
     nw.plan("marginals:2x3:<=2", Privacy(rho=1), domain=domain).save(file)
     header, arrays = read_parts(file)
@@ -184,7 +194,9 @@ def test_plans_for_other_neighbours_than_they_say_are_refused(tmp_path: Path) ->
         nw.load(file)
 
 
-def test_plans_that_spend_more_together_than_they_say_are_refused(tmp_path: Path) -> None:
+def test_plans_that_spend_more_together_than_they_say_are_refused(
+    tmp_path: Path,
+) -> None:
     file = tmp_path / "t.nw"
     nw.plan_together(["prefix:8", "identity:8"], Privacy(rho=1)).save(file)
     header, arrays = read_parts(file)

@@ -33,7 +33,10 @@ def test_fitted_answers_are_consistent_non_negative_whole_numbers(text: str) -> 
     assert (lower >= 0).all()
     assert (lower <= fitted.answers).all()
     assert (fitted.answers <= upper).all()
-    assert set(fitted.metadata["post_processing"]["steps"]) == {"non_negative", "integer"}
+    assert set(fitted.metadata["post_processing"]["steps"]) == {
+        "non_negative",
+        "integer",
+    }
 
 
 def test_intervals_still_cover_after_all_steps() -> None:
@@ -68,7 +71,9 @@ def test_declared_values_leave_intervals_that_hold_all_at_once(
     x = np.random.default_rng(0).integers(0, 50, 64)
     truth, labels, trials = np.cumsum(x), p.labels(), 4000
     source = SeededSource(4)
-    laws = zip(p.method.strategy.blocks, p.method.strategy.laws(p.method.law), strict=True)
+    laws = zip(
+        p.method.strategy.blocks, p.method.strategy.laws(p.method.law), strict=True
+    )
     drawn = [law.sample((block.rows, trials), source) for block, law in laws]
     errors = p.noisy(Measurement(tuple(drawn)))
     covariance = p.accuracy.covariance(np.arange(64))
@@ -78,7 +83,9 @@ def test_declared_values_leave_intervals_that_hold_all_at_once(
             p._release(x, None, source),
             invariants={labels[k]: float(truth[k]) for k in numbers},
         )
-        gain = covariance[:, numbers] @ np.linalg.inv(covariance[np.ix_(numbers, numbers)])
+        gain = covariance[:, numbers] @ np.linalg.inv(
+            covariance[np.ix_(numbers, numbers)]
+        )
         left = np.abs(errors - gain @ errors[numbers])
         least = binom.ppf(1e-6 / 260, trials, 0.95)
         assert (left <= done.halfwidth[:, None] + 1e-6).sum(axis=1).min() >= least
@@ -104,7 +111,9 @@ def test_kept_answers_are_covered_all_at_once() -> None:
     assert "all kept ones" in done.metadata["post_processing"]["effects"]["suppress"]
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e300, "5", None, True, -3.0])
+@pytest.mark.parametrize(
+    "value", [np.nan, np.inf, -np.inf, 1e300, "5", None, True, -3.0]
+)
 def test_values_that_nothing_can_have_are_refused(value: object) -> None:
     p = plan("prefix:6+identity:6", SWAP)
     raw = p._release(np.arange(6), None, SeededSource(3))
@@ -132,7 +141,9 @@ def test_declaring_a_total_that_is_public_anyway_changes_nothing() -> None:
 
 @pytest.mark.parametrize("text", [*TEXTS, "marginals:2^3:1"])
 @pytest.mark.parametrize("privacy", [Privacy(rho=0.1), Privacy(epsilon=1)])
-def test_covariances_have_the_variances_on_their_diagonal(text: str, privacy: Privacy) -> None:
+def test_covariances_have_the_variances_on_their_diagonal(
+    text: str, privacy: Privacy
+) -> None:
     p = plan(text, privacy)
     everything = list(range(p.workload.queries))
     full = p.accuracy.covariance(np.array(everything))
@@ -174,7 +185,9 @@ def test_the_command_line_checks_before_it_spends(tmp_path) -> None:
     from noisewright.cli import main
 
     schema = tmp_path / "s.yaml"
-    schema.write_text("attributes:\n  - {name: sex, kind: categorical, values: [F, M]}\n")
+    schema.write_text(
+        "attributes:\n  - {name: sex, kind: categorical, values: [F, M]}\n"
+    )
     queries = tmp_path / "q.yaml"
     queries.write_text("queries:\n  - histogram: sex\n  - total: true\n")
     table = tmp_path / "t.csv"
@@ -212,7 +225,9 @@ def test_steps_after_steps_keep_the_intervals_that_held() -> None:
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("text", ["identity:3", "identity:4*identity:2", "marginals:3x3x2:<=2"])
+@pytest.mark.parametrize(
+    "text", ["identity:3", "identity:4*identity:2", "marginals:3x3x2:<=2"]
+)
 def test_declared_values_and_the_public_total_come_out_of_the_fit(text: str) -> None:
     """Of 20 releases each: they used to come out as zeros where other cells had noise."""
     p = plan(text, Privacy(epsilon=0.5, neighbours="replace-one"))
@@ -223,7 +238,9 @@ def test_declared_values_and_the_public_total_come_out_of_the_fit(text: str) -> 
         raw = p._release(x, None, source)
         k = int(rng.integers(len(labels)))
         truth = float(matrix[k] @ x)
-        fitted = post_process(raw, invariants={labels[k]: truth}, non_negative=True).answers
+        fitted = post_process(
+            raw, invariants={labels[k]: truth}, non_negative=True
+        ).answers
         assert fitted[k] == pytest.approx(truth, abs=1e-3)
         # Consistent with one histogram of as many people as there are.
         people = np.vstack([matrix, np.ones(matrix.shape[1])])

@@ -25,7 +25,9 @@ APPROXIMATE = Privacy(epsilon=1, delta=1e-9)
 REPLACE_ONE = Privacy(epsilon=1, delta=1e-9, neighbours="replace-one")
 
 
-def edited(file: Path, change: Callable[[dict[str, Any], dict[str, Any]], None]) -> CentralPlan:
+def edited(
+    file: Path, change: Callable[[dict[str, Any], dict[str, Any]], None]
+) -> CentralPlan:
     """The plan in a file after someone has edited it and written a matching digest."""
     plan("marginals:3x2:<=2", APPROXIMATE, composition="many").save(file)
     header, arrays = read_parts(file)
@@ -47,12 +49,16 @@ def louder(_: dict[str, Any], arrays: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("change", [quieter, louder])
-def test_the_noise_of_an_edited_plan_still_keeps_its_promise(tmp_path: Path, change: Any) -> None:
+def test_the_noise_of_an_edited_plan_still_keeps_its_promise(
+    tmp_path: Path, change: Any
+) -> None:
     """Nothing in a file says how much noise to draw: it follows from what will be measured."""
     made = edited(tmp_path / "p.nw", change)
     moved = Fraction(0)
     for block, law in zip(
-        made.method.strategy.blocks, made.method.strategy.laws(made.method.law), strict=True
+        made.method.strategy.blocks,
+        made.method.strategy.laws(made.method.law),
+        strict=True,
     ):
         column = 1
         for factor in block.factors:
@@ -68,7 +74,9 @@ def test_the_noise_of_an_edited_plan_still_keeps_its_promise(tmp_path: Path, cha
     ("place", "value"),
     [(2, -1.0), (2, float("nan")), (2, 0), (3, -8), (3, 0.5), (3, 0), (0, [7])],
 )
-def test_files_with_impossible_blocks_are_refused(tmp_path: Path, place: int, value: Any) -> None:
+def test_files_with_impossible_blocks_are_refused(
+    tmp_path: Path, place: int, value: Any
+) -> None:
     def change(header: dict[str, Any], _: dict[str, Any]) -> None:
         header["strategy"]["blocks"][1][place] = value
 
@@ -101,7 +109,9 @@ def test_transposed_histograms_are_refused() -> None:
     made = plan("identity:2*identity:3", APPROXIMATE)
     with pytest.raises(InvalidParameter, match="one axis per attribute"):
         made.release(np.ones((3, 2), dtype=int))
-    assert len(made.release(np.ones((2, 3), dtype=int))) == len(made.release([1] * 6)) == 6
+    assert (
+        len(made.release(np.ones((2, 3), dtype=int))) == len(made.release([1] * 6)) == 6
+    )
 
 
 def test_answers_are_never_written_without_what_was_spent(tmp_path: Path) -> None:

@@ -65,7 +65,8 @@ def test_adding_a_person_spends_the_budget_and_no_more(name: str) -> None:
     cells = np.random.default_rng(0).permutation(made.workload.size)[:100]
     shares = [exact_share(made, int(cell)) for cell in cells]
     assert max(shares) <= 1
-    assert max(shares) > 0.95  # the sensitivity is that of the integers measured, not a guess
+    # the sensitivity is that of the integers measured, not a guess
+    assert max(shares) > 0.95
 
 
 @pytest.mark.parametrize("name", [n for n in FAMILIES if n != "one cell"])
@@ -78,7 +79,9 @@ def test_replacing_a_person_spends_no_more_than_the_budget(name: str) -> None:
     assert max(shares) <= 1
 
 
-@pytest.mark.parametrize("name", ["sums of cells", "merged cells", "few queries", "tree"])
+@pytest.mark.parametrize(
+    "name", ["sums of cells", "merged cells", "few queries", "tree"]
+)
 def test_one_block_on_one_axis_has_the_tight_replace_one_sensitivity(name: str) -> None:
     made = planned(name, "replace-one")
     (block,) = made.method.strategy.blocks
@@ -93,9 +96,12 @@ MOVED = ("sums of cells", "cells", "attributes at once", "tables", "few queries"
 
 @pytest.mark.parametrize(
     ("name", "neighbours"),
-    [(name, "add-remove") for name in FAMILIES] + [(name, "replace-one") for name in MOVED],
+    [(name, "add-remove") for name in FAMILIES]
+    + [(name, "replace-one") for name in MOVED],
 )
-def test_releases_have_the_variance_forecast_and_no_bias(name: str, neighbours: str) -> None:
+def test_releases_have_the_variance_forecast_and_no_bias(
+    name: str, neighbours: str
+) -> None:
     made = planned(name, neighbours)
     releases = 4000
     x = np.random.default_rng(2).integers(0, 50, size=made.workload.size)
@@ -113,9 +119,13 @@ def test_releases_have_the_variance_forecast_and_no_bias(name: str, neighbours: 
 
 
 @pytest.mark.parametrize("measure", ["rmse", "max"])
-@pytest.mark.parametrize("name", ["sums of cells", "attributes at once", "tables", "few queries"])
+@pytest.mark.parametrize(
+    "name", ["sums of cells", "attributes at once", "tables", "few queries"]
+)
 @pytest.mark.parametrize("epsilon", [0.003, 0.4, 7.0])
-def test_budgets_from_targets_are_inverse(name: str, measure: Any, epsilon: float) -> None:
+def test_budgets_from_targets_are_inverse(
+    name: str, measure: Any, epsilon: float
+) -> None:
     made = planned(name)
     forecast = with_budget(made, "epsilon", epsilon).forecast()
     fit = fit_budget(made, [Target(measure, getattr(forecast, measure))])
@@ -123,20 +133,30 @@ def test_budgets_from_targets_are_inverse(name: str, measure: Any, epsilon: floa
 
 
 def test_a_named_table_decides_the_budget() -> None:
-    domain = Domain([Categorical(n, list(range(k))) for n, k in (("a", 4), ("b", 3), ("c", 6))])
+    domain = Domain(
+        [Categorical(n, list(range(k))) for n, k in (("a", 4), ("b", 3), ("c", 6))]
+    )
     queries = [{"marginal": ["a", "b"]}, {"marginal": ["c"]}, {"total": True}]
     made = plan(Workload.from_spec({"queries": queries}, domain), Privacy(epsilon=1.0))
     fit = fit_budget(made, [Target("rmse", 1e6), Target.parse("a*b: 5% of 60")])
     assert fit.binding == Target("max", 3.0, "a*b")
     table = {t.name: t for t in made.tables()}["a × b"]
-    assert fit.plan.forecast().std[: table.queries].max() == pytest.approx(3.0, rel=1e-6)
+    assert fit.plan.forecast().std[: table.queries].max() == pytest.approx(
+        3.0, rel=1e-6
+    )
 
 
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
 @pytest.mark.parametrize("epsilon", [1e-4, 1e-7])
-def test_small_budgets_are_planned_on_coarser_grids(epsilon: float, neighbours: Any) -> None:
-    made = plan("prefix:12*prefix:6*prefix:40", Privacy(epsilon=epsilon, neighbours=neighbours))
-    fine = plan("prefix:12*prefix:6*prefix:40", Privacy(epsilon=1.0, neighbours=neighbours))
+def test_small_budgets_are_planned_on_coarser_grids(
+    epsilon: float, neighbours: Any
+) -> None:
+    made = plan(
+        "prefix:12*prefix:6*prefix:40", Privacy(epsilon=epsilon, neighbours=neighbours)
+    )
+    fine = plan(
+        "prefix:12*prefix:6*prefix:40", Privacy(epsilon=1.0, neighbours=neighbours)
+    )
     assert made.achieved * epsilon == pytest.approx(fine.achieved, rel=0.05)
 
 

@@ -47,7 +47,8 @@ def kill_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
         (pyarrow.csv, "write_csv"), (pyarrow.parquet, "write_table"),
     ):  # fmt: skip
         monkeypatch.setattr(place, name, guarded(getattr(place, name)))
-    monkeypatch.setattr(Path, "unlink", lambda *_, **__: None)  # the dead do not tidy up
+    # the dead do not tidy up
+    monkeypatch.setattr(Path, "unlink", lambda *_, **__: None)
 
 
 def recorded(path: Path) -> list[dict[str, Any]]:
@@ -62,7 +63,11 @@ def answers_found(path: Path) -> list[np.ndarray]:
     for file in path.parent.iterdir():
         if "meta.json" in file.name or not file.stat().st_size:
             continue
-        read = pyarrow.parquet.read_table if ".parquet" in file.name else pyarrow.csv.read_csv
+        read = (
+            pyarrow.parquet.read_table
+            if ".parquet" in file.name
+            else pyarrow.csv.read_csv
+        )
         found.append(np.asarray(read(file)["answer"]))
     return found
 
@@ -89,7 +94,9 @@ def test_the_record_covers_the_answers_wherever_a_rerun_is_killed(
             except Killed:
                 pass
         entries = recorded(path)
-        assert entries[0]["privacy"] == LARGE.privacy.to_dict(), "the first spending is forgotten"
+        assert entries[0]["privacy"] == LARGE.privacy.to_dict(), (
+            "the first spending is forgotten"
+        )
         for answers in answers_found(path):
             owner = first if np.allclose(answers, first.answers) else second
             np.testing.assert_allclose(answers, owner.answers)
@@ -97,7 +104,8 @@ def test_the_record_covers_the_answers_wherever_a_rerun_is_killed(
         if finished:
             break
     assert finished
-    assert step >= 5  # both files were written, flushed, renamed and their folder flushed
+    # both files were written, flushed, renamed and their folder flushed
+    assert step >= 5
 
 
 def test_everything_is_flushed_before_and_after_it_gets_its_name(
@@ -107,7 +115,9 @@ def test_everything_is_flushed_before_and_after_it_gets_its_name(
     flush, rename = os.fsync, os.replace
 
     def told_flush(handle: int) -> None:
-        events.append("folder" if Path(f"/proc/self/fd/{handle}").resolve().is_dir() else "file")
+        events.append(
+            "folder" if Path(f"/proc/self/fd/{handle}").resolve().is_dir() else "file"
+        )
         flush(handle)
 
     def told_rename(*arguments: Any) -> None:
@@ -193,7 +203,17 @@ def planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-SUMS = ("sums", "people.csv", "--schema", "schema.yaml", "--value", "age", "--by", "sex", "--rho")
+SUMS = (
+    "sums",
+    "people.csv",
+    "--schema",
+    "schema.yaml",
+    "--value",
+    "age",
+    "--by",
+    "sex",
+    "--rho",
+)
 
 
 def test_a_second_run_adds_to_the_record(planned: Path) -> None:
@@ -207,7 +227,11 @@ def test_a_second_run_adds_to_the_record(planned: Path) -> None:
         assert result.exit_code == 0, result.stderr
         assert ("spent on this output" in result.stderr) == (number > 0)
         assert len(recorded(Path("answers.csv"))) == number + 1
-    assert [entry["privacy"]["rho"] for entry in recorded(Path("answers.csv"))] == [1, 0.1, 1]
+    assert [entry["privacy"]["rho"] for entry in recorded(Path("answers.csv"))] == [
+        1,
+        0.1,
+        1,
+    ]
 
 
 @pytest.mark.parametrize("blocked", ["answers.csv", "answers.csv.meta.json",
@@ -220,14 +244,18 @@ def test_every_output_is_checked_before_anything_is_spent(
     spent: list[object] = []
     monkeypatch.setattr(CentralPlan, "release", lambda *_, **__: spent.append(1))
     Path(blocked).mkdir()
-    result = run("release", "p.nw", "people.csv", "-o", "answers.csv", "--quantile", "0.5")
+    result = run(
+        "release", "p.nw", "people.csv", "-o", "answers.csv", "--quantile", "0.5"
+    )
     assert result.exit_code == 2
     assert blocked in result.stderr
     assert not spent
 
 
 @pytest.mark.parametrize("name", ["answers.csv.meta.json", "answers.csv.quantiles.csv"])
-def test_what_is_written_beside_the_answers_is_no_input(name: str, planned: Path) -> None:
+def test_what_is_written_beside_the_answers_is_no_input(
+    name: str, planned: Path
+) -> None:
     table = Path("people.csv").read_bytes()
     Path(name).write_bytes(table)
     result = run("release", "p.nw", name, "-o", "answers.csv", "--quantile", "0.5")
@@ -249,7 +277,9 @@ def _moment(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
 
-def test_every_kind_of_answers_says_when_it_was_made_and_files_keep_it(tmp_path: Path) -> None:
+def test_every_kind_of_answers_says_when_it_was_made_and_files_keep_it(
+    tmp_path: Path,
+) -> None:
     local = plan("identity:4", Privacy(epsilon=1), model="local")
     stream = nw.plan_stream(9, Privacy(rho=1)).start(position=tmp_path / "position")
     stream.step(3)
@@ -271,7 +301,8 @@ def test_every_kind_of_answers_says_when_it_was_made_and_files_keep_it(tmp_path:
     stream.step(4)
     stream.save(tmp_path / "stream.nw")
     stream.release.save(tmp_path / "stream.nwr")
-    assert stream.release.metadata["time"] == started  # the record is the same after every step
+    # the record is the same after every step
+    assert stream.release.metadata["time"] == started
     assert nw.load(tmp_path / "stream.nwr").metadata["time"] == started
     assert nw.load(tmp_path / "stream.nw").release.metadata["time"] == started
 
@@ -284,7 +315,9 @@ def test_reports_read_again_are_no_second_entry(
     reports = local.randomize([0, 1, 2, 3] * 20)
     for hour in (9, 10):
         time = f"2024-05-01T{hour:02}:00:00+00:00"
-        monkeypatch.setattr("noisewright.planning.local.plan.now", lambda time=time: time)
+        monkeypatch.setattr(
+            "noisewright.planning.local.plan.now", lambda time=time: time
+        )
         local.estimate(reports).write(tmp_path / "answers.csv")
     (entry,) = recorded(tmp_path / "answers.csv")
     assert _moment(entry["time"]).hour == 10

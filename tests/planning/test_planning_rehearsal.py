@@ -74,7 +74,15 @@ def test_small_groups_are_told_to_be_lost() -> None:
 
 def test_a_rehearsal_is_no_release(rehearsal, tmp_path) -> None:
     assert not isinstance(rehearsal, nw.Release)
-    for name in ("save", "write", "answer", "answers", "to_arrow", "measurement", "metadata"):
+    for name in (
+        "save",
+        "write",
+        "answer",
+        "answers",
+        "to_arrow",
+        "measurement",
+        "metadata",
+    ):
         assert not hasattr(rehearsal, name)
     page = tmp_path / "r.html"
     nw.report(rehearsal, page)

@@ -32,14 +32,20 @@ ASKED = {
         {"variance": "hours", "by": ["class"]},
         {"count": 'age >= 60 and sex == "F"'},
     ],
-    "shorthand for many tables": [{"marginals": 2}, {"sum": "age"}, {"mean": "age", "by": "sex"}],
+    "shorthand for many tables": [
+        {"marginals": 2},
+        {"sum": "age"},
+        {"mean": "age", "by": "sex"},
+    ],
 }
 
 
 def squares(plan: nw.Plan, statistic: object) -> float:
     """The squared errors of what a question needs, in people."""
     pairs = zip(statistic.needs, statistic.weights, strict=True)
-    return sum(float(w**2 * plan.method.accuracy([need]).variance.sum()) for need, w in pairs)
+    return sum(
+        float(w**2 * plan.method.accuracy([need]).variance.sum()) for need, w in pairs
+    )
 
 
 def planned(queries: list[dict[str, object]], privacy: nw.Privacy) -> nw.Plan:
@@ -54,7 +60,9 @@ def test_no_question_is_worse_than_planned_apart(name: str, neighbours: str) -> 
     Where people are replaced their number is public, which the errors alone do not know of.
     """
     slack = 1.0 if neighbours == "add-remove" else 1.3
-    queries = [q for q in ASKED[name] if not (neighbours == "replace-one" and "total" in q)]
+    queries = [
+        q for q in ASKED[name] if not (neighbours == "replace-one" and "total" in q)
+    ]
     together = planned(queries, nw.Privacy(rho=0.05, neighbours=neighbours))
     share = nw.Privacy(rho=0.05 / len(queries), neighbours=neighbours)
     start = 0
@@ -67,17 +75,24 @@ def test_no_question_is_worse_than_planned_apart(name: str, neighbours: str) -> 
         assert np.sqrt(ours / alone) <= slack, query
 
 
-@pytest.mark.parametrize("query", [q for asked in ASKED.values() for q in asked][:-3], ids=str)
+@pytest.mark.parametrize(
+    "query", [q for asked in ASKED.values() for q in asked][:-3], ids=str
+)
 def test_the_error_alone_is_about_what_a_plan_reaches(query: dict[str, object]) -> None:
-    plan = planned([query], nw.Privacy(rho=0.5))  # noise of deviation one at sensitivity one
+    # noise of deviation one at sensitivity one
+    plan = planned([query], nw.Privacy(rho=0.5))
     (statistic,) = plan.workload.statistics
-    assert np.sqrt(squares(plan, statistic)) == pytest.approx(error_alone(statistic), rel=0.1)
+    assert np.sqrt(squares(plan, statistic)) == pytest.approx(
+        error_alone(statistic), rel=0.1
+    )
 
 
 def test_weights_say_which_relative_error_matters() -> None:
     queries = ASKED["tables, a CDF, a mean and quantiles"]
     plain = planned(queries, nw.Privacy(rho=0.05))
-    heavy = planned([*queries[:3], {**queries[3], "weight": 3}, queries[4]], nw.Privacy(rho=0.05))
+    heavy = planned(
+        [*queries[:3], {**queries[3], "weight": 3}, queries[4]], nw.Privacy(rho=0.05)
+    )
     gains = [squares(heavy, s) / squares(plain, s) for s in plain.workload.statistics]
     assert gains[3] < 0.8
     assert min(gains[0], gains[2], gains[4]) > 1
@@ -86,10 +101,22 @@ def test_weights_say_which_relative_error_matters() -> None:
 def test_targets_of_several_kinds_are_met_together_with_less() -> None:
     """What is well within its limit gives to what decides the budget."""
     asked = nw.Workload.from_spec(
-        {"queries": [{"marginal": ["age"], "weight": 5}, {"sum": "hours", "by": "sex"}]}, DOMAIN
+        {
+            "queries": [
+                {"marginal": ["age"], "weight": 5},
+                {"sum": "hours", "by": "sex"},
+            ]
+        },
+        DOMAIN,
     )
-    wide, narrow = nw.Target("max", 200, "age"), nw.Target("max", 2000, "sum of hours by sex")
-    both, only = nw.plan_for(asked, [wide, narrow]).plan, nw.plan_for(asked, [narrow]).plan
+    wide, narrow = (
+        nw.Target("max", 200, "age"),
+        nw.Target("max", 2000, "sum of hours by sex"),
+    )
+    both, only = (
+        nw.plan_for(asked, [wide, narrow]).plan,
+        nw.plan_for(asked, [narrow]).plan,
+    )
     errors = {table.name: table.max for table in both.table_errors()}
     assert errors["age"] <= 200
     assert errors["sum of hours by sex"] <= 2000

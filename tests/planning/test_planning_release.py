@@ -24,12 +24,17 @@ APPROXIMATE = Privacy(epsilon=1, delta=1e-9)
 RELEASES = 2000
 
 
-def repeated(p: CentralPlan, x: np.ndarray, seed: int, releases: int = RELEASES) -> np.ndarray:
+def repeated(
+    p: CentralPlan, x: np.ndarray, seed: int, releases: int = RELEASES
+) -> np.ndarray:
     """Answers of many releases at once: one exact measurement, fresh noise for each."""
     source = SeededSource(seed)
     exact = p.method.exact(p.counts(x))
     laws = p.method.strategy.laws(p.method.law)
-    noise = [law.sample((len(e), releases), source) for e, law in zip(exact, laws, strict=True)]
+    noise = [
+        law.sample((len(e), releases), source)
+        for e, law in zip(exact, laws, strict=True)
+    ]
     noisy = (e[:, None] + n for e, n in zip(exact, noise, strict=True))
     return p.noisy(Measurement(tuple(noisy))).T
 
@@ -73,7 +78,8 @@ def test_a_single_count_has_the_analytic_optimum() -> None:
 
 
 @pytest.mark.parametrize(
-    "privacy", [APPROXIMATE, Privacy(rho=0.1), Privacy(rho=0.5, neighbours="replace-one")]
+    "privacy",
+    [APPROXIMATE, Privacy(rho=0.1), Privacy(rho=0.5, neighbours="replace-one")],
 )
 def test_noise_matches_the_claimed_sensitivity(privacy: Privacy) -> None:
     from oracles.privacy_oracles import guarantee
@@ -81,7 +87,10 @@ def test_noise_matches_the_claimed_sensitivity(privacy: Privacy) -> None:
     gaussian = "one" if privacy.rho else "many"
     p = plan("prefix:3*identity:2", privacy, composition=gaussian)
     spent = guarantee(
-        p.method.law, l2=p.method.sensitivity, delta=privacy.delta, neighbours=privacy.neighbours
+        p.method.law,
+        l2=p.method.sensitivity,
+        delta=privacy.delta,
+        neighbours=privacy.neighbours,
     )
     if privacy.rho is not None:
         assert spent.rho == pytest.approx(privacy.rho, rel=1e-9)
@@ -114,7 +123,9 @@ def test_plans_come_back_from_files(tmp_path: Path) -> None:
         np.testing.assert_array_equal(again.workload.dense(), p.workload.dense())
 
 
-@pytest.mark.parametrize("damage", ["truncated", "flipped", "foreign", "empty", "missing"])
+@pytest.mark.parametrize(
+    "damage", ["truncated", "flipped", "foreign", "empty", "missing"]
+)
 def test_damaged_files_are_refused(tmp_path: Path, damage: str) -> None:
     file = tmp_path / "p.nw"
     plan("prefix:4", APPROXIMATE).save(file)
@@ -135,7 +146,13 @@ def test_damaged_files_are_refused(tmp_path: Path, damage: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "bad", [np.array([1.5, 2, 3]), np.array([-1, 2, 3]), np.arange(4), np.array([np.nan, 1, 1])]
+    "bad",
+    [
+        np.array([1.5, 2, 3]),
+        np.array([-1, 2, 3]),
+        np.arange(4),
+        np.array([np.nan, 1, 1]),
+    ],
 )
 def test_histograms_that_count_no_people_are_refused(bad: np.ndarray) -> None:
     with pytest.raises(InvalidParameter) as caught:
@@ -154,7 +171,9 @@ def test_a_release_cannot_be_seeded() -> None:
 
 
 def test_metadata_and_answers_are_written_together(tmp_path: Path) -> None:
-    release = plan("prefix:4", APPROXIMATE, composition="many").release(np.array([5, 0, 2, 9]))
+    release = plan("prefix:4", APPROXIMATE, composition="many").release(
+        np.array([5, 0, 2, 9])
+    )
     beside = release.write(tmp_path / "answers.csv")
     metadata = json.loads(beside.read_text())
     assert metadata["privacy"]["epsilon"] == 1
@@ -173,7 +192,9 @@ def test_metadata_and_answers_are_written_together(tmp_path: Path) -> None:
         ({"model": "shuffle"}, "model='shuffle'"),
     ],
 )
-def test_wrong_choices_name_the_parameter(change: dict[str, object], message: str) -> None:
+def test_wrong_choices_name_the_parameter(
+    change: dict[str, object], message: str
+) -> None:
     with pytest.raises(NoisewrightError, match=message):
         nw.plan("prefix:4", APPROXIMATE, **change)
 
@@ -187,20 +208,29 @@ def test_laplace_intervals_cover_every_mixture() -> None:
         t = laplace_multiplier(level)
         # |Z|·√V with V = a·E₁ + (1−a)·E₂, E exponential: one layer integrated in closed form.
         if a in (0.0, 1.0):
-            return float(quad(lambda v: np.exp(-v) * erfc(t / np.sqrt(2 * v)), 0, np.inf)[0])
+            return float(
+                quad(lambda v: np.exp(-v) * erfc(t / np.sqrt(2 * v)), 0, np.inf)[0]
+            )
         b = 1 - a
         if a == b:
             density = lambda v: v / a**2 * np.exp(-v / a)  # noqa: E731
         else:
             density = lambda v: (np.exp(-v / a) - np.exp(-v / b)) / (a - b)  # noqa: E731
-        return float(quad(lambda v: density(v) * erfc(t / np.sqrt(2 * v)), 0, np.inf)[0])
+        return float(
+            quad(lambda v: density(v) * erfc(t / np.sqrt(2 * v)), 0, np.inf)[0]
+        )
 
     for level in (0.95, 0.99, 0.9999):
         assert outside(1.0, level) == pytest.approx(1 - level, rel=1e-4)
-        assert max(outside(a, level) for a in np.linspace(0.02, 0.98, 49)) <= 1 - level + 1e-9
+        assert (
+            max(outside(a, level) for a in np.linspace(0.02, 0.98, 49))
+            <= 1 - level + 1e-9
+        )
 
 
-@pytest.mark.parametrize("form", ["csv", "parquet", "arrow", "pandas", "polars", "duckdb"])
+@pytest.mark.parametrize(
+    "form", ["csv", "parquet", "arrow", "pandas", "polars", "duckdb"]
+)
 def test_a_table_of_any_form_is_released(form: str, tmp_path: Path) -> None:
     """With a budget so large that the noise is invisible, answers are the exact counts."""
     import duckdb
@@ -225,7 +255,9 @@ def test_a_table_of_any_form_is_released(form: str, tmp_path: Path) -> None:
             nw.Categorical("sex", ("F", "M")),
         ]
     )
-    asked = nw.Workload.from_spec({"queries": [{"cdf": "age"}, {"marginal": "sex"}]}, domain)
+    asked = nw.Workload.from_spec(
+        {"queries": [{"cdf": "age"}, {"marginal": "sex"}]}, domain
+    )
     release = nw.plan(asked, nw.Privacy(rho=1e6)).release(forms[form]())
     np.testing.assert_allclose(release.answers, [2, 3, 5, 3, 2], atol=0.05)
 
@@ -269,5 +301,7 @@ def test_the_number_of_people_is_free_when_people_are_replaced() -> None:
     x = np.arange(24)
     release = p.release(x)
     assert release.answers[0] == pytest.approx(x.sum(), abs=0.5)
-    spent = [b.change(2, "replace-one") for b in p.method.strategy.blocks if not b.attributes]
+    spent = [
+        b.change(2, "replace-one") for b in p.method.strategy.blocks if not b.attributes
+    ]
     assert spent == [0]

@@ -39,13 +39,17 @@ def test_plans_are_certified_and_sensitivities_exact(text: str, error: str) -> N
     ratio = plan.forecast().ratio
     assert ratio is not None
     assert 1 <= ratio < 1.001
-    best = factorize(text, norm=2 if error == "rmse" else np.inf, neighbours="replace-one")
+    best = factorize(
+        text, norm=2 if error == "rmse" else np.inf, neighbours="replace-one"
+    )
     assert plan.proposal.bound <= best.value * (1 + 1e-9)
     assert plan.proposal.value >= best.lower_bound * (1 - 1e-9)
 
 
 @pytest.mark.parametrize("mechanism", ["residual", "gaussian-strategy", "split"])
-@pytest.mark.parametrize("text", ["prefix:5*identity:4+identity:5*prefix:4", "prefix:12"])
+@pytest.mark.parametrize(
+    "text", ["prefix:5*identity:4+identity:5*prefix:4", "prefix:12"]
+)
 def test_no_bound_exceeds_the_optimum(text: str, mechanism: str) -> None:
     if mechanism == "split" and "+" not in text:
         return
@@ -73,11 +77,17 @@ def test_the_number_of_people_is_exact_and_free() -> None:
 
 @pytest.mark.parametrize("epsilon", [1.0, 15.0, 40.0])
 @pytest.mark.parametrize("text", ["total:12+prefix:12", "ranges:6", "prefix:9"])
-def test_grids_are_fine_and_the_public_total_is_covered(text: str, epsilon: float) -> None:
+def test_grids_are_fine_and_the_public_total_is_covered(
+    text: str, epsilon: float
+) -> None:
     counts = np.arange(nw.workload(text).size)
     privacy = Privacy(epsilon=epsilon, delta=1e-6, neighbours="replace-one")
     plan = nw.plan(text, privacy, composition="many")
-    laws = zip(plan.method.strategy.blocks, plan.method.strategy.laws(plan.method.law), strict=True)
+    laws = zip(
+        plan.method.strategy.blocks,
+        plan.method.strategy.laws(plan.method.law),
+        strict=True,
+    )
     assert all(law.scale > 50 for block, law in laws if block.attributes)
     whole = np.flatnonzero((plan.workload.dense() == 1).all(axis=1))
     for _ in range(40):
@@ -89,6 +99,9 @@ def test_grids_are_fine_and_the_public_total_is_covered(text: str, epsilon: floa
 @pytest.mark.parametrize("budget", [{"rho": 0.5}, {"epsilon": 1.0}])
 def test_the_number_of_people_alone_needs_no_plan(budget: dict[str, Any]) -> None:
     privacy = Privacy(**budget, neighbours="replace-one")
-    for ask in (lambda: nw.plan("total:5", privacy), lambda: nw.compare("total:5", privacy)):
+    for ask in (
+        lambda: nw.plan("total:5", privacy),
+        lambda: nw.compare("total:5", privacy),
+    ):
         with pytest.raises(InvalidParameter, match="public"):
             ask()

@@ -37,7 +37,9 @@ def plan(request: pytest.FixtureRequest) -> Any:
 @pytest.fixture
 def same_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     """Noise that is not zero and the same at every draw, in place of the system's."""
-    monkeypatch.setattr(NoiseLaw, "sample", lambda _, size, source: np.full(size, 12345))
+    monkeypatch.setattr(
+        NoiseLaw, "sample", lambda _, size, source: np.full(size, 12345)
+    )
     cores = lambda scale, cores, source: np.full(len(cores), 7)  # noqa: E731
     monkeypatch.setattr(carry_stream, "flat_core", cores)
 
@@ -50,7 +52,9 @@ def kept(stream: RunningStream, path: Path) -> RunningStream:
 
 
 @pytest.mark.usefixtures("same_noise")
-def test_a_stream_goes_on_exactly_as_if_it_had_never_stopped(plan: Any, tmp_path: Path) -> None:
+def test_a_stream_goes_on_exactly_as_if_it_had_never_stopped(
+    plan: Any, tmp_path: Path
+) -> None:
     through = plan.start()
     expected = [through.step(count) for count in COUNTS]
     stream = plan.start(position=tmp_path / "position")
@@ -73,7 +77,9 @@ def test_no_step_is_answered_twice(plan: Any, tmp_path: Path) -> None:
         with pytest.raises(NoisewrightError, match="taken before"):
             late.step(5)
         assert late.steps == 1
-    with pytest.raises(NoisewrightError, match="not at step 1: this state is not the latest"):
+    with pytest.raises(
+        NoisewrightError, match="not at step 1: this state is not the latest"
+    ):
         nw.load(file)
     (tmp_path / "position").rename(tmp_path / "elsewhere")
     with pytest.raises(NoisewrightError, match="position is gone"):
@@ -104,7 +110,9 @@ def test_what_is_kept_of_a_stream_is_secret(tmp_path: Path) -> None:
         nw.plan_stream(8, RHO).start().save(file)
 
 
-def test_an_interrupted_step_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_step_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stream = nw.plan_stream(8, RHO).start(position=tmp_path / "position")
     with monkeypatch.context() as interrupted:
         interrupted.setattr(stream._filter, "estimate", None)
@@ -157,7 +165,14 @@ def test_forged_states_are_refused(name: str, tmp_path: Path) -> None:
         with pytest.raises(NoisewrightError):
             nw.load(file)
     good = arrays["answers"]
-    for answers in (good[:-1], good * np.nan, good.astype(int), np.zeros(99), good[None], None):
+    for answers in (
+        good[:-1],
+        good * np.nan,
+        good.astype(int),
+        np.zeros(99),
+        good[None],
+        None,
+    ):
         forged = {} if answers is None else {"answers": answers}
         write_parts(file, header, forged)
         with pytest.raises(NoisewrightError):
@@ -166,7 +181,9 @@ def test_forged_states_are_refused(name: str, tmp_path: Path) -> None:
     nw.load(file).step(1)
 
 
-def test_answers_are_those_given_with_the_errors_forecast(plan: Any, tmp_path: Path) -> None:
+def test_answers_are_those_given_with_the_errors_forecast(
+    plan: Any, tmp_path: Path
+) -> None:
     stream = plan.start()
     given = [stream.step(count) for count in COUNTS[:20]]
     release = stream.release
@@ -174,7 +191,9 @@ def test_answers_are_those_given_with_the_errors_forecast(plan: Any, tmp_path: P
     frame, forecast = release.to_pandas(), plan.forecast()
     assert list(frame["step"]) == list(range(1, 21))
     np.testing.assert_array_equal(frame["std_error"], plan.errors[:20])
-    np.testing.assert_allclose(frame["upper"] - frame["answer"], forecast.halfwidth[:20])
+    np.testing.assert_allclose(
+        frame["upper"] - frame["answer"], forecast.halfwidth[:20]
+    )
     np.testing.assert_allclose(
         frame["answer"] - frame["lower_all"], forecast.simultaneous_halfwidth[:20]
     )
@@ -213,7 +232,9 @@ def test_answers_of_a_stream_that_no_plan_gives_are_refused(tmp_path: Path) -> N
 def test_a_ledger_names_the_spending_of_a_stream(tmp_path: Path) -> None:
     ledger = nw.Ledger(tmp_path / "ledger")
     ledger.create("people", nw.Privacy(rho=1))
-    stream = nw.plan_stream(8, RHO).start(tmp_path / "p", ledger=ledger, dataset="people")
+    stream = nw.plan_stream(8, RHO).start(
+        tmp_path / "p", ledger=ledger, dataset="people"
+    )
     note = kept(stream, tmp_path / "s.stream").release.metadata["ledger"]
     assert note["recorded"]
     assert note["dataset"] == "people"
@@ -230,4 +251,6 @@ def test_the_page_shows_answers_alone(plan: Any, tmp_path: Path) -> None:
         assert "<svg" in text
         assert f"{stream.steps} of " in text
     nw.report(plan, page)  # of the plan itself: errors before any step
-    assert "A running count of people, one answer at each of" in page.read_text(encoding="utf-8")
+    assert "A running count of people, one answer at each of" in page.read_text(
+        encoding="utf-8"
+    )

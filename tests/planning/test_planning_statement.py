@@ -19,8 +19,12 @@ FIELDS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("budget", [{"rho": 0.1}, {"epsilon": 1.0}, {"epsilon": 1, "delta": 1e-9}])
-def test_a_statement_tells_what_was_drawn(budget: dict[str, float], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "budget", [{"rho": 0.1}, {"epsilon": 1.0}, {"epsilon": 1, "delta": 1e-9}]
+)
+def test_a_statement_tells_what_was_drawn(
+    budget: dict[str, float], tmp_path: Path
+) -> None:
     plan = nw.plan("prefix:4", nw.Privacy(**budget))
     release = plan.release(COUNTS)
     stated = release.statement()
@@ -53,15 +57,17 @@ def accountant(event: object) -> object:
 
 
 def test_dp_accounting_recovers_the_epsilon_of_a_gaussian_release() -> None:
-    release = nw.plan("prefix:4", nw.Privacy(epsilon=1, delta=1e-6), composition="many").release(
-        COUNTS
-    )
+    release = nw.plan(
+        "prefix:4", nw.Privacy(epsilon=1, delta=1e-6), composition="many"
+    ).release(COUNTS)
     found = accountant(release.to_dp_accounting()).get_epsilon(1e-6)
     assert found == pytest.approx(1.0, abs=1e-6)
 
 
 def test_dp_accounting_recovers_the_epsilon_of_a_mixture() -> None:
-    spend = Spend("add-remove", (Gaussian(0.4), Laplace(3000 * 2.0**-13), Gaussian(0.3)))
+    spend = Spend(
+        "add-remove", (Gaussian(0.4), Laplace(3000 * 2.0**-13), Gaussian(0.3))
+    )
     found = accountant(spend.to_dp_accounting()).get_epsilon(1e-6)
     from noisewright.privacy.promise.composition import composed_epsilon
 

@@ -54,7 +54,10 @@ def truth(table: pa.Table) -> list[tuple[int, float]]:
         grouped = frame.groupby(names)["income"].agg(["count", "sum"])
         order = {"region": ["N", "S", "E"], "sex": ["F", "M"]}
         full = pd_index(names, order)
-        rows += [tuple(grouped.loc[key]) if key in grouped.index else (0, 0.0) for key in full]
+        rows += [
+            tuple(grouped.loc[key]) if key in grouped.index else (0, 0.0)
+            for key in full
+        ]
     return rows
 
 
@@ -70,7 +73,9 @@ def columns(release: nw.Release) -> dict[str, Column]:
         [table.says.split()[0] for table in release.tables],
         [table.queries for table in release.tables],
     )
-    return {kind: release.intervals.part(kinds == kind) for kind in ("count", "sum", "mean")}
+    return {
+        kind: release.intervals.part(kinds == kind) for kind in ("count", "sum", "mean")
+    }
 
 
 def inside(values: np.ndarray, ends: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
@@ -96,7 +101,13 @@ def test_sums_are_unbiased_and_intervals_cover(privacy: Privacy) -> None:
     source = SeededSource(7)
     trials = 200
     frozen(made, table)
-    joint, count, total, hits, mean_hits = 0, [], [], np.zeros(len(exact)), np.zeros(len(exact))
+    joint, count, total, hits, mean_hits = (
+        0,
+        [],
+        [],
+        np.zeros(len(exact)),
+        np.zeros(len(exact)),
+    )
     for _ in range(trials):
         parts = columns(made._release(table, None, source))
         count.append(parts["count"].answers)
@@ -109,7 +120,8 @@ def test_sums_are_unbiased_and_intervals_cover(privacy: Privacy) -> None:
     assert joint >= binom.ppf(alarm, trials, 0.95)
     for drawn, column, std in ((count, 0, errors["count"]), (total, 1, errors["sum"])):
         off = np.mean(drawn, axis=0) - exact[:, column]
-        z = np.sqrt(trials) * off / np.where(std > 0, std, 1.0)  # a public count has no error
+        # a public count has no error
+        z = np.sqrt(trials) * off / np.where(std > 0, std, 1.0)
         assert np.abs(z).max() < norm.isf(alarm / 2)
     assert hits.min() >= binom.ppf(alarm, trials, 0.95)
     assert mean_hits.min() >= binom.ppf(alarm, trials, 0.95)
@@ -125,11 +137,15 @@ def test_no_neighbour_moves_measurements_further_than_the_noise_allows(
     kind: str, neighbours: str
 ) -> None:
     privacy = Privacy(**{kind: 1.0}, neighbours=neighbours)
-    queries = [{what: "income", "by": by, "unit": 5.0} for by in BY for what in ("sum", "mean")]
+    queries = [
+        {what: "income", "by": by, "unit": 5.0} for by in BY for what in ("sum", "mean")
+    ]
     # Carry noise is not per number; its privacy is tested beside it.
     mechanism = "laplace-strategy" if kind == "epsilon" else "auto"
     made = nw.plan(
-        nw.Workload.from_spec({"queries": queries}, DOMAIN), privacy, mechanism=mechanism
+        nw.Workload.from_spec({"queries": queries}, DOMAIN),
+        privacy,
+        mechanism=mechanism,
     )
     base = people(6, 1)
 
@@ -148,7 +164,10 @@ def test_no_neighbour_moves_measurements_further_than_the_noise_allows(
 
     worst = 0.0
     extremes = [
-        {"region": r, "sex": s, "income": v} for r in "NSE" for s in "FM" for v in (0.0, 100.0)
+        {"region": r, "sex": s, "income": v}
+        for r in "NSE"
+        for s in "FM"
+        for v in (0.0, 100.0)
     ]
     one = [measured(pa.Table.from_pylist([*base.to_pylist(), e])) for e in extremes]
     start = measured(base)
@@ -170,7 +189,9 @@ def test_counts_and_sums_of_a_stream_are_about_the_same_people() -> None:
     table = people(20, 3)
     stream = pa.RecordBatchReader.from_batches(table.schema, table.to_batches())
     whole, once = made.counts(table), made.counts(stream)
-    assert {t: c.tolist() for t, c in once.items()} == {t: c.tolist() for t, c in whole.items()}
+    assert {t: c.tolist() for t, c in once.items()} == {
+        t: c.tolist() for t, c in whole.items()
+    }
 
 
 def test_the_reach_does_not_depend_on_the_type_of_the_unit() -> None:
@@ -190,7 +211,9 @@ def test_the_reach_does_not_depend_on_the_type_of_the_unit() -> None:
         Privacy(rho=1, neighbours="replace-one"),
     ],
 )
-def test_means_of_small_groups_are_covered_or_left_out(privacy: Privacy, value: int) -> None:
+def test_means_of_small_groups_are_covered_or_left_out(
+    privacy: Privacy, value: int
+) -> None:
     """600 releases; coverage and bias alarm in 1e-6 of all runs of all cases."""
     groups = {"one": 1, "few": 10, "many": 300}
     domain = Domain(
@@ -214,7 +237,9 @@ def test_means_of_small_groups_are_covered_or_left_out(privacy: Privacy, value: 
     assert (np.where(stated, mean, lower) >= lower).all()
     assert (np.where(stated, mean, upper) <= upper).all()
     spread = np.std(mean[:, 2]) / np.sqrt(trials)
-    assert abs(np.mean(mean[:, 2]) - value) < 0.01 * 1000 + norm.isf(1e-6 / 100) * spread
+    assert (
+        abs(np.mean(mean[:, 2]) - value) < 0.01 * 1000 + norm.isf(1e-6 / 100) * spread
+    )
     assert "left out" in made.record()["notes"]["mean of x by group"]
 
 
@@ -223,7 +248,9 @@ def test_means_that_count_missing_values_as_zero_are_covered() -> None:
     income = Numeric("income", [100, 200], outside="other")
     domain = Domain([Categorical("sex", ["F", "M"]), income])
     made = nw.plan_sums("income", [["sex"]], Privacy(rho=50), domain, missing="zero")
-    table = pa.table({"sex": ["F"] * 60 + ["M"] * 60, "income": [None] * 90 + [150.0] * 30})
+    table = pa.table(
+        {"sex": ["F"] * 60 + ["M"] * 60, "income": [None] * 90 + [150.0] * 30}
+    )
     means = columns(made._release(table, None, SeededSource(1)))["mean"]
     assert inside(np.array([0.0, 75.0]), means.each).all()
     np.testing.assert_allclose(means.answers, [0.0, 75.0], atol=5)
@@ -252,7 +279,17 @@ def test_the_command_line_forecasts_and_releases(tmp_path) -> None:
     )
     table = tmp_path / "t.csv"
     table.write_text("sex,income\n" + "F,30\n" * 50 + "M,60\n" * 40)
-    base = ["sums", "--schema", str(schema), "--value", "income", "--by", "sex", "--rho", "5"]
+    base = [
+        "sums",
+        "--schema",
+        str(schema),
+        "--value",
+        "income",
+        "--by",
+        "sex",
+        "--rho",
+        "5",
+    ]
     forecast = CliRunner().invoke(main, [*base, "--json"])
     assert forecast.exit_code == 0, forecast.stderr
     assert [row["name"] for row in json.loads(forecast.stdout)] == [
@@ -277,17 +314,22 @@ def test_everybody_together_with_one_replaced(budget: dict[str, float]) -> None:
     privacy = Privacy(**budget, neighbours="replace-one")
     plan = nw.plan_sums("x", [[]], privacy, domain)
     errors = {error.name: error for error in plan.table_errors()}
-    assert errors["total"].max == 0  # public, so it takes nothing from the budget of the sum
+    # public, so it takes nothing from the budget of the sum
+    assert errors["total"].max == 0
     alone = nw.plan_sums("x", [[]], Privacy(**budget), domain)
     others = {error.name: error for error in alone.table_errors()}
     assert errors["sum of x"].max < 2 * others["sum of x"].max
-    count, total, _ = plan.release(pa.table({"x": [1, 5, 19]})).to_pandas().to_dict("records")
+    count, total, _ = (
+        plan.release(pa.table({"x": [1, 5, 19]})).to_pandas().to_dict("records")
+    )
     assert count["answer"] == pytest.approx(3, abs=1e-9)
     assert total["lower"] <= total["answer"] <= total["upper"]
 
 
 def test_metadata_states_what_the_sums_themselves_cost() -> None:
-    domain = Domain([Categorical("r", ["a", "b"]), Numeric("x", [0, 10, 20], integer=True)])
+    domain = Domain(
+        [Categorical("r", ["a", "b"]), Numeric("x", [0, 10, 20], integer=True)]
+    )
     plan = nw.plan_sums("x", [["r"], []], Privacy(rho=0.5), domain)
     counts, sums = plan.record()["parts"]
     assert sums["sensitivity"] == pytest.approx(20 * counts["sensitivity"])
@@ -297,11 +339,15 @@ def test_metadata_states_what_the_sums_themselves_cost() -> None:
 
 
 def test_shares_make_the_weighted_errors_least() -> None:
-    domain = Domain([Categorical("r", ["a", "b"]), Numeric("x", [0, 10, 20], integer=True)])
+    domain = Domain(
+        [Categorical("r", ["a", "b"]), Numeric("x", [0, 10, 20], integer=True)]
+    )
     plan = nw.plan_sums("x", [["r"]], Privacy(rho=0.5), domain)
     for share in (0.3, 0.45, 0.55, 0.7):
         other = replace(plan.method, shares=(share, 1 - share))
-        tried = replace(plan, proposal=replace(plan.proposal, mechanism=other), known_accuracy=None)
+        tried = replace(
+            plan, proposal=replace(plan.proposal, mechanism=other), known_accuracy=None
+        )
         assert plan.achieved <= tried.achieved * (1 + 1e-9)
 
 
@@ -310,8 +356,15 @@ def test_files_cannot_narrow_the_bounds_of_what_is_summed(tmp_path: Path) -> Non
     file = tmp_path / "p.nw"
     nw.plan_sums("income", BY, Privacy(rho=0.5), DOMAIN).save(file)
     header, arrays = read_parts(file)
-    (stored,) = [m for m in header["strategy"]["members"] if m["content"]["measure"] == "sum"]
-    for name, value in (("high", 11), ("low", 59), ("unit", 10.0), ("attribute", "age")):
+    (stored,) = [
+        m for m in header["strategy"]["members"] if m["content"]["measure"] == "sum"
+    ]
+    for name, value in (
+        ("high", 11),
+        ("low", 59),
+        ("unit", 10.0),
+        ("attribute", "age"),
+    ):
         kept = dict(stored["content"])
         stored["content"][name] = value
         write_parts(file, header, arrays)

@@ -12,7 +12,12 @@ import pytest
 
 import noisewright as nw
 from noisewright.errors import InvalidParameter, TooLarge
-from noisewright.estimate.table_tree import _information, drawn_cells, drawn_within, join_order
+from noisewright.estimate.table_tree import (
+    _information,
+    drawn_cells,
+    drawn_within,
+    join_order,
+)
 from noisewright.planning.after.synthetic import synthesise
 
 DOMAIN = nw.Domain(
@@ -41,8 +46,12 @@ def test_tables_of_rows_agree_with_the_release(release):
     np.testing.assert_allclose(counts.sum(axis=2).ravel() / 5000, share, atol=2 / 5000)
     assert "sex × age" in rows.note
     # Every row lies in the cell that it was drawn from.
-    for name, place in zip(DOMAIN.names, np.unravel_index(rows.cells, DOMAIN.shape), strict=True):
-        np.testing.assert_array_equal(DOMAIN[name].encode(frame[name].to_numpy()), place)
+    for name, place in zip(
+        DOMAIN.names, np.unravel_index(rows.cells, DOMAIN.shape), strict=True
+    ):
+        np.testing.assert_array_equal(
+            DOMAIN[name].encode(frame[name].to_numpy()), place
+        )
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -57,7 +66,9 @@ def test_numbers_of_rows_are_off_by_less_than_one_and_right_on_average(seed):
 
 
 def test_nobody_at_all_gives_even_rows():
-    counts = np.bincount(drawn_cells(np.zeros(4), 8, np.random.default_rng(0)), minlength=4)
+    counts = np.bincount(
+        drawn_cells(np.zeros(4), 8, np.random.default_rng(0)), minlength=4
+    )
     np.testing.assert_array_equal(counts, [2, 2, 2, 2])
 
 
@@ -98,7 +109,9 @@ def test_attributes_that_were_not_asked_say_nothing_of_those_that_were():
         women = int((rows.places[:, 2] == 0).sum())
         share = release.answers[0] / release.answers.sum()
         assert abs(women - share * number) < 1
-        assert rows.distances["sex"] == pytest.approx(abs(women / number - share), abs=1e-4)
+        assert rows.distances["sex"] == pytest.approx(
+            abs(women / number - share), abs=1e-4
+        )
     assert (np.bincount(rows.places[:, 0]) > 0).all()
 
 
@@ -156,8 +169,14 @@ def test_rows_beyond_listable_cells_match_the_tables_they_are_put_together_from(
     assert len(rows.matched) >= 29
     for name, share in rows.distances.items():
         first, second = name.split(" × ")
-        table = nw.post_process(release, non_negative=True).table(name).to_pandas()["answer"]
-        counts = np.bincount(2 * frame[first].astype(int) + frame[second].astype(int), minlength=4)
+        table = (
+            nw.post_process(release, non_negative=True)
+            .table(name)
+            .to_pandas()["answer"]
+        )
+        counts = np.bincount(
+            2 * frame[first].astype(int) + frame[second].astype(int), minlength=4
+        )
         apart = np.abs(counts / 3000 - table / table.sum()).sum() / 2
         assert share == pytest.approx(apart, abs=1e-9)
     assert "made up" in rows.note
@@ -169,14 +188,19 @@ def test_the_order_of_joining_is_a_tree_of_most_information():
     joint = rng.dirichlet(np.full(16, 0.3)).reshape(2, 2, 2, 2)
     pairs = [(a, b) for a in range(4) for b in range(a + 1, 4)]
     tables = {
-        pair: joint.sum(axis=tuple(i for i in range(4) if i not in pair)).ravel() for pair in pairs
+        pair: joint.sum(axis=tuple(i for i in range(4) if i not in pair)).ravel()
+        for pair in pairs
     }
-    told = {pair: _information((2,) * 4, pair, pair[:1], tables[pair]) for pair in pairs}
+    told = {
+        pair: _information((2,) * 4, pair, pair[:1], tables[pair]) for pair in pairs
+    }
     steps = join_order((2,) * 4, tables)
     chosen = sum(told[block] for block, old, _ in steps if old)
     singles = [block for block, old, _ in steps if not old]
     trees = [
-        edges for edges in combinations(pairs, 3) if len({i for edge in edges for i in edge}) == 4
+        edges
+        for edges in combinations(pairs, 3)
+        if len({i for edge in edges for i in edge}) == 4
     ]
     assert chosen + sum(told[block] for block in singles) == pytest.approx(
         max(sum(told[edge] for edge in edges) for edges in trees if singles[0] in edges)
@@ -188,7 +212,9 @@ def test_tables_are_handed_to_private_pgm(release, monkeypatch):
         def __init__(self, noisy_measurement, clique, stddev=1.0):
             self.values, self.clique, self.stddev = noisy_measurement, clique, stddev
 
-    monkeypatch.setitem(sys.modules, "mbi", SimpleNamespace(LinearMeasurement=LinearMeasurement))
+    monkeypatch.setitem(
+        sys.modules, "mbi", SimpleNamespace(LinearMeasurement=LinearMeasurement)
+    )
     measured = release.to_mbi()
     assert [m.clique for m in measured] == [("sex", "age"), ("works",)]
     np.testing.assert_array_equal(measured[0].values, release.answers[:8])

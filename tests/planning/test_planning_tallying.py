@@ -13,14 +13,19 @@ from noisewright.local.reports.aggregate import Aggregate
 from noisewright.planning.local.tallying import Tallying
 from noisewright.tables.counter import DuckDBCounter
 
-DOMAIN = Domain([Categorical("answer", ["a", "b", "c"]), Categorical("sex", ["F", "M"])])
+DOMAIN = Domain(
+    [Categorical("answer", ["a", "b", "c"]), Categorical("sex", ["F", "M"])]
+)
 COUNTS = np.array([4000, 3000, 2000, 1000, 500, 9500])
 
 
 def people() -> pa.Table:
     cells = np.repeat(np.arange(6), COUNTS)
     return pa.table(
-        {"answer": np.array(["a", "b", "c"])[cells // 2], "sex": np.array(["F", "M"])[cells % 2]}
+        {
+            "answer": np.array(["a", "b", "c"])[cells // 2],
+            "sex": np.array(["F", "M"])[cells % 2],
+        }
     )
 
 

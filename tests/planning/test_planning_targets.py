@@ -27,7 +27,9 @@ PLANS = {
 @pytest.mark.parametrize("name", PLANS)
 @settings(max_examples=12, deadline=None)
 @given(logarithm=st.floats(-5, 2))
-def test_budget_from_error_and_error_from_budget_are_inverse(name: str, logarithm: float) -> None:
+def test_budget_from_error_and_error_from_budget_are_inverse(
+    name: str, logarithm: float
+) -> None:
     made = PLANS[name]
     budget = float(np.exp(logarithm))
     kind = "rho" if made.privacy.rho is not None else "epsilon"
@@ -57,7 +59,11 @@ def test_the_binding_target_is_named_and_all_are_met() -> None:
 )
 def test_targets_are_read(text: str, limit: float, table: str) -> None:
     target = Target.parse(text)
-    assert (target.limit, target.table, target.measure) == (pytest.approx(limit), table, "max")
+    assert (target.limit, target.table, target.measure) == (
+        pytest.approx(limit),
+        table,
+        "max",
+    )
 
 
 @pytest.mark.parametrize("text", ["", "age", "age: much", "age: 5%", "age: -3", ": 5"])
@@ -78,14 +84,19 @@ def test_impossible_and_empty_targets_are_refused() -> None:
 
 
 @pytest.mark.parametrize("privacy", [Privacy(rho=0.5), Privacy(epsilon=1)])
-@pytest.mark.parametrize("text", ["prefix:8", "marginals:3x2x4:<=2", "prefix:4*identity:3"])
-def test_comparisons_list_every_mechanism_best_first(text: str, privacy: Privacy) -> None:
+@pytest.mark.parametrize(
+    "text", ["prefix:8", "marginals:3x2x4:<=2", "prefix:4*identity:3"]
+)
+def test_comparisons_list_every_mechanism_best_first(
+    text: str, privacy: Privacy
+) -> None:
     rows = compare_central(workload(text), privacy)
     assert {row.mechanism for row in rows} == set(CENTRAL)
     planned = [row for row in rows if row.refusal is None]
     assert planned
     assert [row.rmse for row in planned] == sorted(row.rmse for row in planned)
-    if privacy.kind != "pure":  # a coarse grid has less Laplace noise, and a bound of its own
+    # a coarse grid has less Laplace noise, and a bound of its own
+    if privacy.kind != "pure":
         assert len({row.lower_bound for row in planned}) == 1
     # Noise that is not drawn number by number is outside the class that these bounds limit.
     outside = ("carry", "k-norm", "hardt-talwar")
@@ -97,7 +108,9 @@ def test_comparisons_list_every_mechanism_best_first(text: str, privacy: Privacy
 
 def test_baselines_are_never_chosen_by_themselves() -> None:
     assert plan("identity:5", Privacy(rho=1)).mechanism == "gaussian-strategy"
-    assert plan("prefix:5", Privacy(rho=1), mechanism="gaussian").mechanism == "gaussian"
+    assert (
+        plan("prefix:5", Privacy(rho=1), mechanism="gaussian").mechanism == "gaussian"
+    )
 
 
 FITNESS = nw.Domain(
@@ -110,7 +123,13 @@ FITNESS = nw.Domain(
 
 
 def test_targets_shape_the_strategy() -> None:
-    asked = {"queries": [{"cdf": "income", "by": "region"}, {"marginals": 2}, {"total": True}]}
+    asked = {
+        "queries": [
+            {"cdf": "income", "by": "region"},
+            {"marginals": 2},
+            {"total": True},
+        ]
+    }
     questions = nw.Workload.from_spec(asked, FITNESS)
     targets = [Target.parse("sex*region: 4"), Target("max", 25.0)]
     found = nw.plan_for(questions, targets)
@@ -136,7 +155,9 @@ def test_a_target_finds_the_cdf_of_its_attributes() -> None:
     assert largest["cdf of income × region"] == pytest.approx(50, rel=1e-6)
 
 
-@pytest.mark.parametrize("text", ["prefix:16*prefix:16", "prefix:9*identity:8+identity:9*prefix:8"])
+@pytest.mark.parametrize(
+    "text", ["prefix:16*prefix:16", "prefix:9*identity:8+identity:9*prefix:8"]
+)
 def test_tiny_budgets_are_planned_on_coarser_grids(text: str) -> None:
     errors = [plan(text, Privacy(rho=rho)).unit_error for rho in (1.0, 1e-10)]
     assert errors[1] == pytest.approx(errors[0], rel=2e-3)

@@ -29,7 +29,10 @@ TABLE = pa.table(
     {
         "age": ROWS.integers(0, 80, N),
         "income": ROWS.uniform(0, 10, N),
-        "day": [dt.date(2024, 1, 15) + dt.timedelta(days=int(k)) for k in ROWS.integers(0, 50, N)],
+        "day": [
+            dt.date(2024, 1, 15) + dt.timedelta(days=int(k))
+            for k in ROWS.integers(0, 50, N)
+        ],
         "member": ROWS.random(N) < 0.5,
         "code": ROWS.choice([3, 7], N),
         "answer": ROWS.choice(["yes", "no", "?"], N),
@@ -38,7 +41,9 @@ TABLE = pa.table(
 
 
 def released(*queries: dict) -> nw.Release:
-    plan = nw.plan(nw.Workload.from_spec({"queries": list(queries)}, DOMAIN), nw.Privacy(rho=1e4))
+    plan = nw.plan(
+        nw.Workload.from_spec({"queries": list(queries)}, DOMAIN), nw.Privacy(rho=1e4)
+    )
     return plan.release(TABLE)
 
 
@@ -64,7 +69,11 @@ def test_typed_columns_select_the_people_they_name() -> None:
             if pd.notna(low):
                 top = people[name] <= high if name != "income" else people[name] < high
                 chosen &= (people[name] >= low) & (top | (high == 10))
-        for column, name in (("member", "member"), ("code", "code"), ("answer_", "answer")):
+        for column, name in (
+            ("member", "member"),
+            ("code", "code"),
+            ("answer_", "answer"),
+        ):
             if row[column] is not None and pd.notna(row[column]):
                 chosen &= people[name] == row[column]
         assert row["answer"] == pytest.approx(chosen.sum(), abs=1), row["query"]
@@ -73,7 +82,9 @@ def test_typed_columns_select_the_people_they_name() -> None:
 
 
 def test_columns_have_the_types_of_their_attributes() -> None:
-    release = released({"marginal": ["age", "day"]}, {"marginal": ["member", "code", "answer"]})
+    release = released(
+        {"marginal": ["age", "day"]}, {"marginal": ["member", "code", "answer"]}
+    )
     schema = release.to_arrow().schema
     kinds = {name: schema.field(name).type for name in schema.names}
     assert kinds["age_from"] == kinds["age_to"] == kinds["code"] == pa.int64()
@@ -81,7 +92,9 @@ def test_columns_have_the_types_of_their_attributes() -> None:
     assert kinds["member"] == pa.bool_()
     assert kinds["answer_"] == pa.string()  # an attribute never hides a column of ours
     assert kinds["answer"] == pa.float64()
-    days = release.table("age × day").to_pandas()[["day_from", "day_to"]].drop_duplicates()
+    days = (
+        release.table("age × day").to_pandas()[["day_from", "day_to"]].drop_duplicates()
+    )
     assert days["day_from"].tolist()[0] == dt.date(2024, 1, 15)
     assert days["day_to"].tolist() == [
         dt.date(2024, 1, 31),
@@ -92,7 +105,8 @@ def test_columns_have_the_types_of_their_attributes() -> None:
 
 def test_levels_and_quantiles_have_columns() -> None:
     release = released(
-        {"marginal": ["band", "code"]}, {"quantiles": "income", "at": [0.25, 0.5], "by": ["code"]}
+        {"marginal": ["band", "code"]},
+        {"quantiles": "income", "at": [0.25, 0.5], "by": ["code"]},
     )
     frame = release.to_pandas()
     assert set(frame["band"].dropna()) == {"[0, 10]"}
@@ -115,7 +129,9 @@ def test_quantiles_by_level_and_tables_beside_means_are_planned() -> None:
 
 
 def test_a_table_is_found_by_name_and_pivoted() -> None:
-    release = released({"marginal": ["code", "answer"]}, {"cdf": "age", "by": ["member"]})
+    release = released(
+        {"marginal": ["code", "answer"]}, {"cdf": "age", "by": ["member"]}
+    )
     table = release.table("answer*code")
     assert table.name == "code × answer"
     wide = table.pivot("answer").to_pandas()
@@ -137,7 +153,9 @@ def test_a_table_is_found_by_name_and_pivoted() -> None:
 
 def test_unbiased_answers_stay_beside_changed_ones(tmp_path: Path) -> None:
     plan = nw.plan(
-        nw.Workload.from_spec({"queries": [{"marginal": ["age", "code", "member"]}]}, DOMAIN),
+        nw.Workload.from_spec(
+            {"queries": [{"marginal": ["age", "code", "member"]}]}, DOMAIN
+        ),
         nw.Privacy(rho=1e-3),
     )
     release = plan.release(TABLE)
@@ -163,7 +181,9 @@ def test_fitted_estimates_keep_the_unbiased_ones() -> None:
     assert fitted.answers.min() >= 0 > plain.answers.min()
 
 
-def test_parts_are_the_same_rows_and_hold_no_more_text_than_their_own(tmp_path: Path) -> None:
+def test_parts_are_the_same_rows_and_hold_no_more_text_than_their_own(
+    tmp_path: Path,
+) -> None:
     release = released(
         {"marginal": ["age", "answer"]},
         {"cdf": "income", "by": ["member"]},
@@ -191,4 +211,6 @@ def test_parts_are_the_same_rows_and_hold_no_more_text_than_their_own(tmp_path: 
     release.write(tmp_path / "a.parquet")
     release.write(tmp_path / "a.csv", excel=True)
     assert (tmp_path / "a.csv").read_bytes().startswith(b"\xef\xbb\xbf")
-    assert len(pd.read_csv(tmp_path / "a.csv")) == len(pd.read_parquet(tmp_path / "a.parquet"))
+    assert len(pd.read_csv(tmp_path / "a.csv")) == len(
+        pd.read_parquet(tmp_path / "a.parquet")
+    )

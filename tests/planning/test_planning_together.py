@@ -26,10 +26,14 @@ def ratios(plans: tuple[object, ...]) -> list[float]:
     shares=st.lists(st.floats(0.01, 1), min_size=3, max_size=3),
     epsilon=st.floats(0.1, 5),
 )
-def test_shares_never_spend_more_than_the_whole(shares: list[float], epsilon: float) -> None:
+def test_shares_never_spend_more_than_the_whole(
+    shares: list[float], epsilon: float
+) -> None:
     parts = [s / sum(shares) for s in shares]
     made = nw.plan_together(ASKED, Privacy(epsilon=epsilon), shares=parts)
-    assert sum(Fraction(p.privacy.epsilon) for p in made.plans) <= Fraction(made.privacy.epsilon)
+    assert sum(Fraction(p.privacy.epsilon) for p in made.plans) <= Fraction(
+        made.privacy.epsilon
+    )
     made = nw.plan_together(ASKED, Privacy(rho=epsilon), shares=parts)
     assert sum(Fraction(p.privacy.rho) for p in made.plans) <= Fraction(epsilon)
 
@@ -54,7 +58,9 @@ def test_chosen_shares_beat_equal_ones_and_follow_importance() -> None:
     rng = np.random.default_rng(0)
     for _ in range(5):
         drawn = rng.dirichlet(np.ones(3))
-        assert total(best) <= total(nw.plan_together(ASKED, whole, shares=list(drawn))) * (1 + 1e-6)
+        assert total(best) <= total(
+            nw.plan_together(ASKED, whole, shares=list(drawn))
+        ) * (1 + 1e-6)
     tilted = nw.plan_together(ASKED, whole, importance=[1.0, 1.0, 10.0])
     assert tilted.shares[2] > best.shares[2]
 
@@ -72,7 +78,10 @@ def test_bad_shares_are_refused(bad: dict[str, list[float]]) -> None:
 
 
 def test_what_several_plans_spend_together() -> None:
-    gaussian = [nw.plan("prefix:8", Privacy(rho=0.1)), nw.plan("identity:8", Privacy(rho=0.2))]
+    gaussian = [
+        nw.plan("prefix:8", Privacy(rho=0.1)),
+        nw.plan("identity:8", Privacy(rho=0.2)),
+    ]
     one = nw.plan("identity:8", Privacy(rho=0.3))
     # Gaussian releases add up exactly: two of them are one with the sum of their ρ.
     together, alone = nw.epsilon_of(gaussian, 1e-6), nw.epsilon_of([one], 1e-6)
@@ -85,7 +94,10 @@ def test_what_several_plans_spend_together() -> None:
 
 
 PEOPLE = nw.Domain(
-    (nw.Categorical("sex", ("F", "M")), nw.Numeric("age", edges=(0, 50, 100), integer=True))
+    (
+        nw.Categorical("sex", ("F", "M")),
+        nw.Numeric("age", edges=(0, 50, 100), integer=True),
+    )
 )
 EVERY_KIND = {
     "counts": lambda budget: nw.plan("identity:8", budget),
@@ -97,7 +109,9 @@ EVERY_KIND = {
 
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
 @pytest.mark.parametrize("kind", EVERY_KIND)
-def test_every_kind_of_plan_spends_what_it_was_given(kind: str, neighbours: str) -> None:
+def test_every_kind_of_plan_spends_what_it_was_given(
+    kind: str, neighbours: str
+) -> None:
     """Gaussian releases of any kind are one release of the ratio √(2ρ), exactly."""
     made = EVERY_KIND[kind](Privacy(rho=0.1, neighbours=neighbours))
     for plans, rho in (([made], 0.1), ([made, made], 0.2)):
@@ -112,7 +126,9 @@ def test_every_kind_of_plan_spends_what_it_was_given(kind: str, neighbours: str)
 
 
 def test_reports_without_a_curator_add_up() -> None:
-    told = nw.plan("identity:4", Privacy(epsilon=1, neighbours="replace-one"), model="local")
+    told = nw.plan(
+        "identity:4", Privacy(epsilon=1, neighbours="replace-one"), model="local"
+    )
     counted = nw.plan("identity:4", Privacy(epsilon=0.5, neighbours="replace-one"))
     assert nw.epsilon_of([told], 1e-9) == told.privacy.epsilon
     assert nw.epsilon_of([told, counted], 1e-9, "zcdp") == pytest.approx(1.5)
@@ -123,7 +139,10 @@ def test_reports_without_a_curator_add_up() -> None:
 @pytest.mark.parametrize("rho", [0.02, 1.0, 1e4, 1e8])
 def test_large_budgets_end_and_mixtures_are_above_the_truth(rho: float) -> None:
     """Beside a Gaussian release, the least private pure one shifts its loss by ±ε."""
-    first, second = nw.plan("identity:8", Privacy(rho=rho)), nw.plan("total:8", Privacy(epsilon=1))
+    first, second = (
+        nw.plan("identity:8", Privacy(rho=rho)),
+        nw.plan("total:8", Privacy(epsilon=1)),
+    )
     delta, ratio = 1e-6, float(np.sqrt(2 * rho))
     epsilon = nw.epsilon_of([first, second], delta)
     assert epsilon <= nw.epsilon_of([first], delta) + 1 + 1e-9
@@ -144,8 +163,12 @@ def test_delta_of_several_plans_is_checked() -> None:
 
 
 @pytest.mark.parametrize("importance", [[1e200, 1.0], [1e-200, 1.0], [5e-324, 1.7e308]])
-def test_extreme_importance_leaves_every_release_a_share(importance: list[float]) -> None:
-    made = nw.plan_together(["identity:4", "total:4"], Privacy(rho=1), importance=importance)
+def test_extreme_importance_leaves_every_release_a_share(
+    importance: list[float],
+) -> None:
+    made = nw.plan_together(
+        ["identity:4", "total:4"], Privacy(rho=1), importance=importance
+    )
     assert all(share > 0 for share in made.shares)
     assert sum(map(Fraction, made.shares)) <= 1
 
@@ -153,7 +176,9 @@ def test_extreme_importance_leaves_every_release_a_share(importance: list[float]
 @pytest.mark.filterwarnings("ignore::noisewright.errors.WeakPrivacyWarning")
 def test_extreme_budgets_are_split_or_refused() -> None:
     asked = ["prefix:4", "identity:4"]
-    without_noise = nw.plan_together(asked, Privacy(epsilon=1e15, neighbours="replace-one"))
+    without_noise = nw.plan_together(
+        asked, Privacy(epsilon=1e15, neighbours="replace-one")
+    )
     assert 0 < sum(map(Fraction, without_noise.shares)) <= 1
     with pytest.raises(InvalidParameter, match="epsilon="):
         nw.plan_together(asked, Privacy(epsilon=5e-324, neighbours="replace-one"))

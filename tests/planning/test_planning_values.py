@@ -19,7 +19,9 @@ SECRET = "Countess of Lovelace"
 
 def jobs() -> pa.Table:
     names = ["clerk"] * 400 + ["nurse"] * 300 + [SECRET] + [None] * 9
-    return pa.table({"person": list(range(len(names))), "job": names, "age": [30] * len(names)})
+    return pa.table(
+        {"person": list(range(len(names))), "job": names, "age": [30] * len(names)}
+    )
 
 
 def test_values_of_many_are_told_and_the_rest_is_other() -> None:
@@ -39,7 +41,10 @@ def test_values_of_many_are_told_and_the_rest_is_other() -> None:
 
 def test_a_person_counts_once_for_a_value_and_for_so_many_values() -> None:
     table = pa.table(
-        {"person": ["a"] * 900 + ["b", "c"], "job": ["clerk"] * 900 + ["clerk", "nurse"]}
+        {
+            "person": ["a"] * 900 + ["b", "c"],
+            "job": ["clerk"] * 900 + ["clerk", "nurse"],
+        }
     )
     held = DuckDBCounter().values(table, "job", Unit("person", 2))
     assert held == {"clerk": 2, "nurse": 1}
@@ -52,7 +57,10 @@ def test_a_person_counts_once_for_a_value_and_for_so_many_values() -> None:
     nobody = pa.table({"person": [None, "x"], "job": ["a", "b"]})
     with pytest.raises(DomainError, match="has no 'person'"):
         DuckDBCounter().values(nobody, "job", Unit("person"))
-    assert DuckDBCounter().values(nobody, "job", Unit("person", 1, "each")) == {"a": 1, "b": 1}
+    assert DuckDBCounter().values(nobody, "job", Unit("person", 1, "each")) == {
+        "a": 1,
+        "b": 1,
+    }
 
 
 def test_the_budget_is_shared_among_the_values_of_a_person() -> None:
@@ -79,15 +87,20 @@ def test_the_delta_is_spent_once_and_the_ledger_shows_it(tmp_path: Path) -> None
         plan.release(jobs(), ledger=ledger, dataset="staff")
     with pytest.raises(InvalidParameter, match="have no column"):
         nw.plan_values("title", PRIVACY).release(jobs(), ledger=ledger, dataset="staff")
-    assert ledger.account("staff").used == used  # what fails before the draw spends nothing
+    # what fails before the draw spends nothing
+    assert ledger.account("staff").used == used
 
 
 def test_what_has_no_delta_or_other_neighbours_is_refused_with_the_reason() -> None:
     for privacy in (nw.Privacy(epsilon=1), nw.Privacy(rho=0.1)):
-        with pytest.raises(InvalidParameter, match="may be told with probability delta"):
+        with pytest.raises(
+            InvalidParameter, match="may be told with probability delta"
+        ):
             nw.plan_values("job", privacy)
     with pytest.raises(InvalidParameter, match="must be add-remove"):
-        nw.plan_values("job", nw.Privacy(epsilon=1, delta=1e-6, neighbours="replace-one"))
+        nw.plan_values(
+            "job", nw.Privacy(epsilon=1, delta=1e-6, neighbours="replace-one")
+        )
     with pytest.raises(DomainError, match="texts that nobody listed"):
         nw.plan_values("x", PRIVACY).release(pd.DataFrame({"x": [0.5]}))
     with pytest.raises(InvalidParameter, match="no table can be planned"):

@@ -53,14 +53,18 @@ def planned(privacy: nw.Privacy, queries: list[dict] = QUERIES) -> nw.Plan:
 
 def truth(table: pa.Table) -> np.ndarray:
     """By definition, from capped weights alone."""
-    sex, age, hours, w = (np.array(table[name].to_pylist()) for name in table.column_names)
+    sex, age, hours, w = (
+        np.array(table[name].to_pylist()) for name in table.column_names
+    )
     w = np.clip(w, 0, CAP)
     sexes = [w[sex == s].sum() for s in "FM"]
     means = [(w * hours)[sex == s].sum() / w[sex == s].sum() for s in "FM"]
     below = [w[age < edge].sum() for edge in (20, 40, 60, 80, 101)]
     order = np.argsort(age)
     median = age[order][np.searchsorted(np.cumsum(w[order]), w.sum() / 2)]
-    return np.array([*sexes, *means, (w * hours).sum(), *below, median, w[age >= 60].sum()])
+    return np.array(
+        [*sexes, *means, (w * hours).sum(), *below, median, w[age >= 60].sum()]
+    )
 
 
 @pytest.mark.parametrize("neighbours", NEIGHBOURS)
@@ -69,7 +73,9 @@ def test_answers_are_those_of_capped_weights(neighbours: str) -> None:
     table = people(4000)
     plan = planned(nw.Privacy(rho=1e4, neighbours=neighbours))
     answers, expected = plan.release(table).answers, truth(table)
-    np.testing.assert_allclose(np.delete(answers, 10), np.delete(expected, 10), rtol=1e-3)
+    np.testing.assert_allclose(
+        np.delete(answers, 10), np.delete(expected, 10), rtol=1e-3
+    )
     assert answers[10] == pytest.approx(expected[10], abs=10)
 
 
@@ -85,7 +91,9 @@ def test_the_sensitivity_is_the_most_that_one_person_moves(
     plan = planned(nw.Privacy(**budget, neighbours=neighbours))
     assert isinstance(plan.method, Composite)
     extremes = list(product("FM", range(0, 100, 20), (0.0, 50.0), (0.0, 1e9)))
-    columns = dict(zip(("sex", "age", "hours", "w"), zip(*extremes, strict=True), strict=True))
+    columns = dict(
+        zip(("sex", "age", "hours", "w"), zip(*extremes, strict=True), strict=True)
+    )
     rows = pa.table({name: list(values) for name, values in columns.items()})
     order = 1 if "epsilon" in budget else 2
     key = tuple(plan.method.tables)  # which are the same under every budget
@@ -98,7 +106,12 @@ def test_the_sensitivity_is_the_most_that_one_person_moves(
         vectors = np.array(
             [
                 np.concatenate(
-                    [scale * own for scale, own in zip(scales, measured.exact(counts), strict=True)]
+                    [
+                        scale * own
+                        for scale, own in zip(
+                            scales, measured.exact(counts), strict=True
+                        )
+                    ]
                 )
                 for counts in tables
             ]
@@ -113,10 +126,14 @@ def test_the_sensitivity_is_the_most_that_one_person_moves(
 
 def test_a_weight_above_its_cap_is_the_cap_and_never_told() -> None:
     table = people(50, seed=3)
-    capped = pa.table({**{n: table[n] for n in table.column_names[:3]}, "w": [CAP] * 50})
+    capped = pa.table(
+        {**{n: table[n] for n in table.column_names[:3]}, "w": [CAP] * 50}
+    )
     wild = capped.set_column(3, "w", [pa.array([1e300, float("inf")] * 25)])
     plan = planned(nw.Privacy(rho=1))
-    for mine, theirs in zip(plan.counts(wild).values(), plan.counts(capped).values(), strict=True):
+    for mine, theirs in zip(
+        plan.counts(wild).values(), plan.counts(capped).values(), strict=True
+    ):
         np.testing.assert_array_equal(mine, theirs)
     nobody = capped.set_column(3, "w", [pa.array([None, -7.0] * 25)])
     assert not any(counts.any() for counts in plan.counts(nobody).values())
@@ -159,12 +176,22 @@ def test_a_builder_weighs_too() -> None:
         ({"variance": "hours", "weight": "w"}, WEIGHT, "weighs no variance"),
         ({"total": True, "weight": "sex"}, WEIGHT, "must be a numeric attribute"),
         ({"total": True, "weight": "v"}, WEIGHT, "is not in the domain"),
-        ({"total": True, "weight": "w"}, nw.Numeric("w", (0, 4)), "declare outside: clip"),
-        ({"total": True, "weight": "w"}, nw.Numeric("w", (-1, 4), outside="clip"), "no weight is"),
+        (
+            {"total": True, "weight": "w"},
+            nw.Numeric("w", (0, 4)),
+            "declare outside: clip",
+        ),
+        (
+            {"total": True, "weight": "w"},
+            nw.Numeric("w", (-1, 4), outside="clip"),
+            "no weight is",
+        ),
         ({"total": True, "weight": 2, "importance": 3}, WEIGHT, "is given twice"),
     ],
 )
-def test_weights_that_are_none_are_refused(query: dict, attribute: nw.Numeric, said: str) -> None:
+def test_weights_that_are_none_are_refused(
+    query: dict, attribute: nw.Numeric, said: str
+) -> None:
     domain = nw.Domain([*DOMAIN.attributes[:3], attribute])
     with pytest.raises(InvalidParameter, match=said):
         nw.Workload.from_spec({"queries": [query]}, domain)

@@ -18,7 +18,12 @@ from scipy.optimize import LinearConstraint, milp
 from scipy.stats import binom
 
 import noisewright as nw
-from noisewright.planning.after.asked_cells import AskedCells, asked_of, possible_cells, sparse_rows
+from noisewright.planning.after.asked_cells import (
+    AskedCells,
+    asked_of,
+    possible_cells,
+    sparse_rows,
+)
 from noisewright.planning.after.postprocess import post_process
 from noisewright.planning.after.whole_answers import Kept, whole_answers
 from noisewright.workload import workload
@@ -37,11 +42,16 @@ def people(seed: int, sizes: tuple[int, ...]) -> np.ndarray:
 
 def domain_of(sizes: tuple[int, ...]) -> nw.Domain:
     return nw.Domain(
-        [nw.Categorical(f"a{k}", [f"v{v}" for v in range(n)]) for k, n in enumerate(sizes)]
+        [
+            nw.Categorical(f"a{k}", [f"v{v}" for v in range(n)])
+            for k, n in enumerate(sizes)
+        ]
     )
 
 
-def both(sizes: tuple[int, ...], tables: list[tuple[int, ...]], seed: int, **privacy: object):
+def both(
+    sizes: tuple[int, ...], tables: list[tuple[int, ...]], seed: int, **privacy: object
+):
     """A plan of tables of counts, its answers not negative, and these in whole numbers."""
     spec = {"queries": [{"marginal": [f"a{i}" for i in table]} for table in tables]}
     asked = nw.Workload.from_spec(spec, domain_of(sizes))
@@ -79,7 +89,10 @@ def test_no_answer_of_any_table_moves_by_more_than_is_proved(data, sizes, seed) 
 
 
 @settings(max_examples=15, deadline=None)
-@given(st.lists(st.integers(2, 5), min_size=4, max_size=5).map(tuple), st.integers(0, 10**6))
+@given(
+    st.lists(st.integers(2, 5), min_size=4, max_size=5).map(tuple),
+    st.integers(0, 10**6),
+)
 def test_tables_that_overlap_in_a_chain_move_by_less_than_one(sizes, seed) -> None:
     chain = [(0,), (0, 1), (1, 2), (2,), (2, 3)]
     _, fit, whole = both(sizes, chain, seed)
@@ -107,11 +120,15 @@ def test_attributes_that_nobody_asked_about_take_nobody_away() -> None:
         ]
     )
     table = {"queries": [{"marginal": ["sex"]}]}
-    plan = nw.plan(nw.Workload.from_spec(table, domain), nw.Privacy(epsilon=1, delta=1e-9))
+    plan = nw.plan(
+        nw.Workload.from_spec(table, domain), nw.Privacy(epsilon=1, delta=1e-9)
+    )
     counts = np.zeros(domain.shape, dtype=np.int64)
     rng = np.random.default_rng(0)
     for sex, number in ((0, 300), (1, 700)):
-        np.add.at(counts[sex], (rng.integers(0, 20, number), rng.integers(0, 20, number)), 1)
+        np.add.at(
+            counts[sex], (rng.integers(0, 20, number), rng.integers(0, 20, number)), 1
+        )
     raw = plan._release(counts.ravel(), None, SeededSource(1))
     whole = post_process(raw, integer=True)
     assert np.abs(whole.answers - raw.answers).max() < 1
@@ -130,7 +147,9 @@ def test_the_demo_is_rounded_and_no_more(tmp_path) -> None:
     assert made.exit_code == 0, made.stderr
     domain = nw.Domain.from_yaml(tmp_path / "demo" / "schema.yaml")
     table = {"queries": [{"marginal": ["sex", "region"]}]}
-    plan = nw.plan(nw.Workload.from_spec(table, domain), nw.Privacy(epsilon=1, delta=1e-9))
+    plan = nw.plan(
+        nw.Workload.from_spec(table, domain), nw.Privacy(epsilon=1, delta=1e-9)
+    )
     raw = plan.release(tmp_path / "demo" / "people.csv")
     fit, whole = post_process(raw, non_negative=True), post_process(raw, integer=True)
     assert np.abs(whole.answers - fit.answers).max() < 1 + FITTED
@@ -138,10 +157,15 @@ def test_the_demo_is_rounded_and_no_more(tmp_path) -> None:
 
 @pytest.mark.parametrize("kind", [Identity, Prefix, Ranges])
 @pytest.mark.parametrize("other", [Identity, Prefix])
-def test_cumulative_counts_and_ranges_are_rounded_as_they_are_asked(kind, other) -> None:
+def test_cumulative_counts_and_ranges_are_rounded_as_they_are_asked(
+    kind, other
+) -> None:
     """By group, in tables whose sums form a flow; an attribute beside them is not asked about."""
     sizes = (3, 6, 5)
-    terms = [Term.of_product(1.0, (1,), (kind(6),)), Term.of_product(1.0, (0,), (other(3),))]
+    terms = [
+        Term.of_product(1.0, (1,), (kind(6),)),
+        Term.of_product(1.0, (0,), (other(3),)),
+    ]
     asked = asked_of(terms, sizes)
     assert asked.sizes == (3, 6)
     for seed in range(6):
@@ -153,7 +177,10 @@ def test_cumulative_counts_and_ranges_are_rounded_as_they_are_asked(kind, other)
 def test_cells_within_one_question_are_not_rounded_apart() -> None:
     """One count over many cells of two attributes, all of the same fraction."""
     domain = nw.Domain(
-        [nw.Categorical("sex", ["F", "M"]), nw.Numeric("age", list(range(101)), integer=True)]
+        [
+            nw.Categorical("sex", ["F", "M"]),
+            nw.Numeric("age", list(range(101)), integer=True),
+        ]
     )
     spec = {"queries": [{"count": 'age >= 65 and sex == "F"'}, {"total": True}]}
     plan = nw.plan(nw.Workload.from_spec(spec, domain), nw.Privacy(rho=0.5))
@@ -199,7 +226,13 @@ def test_intervals_still_cover_in_whole_numbers() -> None:
 def test_a_large_schema_with_few_attributes_asked_has_one_histogram() -> None:
     """Eight attributes of 12 values: tables agree, and declared values can be checked."""
     domain = nw.Domain([nw.Numeric.integers(f"n{i}", 0, 11) for i in range(8)])
-    spec = {"queries": [{"marginal": ["n0", "n1"]}, {"marginal": ["n1"]}, {"marginal": ["n6"]}]}
+    spec = {
+        "queries": [
+            {"marginal": ["n0", "n1"]},
+            {"marginal": ["n1"]},
+            {"marginal": ["n6"]},
+        ]
+    }
     privacy = nw.Privacy(rho=1, neighbours="replace-one")
     plan = nw.plan(nw.Workload.from_spec(spec, domain), privacy)
     rng = np.random.default_rng(2)
@@ -220,11 +253,15 @@ def test_impossible_cells_of_attributes_summed_out_are_known() -> None:
          nw.Boolean("works")],
         impossible=[{"sex": ["F"], "age": ["child"]}, {"sex": ["F"], "age": ["adult"]}],
     )  # fmt: skip
-    np.testing.assert_array_equal(possible_cells(domain, (0, 2)), [False, False, True, True])
+    np.testing.assert_array_equal(
+        possible_cells(domain, (0, 2)), [False, False, True, True]
+    )
     np.testing.assert_array_equal(possible_cells(domain, (1,)), [True, True])
 
 
-@pytest.mark.parametrize("text", ["identity:5", "prefix:3*identity:4", "ranges:6", "parity:3:<=2"])
+@pytest.mark.parametrize(
+    "text", ["identity:5", "prefix:3*identity:4", "ranges:6", "parity:3:<=2"]
+)
 def test_questions_are_written_out_as_they_are(text: str) -> None:
     asked = workload(text)
     rows = sparse_rows(asked)
@@ -232,7 +269,9 @@ def test_questions_are_written_out_as_they_are(text: str) -> None:
     np.testing.assert_array_equal(rows.toarray(), asked.dense())
 
 
-@pytest.mark.parametrize("text", ["total:4", "marginals:3x2x4:<=2", "2@identity:4+prefix:4"])
+@pytest.mark.parametrize(
+    "text", ["total:4", "marginals:3x2x4:<=2", "2@identity:4+prefix:4"]
+)
 def test_questions_on_the_cells_asked_are_those_of_the_plan(text: str) -> None:
     asked_for = workload(text)
     plan = nw.plan(workload(f"{text}+identity:4") if text == "total:4" else asked_for,

@@ -34,12 +34,17 @@ def made(zeros: bool, privacy: Privacy, mechanism: str = "auto") -> CentralPlan:
     return nw.plan(nw.Workload.from_spec(SPEC, domain), privacy, mechanism=mechanism)
 
 
-@pytest.mark.parametrize("mechanism", ["residual", "gaussian-strategy", "laplace-strategy"])
+@pytest.mark.parametrize(
+    "mechanism", ["residual", "gaussian-strategy", "laplace-strategy"]
+)
 def test_known_zeros_are_exact_and_help(mechanism: str) -> None:
     """2,000 releases; the bands of a case have a false-alarm rate of 1e-6."""
     pure = mechanism == "laplace-strategy"
     privacy = Privacy(epsilon=1) if pure else Privacy(rho=0.1)
-    with_zeros, without = made(True, privacy, mechanism), made(False, privacy, mechanism)
+    with_zeros, without = (
+        made(True, privacy, mechanism),
+        made(False, privacy, mechanism),
+    )
     x = np.random.default_rng(0).integers(0, 50, size=(3, 3, 8))
     x[0, 1:] = 0
     labels = with_zeros.labels()
@@ -47,9 +52,13 @@ def test_known_zeros_are_exact_and_help(mechanism: str) -> None:
              and "none" not in label]  # fmt: skip
     assert len(empty) == 2
     assert with_zeros.accuracy.variance[empty].max() == 0
-    assert (with_zeros.accuracy.variance <= without.accuracy.variance * (1 + 1e-6)).all()
+    assert (
+        with_zeros.accuracy.variance <= without.accuracy.variance * (1 + 1e-6)
+    ).all()
     assert with_zeros.accuracy.variance.sum() < 0.98 * without.accuracy.variance.sum()
-    errors = repeated(with_zeros, x, seed=3) - with_zeros.plain_workload.matvec(x.ravel())
+    errors = repeated(with_zeros, x, seed=3) - with_zeros.plain_workload.matvec(
+        x.ravel()
+    )
     np.testing.assert_allclose(errors[:, empty], 0, atol=1e-6)
     open_ = with_zeros.accuracy.variance > 0
     alarm = 1e-6 / (2 * open_.sum())
@@ -80,7 +89,9 @@ def test_people_in_impossible_cells_are_told_of(mechanism: str) -> None:
     x = np.full((3, 3, 8), 20)
     x[0, 1:] = 0
     x[0, 1, 3] = 2000
-    with pytest.warns(nw.errors.DeclarationWarning, match="people are in cells declared imposs"):
+    with pytest.warns(
+        nw.errors.DeclarationWarning, match="people are in cells declared imposs"
+    ):
         release = p._release(x.ravel(), None, SeededSource(1))
     told = release.metadata["impossible"]
     assert told["contradicted"] == [{"age": ["child"], "work": ["employed", "retired"]}]
@@ -88,11 +99,15 @@ def test_people_in_impossible_cells_are_told_of(mechanism: str) -> None:
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_few_people_in_each_of_many_impossible_cells_are_told_of(mechanism: str) -> None:
+def test_few_people_in_each_of_many_impossible_cells_are_told_of(
+    mechanism: str,
+) -> None:
     """No cell by itself stands out, all of them together do."""
     letters = tuple("abcdefghijklmnopqrstuvwxyz")
     attributes = (nw.Categorical("letter", letters), nw.Categorical("other", (0, 1, 2)))
-    domain = nw.Domain(attributes, impossible=[{"letter": list(letters), "other": [1, 2]}])
+    domain = nw.Domain(
+        attributes, impossible=[{"letter": list(letters), "other": [1, 2]}]
+    )
     spec = {"queries": [{"marginal": ["letter", "other"]}, {"marginals": 1}]}
     asked = nw.Workload.from_spec(spec, domain)
     p = nw.plan(asked, budget(mechanism), mechanism=mechanism)
@@ -143,7 +158,8 @@ def test_tails_are_bounded_for_every_law() -> None:
     for scale in (0.3, 0.8, 2.0, 17.0):
         tails = {
             "discrete-laplace": np.exp(-steps / scale),
-            "rounded-gaussian": norm.cdf((steps + 0.5) / scale) - norm.cdf((steps - 0.5) / scale),
+            "rounded-gaussian": norm.cdf((steps + 0.5) / scale)
+            - norm.cdf((steps - 0.5) / scale),
         }
         for name, weights in tails.items():
             law = NoiseLaw(name, scale)
@@ -191,8 +207,10 @@ def test_what_tells_the_number_of_people_needs_another_promise(
 
 def test_sums_of_nothing_tell_that_cells_are_empty() -> None:
     rows = np.array([[0.0, 1.0, 0.0], [2.0, 1.0, 3.0]])
-    assert tells_total(rows, np.array([5.0, 5.0]))  # the first and the last cell hold nobody
-    assert not tells_total(rows, np.array([5.0, 11.0]))  # 3 people in the first, or 2 in the last
+    # the first and the last cell hold nobody
+    assert tells_total(rows, np.array([5.0, 5.0]))
+    # 3 people in the first, or 2 in the last
+    assert not tells_total(rows, np.array([5.0, 11.0]))
 
 
 def test_the_command_line_warns_in_one_line(tmp_path: Path) -> None:
@@ -209,7 +227,9 @@ def test_the_command_line_warns_in_one_line(tmp_path: Path) -> None:
     files = [f for n, name in names.items() for f in (f"--{n}", str(tmp_path / name))]
     out, table, plan = (str(tmp_path / name) for name in ("a.csv", "t.csv", "p.nw"))
     runner = CliRunner()
-    assert runner.invoke(main, ["plan", *files, "--rho", "1", "-o", plan]).exit_code == 0
+    assert (
+        runner.invoke(main, ["plan", *files, "--rho", "1", "-o", plan]).exit_code == 0
+    )
     result = runner.invoke(main, ["release", plan, table, "-o", out, "--json"])
     assert result.exit_code == 0, result.stderr
     assert result.stderr.startswith("warning: the noisy counts say")

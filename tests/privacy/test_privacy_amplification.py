@@ -24,7 +24,9 @@ from oracles.shuffle_oracles import (
 
 
 @pytest.mark.parametrize("local", [0.5, 1.0, 3.0])
-@pytest.mark.parametrize(("values", "people"), [(2, 1), (2, 2), (2, 12), (3, 5), (4, 3)])
+@pytest.mark.parametrize(
+    ("values", "people"), [(2, 1), (2, 2), (2, 12), (3, 5), (4, 3)]
+)
 @pytest.mark.parametrize("fraction", [0.0, 0.3, 0.8, 1.0])
 def test_delta_covers_randomized_response(
     local: float, values: int, people: int, fraction: float
@@ -39,14 +41,23 @@ def test_delta_covers_randomized_response(
 
 
 @settings(max_examples=25, deadline=None)
-@given(seed=st.integers(0, 2**32 - 1), local=st.floats(0.2, 3), people=st.integers(2, 4))
-def test_delta_covers_any_private_strategy(seed: int, local: float, people: int) -> None:
+@given(
+    seed=st.integers(0, 2**32 - 1), local=st.floats(0.2, 3), people=st.integers(2, 4)
+)
+def test_delta_covers_any_private_strategy(
+    seed: int, local: float, people: int
+) -> None:
     random = np.random.default_rng(seed)
     two_valued = np.where(random.random((4, 3)) < 0.5, 1.0, np.exp(local / 2))
     strategy = two_valued / two_valued.sum(axis=0)  # ratios at most e^(ε/2) · e^(ε/2)
-    assert (strategy.max(axis=1) <= np.exp(local) * strategy.min(axis=1) * (1 + 1e-12)).all()
+    assert (
+        strategy.max(axis=1) <= np.exp(local) * strategy.min(axis=1) * (1 + 1e-12)
+    ).all()
     epsilon = float(random.uniform(0, local))
-    assert worst_delta(strategy, people, epsilon) <= shuffled_delta(local, people, epsilon) + 1e-14
+    assert (
+        worst_delta(strategy, people, epsilon)
+        <= shuffled_delta(local, people, epsilon) + 1e-14
+    )
 
 
 @settings(max_examples=40, deadline=None)
@@ -70,7 +81,11 @@ def check_large_local_epsilons(step: float) -> None:
             for delta in (1e-6, 1e-9, 1e-12):
                 epsilon = shuffled(local, people, delta).epsilon
                 assert epsilon is not None
-                assert worst_binary_delta(people, local, epsilon) <= delta, (people, local, delta)
+                assert worst_binary_delta(people, local, epsilon) <= delta, (
+                    people,
+                    local,
+                    delta,
+                )
 
 
 def test_the_stated_epsilon_holds_at_large_local_epsilons() -> None:
@@ -92,7 +107,12 @@ def test_the_bound_is_near_randomized_response() -> None:
     p, q = (1 - lie) * one_more + lie * others, lie * one_more + (1 - lie) * others
 
     def exact(epsilon: float) -> float:
-        return float(max(np.maximum(a - np.exp(epsilon) * b, 0).sum() for a, b in ((p, q), (q, p))))
+        return float(
+            max(
+                np.maximum(a - np.exp(epsilon) * b, 0).sum()
+                for a, b in ((p, q), (q, p))
+            )
+        )
 
     epsilon = shuffled(local, people, delta).epsilon
     assert epsilon is not None

@@ -21,13 +21,18 @@ ONE = Fraction(1)
 def test_lengths_are_gamma_and_coordinates_have_their_variance(dimension):
     """2,000 draws on a fine grid; Kolmogorov–Smirnov at 1e-6, moments at eight deviations."""
     source, radius = SeededSource(dimension), 2**12
-    draws = np.array([ball_noise(radius**2, ONE, dimension, source) for _ in range(2000)]) / radius
+    draws = (
+        np.array([ball_noise(radius**2, ONE, dimension, source) for _ in range(2000)])
+        / radius
+    )
     lengths = np.linalg.norm(draws, axis=1)
     assert kstest(lengths, gamma(dimension).cdf).pvalue > 1e-6
     square = draws**2
     spread = np.sqrt(square.var(axis=0) / len(draws))
     assert (np.abs(square.mean(axis=0) - (dimension + 1)) < 8 * spread).all()
-    assert (np.abs(draws.mean(axis=0)) < 8 * np.sqrt((dimension + 1) / len(draws))).all()
+    assert (
+        np.abs(draws.mean(axis=0)) < 8 * np.sqrt((dimension + 1) / len(draws))
+    ).all()
 
 
 def test_chances_on_the_grid_of_the_line_are_those_of_rounded_laplace_noise():
@@ -52,14 +57,20 @@ def true_value(gaussians, place: int, radius_square: int, dimension: int) -> mpm
         numbers = []
         for key in range(3 * dimension):
             bits = gaussians.bits.get((key,), 63)
-            u = (mpmath.mpf(int(gaussians.numerators[key])) + 0.5) / mpmath.mpf(2) ** bits
-            numbers.append(int(gaussians.signs[key]) * mpmath.sqrt(2) * mpmath.erfinv(1 - u))
+            u = (mpmath.mpf(int(gaussians.numerators[key])) + 0.5) / mpmath.mpf(
+                2
+            ) ** bits
+            numbers.append(
+                int(gaussians.signs[key]) * mpmath.sqrt(2) * mpmath.erfinv(1 - u)
+            )
         length = mpmath.sqrt(sum(g**2 for g in numbers[:dimension]))
         half = sum(g**2 for g in numbers[dimension:]) / 2
         return mpmath.sqrt(radius_square) * half * numbers[place] / length
 
 
-def test_floats_are_as_near_as_they_say_and_doubtful_ones_are_decided_rightly(monkeypatch):
+def test_floats_are_as_near_as_they_say_and_doubtful_ones_are_decided_rightly(
+    monkeypatch,
+):
     """Every number is made doubtful: what is decided is the rounding in high precision."""
     dimension, radius_square = 3, 10**6
     drawn = []
@@ -75,7 +86,9 @@ def test_floats_are_as_near_as_they_say_and_doubtful_ones_are_decided_rightly(mo
         truth = true_value(drawn[0], place, radius_square, dimension)
         assert abs(float(truth - values[place])) <= margin[place]
         assert plain[place] == int(mpmath.nint(truth))
-    monkeypatch.setattr(ball, "_nearly", lambda *a: (values, np.full(dimension, np.inf)))
+    monkeypatch.setattr(
+        ball, "_nearly", lambda *a: (values, np.full(dimension, np.inf))
+    )
     decided = ball_noise(radius_square, ONE, dimension, SeededSource(4))
     np.testing.assert_array_equal(decided, plain)
 
@@ -86,11 +99,14 @@ def test_density_falls_by_no_more_than_epsilon_over_the_radius():
     x, y = np.meshgrid(np.arange(-30, 31), np.arange(-30, 31))
     offsets = (np.arange(8) + 0.5) / 8 - 0.5
     chance = sum(
-        np.exp(-epsilon * np.hypot(x + a, y + b) / radius) for a in offsets for b in offsets
+        np.exp(-epsilon * np.hypot(x + a, y + b) / radius)
+        for a in offsets
+        for b in offsets
     )
     moved = np.log(chance[:, 3:] / chance[:, :-3])
     assert np.abs(moved).max() <= epsilon
-    half = np.log(chance[:, 3:] / chance[:, :-3]) * 2  # noise of half the scale is caught
+    # noise of half the scale is caught
+    half = np.log(chance[:, 3:] / chance[:, :-3]) * 2
     assert np.abs(half).max() > epsilon
 
 

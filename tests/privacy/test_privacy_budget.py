@@ -31,14 +31,23 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"epsilon": 10**400}, r"epsilon=<integer of 1329 bits> must be finite"),
     ({"epsilon": "1"}, r"epsilon='1' must be a number"),
     ({"epsilon": True}, r"epsilon=True must be a number"),
-    ({"epsilon": 1, "delta": 1}, r"delta=1 must lie strictly between 0 and 1; leave delta out"),
+    (
+        {"epsilon": 1, "delta": 1},
+        r"delta=1 must lie strictly between 0 and 1; leave delta out",
+    ),
     ({"epsilon": 1, "delta": 0.0}, r"delta=0.0 must lie strictly between 0 and 1"),
     ({"epsilon": 1, "delta": -1e-9}, r"delta=-1e-09 must lie strictly between 0 and 1"),
     ({"epsilon": 1, "delta": float("nan")}, r"delta=nan must be finite"),
-    ({"epsilon": 1, "rho": 1}, r"rho=1 cannot be combined with epsilon; give one of the two"),
+    (
+        {"epsilon": 1, "rho": 1},
+        r"rho=1 cannot be combined with epsilon; give one of the two",
+    ),
     ({"rho": 0}, r"rho=0 must be > 0"),
     ({"delta": 1e-9}, r"epsilon must be given"),
-    ({"epsilon": 1, "neighbours": "friends"}, r"neighbours='friends' must be one of add-remove"),
+    (
+        {"epsilon": 1, "neighbours": "friends"},
+        r"neighbours='friends' must be one of add-remove",
+    ),
 ]
 
 

@@ -52,7 +52,9 @@ def test_sigma_meets_the_textbook_condition_from_the_safe_side(
     held = oracles.gaussian_delta(epsilon, ratio)
     assert held <= mpmath.mpf(delta)
     # Tight: a σ smaller by 1e-12 of itself breaks the promise.
-    assert oracles.gaussian_delta(epsilon, ratio * (1 + Fraction(1, 10**12))) > mpmath.mpf(delta)
+    assert oracles.gaussian_delta(
+        epsilon, ratio * (1 + Fraction(1, 10**12))
+    ) > mpmath.mpf(delta)
 
 
 def test_one_count_has_the_analytic_optimum() -> None:
@@ -83,11 +85,15 @@ def test_delta_epsilon_and_ratio_are_inverses(epsilon: float, delta: float) -> N
 
 @settings(max_examples=40, deadline=None)
 @given(epsilon=epsilons, delta=deltas, factor=st.floats(1.001, 10))
-def test_more_budget_never_needs_more_noise(epsilon: float, delta: float, factor: float) -> None:
+def test_more_budget_never_needs_more_noise(
+    epsilon: float, delta: float, factor: float
+) -> None:
     sigma = gaussian_sigma(epsilon, delta)
     assert gaussian_sigma(epsilon * factor, delta) <= sigma
     assert gaussian_sigma(epsilon, min(delta * factor, 0.999)) <= sigma or delta > 0.99
-    assert gaussian_sigma(epsilon, delta, factor) == pytest.approx(factor * sigma, rel=1e-15)
+    assert gaussian_sigma(epsilon, delta, factor) == pytest.approx(
+        factor * sigma, rel=1e-15
+    )
 
 
 @settings(max_examples=40, deadline=None)
@@ -102,7 +108,9 @@ def test_delta_is_the_textbook_value(epsilon: float, ratio: float) -> None:
 
 def test_epsilon_zero_suffices_when_delta_is_large() -> None:
     assert gaussian_epsilon(0.5, 0.1) == 0
-    assert gaussian_delta(0, 0.1) == pytest.approx(2 * stats.norm.cdf(0.05) - 1, rel=1e-14)
+    assert gaussian_delta(0, 0.1) == pytest.approx(
+        2 * stats.norm.cdf(0.05) - 1, rel=1e-14
+    )
     assert guarantee(NoiseLaw("rounded-gaussian", 10), l2=1, delta=0.5).epsilon < 1e-300  # type: ignore[operator]
 
 
@@ -152,7 +160,11 @@ def test_zcdp_noise_is_the_least_that_holds(rho: float, sensitivity: float) -> N
 
 
 def test_guarantees_go_back_to_the_promise() -> None:
-    for privacy in (Privacy(epsilon=1, delta=1e-9), Privacy(epsilon=0.3), Privacy(rho=0.7)):
+    for privacy in (
+        Privacy(epsilon=1, delta=1e-9),
+        Privacy(epsilon=0.3),
+        Privacy(rho=0.7),
+    ):
         law = calibrate(privacy, l1=3, l2=2)
         back = guarantee(law, l1=3, l2=2, delta=privacy.delta)
         assert back.kind == privacy.kind
@@ -172,7 +184,9 @@ def test_missing_or_impossible_sensitivities_are_refused() -> None:
         calibrate(Privacy(epsilon=1), l2=1)
     with pytest.raises(InvalidParameter, match="l2 must be given"):
         calibrate(Privacy(rho=1), l1=1)
-    with pytest.raises(InvalidParameter, match=r"l2=0 must be > 0; a measurement nobody can move"):
+    with pytest.raises(
+        InvalidParameter, match=r"l2=0 must be > 0; a measurement nobody can move"
+    ):
         calibrate(Privacy(rho=1), l2=0)
 
 
@@ -182,7 +196,9 @@ def test_missing_or_impossible_sensitivities_are_refused() -> None:
 def best_delta(rho: float, epsilon: float) -> float:
     """Minimise the bound of Canonne, Kamath and Steinke over α by a fine grid."""
     x = np.geomspace(1e-4, 1e4, 100_001)
-    logarithms = x * ((1 + x) * rho - epsilon) - np.log(x) + (1 + x) * np.log(x / (1 + x))
+    logarithms = (
+        x * ((1 + x) * rho - epsilon) - np.log(x) + (1 + x) * np.log(x / (1 + x))
+    )
     return float(np.exp(min(0, logarithms.min())))
 
 

@@ -33,7 +33,11 @@ def by_dp_accounting(total: Spend, delta: float) -> float:
         result = result.compose(noise)
     others = Counter(loss for loss in total.losses if not isinstance(loss, Gaussian))
     for loss, times in others.items():
-        promise = (loss.epsilon, loss.delta) if isinstance(loss, Promise) else (loss.ratio, 0.0)
+        promise = (
+            (loss.epsilon, loss.delta)
+            if isinstance(loss, Promise)
+            else (loss.ratio, 0.0)
+        )
         known = common.DifferentialPrivacyParameters(*promise)
         one = privacy_loss_distribution.from_privacy_parameters(known, **grid)
         result = result.compose(one.self_compose(times))
@@ -52,14 +56,20 @@ def mixed(size: int, seed: int, kinds: int) -> Spend:
 
 @pytest.mark.parametrize("delta", [1e-3, 1e-6])
 @pytest.mark.parametrize(("size", "kinds"), [(2, 1), (50, 40), (1000, 60)])
-def test_mixed_histories_agree_with_dp_accounting(size: int, kinds: int, delta: float) -> None:
+def test_mixed_histories_agree_with_dp_accounting(
+    size: int, kinds: int, delta: float
+) -> None:
     total = mixed(size, size, kinds)
-    assert composed_epsilon(total, delta) == pytest.approx(by_dp_accounting(total, delta), abs=1e-6)
+    assert composed_epsilon(total, delta) == pytest.approx(
+        by_dp_accounting(total, delta), abs=1e-6
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
-def test_histories_of_a_thousand_different_spends_agree_with_dp_accounting(seed: int) -> None:
+def test_histories_of_a_thousand_different_spends_agree_with_dp_accounting(
+    seed: int,
+) -> None:
     total = mixed(1000, seed, 1000)
     for delta in (1e-4, 1e-6):
         expected = by_dp_accounting(total, delta)
@@ -75,7 +85,9 @@ def test_promises_that_may_fail_agree_with_dp_accounting() -> None:
 
 def test_gaussian_releases_alone_keep_their_exact_curve() -> None:
     exact = gaussian_epsilon(1e-6, 0.1 * 30**0.5)
-    assert composed_epsilon(spend(*[Gaussian(0.1)] * 30), 1e-6) == pytest.approx(exact, rel=1e-9)
+    assert composed_epsilon(spend(*[Gaussian(0.1)] * 30), 1e-6) == pytest.approx(
+        exact, rel=1e-9
+    )
 
 
 def test_pure_releases_agree_with_a_sum_of_binomials() -> None:
@@ -91,13 +103,17 @@ def exact_delta(total: Spend, epsilon: float) -> Any:
     mp = pytest.importorskip("mpmath")
     pure = [loss.ratio if isinstance(loss, Laplace) else loss.epsilon for loss in total.losses
             if not isinstance(loss, Gaussian)]  # fmt: skip
-    mu = mp.sqrt(sum(mp.mpf(loss.mu) ** 2 for loss in total.losses if isinstance(loss, Gaussian)))
+    mu = mp.sqrt(
+        sum(mp.mpf(loss.mu) ** 2 for loss in total.losses if isinstance(loss, Gaussian))
+    )
     delta = mp.mpf(0)
     for signs in product((1, -1), repeat=len(pure)):
         chance = mp.fprod(
             1 / (1 + mp.exp(-s * mp.mpf(e))) for s, e in zip(signs, pure, strict=True)
         )
-        x = mp.mpf(epsilon) - mp.fsum(s * mp.mpf(e) for s, e in zip(signs, pure, strict=True))
+        x = mp.mpf(epsilon) - mp.fsum(
+            s * mp.mpf(e) for s, e in zip(signs, pure, strict=True)
+        )
         if mu:
             near, far = mp.ncdf(mu / 2 - x / mu), mp.ncdf(-mu / 2 - x / mu)
             delta += chance * (near - mp.exp(x) * far)
@@ -122,22 +138,32 @@ def few(seed: int) -> tuple[Spend, float]:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_few_releases_together_spend_what_all_signs_of_their_losses_say(seed: int) -> None:
+def test_few_releases_together_spend_what_all_signs_of_their_losses_say(
+    seed: int,
+) -> None:
     mp = pytest.importorskip("mpmath")
     total, delta = few(seed)
     found = composed_epsilon(total, delta)
     with mp.workdps(50):
         assert exact_delta(total, found) <= delta
         if found > 2.0**-1022:
-            assert exact_delta(total, found - 1e-7 * total.promise(delta).epsilon) > delta
+            assert (
+                exact_delta(total, found - 1e-7 * total.promise(delta).epsilon) > delta
+            )
 
 
 def test_three_small_releases_compose_to_the_exact_epsilon() -> None:
-    assert composed_epsilon(spend(*[Laplace(0.1)] * 3), 1e-3) == pytest.approx(0.29306, abs=5e-6)
+    assert composed_epsilon(spend(*[Laplace(0.1)] * 3), 1e-3) == pytest.approx(
+        0.29306, abs=5e-6
+    )
 
 
 def test_few_large_and_tiny_losses_have_a_finite_epsilon() -> None:
-    for losses in ([Laplace(600.0)] * 2, [Laplace(1e-300)] * 9, [Laplace(1.0), Gaussian(1e-30)]):
+    for losses in (
+        [Laplace(600.0)] * 2,
+        [Laplace(1e-300)] * 9,
+        [Laplace(1.0), Gaussian(1e-30)],
+    ):
         total = spend(*losses)
         for delta in (1e-200, 1e-9, 0.9):
             assert 0 < composed_epsilon(total, delta) <= total.promise(delta).epsilon
@@ -152,7 +178,9 @@ def randomized_response_delta(times: int, epsilon: float, total: float) -> float
     return float(np.maximum(p - np.exp(total) * q, 0).sum())
 
 
-@pytest.mark.parametrize("losses", [[Laplace(0.5)], [Laplace(0.5)] * 2, [Laplace(40.0)] * 3])
+@pytest.mark.parametrize(
+    "losses", [[Laplace(0.5)], [Laplace(0.5)] * 2, [Laplace(40.0)] * 3]
+)
 def test_few_releases_are_never_told_more_than_their_sum(losses: list[Loss]) -> None:
     total = spend(*losses)
     epsilon = composed_epsilon(total, 1e-6)

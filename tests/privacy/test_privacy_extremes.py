@@ -27,7 +27,9 @@ from noisewright.privacy.promise.calibration import calibrate
 from noisewright.privacy.promise.spend import Gaussian, Laplace, Promise, Spend
 from oracles.privacy_oracles import guarantee
 
-SIZES = st.sampled_from([5e-324, 2.3e-308, 1e-300, 1e-30, 0.5, 40.0, 1e5, 1e30, 1e200, 1.7e308])
+SIZES = st.sampled_from(
+    [5e-324, 2.3e-308, 1e-300, 1e-30, 0.5, 40.0, 1e5, 1e30, 1e200, 1.7e308]
+)
 DELTAS = st.sampled_from([5e-324, 1e-300, 1e-100, 1e-18, 1e-6, 0.5, 1 - 2**-53])
 
 
@@ -44,13 +46,17 @@ CALLS: dict[str, Callable[[float, float, float], Any]] = {
     "ratio of ε": lambda a, b, d: gaussian_ratio(a, d),
     "σ of ε": lambda a, b, d: gaussian_sigma(a, d, b),
     "several ratios": lambda a, b, d: spend(Gaussian(a), Gaussian(b), Gaussian(a)).mu,
-    "pure beside Gaussian": lambda a, b, d: spend(Laplace(a), Gaussian(b)).promise().rho,
+    "pure beside Gaussian": lambda a, b, d: (
+        spend(Laplace(a), Gaussian(b)).promise().rho
+    ),
     "approximate beside Gaussian": lambda a, b, d: (
         spend(Promise(a, d / 2), Gaussian(b)).promise(d).epsilon
     ),
     "pure noise": lambda a, b, d: calibrate(Privacy(epsilon=a), l1=b).variance,
     "zCDP noise": lambda a, b, d: calibrate(Privacy(rho=a), l2=b).variance,
-    "approximate noise": lambda a, b, d: calibrate(Privacy(epsilon=a, delta=d), l2=b).variance,
+    "approximate noise": lambda a, b, d: (
+        calibrate(Privacy(epsilon=a, delta=d), l2=b).variance
+    ),
     "what Laplace noise keeps": lambda a, b, d: (
         guarantee(NoiseLaw("discrete-laplace", a), l1=b).epsilon
     ),
@@ -90,14 +96,20 @@ def test_extreme_budgets_get_a_number_or_a_clear_error(
         (Privacy(epsilon=5e-324, delta=1e-300), "epsilon"),
     ],
 )
-def test_noise_that_cannot_be_drawn_is_told_by_the_budget(privacy: Privacy, name: str) -> None:
-    with pytest.raises(InvalidParameter, match=rf"{name}=.* needs noise of .* grid steps"):
+def test_noise_that_cannot_be_drawn_is_told_by_the_budget(
+    privacy: Privacy, name: str
+) -> None:
+    with pytest.raises(
+        InvalidParameter, match=rf"{name}=.* needs noise of .* grid steps"
+    ):
         calibrate(privacy, l1=1.0, l2=1.0)
 
 
 @settings(max_examples=20, deadline=None)
 @given(ratio=st.floats(2**-300, 2**-200), delta=st.floats(1e-100, 1e-70))
-def test_coarse_bounds_of_tiny_ratios_are_above_the_truth(ratio: float, delta: float) -> None:
+def test_coarse_bounds_of_tiny_ratios_are_above_the_truth(
+    ratio: float, delta: float
+) -> None:
     """At ε = 0 the truth is 2Φ(μ/2) - 1, μ/√(2π) to the last digits."""
     assert ratio * 0.39894228 <= gaussian_delta(0, ratio)
     assert gaussian_delta(1e-90, gaussian_ratio(1e-90, delta)) <= delta

@@ -24,7 +24,12 @@ from noisewright.privacy.noise.gaussian import (
     pure_to_zcdp,
 )
 from noisewright.privacy.promise.budget import Privacy
-from noisewright.privacy.promise.filters import Amounts, Limits, limits_of, pure_to_gaussian
+from noisewright.privacy.promise.filters import (
+    Amounts,
+    Limits,
+    limits_of,
+    pure_to_gaussian,
+)
 from noisewright.privacy.promise.odometer import odometer
 from noisewright.privacy.promise.spend import Gaussian, Laplace, Loss, Promise, Spend
 
@@ -52,14 +57,19 @@ def response(gamma: np.ndarray, epsilon: float) -> np.ndarray:
     return np.maximum(high - gamma * low, 0) + np.maximum(low - gamma * high, 0)
 
 
-def after(gamma: float, mu: float, then: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> float:
+def after(
+    gamma: float, mu: float, then: Callable[[np.ndarray, np.ndarray], np.ndarray]
+) -> float:
     """H_γ of Gaussian noise followed by what `then` makes of the loss so far, γ given to it."""
-    density = np.exp(-((GRID - mu) ** 2) / 2) / sqrt(2 * np.pi)  # P is N(μ, 1), Q is N(0, 1)
+    # P is N(μ, 1), Q is N(0, 1)
+    density = np.exp(-((GRID - mu) ** 2) / 2) / sqrt(2 * np.pi)
     loss = mu * GRID - mu**2 / 2
     return float((density * then(gamma * np.exp(-loss), loss)).sum() * STEP)
 
 
-CHOICES = st.lists(st.tuples(st.sampled_from("gps"), st.floats(0, 1)), min_size=4, max_size=4)
+CHOICES = st.lists(
+    st.tuples(st.sampled_from("gps"), st.floats(0, 1)), min_size=4, max_size=4
+)
 
 
 @settings(max_examples=40)
@@ -107,8 +117,12 @@ def test_limits_that_are_moved_after_seeing_answers_are_no_limits() -> None:
     def then(gamma: np.ndarray, _: np.ndarray) -> np.ndarray:
         return np.maximum(gaussian(gamma, mu), response(gamma, pure))
 
-    assert after(exp(epsilon), first, lambda g, _: gaussian(g, mu)) <= delta * (1 + 1e-6)
-    assert after(exp(epsilon), first, lambda g, _: response(g, pure)) <= delta * (1 + 1e-6)
+    assert after(exp(epsilon), first, lambda g, _: gaussian(g, mu)) <= delta * (
+        1 + 1e-6
+    )
+    assert after(exp(epsilon), first, lambda g, _: response(g, pure)) <= delta * (
+        1 + 1e-6
+    )
     assert after(exp(epsilon), first, then) > delta * 1.05
 
 
@@ -164,16 +178,20 @@ def test_pure_releases_are_counted_as_the_gaussian_noise_that_protects_no_more(
         tanh = mpmath.tanh(mpmath.mpf(epsilon) / 2)
         assert mpmath.mpf(least.numerator) / least.denominator >= tanh
         smaller = gaussian_delta_enclosure(Fraction(0), Fraction(mu * (1 - 1e-8)))[1]
-        assert epsilon > 30 or mpmath.mpf(smaller.numerator) / smaller.denominator < tanh
+        assert (
+            epsilon > 30 or mpmath.mpf(smaller.numerator) / smaller.denominator < tanh
+        )
 
 
 @given(st.floats(1e-6, 50.0), st.floats(1.0001, 300.0))
-def test_pure_releases_keep_their_rho_at_every_order(epsilon: float, order: float) -> None:
+def test_pure_releases_keep_their_rho_at_every_order(
+    epsilon: float, order: float
+) -> None:
     with mpmath.workdps(40):
         e, a = mpmath.mpf(epsilon), mpmath.mpf(order)
-        divergence = (mpmath.log(mpmath.cosh((a - 0.5) * e)) - mpmath.log(mpmath.cosh(e / 2))) / (
-            a - 1
-        )
+        divergence = (
+            mpmath.log(mpmath.cosh((a - 0.5) * e)) - mpmath.log(mpmath.cosh(e / 2))
+        ) / (a - 1)
         assert divergence <= a * mpmath.mpf(pure_to_zcdp(epsilon))
 
 
@@ -223,7 +241,9 @@ def test_odometers_of_plain_sums_and_of_rho() -> None:
     assert told.rho == pytest.approx(0.125 + 0.1 * np.tanh(0.05), rel=1e-12)
 
 
-@pytest.mark.parametrize("bad", [{"rule": "magic"}, {"pure": 1.0}, {"pure": -0.1}, {"aside": 1e-3}])
+@pytest.mark.parametrize(
+    "bad", [{"rule": "magic"}, {"pure": 1.0}, {"pure": -0.1}, {"aside": 1e-3}]
+)
 def test_bad_limits_are_refused(bad: dict) -> None:
     with pytest.raises(InvalidParameter):
         limits_of(Privacy(1.0, 1e-6), **bad)

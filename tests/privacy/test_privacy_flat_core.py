@@ -22,7 +22,9 @@ def law(scale: float, core: int, reach: int) -> np.ndarray:
     return chances / chances.sum()
 
 
-@pytest.mark.parametrize(("scale", "core"), [(0.7, 0), (0.7, 1), (1.5, 3), (4.0, 10), (30.0, 5)])
+@pytest.mark.parametrize(
+    ("scale", "core"), [(0.7, 0), (0.7, 1), (1.5, 3), (4.0, 10), (30.0, 5)]
+)
 def test_draws_follow_the_law(scale: float, core: int) -> None:
     count, reach = 40_000, core + int(60 * scale) + 2
     draws = flat_core(scale, np.full(count, core), SeededSource(core))
@@ -35,7 +37,9 @@ def test_draws_follow_the_law(scale: float, core: int) -> None:
 
 @pytest.mark.parametrize("scale", [2.0**-40, 0.05, 1.0, 3.7, 1e6, 2.0**40])
 @pytest.mark.parametrize("core", [0, 1, 17, 2**46])
-def test_the_chance_of_the_core_is_enclosed_at_every_precision(scale: float, core: int) -> None:
+def test_the_chance_of_the_core_is_enclosed_at_every_precision(
+    scale: float, core: int
+) -> None:
     bound = _chance(checked_scale("scale", scale), core)
     with mpmath.workprec(600):
         q = mpmath.exp(-1 / rational(scale))
@@ -58,7 +62,9 @@ def test_many_cores_are_drawn_at_once_each_with_its_own_law() -> None:
         )
 
 
-@pytest.mark.parametrize("cores", [np.array([-1]), np.array([2**46 + 1]), np.array([0.5])])
+@pytest.mark.parametrize(
+    "cores", [np.array([-1]), np.array([2**46 + 1]), np.array([0.5])]
+)
 def test_cores_are_whole_and_of_a_size_that_can_be_summed(cores: np.ndarray) -> None:
     with pytest.raises(InvalidParameter, match="must be whole"):
         flat_core(1.0, cores)

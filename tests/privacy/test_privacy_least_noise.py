@@ -11,8 +11,15 @@ from hypothesis import strategies as st
 
 from noisewright import Privacy
 from noisewright.privacy.least.certificate import proved_second_moment
-from noisewright.privacy.least.least_noise import least_second_moment, least_unbiased_variance
-from oracles.least_noise_programs import least_noise, least_unbiased_count, least_worst_count
+from noisewright.privacy.least.least_noise import (
+    least_second_moment,
+    least_unbiased_variance,
+)
+from oracles.least_noise_programs import (
+    least_noise,
+    least_unbiased_count,
+    least_worst_count,
+)
 
 EIGHTHS = np.arange(8) / 8 - 0.5
 DELTAS = [(1.0, 1e-3), (1.0, 0.1), (0.3, 0.8), (0.3, 0.3), (4.0, 0.01), (2.0, 0.5)]
@@ -36,7 +43,8 @@ def test_pure_noise_is_least_as_the_discrete_laplace_law(epsilon: float) -> None
     assert not contradicted(moment, epsilon)
     assert moment == pytest.approx(discrete_laplace(epsilon), rel=1e-12)
     best = least_noise(epsilon, 0.0, EIGHTHS, 6 + int(15 / epsilon))
-    assert moment == pytest.approx(best, rel=1e-3)  # the solver's own tolerance, far out
+    # the solver's own tolerance, far out
+    assert moment == pytest.approx(best, rel=1e-3)
 
 
 def test_the_formula_of_continuous_noise_is_caught() -> None:
@@ -76,7 +84,12 @@ def test_no_single_offset_tells_the_least_noise() -> None:
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.floats(0.05, 6.0), st.floats(1e-6, 0.9), st.floats(1e-3, 1.0), st.floats(1e-3, 1e4))
+@given(
+    st.floats(0.05, 6.0),
+    st.floats(1e-6, 0.9),
+    st.floats(1e-3, 1.0),
+    st.floats(1e-3, 1e4),
+)
 def test_whatever_a_certificate_proves_is_no_more_than_the_least(
     epsilon: float, delta: float, share: float, price: float
 ) -> None:
@@ -94,14 +107,17 @@ def violation(epsilon: float, level: float, price: float) -> float:
     ratio, a = math.exp(epsilon), np.linspace(-0.5, 0.5, 2001)
     steps = int(math.sqrt(level + (ratio - 1) * price)) + 3
     most = np.full_like(a, price)
-    for k in range(steps, 0, -1):  # what the chain may hold one step nearer to the middle
+    # what the chain may hold one step nearer to the middle
+    for k in range(steps, 0, -1):
         most = np.minimum((most - level + (k + a) ** 2) / ratio, price)
     short = level - a**2 - most - most[::-1]
     return float(max(short.max(), -most.min()))
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), DELTAS)
-def test_a_certificate_that_claims_more_is_refused(epsilon: float, delta: float) -> None:
+def test_a_certificate_that_claims_more_is_refused(
+    epsilon: float, delta: float
+) -> None:
     least = least_second_moment(Privacy(epsilon=epsilon, delta=delta))
     prices = np.geomspace(1e-3, 1e3, 400)
     for price in prices:
@@ -128,12 +144,15 @@ def test_extreme_budgets_have_a_bound_or_none(budget: dict[str, float]) -> None:
     moment = least_second_moment(privacy)
     assert moment >= 0
     if "delta" in budget:
-        assert moment <= least_second_moment(Privacy(epsilon=budget["epsilon"])) * (1 + 1e-12)
+        assert moment <= least_second_moment(Privacy(epsilon=budget["epsilon"])) * (
+            1 + 1e-12
+        )
 
 
 def test_a_smaller_delta_needs_more_noise() -> None:
     moments = [
-        least_second_moment(Privacy(epsilon=1.0, delta=d)) for d in (0.9, 0.5, 0.1, 1e-3, 1e-9)
+        least_second_moment(Privacy(epsilon=1.0, delta=d))
+        for d in (0.9, 0.5, 0.1, 1e-3, 1e-9)
     ]
     assert moments == sorted(moments)
     pure = least_second_moment(Privacy(epsilon=1.0))
@@ -144,7 +163,9 @@ def test_a_smaller_delta_needs_more_noise() -> None:
 def test_the_gaussian_is_near_the_least_for_concentrated_privacy(rho: float) -> None:
     privacy = Privacy(rho=rho)
     excess = math.sqrt(1 / (2 * rho) / least_second_moment(privacy))
-    assert excess == pytest.approx(math.sqrt(math.expm1(2 * rho) / (2 * rho)), rel=1e-12)
+    assert excess == pytest.approx(
+        math.sqrt(math.expm1(2 * rho) / (2 * rho)), rel=1e-12
+    )
     assert least_unbiased_variance(privacy) == least_second_moment(privacy)
 
 
@@ -170,6 +191,9 @@ def test_with_a_delta_an_unbiased_count_may_be_certain_at_one_table() -> None:
         here, there = law(count), law(count + 1)
         assert sum(v * p for v, p in here.items()) == pytest.approx(count)
         for one, other in ((here, there), (there, here)):
-            assert sum(max(0.0, p - other.get(v, 0.0)) for v, p in one.items()) <= delta + 1e-12
+            assert (
+                sum(max(0.0, p - other.get(v, 0.0)) for v, p in one.items())
+                <= delta + 1e-12
+            )
     assert law(7) == {7.0: 1.0}
     assert least_unbiased_variance(Privacy(epsilon=1.0, delta=delta)) is None

@@ -8,7 +8,12 @@ import pytest
 from scipy.stats import chi2
 
 from noisewright.errors import Contradiction
-from noisewright.privacy.noise.levels import draw_level, expansion, level_weights, mean_over_levels
+from noisewright.privacy.noise.levels import (
+    draw_level,
+    expansion,
+    level_weights,
+    mean_over_levels,
+)
 from noisewright.privacy.noise.source import uniform_below
 from oracles.privacy_oracles import SeededSource
 
@@ -23,9 +28,12 @@ def cube(dimension: int, levels: int) -> list[int]:
 def test_the_expansion_gives_numbers_of_points_back(dimension):
     h = level_weights(cube(dimension, dimension))
     for m, points in enumerate(cube(dimension, 3 * dimension)):
-        told = sum(w * comb(m - j + dimension, dimension) for j, w in enumerate(h) if j <= m)
+        told = sum(
+            w * comb(m - j + dimension, dimension) for j, w in enumerate(h) if j <= m
+        )
         assert told == points
-    assert sum(h) == 2**dimension * np.prod(range(1, dimension + 1), dtype=object)  # d!·volume
+    # d!·volume
+    assert sum(h) == 2**dimension * np.prod(range(1, dimension + 1), dtype=object)
 
 
 def test_numbers_that_no_body_has_are_refused():
@@ -33,7 +41,9 @@ def test_numbers_that_no_body_has_are_refused():
         level_weights([1, 0, 9])
 
 
-def departure(weights: list[int], drawn: Fraction, rate: Fraction, dimension: int = 3) -> float:
+def departure(
+    weights: list[int], drawn: Fraction, rate: Fraction, dimension: int = 3
+) -> float:
     """χ² of drawn levels over cells of at least ten expected, over its bound at that alarm."""
     draws, source = 3000, SeededSource(3)
     levels = np.array([draw_level(weights, drawn, source) for _ in range(draws)])
@@ -63,11 +73,15 @@ def test_a_wrong_dimension_or_rate_is_caught():
 def test_means_over_levels_are_sums_over_all_of_them(rate):
     dimension = 4
     sums = [Fraction(m * (m + 1) * p, 3) for m, p in enumerate(cube(dimension, 5000))]
-    chances = np.array([p * np.exp(-rate * m) for m, p in enumerate(cube(dimension, 5000))])
+    chances = np.array(
+        [p * np.exp(-rate * m) for m, p in enumerate(cube(dimension, 5000))]
+    )
     means = np.arange(5001) * np.arange(1, 5002) / 3
     direct = (means * chances).sum() / chances.sum()
     weights = level_weights(cube(dimension, dimension))
-    found = mean_over_levels([int(3 * s) for s in sums[: dimension + 3]], weights, rate) / 3
+    found = (
+        mean_over_levels([int(3 * s) for s in sums[: dimension + 3]], weights, rate) / 3
+    )
     assert found == pytest.approx(direct, rel=1e-9)
 
 

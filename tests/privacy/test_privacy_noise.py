@@ -42,7 +42,9 @@ def signed(word: int, magnitude: int) -> int:
 def oracle(survival: Callable[[int], mpmath.mpf], word: int, filling: int) -> int:
     """The draw that the word's 63 bits, followed by endless bytes `filling`, stand for."""
     extra = 192
-    low = ((word >> 1) << extra) + int.from_bytes(bytes([filling]) * (extra // 8), "little")
+    low = ((word >> 1) << extra) + int.from_bytes(
+        bytes([filling]) * (extra // 8), "little"
+    )
     return signed(word, exact_magnitude(survival, low, low + 1, 63 + extra))
 
 
@@ -67,10 +69,22 @@ def test_random_words_give_the_exact_quantile(name: str, scale: float) -> None:
 @pytest.mark.parametrize("name", INVERTED)
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("filling", [0x00, 0xFF, 0x5A])
-def test_tail_words_give_the_exact_quantile(name: str, scale: float, filling: int) -> None:
+def test_tail_words_give_the_exact_quantile(
+    name: str, scale: float, filling: int
+) -> None:
     draw, survival = INVERTED[name]
     zero = [] if filling == 0 else [0]  # U = 0 is no number: it is never decided
-    for bits in [*zero, 1, 2, 5, 1 << 10, 1 << 30, (1 << 44) - 1, 1 << 44, (1 << 63) - 1]:
+    for bits in [
+        *zero,
+        1,
+        2,
+        5,
+        1 << 10,
+        1 << 30,
+        (1 << 44) - 1,
+        1 << 44,
+        (1 << 63) - 1,
+    ]:
         word = 2 * bits
         drawn = draw(scale, 1, ScriptedSource([word], filling))
         assert drawn[0] == oracle(survival(scale), word, filling)
@@ -85,7 +99,9 @@ def test_forced_ambiguous_draws_are_refined(name: str, scale: float) -> None:
         for word in boundary_words(survival(scale), max(1, round(multiple * scale))):
             for filling in (0x00, 0xFF, 0x5A):
                 source = ScriptedSource([word], filling)
-                assert draw(scale, 1, source)[0] == oracle(survival(scale), word, filling)
+                assert draw(scale, 1, source)[0] == oracle(
+                    survival(scale), word, filling
+                )
                 refined += source.given > 8
     assert refined > 0
 
@@ -110,16 +126,21 @@ def test_a_draw_ten_deviations_out_is_reached_and_right(name: str) -> None:
     assert expected > 9 * scale
 
 
-def follows(draws: np.ndarray, survival: Callable[[int], mpmath.mpf], bins: int = 60) -> float:
+def follows(
+    draws: np.ndarray, survival: Callable[[int], mpmath.mpf], bins: int = 60
+) -> float:
     """Return the p-value of a chi-square test over cells grouped to equal counts, tails apart."""
     reach = int(np.abs(draws).max()) + 1
     cells = cell_probabilities(survival, reach)
-    cells[[0, -1]] += float(survival(reach + 1)) / 2  # the end cells stand for all beyond
+    # the end cells stand for all beyond
+    cells[[0, -1]] += float(survival(reach + 1)) / 2
     below = np.cumsum(cells)
     targets = [1e-4, 1e-3, *np.linspace(0, 1, bins)[1:-1], 1 - 1e-3, 1 - 1e-4]
     cuts = np.unique(np.searchsorted(below, sorted(targets)))
     edges = np.unique([0, *(cuts[cuts < len(cells) - 1] + 1), len(cells)])
-    counts = np.add.reduceat(np.bincount(draws + reach, minlength=len(cells)), edges[:-1])
+    counts = np.add.reduceat(
+        np.bincount(draws + reach, minlength=len(cells)), edges[:-1]
+    )
     expected = np.add.reduceat(cells, edges[:-1]) * draws.size
     keep = expected > 5
     statistic = ((counts - expected)[keep] ** 2 / expected[keep]).sum()
@@ -143,7 +164,9 @@ def test_every_cell_of_fifty_million_draws(name: str) -> None:
     reach, draws = 400, 50_000_000
     counts = np.zeros(2 * reach + 1, dtype=np.int64)
     for _ in range(50):
-        counts += np.bincount(law.sample(draws // 50, source) + reach, minlength=counts.size)
+        counts += np.bincount(
+            law.sample(draws // 50, source) + reach, minlength=counts.size
+        )
     with mpmath.workprec(PRECISION):
         expected = cell_probabilities(SURVIVALS[name](3.7), reach) * draws
     keep = expected > 5
@@ -163,15 +186,21 @@ def test_half_the_noise_does_not_pass() -> None:
 def test_variance_is_that_of_the_law_drawn(name: str, scale: float) -> None:
     with mpmath.workprec(PRECISION):
         survival = SURVIVALS[name](scale)
-        exact = mpmath.fsum((2 * m - 1) * survival(m) for m in range(1, int(39 * scale) + 3))
+        exact = mpmath.fsum(
+            (2 * m - 1) * survival(m) for m in range(1, int(39 * scale) + 3)
+        )
     law = NoiseLaw(name, scale)  # type: ignore[arg-type]
     assert law.variance == pytest.approx(float(exact), rel=1e-12)
     assert law.standard_deviation == pytest.approx(float(exact) ** 0.5, rel=1e-12)
 
 
 def test_large_scales_approach_the_continuous_variance() -> None:
-    assert NoiseLaw("rounded-gaussian", 1e6).variance == pytest.approx(1e12 + 1 / 12, rel=1e-15)
-    assert NoiseLaw("discrete-laplace", 1e6).variance == pytest.approx(2e12 - 1 / 6, rel=1e-12)
+    assert NoiseLaw("rounded-gaussian", 1e6).variance == pytest.approx(
+        1e12 + 1 / 12, rel=1e-15
+    )
+    assert NoiseLaw("discrete-laplace", 1e6).variance == pytest.approx(
+        2e12 - 1 / 6, rel=1e-12
+    )
 
 
 @pytest.mark.parametrize("draw", [rounded_gaussian, discrete_laplace])
@@ -187,7 +216,9 @@ def test_shapes_and_independence_of_calls(draw: Callable[..., np.ndarray]) -> No
 @pytest.mark.parametrize(
     "scale", [0.0, -1.0, float("nan"), float("inf"), 2.0**41, 2.0**-41, "1", True, None]
 )
-def test_impossible_scales_are_refused(draw: Callable[..., object], scale: object) -> None:
+def test_impossible_scales_are_refused(
+    draw: Callable[..., object], scale: object
+) -> None:
     with pytest.raises(InvalidParameter, match=r"(sigma|scale)"):
         draw(scale, 3)
 

@@ -31,7 +31,9 @@ ORACLES = {
     exp_minus: lambda x: mpmath.exp(-x),
     two_sided_tail: lambda x: mpmath.erfc(x / mpmath.sqrt(2)),
     mills_ratio: lambda x: (
-        mpmath.sqrt(mpmath.pi / 2) * mpmath.erfc(x / mpmath.sqrt(2)) * mpmath.exp(x * x / 2)
+        mpmath.sqrt(mpmath.pi / 2)
+        * mpmath.erfc(x / mpmath.sqrt(2))
+        * mpmath.exp(x * x / 2)
     ),
 }
 
@@ -77,9 +79,15 @@ def difficult_bits() -> np.ndarray:
     seams = (_gaussian_table().bounds * 2.0**63).astype(np.uint64)
     parts = np.arange(128, 257, dtype=np.uint64) << np.uint64(55)
     parts[-1] -= np.uint64(1 << 11)
-    near = [base + np.uint64(2048) * offset for base in (seams, parts[:-1]) for offset in (0, 1)]
+    near = [
+        base + np.uint64(2048) * offset
+        for base in (seams, parts[:-1])
+        for offset in (0, 1)
+    ]
     below = [base - np.uint64(2048) for base in (seams, parts)]
-    return np.concatenate([spread, *near, *below, [np.uint64((1 << 63) - 1)]]).astype(np.uint64)
+    return np.concatenate([spread, *near, *below, [np.uint64((1 << 63) - 1)]]).astype(
+        np.uint64
+    )
 
 
 def test_gaussian_quantiles_keep_their_margin() -> None:
@@ -122,8 +130,12 @@ def test_the_stated_parts_of_the_gaussian_margin() -> None:
         growth = mpmath.exp((top * top - z * z) / 2)
         w = step * mpmath.exp(z * step)
         value = mpmath.polyval(next_one, top, asc=True)
-        remainder = value * growth ** (terms + 1) * w ** (terms + 1) / factorial(terms + 1)
-        width = mpmath.ldexp(mpmath.sqrt(mpmath.pi / 2) * mpmath.exp(top * top / 2), -63)
+        remainder = (
+            value * growth ** (terms + 1) * w ** (terms + 1) / factorial(terms + 1)
+        )
+        width = mpmath.ldexp(
+            mpmath.sqrt(mpmath.pi / 2) * mpmath.exp(top * top / 2), -63
+        )
         assert remainder < 2.0**-45
         assert width < 2.0**-44
         assert remainder + growth * width + 2.0**-49 < 2.0**-43

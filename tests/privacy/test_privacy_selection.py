@@ -11,7 +11,14 @@ import pytest
 from noisewright.errors import InvalidParameter
 from noisewright.privacy.promise.selection import Selection
 
-BUDGETS = [(1.0, 1e-5), (0.1, 1e-9), (3.0, 0.01), (0.5, 0.3), (20.0, 1e-12), (0.01, 1e-6)]
+BUDGETS = [
+    (1.0, 1e-5),
+    (0.1, 1e-9),
+    (3.0, 0.01),
+    (0.5, 0.3),
+    (20.0, 1e-12),
+    (0.01, 1e-6),
+]
 UNIT = 2**128
 
 
@@ -46,7 +53,9 @@ def test_no_step_could_be_larger(epsilon: float, delta: float) -> None:
     selection = Selection(epsilon, delta)
     best = 0.0
     for people in range(1, selection.certain + 1):
-        best = min(exp(epsilon) * best + delta, 1 - exp(-epsilon) * (1 - best - delta), 1.0)
+        best = min(
+            exp(epsilon) * best + delta, 1 - exp(-epsilon) * (1 - best - delta), 1.0
+        )
         assert selection.chance(people) == pytest.approx(best, rel=1e-9)
     assert selection.chance(10**9) == 1
 
@@ -69,6 +78,12 @@ def test_values_appear_as_often_as_they_should() -> None:
 
 
 def test_budgets_too_small_to_reach_certainty_are_refused() -> None:
-    for epsilon, delta in ((1e-6, 1e-9), (1.0, 1e-40), (0.0, 0.1), (1.0, 0.0), (1.0, 1.0)):
+    for epsilon, delta in (
+        (1e-6, 1e-9),
+        (1.0, 1e-40),
+        (0.0, 0.1),
+        (1.0, 0.0),
+        (1.0, 1.0),
+    ):
         with pytest.raises(InvalidParameter):
             Selection(epsilon, delta)

@@ -13,7 +13,11 @@ from noisewright.errors import InvalidParameter
 from noisewright.privacy.noise import integers as noise
 from noisewright.privacy.noise import source
 from noisewright.privacy.noise.law import NoiseLaw
-from noisewright.privacy.noise.source import SystemSource, uniform_integers, uniform_words
+from noisewright.privacy.noise.source import (
+    SystemSource,
+    uniform_integers,
+    uniform_words,
+)
 from oracles.privacy_oracles import ScriptedSource, SeededSource
 
 
@@ -63,4 +67,6 @@ def test_nothing_in_the_room_takes_a_seed() -> None:
         NoiseLaw.sample,
     ]
     for function in functions:
-        assert not {"seed", "rng", "random_state"} & set(inspect.signature(function).parameters)
+        assert not {"seed", "rng", "random_state"} & set(
+            inspect.signature(function).parameters
+        )

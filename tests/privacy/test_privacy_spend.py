@@ -21,7 +21,9 @@ def spend(*losses: Gaussian | Laplace | Promise) -> Spend:
 
 def gaussian_delta(epsilon: float, mu: float) -> float:
     """δ of the Gaussian mechanism (Balle and Wang), by plain floats."""
-    return float(ndtr(mu / 2 - epsilon / mu) - exp(epsilon + log_ndtr(-mu / 2 - epsilon / mu)))
+    return float(
+        ndtr(mu / 2 - epsilon / mu) - exp(epsilon + log_ndtr(-mu / 2 - epsilon / mu))
+    )
 
 
 @given(st.lists(RATIOS, min_size=1, max_size=4))
@@ -46,7 +48,9 @@ def test_gaussian_losses_add_in_squares_and_keep_their_exact_curve(
 
 
 @given(RATIOS, RATIOS, st.sampled_from([1e-9, 1e-4]))
-def test_mixed_losses_promise_no_less_than_is_true(mu: float, ratio: float, delta: float) -> None:
+def test_mixed_losses_promise_no_less_than_is_true(
+    mu: float, ratio: float, delta: float
+) -> None:
     """The exact δ of one Gaussian and one Laplace release at the promised ε, by integration."""
     epsilon = spend(Gaussian(mu), Laplace(ratio)).promise(delta).epsilon
     # The Laplace release loses ratio − 2t on 0 < t < ratio with density e^{−t}/2, or an end of it.
@@ -66,7 +70,10 @@ def test_a_laplace_release_keeps_its_epsilon_at_any_delta() -> None:
 
 def test_approximate_promises_take_their_delta_first() -> None:
     total = spend(Promise(1.0, 1e-6), Promise(0.5, 2e-6), Laplace(0.25))
-    assert (total.promise().epsilon, total.promise().delta) == (1.75, pytest.approx(3e-6))
+    assert (total.promise().epsilon, total.promise().delta) == (
+        1.75,
+        pytest.approx(3e-6),
+    )
     assert total.promise(4e-6).epsilon == pytest.approx(1.75)
     with pytest.raises(InvalidParameter, match="already promised"):
         total.promise(2e-6)
@@ -77,7 +84,11 @@ def test_approximate_promises_take_their_delta_first() -> None:
     assert joint.epsilon == pytest.approx(1.75 + alone.epsilon, rel=1e-6)
 
 
-@given(st.lists(st.one_of(RATIOS.map(Gaussian), RATIOS.map(Laplace)), min_size=2, max_size=4))
+@given(
+    st.lists(
+        st.one_of(RATIOS.map(Gaussian), RATIOS.map(Laplace)), min_size=2, max_size=4
+    )
+)
 def test_adding_is_concatenation_and_more_is_never_cheaper(losses: list) -> None:
     first, rest = spend(losses[0]), spend(*losses[1:])
     whole = first + rest
@@ -110,7 +121,9 @@ def test_a_spend_survives_json() -> None:
 
 
 @given(st.lists(RATIOS, min_size=1, max_size=3), st.lists(RATIOS, max_size=2))
-def test_currencies_are_what_promises_say(pure: list[float], gaussian: list[float]) -> None:
+def test_currencies_are_what_promises_say(
+    pure: list[float], gaussian: list[float]
+) -> None:
     made = spend(*map(Laplace, pure), *map(Gaussian, gaussian))
     told = made.currencies(1e-6)
     assert told["epsilon"] == made.promise(1e-6 if gaussian else None).epsilon

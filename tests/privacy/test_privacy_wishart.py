@@ -51,7 +51,9 @@ def test_moments_are_those_of_the_law(size):
     """Variances 2(d+1)c² off the diagonal and twice that on it, within eight deviations."""
     draws, scale, source = 1500, Fraction(64), SeededSource(4)
     zeros = np.zeros((size, size), dtype=np.int64)
-    drawn = np.array([add_wishart_difference(zeros, scale, 1, source) for _ in range(draws)])
+    drawn = np.array(
+        [add_wishart_difference(zeros, scale, 1, source) for _ in range(draws)]
+    )
     np.testing.assert_array_equal(drawn, drawn.transpose(0, 2, 1))
     expected = 2 * (size + 1) * 64.0**2 * (1 + np.eye(size))
     spread = np.sqrt(12 / draws) * expected
@@ -66,8 +68,13 @@ def density(x: float, degrees: int, c: float) -> float:
 
 
 def largest_log_ratio(degrees: int, c: float, shift: float) -> float:
-    points = np.concatenate([np.linspace(-6, 6, 61), shift / 2 + np.linspace(-1e-3, 1e-3, 5)])
-    values = [abs(np.log(density(x - shift, degrees, c) / density(x, degrees, c))) for x in points]
+    points = np.concatenate(
+        [np.linspace(-6, 6, 61), shift / 2 + np.linspace(-1e-3, 1e-3, 5)]
+    )
+    values = [
+        abs(np.log(density(x - shift, degrees, c) / density(x, degrees, c)))
+        for x in points
+    ]
     return float(max(values))
 
 
@@ -75,5 +82,7 @@ def test_one_column_is_private_and_planted_faults_are_not():
     """d = 1, one person of the largest length added: c = r²/2ε keeps ε, less noise does not."""
     epsilon = 1.0
     assert largest_log_ratio(2, 1 / (2 * epsilon), 1.0) <= epsilon * (1 + 1e-6)
-    assert largest_log_ratio(2, 1 / (4 * epsilon), 1.0) > 1.5 * epsilon  # half the scale
-    assert largest_log_ratio(1, 1 / (2 * epsilon), 1.0) > 2 * epsilon  # d outer products
+    # half the scale
+    assert largest_log_ratio(2, 1 / (4 * epsilon), 1.0) > 1.5 * epsilon
+    # d outer products
+    assert largest_log_ratio(1, 1 / (2 * epsilon), 1.0) > 2 * epsilon

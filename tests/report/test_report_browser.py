@@ -64,7 +64,9 @@ def _release():
     domain = nw.Domain(
         [
             nw.Numeric("age", (0, 18, 30, 45, 65, 100), integer=True),
-            nw.Categorical("region", ["north", "a region with rather a long name", "west"]),
+            nw.Categorical(
+                "region", ["north", "a region with rather a long name", "west"]
+            ),
             nw.Categorical("sex", ["f", "m"]),
         ]
     )
@@ -78,12 +80,16 @@ def _release():
         "region": [values[0][k] for k in codes[:, 1]],
         "sex": [values[1][k] for k in codes[:, 2]],
     }
-    plan = nw.plan(nw.Workload.from_spec({"queries": spec}, domain), nw.Privacy(rho=0.01))
+    plan = nw.plan(
+        nw.Workload.from_spec({"queries": spec}, domain), nw.Privacy(rho=0.01)
+    )
     return plan, plan.release(pa.table(table))
 
 
 def _estimate():
-    plan = nw.plan("identity:12", nw.Privacy(epsilon=1), model="local", mechanism="hadamard")
+    plan = nw.plan(
+        "identity:12", nw.Privacy(epsilon=1), model="local", mechanism="hadamard"
+    )
     return plan.estimate(plan.randomize(np.arange(3_000) % 12))
 
 
@@ -112,7 +118,9 @@ def _wide():
     ages = nw.Numeric("age", tuple(range(0, 91, 3)), integer=True)
     hours = nw.Numeric("hours", tuple(range(0, 91, 3)), integer=True)
     spec = {"queries": [{"marginal": ["age", "hours"]}]}
-    plan = nw.plan(nw.Workload.from_spec(spec, nw.Domain([ages, hours])), nw.Privacy(rho=0.1))
+    plan = nw.plan(
+        nw.Workload.from_spec(spec, nw.Domain([ages, hours])), nw.Privacy(rho=0.1)
+    )
     return plan.release(np.arange(900))
 
 
@@ -142,7 +150,9 @@ KINDS = (
 )  # fmt: skip
 
 
-@pytest.fixture(scope="module", params=[(w, s) for w in (1280, 390) for s in ("light", "dark")])
+@pytest.fixture(
+    scope="module", params=[(w, s) for w in (1280, 390) for s in ("light", "dark")]
+)
 def screen(chromium, request):
     """A window of one size by day or by night, without a network."""
     width, scheme = request.param
@@ -160,7 +170,9 @@ def test_every_page_reads_well_on_any_screen(screen, pages, kind):
     page.on("console", lambda message: faults.append(message.text))
     page.on("request", lambda request: fetched.append(request.url))
     page.goto(pages[kind].as_uri())
-    page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    page.evaluate(
+        "document.querySelectorAll('details').forEach((each) => { each.open = true; })"
+    )
     assert fetched == [pages[kind].as_uri()]
     assert faults == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
@@ -168,7 +180,8 @@ def test_every_page_reads_well_on_any_screen(screen, pages, kind):
     assert worst["ratio"] >= 4.5, worst
     assert page.evaluate(SMALLEST) >= 11
     assert page.evaluate(SIDEWAYS) == 0
-    assert page.evaluate(BROKEN) == []  # a word of a table is never broken letter by letter
+    # a word of a table is never broken letter by letter
+    assert page.evaluate(BROKEN) == []
     assert page.evaluate(OVERLAPPING) == []
 
 
@@ -193,7 +206,10 @@ def test_tables_are_found_by_their_name_or_a_value(chromium, pages):
     page.fill("#search", "")
     assert page.evaluate(shown) == everything
     page.click("#close-all")
-    assert page.evaluate("document.querySelectorAll('.table-of-answers[open]').length") == 0
+    assert (
+        page.evaluate("document.querySelectorAll('.table-of-answers[open]').length")
+        == 0
+    )
     page.close()
 
 
@@ -215,18 +231,27 @@ def test_numbers_of_three_way_tables_are_whole(chromium, tmp_path) -> None:
     import pyarrow as pa
 
     sizes = {"a": 2, "b": 3, "c": 5, "d": 12}
-    labels = {name: [f"{name} value {k}" for k in range(size)] for name, size in sizes.items()}
+    labels = {
+        name: [f"{name} value {k}" for k in range(size)] for name, size in sizes.items()
+    }
     domain = nw.Domain([nw.Categorical(name, own) for name, own in labels.items()])
     asked = [["a", "b", "c"], ["b", "a", "d"], ["a", "c", "d"]]
-    workload = nw.Workload.from_spec({"queries": [{"marginal": m} for m in asked]}, domain)
+    workload = nw.Workload.from_spec(
+        {"queries": [{"marginal": m} for m in asked]}, domain
+    )
     rng = np.random.default_rng(5)
-    table = {name: np.array(own)[rng.integers(0, len(own), 10**6)] for name, own in labels.items()}
+    table = {
+        name: np.array(own)[rng.integers(0, len(own), 10**6)]
+        for name, own in labels.items()
+    }
     path = tmp_path / "three.html"
     nw.report(nw.plan(workload, nw.Privacy(1)).release(pa.table(table)), path)
     for width in (1280, 794, 390):
         page = chromium.new_page(viewport={"width": width, "height": 900})
         page.goto(path.as_uri())
-        page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+        page.evaluate(
+            "document.querySelectorAll('details').forEach((d) => { d.open = true; })"
+        )
         assert page.evaluate(SPLIT) == []
         assert width < 1280 or page.evaluate(CUT) == []
         page.close()

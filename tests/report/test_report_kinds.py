@@ -27,7 +27,8 @@ from noisewright.report.words.steps import steps_in_words
 from noisewright.workload.questions.statistics import Column
 from report.test_report_page import DOMAIN, SPEC, tags_of
 
-UNPROTECTED = (nw.Ledger, Rehearsal, Outcome, Selected)  # pages that promise nothing to anybody
+# pages that promise nothing to anybody
+UNPROTECTED = (nw.Ledger, Rehearsal, Outcome, Selected)
 RNG = np.random.default_rng(7)
 
 
@@ -48,10 +49,14 @@ def test_plans_tell_the_errors_of_every_table(tmp_path: Path) -> None:
     assert all(f"<td>{table.name}</td>" in text for table in plan.tables())
     known = plan.summary()
     ratios = [known["ratio"], *(bound["ratio"] for bound in known["bounds"])]
-    assert text.count("is unavoidable") == sum(ratio is not None for ratio in ratios) > 0
+    assert (
+        text.count("is unavoidable") == sum(ratio is not None for ratio in ratios) > 0
+    )
 
 
-def test_plans_without_a_curator_tell_the_people_needed_and_the_others(tmp_path: Path) -> None:
+def test_plans_without_a_curator_tell_the_people_needed_and_the_others(
+    tmp_path: Path,
+) -> None:
     plan = nw.plan("prefix:6", nw.Privacy(epsilon=1), model="local")
     text = drawn(plan, tmp_path)
     assert f"<b>{plan.people_for():,}</b>" in text
@@ -86,7 +91,8 @@ def test_a_ledger_shows_what_was_spent_on_what(tmp_path: Path) -> None:
     text = drawn(ledger, tmp_path)
     assert "census@2024" in text
     assert "<b>25.0 %</b>" in text
-    assert "guesses right about one person at most 62.3\u00a0%" in text  # √e/(1+√e), rounded up
+    # √e/(1+√e), rounded up
+    assert "guesses right about one person at most 62.3\u00a0%" in text
     assert "total:4" in text
 
 
@@ -113,7 +119,10 @@ def test_pairs_have_every_pair(tmp_path: Path) -> None:
 def test_pages_of_learning_say_what_a_report_is_about_and_what_else_there_is(
     tmp_path: Path,
 ) -> None:
-    for text, about in (("parities:2", "one concept"), ("thresholds:8", "all concepts")):
+    for text, about in (
+        ("parities:2", "one concept"),
+        ("thresholds:8", "all concepts"),
+    ):
         plan = nw.learn.plan(text, nw.Privacy(epsilon=1), alpha=0.3)
         page = drawn(plan, tmp_path)
         assert f"<b>{about}</b>" in page
@@ -162,12 +171,20 @@ def test_the_page_of_an_explanation_has_the_runners_up(tmp_path):
 
 def test_a_bound_on_a_weighted_error_is_not_told_in_people():
     """With a weight, the error planned for is no longer the root mean square in people."""
-    domain = nw.Domain([nw.Categorical("sex", ("F", "M")), nw.Numeric("age", (0, 20, 40, 90))])
+    domain = nw.Domain(
+        [nw.Categorical("sex", ("F", "M")), nw.Numeric("age", (0, 20, 40, 90))]
+    )
     plain, weighted = (
         plan_page(
             nw.plan(
                 nw.Workload.from_spec(
-                    {"queries": [{"cdf": "age", "weight": weight}, {"marginal": "sex"}]}, domain
+                    {
+                        "queries": [
+                            {"cdf": "age", "weight": weight},
+                            {"marginal": "sex"},
+                        ]
+                    },
+                    domain,
                 ),
                 nw.Privacy(rho=0.1),
             )
@@ -183,7 +200,10 @@ def test_a_bound_on_a_weighted_error_is_not_told_in_people():
 def test_errors_in_other_units_are_no_part_of_those_of_counts() -> None:
     """A typical error of counts and sums together would be in no unit at all."""
     domain = nw.Domain(
-        [nw.Categorical("sex", ("F", "M")), nw.Numeric("pay", tuple(range(0, 10_001, 500)))]
+        [
+            nw.Categorical("sex", ("F", "M")),
+            nw.Numeric("pay", tuple(range(0, 10_001, 500))),
+        ]
     )
     spec = {"queries": [{"marginal": "sex"}, {"sum": "pay"}, {"cdf": "pay"}]}
     plan = nw.plan(nw.Workload.from_spec(spec, domain), nw.Privacy(rho=0.1))
@@ -198,7 +218,12 @@ def test_errors_in_other_units_are_no_part_of_those_of_counts() -> None:
 
 def test_queries_in_text_are_told_in_words_and_drawn(tmp_path: Path) -> None:
     """Cells by number alone: running sums are a curve, and few queries of any kind are bars."""
-    drawn_by = {"prefix:70": "curve", "identity:9": "bars", "ranges:4": "bars", "total:3": "bars"}
+    drawn_by = {
+        "prefix:70": "curve",
+        "identity:9": "bars",
+        "ranges:4": "bars",
+        "total:3": "bars",
+    }
     for text, kind in drawn_by.items():
         plan = nw.plan(text, nw.Privacy(rho=1))
         release = plan.release(np.arange(plan.workload.size))
@@ -223,7 +248,11 @@ def test_a_person_who_counts_at_several_steps_is_told_as_one(tmp_path: Path) -> 
     stream = plan.start()
     stream.step(1)
     person = "one person, who counts at up to 3 steps, any two of them 7 or more apart"
-    assert stream.release.statement()["unit"] == stream.release.metadata["person"] == person
+    assert (
+        stream.release.statement()["unit"]
+        == stream.release.metadata["person"]
+        == person
+    )
     assert person in drawn(plan, tmp_path)
     assert person in drawn(stream, tmp_path)
 
@@ -251,7 +280,11 @@ def test_pages_say_when_answers_were_made_and_from_which_plan(tmp_path: Path) ->
 def test_every_step_after_the_noise_is_told_in_a_sentence() -> None:
     """Names of fields are for records; whoever adds a step writes its sentence too."""
     fields = {*Steps.__struct_fields__, *Reading.__struct_fields__}
-    example: dict[str, object] = {"invariants": {"all": 5.0}, "suppress": 0.2, "liars": 0.1}
+    example: dict[str, object] = {
+        "invariants": {"all": 5.0},
+        "suppress": 0.2,
+        "liars": 0.1,
+    }
     for name in fields:
         (text,) = steps_in_words([{name: example.get(name, True)}], changed=True)
         assert text.endswith(".")
@@ -276,7 +309,8 @@ def test_a_promise_is_told_in_the_figures_that_it_was_not_stated_in() -> None:
     }  # fmt: skip
     text = {name: " ".join(person.sentences) for name, person in told.items()}
     assert f"ε\u00a0=\u00a0{usual} at δ\u00a0=\u00a010⁻⁹" in text["rho"]
-    assert "2.7\u00a0% likely at most" in text["pure"]  # odds of 1 to 99, e times as large
+    # odds of 1 to 99, e times as large
+    assert "2.7\u00a0% likely at most" in text["pure"]
     for name in ("both", "mixed"):
         assert "usual figures" not in text[name]
         assert "likely at most" not in text[name]
@@ -284,7 +318,9 @@ def test_a_promise_is_told_in_the_figures_that_it_was_not_stated_in() -> None:
 
 def test_a_page_says_what_was_asked_where_the_plan_keeps_more() -> None:
     both = nw.Privacy(epsilon=1, delta=1e-9)
-    one, many = (nw.plan("identity:4", both, composition=each) for each in ("one", "many"))
+    one, many = (
+        nw.plan("identity:4", both, composition=each) for each in ("one", "many")
+    )
     for made in (plan_page(one), page(one.release(np.arange(4)))):
         assert "Asked for was" in made
         assert "without any δ" in made

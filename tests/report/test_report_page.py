@@ -23,7 +23,14 @@ DOMAIN = nw.Domain(
         nw.Categorical("group", ["<script>alert(1)</script>", "b & c"]),
     ]
 )
-SPEC = {"queries": [{"cdf": "age"}, {"histogram": "group"}, {"marginals": 2}, {"ranges": "age"}]}
+SPEC = {
+    "queries": [
+        {"cdf": "age"},
+        {"histogram": "group"},
+        {"marginals": 2},
+        {"ranges": "age"},
+    ]
+}
 
 
 class Tags(HTMLParser):
@@ -74,7 +81,9 @@ def test_every_table_is_drawn_by_what_it_asks_and_has_every_row(release) -> None
     kinds, start = [], 0
     for table in release.tables:
         part = slice(start, start + table.queries)
-        kinds.append([type(each) for each in figures(table, release.intervals.part(part), None)])
+        kinds.append(
+            [type(each) for each in figures(table, release.intervals.part(part), None)]
+        )
         start += table.queries
     assert kinds == [[Curve], [Bars], [Grid], []]
     text = page(release)
@@ -98,13 +107,17 @@ def test_a_release_without_attributes_has_a_page_too() -> None:
 @pytest.fixture(scope="module")
 def sparse():
     """A plan and its release from a table whose answers are mostly smaller than their noise."""
-    plan = nw.plan(nw.Workload.from_spec(SPEC, DOMAIN), nw.Privacy(epsilon=0.1, delta=1e-9))
+    plan = nw.plan(
+        nw.Workload.from_spec(SPEC, DOMAIN), nw.Privacy(epsilon=0.1, delta=1e-9)
+    )
     return plan, plan.release(np.array([1, 0, 3_000, 2, 0, 1]))
 
 
 def answer_rows(text: str) -> list[list[str]]:
     """The cells of the tables of answers, row by row."""
-    bodies = re.findall(r'<table class="answers[^"]*">.*?<tbody>(.*?)</tbody>', text, re.DOTALL)
+    bodies = re.findall(
+        r'<table class="answers[^"]*">.*?<tbody>(.*?)</tbody>', text, re.DOTALL
+    )
     rows = [row for body in bodies for row in body.split("</tr>") if "<td" in row]
     return [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in rows]
 
@@ -133,8 +146,12 @@ def test_bars_hold_the_intervals_of_the_release(sparse) -> None:
     for row, first, last in zip(drawing.rows, *column.all, strict=True):
         assert row.all is not None
         left, width = row.all
-        assert low + left / 100 * (high - low) == pytest.approx(first, abs=1e-3 * (high - low))
-        assert width / 100 * (high - low) == pytest.approx(last - first, abs=1e-3 * (high - low))
+        assert low + left / 100 * (high - low) == pytest.approx(
+            first, abs=1e-3 * (high - low)
+        )
+        assert width / 100 * (high - low) == pytest.approx(
+            last - first, abs=1e-3 * (high - low)
+        )
 
 
 def test_a_band_too_thin_to_see_is_drawn_again_on_its_own_scale() -> None:
@@ -150,7 +167,9 @@ def test_a_band_too_thin_to_see_is_drawn_again_on_its_own_scale() -> None:
 
 
 def test_panels_share_a_scale_where_they_are_alike_and_say_so_where_not() -> None:
-    asked = nw.Workload.from_spec({"queries": [{"cdf": "age", "by": ["group"]}]}, DOMAIN)
+    asked = nw.Workload.from_spec(
+        {"queries": [{"cdf": "age", "by": ["group"]}]}, DOMAIN
+    )
     plan = nw.plan(asked, nw.Privacy(rho=1.0))
     for counts, alike in (([500, 600] * 3, True), ([500, 50_000] * 3, False)):
         release = plan.release(np.array(counts))
@@ -227,27 +246,40 @@ def test_a_release_with_every_answer_left_out_has_a_page(sparse) -> None:
 def test_the_truth_is_held_against_the_intervals_of_the_release(sparse) -> None:
     _, release = sparse
     shown = nw.post_process(release, non_negative=True)
-    assert "100.0% of the true counts lie in their own" in page(shown, shown.intervals.each[0])
+    assert "100.0% of the true counts lie in their own" in page(
+        shown, shown.intervals.each[0]
+    )
 
 
 def test_errors_of_pure_noise_are_not_said_to_be_gaussian() -> None:
-    for privacy, gaussian in ((nw.Privacy(epsilon=1), False), (nw.Privacy(rho=0.5), True)):
+    for privacy, gaussian in (
+        (nw.Privacy(epsilon=1), False),
+        (nw.Privacy(rho=0.5), True),
+    ):
         made = nw.plan("prefix:4", privacy).release(np.arange(4))
-        assert ("the Gaussian law they should follow" in page(made, made.answers)) is gaussian
+        assert (
+            "the Gaussian law they should follow" in page(made, made.answers)
+        ) is gaussian
 
 
 def test_sums_and_means_are_not_counted_in_people() -> None:
     plan = nw.plan_sums("age", [["group"]], nw.Privacy(rho=0.5), DOMAIN)
-    rows = [{"age": 30, "group": "b & c"}] * 5_000 + [{"age": 70, "group": "b & c"}] * 5_000
+    rows = [{"age": 30, "group": "b & c"}] * 5_000 + [
+        {"age": 70, "group": "b & c"}
+    ] * 5_000
     release = plan.release(pa.Table.from_pylist(rows))
     text = page(release)
     assert not re.search(r"\bnan\b", text, re.IGNORECASE)
-    heads = re.findall(r"<summary><b>(.*?)</b><span>.*?</span><span>(.*?)</span></summary>", text)
+    heads = re.findall(
+        r"<summary><b>(.*?)</b><span>.*?</span><span>(.*?)</span></summary>", text
+    )
     errors = dict(heads)
     assert errors["group"].endswith("people")
     assert errors["sum of age by group"].endswith(" of age")
     places = [name for t in release.tables for name in [t.name] * t.queries]
     means = [
-        row for row, name in zip(answer_rows(text), places, strict=True) if name.startswith("mean")
+        row
+        for row, name in zip(answer_rows(text), places, strict=True)
+        if name.startswith("mean")
     ]
     assert [row[1] == "left out" for row in means] == [True, False]

@@ -30,17 +30,25 @@ TERMS = ("√k·diameter/(εN) (paper)", "width/√(kεN) (paper)")
 
 QUICK: dict[str, Callable[[Key], bool]] = {
     "fig1": lambda key: (
-        key["epsilon"] == 1 and key["workload"] == "prefix" and key["mechanism"] in CLOSED
+        key["epsilon"] == 1
+        and key["workload"] == "prefix"
+        and key["mechanism"] in CLOSED
     ),
-    "fig1-quick": lambda key: key["epsilon"] == 1 and key["mechanism"] in (*CLOSED, "hierarchical"),
+    "fig1-quick": lambda key: (
+        key["epsilon"] == 1 and key["mechanism"] in (*CLOSED, "hierarchical")
+    ),
     "fig2": lambda key: key["n"] == 8,
     "fig2-quick": lambda key: key["n"] == 8,
-    "fig3a": lambda key: key["mechanism"] == "hadamard (paper)" and key["data"] == "worst case",
+    "fig3a": lambda key: (
+        key["mechanism"] == "hadamard (paper)" and key["data"] == "worst case"
+    ),
     "fig3b-quick": lambda key: key["rows over n"] == 2 and key["start"] == 0,
     "prefix-lp": lambda key: str(key["workload"]) in ("prefix:8", "prefix:32"),
     "prefix-lp-quick": lambda key: str(key["workload"]) in ("prefix:8", "prefix:32"),
     "parity-lp": lambda key: str(key["workload"]) in ("parity:4:<=3", "parity:5:<=3"),
-    "parity-lp-quick": lambda key: str(key["workload"]) in ("parity:4:<=3", "parity:5:<=3"),
+    "parity-lp-quick": lambda key: (
+        str(key["workload"]) in ("parity:4:<=3", "parity:5:<=3")
+    ),
     "jl": lambda key: key["line"] in TERMS,
     "jl-quick": lambda key: key["people"] == 16 and key["line"] in SIMPLE,
     "thresholds-local": lambda key: key["n"] == 4,
@@ -59,7 +67,9 @@ class Enough(Exception):
 class Anew(Study):
     """The rows that are kept; some of them are made anew and compared."""
 
-    def __init__(self, path: Path, keys: tuple[str, ...], quick: Callable[[Key], bool]) -> None:
+    def __init__(
+        self, path: Path, keys: tuple[str, ...], quick: Callable[[Key], bool]
+    ) -> None:
         super().__init__(path, keys)
         self.quick, self.left = quick, sum(quick(row) for row in self.rows)
         self.near = NEAR.get(path.stem, NEARLY)
@@ -76,7 +86,10 @@ class Anew(Study):
             return known
         for name, value in compute().items():
             if isinstance(value, float | int):
-                assert known[name] == pytest.approx(value, rel=self.near), (dict(key), name)
+                assert known[name] == pytest.approx(value, rel=self.near), (
+                    dict(key),
+                    name,
+                )
         self.left -= 1
         if not self.left:
             raise Enough

@@ -20,7 +20,10 @@ from noisewright.reproduce.paper_strategies import (
     singular_bound,
     type_variances,
 )
-from noisewright.reproduce.projected_gradient import projected_gradient, through_projection
+from noisewright.reproduce.projected_gradient import (
+    projected_gradient,
+    through_projection,
+)
 from noisewright.reproduce.run import reproduce
 from noisewright.reproduce.study import Study
 
@@ -30,8 +33,14 @@ GRAM = PREFIX.T @ PREFIX
 
 @pytest.mark.parametrize("name", [*PAPER, "fourier (paper)"])
 @pytest.mark.parametrize("epsilon", [0.5, 3.0])
-def test_the_papers_strategies_are_private_and_answer(name: str, epsilon: float) -> None:
-    chances = fourier(8, epsilon, 3) if name.startswith("fourier") else PAPER[name](8, epsilon)
+def test_the_papers_strategies_are_private_and_answer(
+    name: str, epsilon: float
+) -> None:
+    chances = (
+        fourier(8, epsilon, 3)
+        if name.startswith("fourier")
+        else PAPER[name](8, epsilon)
+    )
     assert chances.sum(axis=0) == pytest.approx(np.ones(8))
     ratios = chances.max(axis=1) / chances.min(axis=1)
     assert ratios.max() == pytest.approx(exp(epsilon))
@@ -46,7 +55,10 @@ def test_the_papers_strategies_are_private_and_answer(name: str, epsilon: float)
 
 def test_the_plain_competitor_needs_as_many_people_as_ours() -> None:
     ours = nw.plan(
-        "prefix:8", nw.Privacy(epsilon=1), model="local", mechanism="randomized-response"
+        "prefix:8",
+        nw.Privacy(epsilon=1),
+        model="local",
+        mechanism="randomized-response",
     )
     theirs = people_needed(PAPER["randomized-response (paper)"](8, 1.0), GRAM, 8)
     assert theirs == pytest.approx(ours.sample_complexity(0.01))
@@ -66,7 +78,11 @@ def test_projected_gradient_is_private_and_better_than_where_it_began() -> None:
     optimum = nw.plan("prefix:8", nw.Privacy(epsilon=1), model="local", effort="low")
     started = projected_gradient(GRAM, 1.0, 32, 0, np.random.default_rng(5))
     needed = people_needed(chances, GRAM, 8)
-    assert optimum.sample_complexity(0.01) * 0.999 < needed < people_needed(started, GRAM, 8)
+    assert (
+        optimum.sample_complexity(0.01) * 0.999
+        < needed
+        < people_needed(started, GRAM, 8)
+    )
     assert singular_bound(GRAM, 1.0, 8) < needed
     with pytest.raises(InvalidParameter, match="at least 8"):
         projected_gradient(GRAM, 1.0, 4, 1, np.random.default_rng(0))
@@ -86,8 +102,13 @@ def test_the_gradient_through_the_projection_is_its_difference_quotient() -> Non
 
     chances, _ = project(point, np.ones(12), least, exp(1) * least, 1.0)
     step = 1e-7
-    slopes = [(value(least + step * e) - value(least - step * e)) / (2 * step) for e in np.eye(12)]
-    assert through_projection(chances, least, weights, 1.0) == pytest.approx(slopes, abs=1e-5)
+    slopes = [
+        (value(least + step * e) - value(least - step * e)) / (2 * step)
+        for e in np.eye(12)
+    ]
+    assert through_projection(chances, least, weights, 1.0) == pytest.approx(
+        slopes, abs=1e-5
+    )
 
 
 def test_a_study_computes_every_row_once(tmp_path: Path) -> None:
@@ -111,9 +132,14 @@ def test_a_study_computes_every_row_once(tmp_path: Path) -> None:
 
 def test_a_figure_is_written_with_its_chart_and_remarks(tmp_path: Path) -> None:
     result = reproduce("parity-lp", Settings(tmp_path, quick=True))
-    assert result["rows"] == len((tmp_path / "parity-lp-quick.csv").read_text().splitlines()) - 1
+    assert (
+        result["rows"]
+        == len((tmp_path / "parity-lp-quick.csv").read_text().splitlines()) - 1
+    )
     assert "<svg" in (tmp_path / "parity-lp-quick.svg").read_text(encoding="utf-8")
-    assert (tmp_path / "parity-lp-quick.txt").read_text().splitlines() == result["remarks"]
+    assert (tmp_path / "parity-lp-quick.txt").read_text().splitlines() == result[
+        "remarks"
+    ]
     with pytest.raises(InvalidParameter, match="is no figure"):
         reproduce("fig9", Settings(tmp_path))
     assert "fig1" in FIGURES
@@ -133,6 +159,11 @@ KEPT = sorted((Path(__file__).parents[2] / "docs" / "reproduced").glob("*.csv"))
 def test_rows_that_are_kept_are_of_their_figure_and_listed(path: Path) -> None:
     figure = FIGURES[path.stem.removesuffix("-quick")]
     study = Study(path, figure.keys)
-    assert len({tuple(row[key] for key in figure.keys) for row in study.rows}) == len(study.rows)
+    assert len({tuple(row[key] for key in figure.keys) for row in study.rows}) == len(
+        study.rows
+    )
     assert figure.remarks(study)
-    assert f"| `{path.name}` | `reproduce {figure.name}" in (path.parent / "README.md").read_text()
+    assert (
+        f"| `{path.name}` | `reproduce {figure.name}"
+        in (path.parent / "README.md").read_text()
+    )

@@ -57,7 +57,9 @@ class PostgresEngine:
         with psycopg.connect(self.address) as connection:
             connection.execute(f"CREATE TABLE {quoted(name)} ({', '.join(columns)})")
             with connection.cursor().copy(f"COPY {quoted(name)} FROM STDIN") as copy:
-                for row in zip(*(column.to_pylist() for column in table.columns), strict=True):
+                for row in zip(
+                    *(column.to_pylist() for column in table.columns), strict=True
+                ):
                     copy.write_row(row)
         return f"{self.address}#{name}"
 
@@ -81,7 +83,9 @@ def postgres_programs() -> Path:
     folders = [Path(found).parent] if found else []
     folders += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
     if not folders:
-        pytest.skip("no PostgreSQL server here: initdb is neither on the path nor in /usr/lib")
+        pytest.skip(
+            "no PostgreSQL server here: initdb is neither on the path nor in /usr/lib"
+        )
     return folders[0]
 
 
@@ -103,10 +107,17 @@ def postgres() -> Iterator[PostgresEngine]:
     if whom:
         os.chown(folder, pwd.getpwnam(whom["user"]).pw_uid, whom["group"])
     data, log = folder / "data", folder / "log"
-    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "check": True, "cwd": folder, **whom}
+    quiet: dict[str, Any] = {
+        "stdout": subprocess.DEVNULL,
+        "check": True,
+        "cwd": folder,
+        **whom,
+    }
     subprocess.run([programs / "initdb", "-D", data, "-U", "tester", "-E", "UTF8",
                     "--locale=C.UTF-8", "-A", "trust", "-N"], **quiet)  # fmt: skip
-    settings = f"-c listen_addresses='' -c unix_socket_directories={folder} -c fsync=off"
+    settings = (
+        f"-c listen_addresses='' -c unix_socket_directories={folder} -c fsync=off"
+    )
     settings += " -c log_statement=all"
     control = [programs / "pg_ctl", "-D", data, "-w", "-l", log]
     subprocess.run([*control, "-o", settings, "start"], **quiet)
@@ -134,7 +145,8 @@ def spark(compiled: bool = True) -> Iterator[SparkEngine]:
         pytest.skip("no Java here, which Spark needs")
     from pyspark.sql import SparkSession
 
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # executors run the same packages
+    # executors run the same packages
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master("local[1]").appName("noisewright")
     for name, value in {
         "spark.ui.enabled": "false",
@@ -142,7 +154,8 @@ def spark(compiled: bool = True) -> Iterator[SparkEngine]:
         "spark.driver.memory": "600m",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
-        "spark.sql.session.timeZone": "America/New_York",  # instants are read in UTC all the same
+        # instants are read in UTC all the same
+        "spark.sql.session.timeZone": "America/New_York",
         "spark.log.level": "OFF",
         **({} if compiled else _INTERPRETED),
     }.items():

@@ -36,7 +36,8 @@ def footless(folder: Path) -> object:
 
 def cut_short(folder: Path) -> object:
     pq.write_table(
-        pa.table({"name": [f"{SECRET} {i}" for i in range(10_000)]}), folder / "t.parquet"
+        pa.table({"name": [f"{SECRET} {i}" for i in range(10_000)]}),
+        folder / "t.parquet",
     )
     content = bytearray((folder / "t.parquet").read_bytes())
     content[100:20_000] = bytes(19_900)  # the pages, not the footer: it fails half way
@@ -109,7 +110,9 @@ def test_a_column_that_is_there_twice_is_refused_and_its_name_unsaid(
         lambda: list(numeric_rows(table, ["age"])),
     ]
     for call in calls:
-        with pytest.raises(NoisewrightError, match=r"columns of one name|different names") as told:
+        with pytest.raises(
+            NoisewrightError, match=r"columns of one name|different names"
+        ) as told:
             call()
         assert not re.search(r"\bage\b|\bx\b|'name'", str(told.value))
 
@@ -130,7 +133,9 @@ def test_values_that_are_no_numbers_are_nan_wherever_rows_are_read(
     table = pa.table({"words": words, "mixed": mixed, "number": [1.0, 2.0, None]})
     pq.write_table(table, tmp_path / "t.parquet")
     (tmp_path / "t.csv").write_text("words,mixed,number\nx,1.5,1\ny,,2\nz,x,\n")
-    source = {"arrow": table, "pandas": table.to_pandas()}.get(form, tmp_path / f"t{form}")
+    source = {"arrow": table, "pandas": table.to_pandas()}.get(
+        form, tmp_path / f"t{form}"
+    )
     (rows,) = numeric_rows(source, ["number", "mixed", "words"])
     nan = np.nan
     np.testing.assert_array_equal(rows, [[1, 1.5, nan], [2, nan, nan], [nan, nan, nan]])

@@ -58,12 +58,16 @@ def slow_counts(frame: pd.DataFrame, subset: tuple[str, ...]) -> np.ndarray:
 
 
 SUBSETS = [
-    subset for k in range(4) for subset in itertools.permutations(("age", "sex", "citizen"), k)
+    subset
+    for k in range(4)
+    for subset in itertools.permutations(("age", "sex", "citizen"), k)
 ]
 
 
 @pytest.mark.parametrize("rows", [0, 1, 500])
-def test_every_marginal_from_every_source(rows: int, tmp_path: Path, monkeypatch) -> None:
+def test_every_marginal_from_every_source(
+    rows: int, tmp_path: Path, monkeypatch
+) -> None:
     frame = people(rows)
     expected = [slow_counts(frame, subset) for subset in SUBSETS]
     frame.to_csv(tmp_path / "table.csv", index=False)
@@ -73,7 +77,8 @@ def test_every_marginal_from_every_source(rows: int, tmp_path: Path, monkeypatch
     frame.iloc[: rows // 3].to_csv(tmp_path / "part1.csv", index=False)
     frame.iloc[rows // 3 :].to_csv(tmp_path / "part2.csv", index=False)
     frame.to_parquet(tmp_path / "table.parquet", index=False)
-    monkeypatch.setattr(counter, "_MOST_ROWS_A_BATCH", 64)  # several batches, several chunks
+    # several batches, several chunks
+    monkeypatch.setattr(counter, "_MOST_ROWS_A_BATCH", 64)
     for source in (
         frame,
         pa.Table.from_pandas(frame),
@@ -96,7 +101,10 @@ def test_every_marginal_from_every_source(rows: int, tmp_path: Path, monkeypatch
 def test_flat_cells_of_the_whole_domain() -> None:
     frame = people(200)
     cells = np.concatenate(list(DuckDBCounter().cells(frame, DOMAIN)))
-    assert np.bincount(cells, minlength=27).tolist() == slow_counts(frame, DOMAIN.names).tolist()
+    assert (
+        np.bincount(cells, minlength=27).tolist()
+        == slow_counts(frame, DOMAIN.names).tolist()
+    )
 
 
 def test_sums_are_exact_in_whole_units(tmp_path: Path, monkeypatch) -> None:
@@ -118,7 +126,11 @@ def test_sums_are_exact_in_whole_units(tmp_path: Path, monkeypatch) -> None:
         kept = frame["income"].notna()
         if outside == "other":
             kept &= frame["income"].between(-20, 100)
-        units = np.rint(frame["income"].clip(-10, 90.5) / 0.01).where(kept, 0).astype(np.int64)
+        units = (
+            np.rint(frame["income"].clip(-10, 90.5) / 0.01)
+            .where(kept, 0)
+            .astype(np.int64)
+        )
         for source in (frame, tmp_path / "table.csv"):
             subsets: list[tuple[str, ...]] = [(), ("sex",)]
             income_units = summed(income, 0.01, "zero")
@@ -133,14 +145,19 @@ def test_sums_are_exact_in_whole_units(tmp_path: Path, monkeypatch) -> None:
                 for centred, count in zip((total, by_sex), counts, strict=True)
             )
             assert total.tolist() == [units.sum()]
-            assert by_sex.tolist() == [units[frame["sex"] == sex].sum() for sex in ("F", "M")]
+            assert by_sex.tolist() == [
+                units[frame["sex"] == sex].sum() for sex in ("F", "M")
+            ]
         assert units.abs().max() <= income.largest_units(0.01) == 9050
 
 
 def test_sums_refuse_what_has_no_bounds() -> None:
     open_ended = Domain([Numeric("x", [0, float("inf")]), Boolean("b")])
     table = pa.table({"x": [1.0], "b": [True]})
-    for unit, message in ((1.0, "must both be declared"), (0.0, "must be a positive number")):
+    for unit, message in (
+        (1.0, "must both be declared"),
+        (0.0, "must be a positive number"),
+    ):
         with pytest.raises(InvalidParameter, match=message):
             summed(open_ended["x"], unit)
     with pytest.raises(InvalidParameter, match="must be at least"):
@@ -152,12 +169,19 @@ def test_sums_refuse_what_has_no_bounds() -> None:
 
 def test_sparse_marginals_and_awkward_shapes() -> None:
     domain = Domain(
-        [Categorical("one", ["x"]), Numeric.integers("wide", 0, 255), Numeric.integers("n", 0, 999)]
+        [
+            Categorical("one", ["x"]),
+            Numeric.integers("wide", 0, 255),
+            Numeric.integers("n", 0, 999),
+        ]
     )
     table = pa.table({"one": ["x"] * 3, "wide": [0, 255, 255], "n": [5, 999, 999]})
     counts = DuckDBCounter().marginals(table, domain, [("one", "wide"), ("wide", "n")])
     assert {int(i): int(counts[0][i]) for i in counts[0].nonzero()[0]} == {0: 1, 255: 2}
-    assert {int(i): int(counts[1][i]) for i in counts[1].nonzero()[0]} == {5: 1, 255_999: 2}
+    assert {int(i): int(counts[1][i]) for i in counts[1].nonzero()[0]} == {
+        5: 1,
+        255_999: 2,
+    }
 
 
 def test_names_are_never_read_as_sql_nor_confused_by_case() -> None:
@@ -166,7 +190,9 @@ def test_names_are_never_read_as_sql_nor_confused_by_case() -> None:
     for position, name in enumerate(names):
         table = pa.table({other: ["y" if other == name else "x"] for other in names})
         codes = next(DuckDBCounter().codes(table, domain))
-        assert [int(code[0]) for code in codes] == [int(i == position) for i in range(len(names))]
+        assert [int(code[0]) for code in codes] == [
+            int(i == position) for i in range(len(names))
+        ]
 
 
 def test_lines_that_look_like_comments_count(tmp_path: Path) -> None:
@@ -184,17 +210,22 @@ def test_headers_may_be_quoted_spaced_and_last_lines_unfinished(tmp_path: Path) 
 
 
 def refusal(source: object, subsets=(("age",),), domain: Domain = DOMAIN) -> str:
-    with pytest.raises((DomainError, FileFormatError, InvalidParameter, TooLarge)) as caught:
+    with pytest.raises(
+        (DomainError, FileFormatError, InvalidParameter, TooLarge)
+    ) as caught:
         DuckDBCounter().marginals(source, domain, list(subsets))
     assert caught.value.__cause__ is None
-    assert caught.value.__context__ is None  # not merely suppressed: loggers walk the chain
+    # not merely suppressed: loggers walk the chain
+    assert caught.value.__context__ is None
     assert SECRET not in str(caught.value)
     return str(caught.value)
 
 
 def test_missing_columns_are_named_and_present_ones_are_not(tmp_path: Path) -> None:
     assert "attributes=['age'] have no column" in refusal(people(3).drop(columns="age"))
-    assert "attributes=['age'] have no column" in refusal(pd.DataFrame({SECRET: [1, "x"]}))
+    assert "attributes=['age'] have no column" in refusal(
+        pd.DataFrame({SECRET: [1, "x"]})
+    )
     path = tmp_path / "headless.csv"
     path.write_text(f"{SECRET},F,1\n")
     assert "first line must be names" in refusal(path)
@@ -228,7 +259,9 @@ def test_damaged_and_foreign_files(tmp_path: Path) -> None:
     assert "must end in one of" in refusal(tmp_path / "table.xlsx")
     assert "does not exist" in refusal(tmp_path / "absent.csv")
     assert "must end in one of" in refusal(tmp_path)
-    assert "one format" in refusal([tmp_path / "whole.parquet", tmp_path / "cut.csv.gz"])
+    assert "one format" in refusal(
+        [tmp_path / "whole.parquet", tmp_path / "cut.csv.gz"]
+    )
 
 
 def test_files_of_one_table_must_agree(tmp_path: Path) -> None:
@@ -255,7 +288,9 @@ def stream_with_a_bad_cell() -> pa.RecordBatchReader:
 FAILING = {
     "numbered pandas": lambda: pd.DataFrame({0: [1, SECRET], 1: [2, 3]}),
     "the same, twice": lambda: pd.DataFrame([[1, 2]], columns=[SECRET, SECRET]),
-    "lazy polars": lambda: pl.LazyFrame({"age": [SECRET]}).with_columns(pl.col("age").cast(int)),
+    "lazy polars": lambda: pl.LazyFrame({"age": [SECRET]}).with_columns(
+        pl.col("age").cast(int)
+    ),
     "arrow stream": stream_with_a_bad_cell,
     "relation": lambda: duckdb.sql(f"SELECT CAST('{SECRET}' AS INTEGER) AS age"),
     "half floats": lambda: pa.table({"age": np.array([1.0], dtype=np.float16)}),
@@ -277,13 +312,19 @@ def test_a_file_named_twice_would_count_its_people_twice(tmp_path: Path) -> None
 
 def test_the_engine_leaves_nothing_on_disk() -> None:
     with closing(connect()) as connection:
-        settings = connection.execute("SELECT current_setting('temp_directory')").fetchall()
+        settings = connection.execute(
+            "SELECT current_setting('temp_directory')"
+        ).fetchall()
     assert settings == [("",)]
 
 
 def test_unsuitable_requests() -> None:
     assert "must not name an attribute twice" in refusal(people(3), [("age", "age")])
-    assert "attribute='height' is not in the domain" in refusal(people(3), [("height",)])
+    assert "attribute='height' is not in the domain" in refusal(
+        people(3), [("height",)]
+    )
     wide = Domain([Numeric.integers(name, 0, 9999) for name in "abc"])
     assert "1000000000000 cells" in refusal(people(3), [("a", "b", "c")], wide)
-    assert "reviewed: true" in refusal(people(3), domain=Domain(DOMAIN.attributes, reviewed=False))
+    assert "reviewed: true" in refusal(
+        people(3), domain=Domain(DOMAIN.attributes, reviewed=False)
+    )

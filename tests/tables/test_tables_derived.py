@@ -89,7 +89,9 @@ def tables(seed: int, rows: int = 400) -> dict[str, pa.Table]:
 
 def one_row(own: list[dict[str, Any]], instance: list[int]) -> dict[str, Any]:
     """A person's row by the definitions in the documentation."""
-    costs = [r["cost"] for r in own if r["cost"] is not None and not math.isnan(r["cost"])]
+    costs = [
+        r["cost"] for r in own if r["cost"] is not None and not math.isnan(r["cost"])
+    ]
     days = [r["day"] for r in own if r["day"] is not None]
 
     def first(value: str) -> Any:
@@ -104,7 +106,8 @@ def one_row(own: list[dict[str, Any]], instance: list[int]) -> dict[str, Any]:
         least = min(own, key=key)
         return REGIONS.get(least["ward"]) if value == "region" else least[value]
 
-    units = [round(min(max(cost, 0), 10) / 0.5) for cost in costs]  # halves to even, as numpy
+    # halves to even, as numpy
+    units = [round(min(max(cost, 0), 10) / 0.5) for cost in costs]
     return {
         "instance": max(instance, default=None),
         "treated": len(own),
@@ -128,7 +131,8 @@ def expected(source: dict[str, pa.Table]) -> list[np.ndarray]:
     people = [one_row(rows[name], instances[name]) for name in names]
     kinds = {"last": pa.date32(), "cheapest": pa.float64(), "instance": pa.int64()}
     columns = {
-        a.name: a.encode(pa.array([p[a.name] for p in people], kinds.get(a.name))) for a in DOMAIN
+        a.name: a.encode(pa.array([p[a.name] for p in people], kinds.get(a.name)))
+        for a in DOMAIN
     }
     counts = []
     for subset in TABLES:
@@ -159,10 +163,15 @@ def test_postgres_derives_what_is_declared() -> None:
         before = len(engine.log.read_text())
         source = {name: engine.put(table) for name, table in tables(9).items()}
         engine.counter.marginals(source, DOMAIN, TABLES)
-        asked = [e for e in engine.log.read_text()[before:].split("LOG:") if "SELECT" in e]
+        asked = [
+            e for e in engine.log.read_text()[before:].split("LOG:") if "SELECT" in e
+        ]
         for entry in asked:  # nothing but types and grouped counts is ever asked for
             assert "LIMIT 0" in entry or "GROUPING SETS" in entry or "SHOW" in entry
-        elsewhere = {**source, "hospitals": "postgresql://tester@127.0.0.1:1/other#hospitals"}
+        elsewhere = {
+            **source,
+            "hospitals": "postgresql://tester@127.0.0.1:1/other#hospitals",
+        }
         with pytest.raises(InvalidParameter, match="tables of one database"):
             engine.counter.marginals(elsewhere, DOMAIN, TABLES)
 
@@ -184,13 +193,20 @@ def test_who_is_taken_out_everywhere_takes_one_row_along(seed: int) -> None:
                          ("drug", "severe", "cost", "ward", "day"))}})  # fmt: skip
     most = most.cast(source["treatments"].schema)
     source["treatments"] = pa.concat_tables([source["treatments"], most])
-    wanted = [(*subset, "instance") if "instance" not in subset else subset for subset in TABLES]
+    wanted = [
+        (*subset, "instance") if "instance" not in subset else subset
+        for subset in TABLES
+    ]
     before = DuckDBCounter().marginals(source, DOMAIN, wanted)
-    held = {n.as_py() for name in ("patients", "treatments") for n in source[name]["id"]}
+    held = {
+        n.as_py() for name in ("patients", "treatments") for n in source[name]["id"]
+    }
     for person in range(4):
         smaller = {
             name: table.filter(
-                pa.array([not n.endswith(f"/{person}") for n in table["id"].to_pylist()])
+                pa.array(
+                    [not n.endswith(f"/{person}") for n in table["id"].to_pylist()]
+                )
             )
             if "id" in table.column_names
             else table
@@ -204,7 +220,9 @@ def test_who_is_taken_out_everywhere_takes_one_row_along(seed: int) -> None:
             assert change.sum() == there
             axis = own.index("instance")
             shape = [DOMAIN[name].size for name in own]
-            by_instance = np.moveaxis(change.reshape(shape), axis, 0).reshape(shape[axis], -1)
+            by_instance = np.moveaxis(change.reshape(shape), axis, 0).reshape(
+                shape[axis], -1
+            )
             assert by_instance[:INSTANCES].sum(axis=1).max() <= 1
 
 
@@ -212,7 +230,9 @@ def test_no_order_of_rows_matters() -> None:
     source = tables(3)
     rng = np.random.default_rng(1)
     shuffled = {n: t.take(pa.array(rng.permutation(len(t)))) for n, t in source.items()}
-    before, after = (DuckDBCounter().marginals(s, DOMAIN, TABLES) for s in (source, shuffled))
+    before, after = (
+        DuckDBCounter().marginals(s, DOMAIN, TABLES) for s in (source, shuffled)
+    )
     assert [x.tolist() for x in before] == [x.tolist() for x in after]
 
 
@@ -235,7 +255,10 @@ def test_a_plan_derives_and_a_person_is_one_row(tmp_path: Path) -> None:
         csv.write_csv(table, tmp_path / f"{name}.csv")
     named = [f"{name}={tmp_path / name}.csv" for name in source]
     answers = str(tmp_path / "a.csv")
-    main(["release", str(tmp_path / "p.nw"), *named, "-o", answers], standalone_mode=False)
+    main(
+        ["release", str(tmp_path / "p.nw"), *named, "-o", answers],
+        standalone_mode=False,
+    )
     assert Path(answers).is_file()
 
 
@@ -267,13 +290,33 @@ def test_files_are_derived_from_as_tables_in_memory_are(tmp_path: Path) -> None:
         (DERIVE, None, "unit must be a column alone"),
         (DERIVE, Unit("id", 3), "must be a column alone"),
         (DERIVE, "ward", "names people, and cannot be"),
-        ([{"name": "x", "from": "t", "any": "a", "count": "b"}], "id", "must be a mapping of"),
+        (
+            [{"name": "x", "from": "t", "any": "a", "count": "b"}],
+            "id",
+            "must be a mapping of",
+        ),
         ([{"name": "x", "from": "t", "median": "a"}], "id", "must be a mapping of"),
         ([{"name": "x", "from": "t", "first": "a"}], "id", "goes with `first`"),
-        ([{"name": "x", "from": "t", "sum": "a"}], "id", "must be bounds of a row's value"),
-        ([{"name": "x", "from": "t", "maximum": "a", "lower": 0}], "id", "go with `sum`"),
-        ([{"name": "x", "from": "t", "maximum": "a", "of": ["v"]}], "id", "goes with `any`"),
-        ([{"name": "x", "from": "t", "any": "a", "of": "v"}], "id", "must be a list of values"),
+        (
+            [{"name": "x", "from": "t", "sum": "a"}],
+            "id",
+            "must be bounds of a row's value",
+        ),
+        (
+            [{"name": "x", "from": "t", "maximum": "a", "lower": 0}],
+            "id",
+            "go with `sum`",
+        ),
+        (
+            [{"name": "x", "from": "t", "maximum": "a", "of": ["v"]}],
+            "id",
+            "goes with `any`",
+        ),
+        (
+            [{"name": "x", "from": "t", "any": "a", "of": "v"}],
+            "id",
+            "must be a list of values",
+        ),
         ([{"name": "x", "from": "t", "any": "a", "join": "u"}], "id", "goes with `on`"),
         ([{"name": "x", "from": "", "any": "a"}], "id", "must be a name"),
     ],
@@ -287,7 +330,9 @@ def test_tables_that_are_not_those_declared_are_refused() -> None:
     source = tables(0)
     engine = DuckDBCounter()
     for given in (source["patients"], {**source, "more": source["patients"]}, {}):
-        with pytest.raises(InvalidParameter, match="one table for every name in `derive`"):
+        with pytest.raises(
+            InvalidParameter, match="one table for every name in `derive`"
+        ):
             engine.marginals(given, DOMAIN, [()])
     nameless = source["treatments"].set_column(
         0, "id", pa.array([None, *source["treatments"]["id"].to_pylist()[1:]])
@@ -296,7 +341,8 @@ def test_tables_that_are_not_those_declared_are_refused() -> None:
         engine.marginals({**source, "treatments": nameless}, DOMAIN, [()])
     text = source["treatments"].set_column(3, "cost", pa.array(["Ada"] * 400))
     read = engine.marginals({**source, "treatments": text}, DOMAIN, [("cost",)])[0]
-    assert read[0] == read.sum()  # text that is no number is missing, as in any other table
+    # text that is no number is missing, as in any other table
+    assert read[0] == read.sum()
     dates = source["treatments"].set_column(2, "severe", source["treatments"]["day"])
     with pytest.raises(NoisewrightError, match="declared as boolean for 'severe'"):
         engine.marginals({**source, "treatments": dates}, DOMAIN, [()])

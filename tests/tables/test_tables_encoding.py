@@ -81,9 +81,15 @@ ATTRIBUTES: list[tuple[Attribute, st.SearchStrategy[Any]]] = [
     ),
 ]  # fmt: skip
 DOMAIN = Domain([attribute for attribute, _ in ATTRIBUTES])
-TYPES = {"number": pa.float64(), "text": pa.string(), "boolean": pa.bool_(), "date": pa.date32()}
+TYPES = {
+    "number": pa.float64(),
+    "text": pa.string(),
+    "boolean": pa.bool_(),
+    "date": pa.date32(),
+}
 TABLES = st.lists(
-    st.fixed_dictionaries({attribute.name: values for attribute, values in ATTRIBUTES}), max_size=12
+    st.fixed_dictionaries({attribute.name: values for attribute, values in ATTRIBUTES}),
+    max_size=12,
 )
 
 
@@ -91,7 +97,10 @@ def arrow(rows: list[dict[str, Any]]) -> pa.Table:
     types = {a.name: TYPES[a.storage] for a in DOMAIN}
     types |= {"age": pa.int16(), "code": pa.int64()}
     return pa.table(
-        {name: pa.array([row[name] for row in rows], kind) for name, kind in types.items()}
+        {
+            name: pa.array([row[name] for row in rows], kind)
+            for name, kind in types.items()
+        }
     )
 
 
@@ -100,13 +109,16 @@ def write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
         writer = csv.writer(file, quoting=csv.QUOTE_MINIMAL)
         writer.writerow(DOMAIN.names)
         writer.writerows(
-            ["" if v is None else str(v) for v in map(row.get, DOMAIN.names)] for row in rows
+            ["" if v is None else str(v) for v in map(row.get, DOMAIN.names)]
+            for row in rows
         )
 
 
 def cells(source: Any, domain: Domain = DOMAIN) -> list[tuple[int, ...]]:
     batches = list(DuckDBCounter().codes(source, domain))
-    return [tuple(map(int, row)) for batch in batches for row in zip(*batch, strict=True)]
+    return [
+        tuple(map(int, row)) for batch in batches for row in zip(*batch, strict=True)
+    ]
 
 
 def expected(rows: list[dict[str, Any]]) -> list[tuple[int, ...]]:
@@ -129,7 +141,8 @@ def test_files_are_encoded_as_the_oracle_says(rows, tmp_path_factory) -> None:
     folder = tmp_path_factory.mktemp("files")
     pq.write_table(arrow(rows), folder / "table.parquet")
     assert cells(folder / "table.parquet") == expected(rows)
-    rows = [  # in a CSV file an empty text is a missing value, and NUL cannot be written
+    # in a CSV file an empty text is a missing value, and NUL cannot be written
+    rows = [
         {k: None if v == "" else v.replace("\0", "") or None if isinstance(v, str) else v
          for k, v in row.items()}
         for row in rows
@@ -158,7 +171,9 @@ ZONES = [
 @given(
     moments=st.lists(
         st.datetimes(
-            dt.datetime(2023, 12, 30), dt.datetime(2024, 1, 4), timezones=st.sampled_from(ZONES)
+            dt.datetime(2023, 12, 30),
+            dt.datetime(2024, 1, 4),
+            timezones=st.sampled_from(ZONES),
         ),
         min_size=1,
         max_size=8,
@@ -207,7 +222,9 @@ def test_a_refusal_names_the_attribute_and_the_rule_alone(attribute, column) -> 
         message = str(caught.value)
         assert "attribute 'a'" in message
         assert ": error`" in message
-        assert not any(private in message for private in ("Ada", "777", "1815", "2", "1"))
+        assert not any(
+            private in message for private in ("Ada", "777", "1815", "2", "1")
+        )
         assert caught.value.__cause__ is None
 
 

@@ -16,7 +16,15 @@ import pytest
 import servers
 
 import noisewright as nw
-from noisewright.domain import Attribute, Boolean, Categorical, Date, Domain, Numeric, Unit
+from noisewright.domain import (
+    Attribute,
+    Boolean,
+    Categorical,
+    Date,
+    Domain,
+    Numeric,
+    Unit,
+)
 from noisewright.errors import DomainError, InvalidParameter, NoisewrightError
 from noisewright.ledger.book import Ledger
 from noisewright.tables.backends.postgres import Address, PostgresCounter
@@ -51,7 +59,12 @@ TEXTS = [
     "%s",
 ]
 REAL = Numeric(
-    "real", [-1.5, 0, 1e-3, 18, 1e6], outside="clip", missing="other", lower=-2, upper=30
+    "real",
+    [-1.5, 0, 1e-3, 18, 1e6],
+    outside="clip",
+    missing="other",
+    lower=-2,
+    upper=30,
 )
 ATTRIBUTES: list[tuple[Attribute, pa.DataType, list[Any]]] = [
     (REAL, pa.float64(), [-1.5, -0.0, 1e-3, 17.999, 18.0, 2.25, math.inf, -math.inf, math.nan]),
@@ -86,17 +99,28 @@ ATTRIBUTES: list[tuple[Attribute, pa.DataType, list[Any]]] = [
     ),
 ]  # fmt: skip
 DOMAIN = Domain([attribute for attribute, _, _ in ATTRIBUTES])
-PAIRS = [("real", "text"), ("age", "week", "truth"), ("month", "code"), ("truth", "age")]
+PAIRS = [
+    ("real", "text"),
+    ("age", "week", "truth"),
+    ("month", "code"),
+    ("truth", "age"),
+]
 
 
 def people(rows: int = 120, seed: int = 1) -> pa.Table:
     rng = random.Random(seed)
     columns: dict[str, Any] = {
-        attribute.name: pa.array([rng.choice([None, *values]) for _ in range(rows)], kind)
+        attribute.name: pa.array(
+            [rng.choice([None, *values]) for _ in range(rows)], kind
+        )
         for attribute, kind, values in ATTRIBUTES
     }
-    columns["person"] = pa.array([rng.choice(["a", "b", "é'", "", "x,1"]) for _ in range(rows)])
-    columns["number"] = pa.array([rng.choice([None, 1, -7, 2]) for _ in range(rows)], pa.int64())
+    columns["person"] = pa.array(
+        [rng.choice(["a", "b", "é'", "", "x,1"]) for _ in range(rows)]
+    )
+    columns["number"] = pa.array(
+        [rng.choice([None, 1, -7, 2]) for _ in range(rows)], pa.int64()
+    )
     columns["who"] = pa.array([rng.randrange(12) for _ in range(rows)], pa.int64())
     return pa.table(columns)
 
@@ -105,12 +129,16 @@ def encoded(table: pa.Table, domain: Domain = DOMAIN) -> dict[str, np.ndarray]:
     return {a.name: a.encode(table[a.name]) for a in domain}
 
 
-def tabulated(codes: dict[str, np.ndarray], domain: Domain, names: tuple[str, ...], weights=None):
+def tabulated(
+    codes: dict[str, np.ndarray], domain: Domain, names: tuple[str, ...], weights=None
+):
     """Counts, or sums, row by row."""
     counts = np.zeros([domain[name].size for name in names], dtype=np.int64)
     rows = len(next(iter(codes.values())))
     for row in range(rows):
-        counts[tuple(codes[n][row] for n in names)] += 1 if weights is None else weights[row]
+        counts[tuple(codes[n][row] for n in names)] += (
+            1 if weights is None else weights[row]
+        )
     return counts.ravel().tolist()
 
 
@@ -128,24 +156,40 @@ def check_sums(engine: Any) -> None:
     domain = Domain([REAL, DOMAIN["truth"]])
     codes = encoded(table, domain)
     total = summed(REAL, 0.5, "zero")
-    bounded = Numeric("real", REAL.edges, outside="clip", missing="error", lower=0, upper=3)
+    bounded = Numeric(
+        "real", REAL.edges, outside="clip", missing="error", lower=0, upper=3
+    )
     units = REAL.units(table["real"], 0.5)
     weights = np.clip(total.content(units), -total.reach, total.reach)
-    wanted = [(("truth",), total), ((), total), (("truth", "real"), total), (("truth",), COUNT)]
+    wanted = [
+        (("truth",), total),
+        ((), total),
+        (("truth", "real"), total),
+        (("truth",), COUNT),
+    ]
     results = engine.counter.tables(engine.put(table), domain, wanted)
     for (subset, measure), result in zip(wanted, results, strict=True):
         own = None if measure == COUNT else weights
         assert result.tolist() == tabulated(codes, domain, subset, own)
-    full = table.filter(pa.array([v is not None and v == v for v in table["real"].to_pylist()]))
+    full = table.filter(
+        pa.array([v is not None and v == v for v in table["real"].to_pylist()])
+    )
     squares = CentredSquares(summed(bounded, 0.5))
-    result = engine.counter.tables(engine.put(full), Domain([bounded]), [((), squares)])[0]
+    result = engine.counter.tables(
+        engine.put(full), Domain([bounded]), [((), squares)]
+    )[0]
     assert result.tolist() == [squares.content(bounded.units(full["real"], 0.5)).sum()]
     weights = Weights("real", 0.25, 5)  # a cap below the bounds still holds
     weighted = WeightedSum(weights, total)
-    results = engine.counter.tables(engine.put(table), domain, [((), weights), ((), weighted)])
+    results = engine.counter.tables(
+        engine.put(table), domain, [((), weights), ((), weighted)]
+    )
     own = np.clip(REAL.units(table["real"], 0.25), 0, 5)
     centred = np.clip(total.content(units), -total.reach, total.reach)
-    assert [result.tolist() for result in results] == [[own.sum()], [(own * centred).sum()]]
+    assert [result.tolist() for result in results] == [
+        [own.sum()],
+        [(own * centred).sum()],
+    ]
 
 
 def check_those_who_have_a_value(engine: Any) -> None:
@@ -155,7 +199,11 @@ def check_those_who_have_a_value(engine: Any) -> None:
     codes, units = encoded(table, domain), REAL.units(table["real"], 0.5)
     held = codes["real"] < len(REAL.declared_labels)
     assert 0 < held.sum() < len(held)
-    holds, total, weights = Respondents("real"), summed(REAL, 0.5), Weights("real", 0.25, 5)
+    holds, total, weights = (
+        Respondents("real"),
+        summed(REAL, 0.5),
+        Weights("real", 0.25, 5),
+    )
     own = np.clip(REAL.units(table["real"], 0.25), 0, 5)
     squares = 2 * total.content(units) ** 2 - total.reach**2
     expected = {
@@ -168,10 +216,14 @@ def check_those_who_have_a_value(engine: Any) -> None:
     wanted = [(("truth",), measure) for measure in expected]
     results = engine.counter.tables(engine.put(table), domain, wanted)
     for (subset, measure), result in zip(wanted, results, strict=True):
-        assert result.tolist() == tabulated(codes, domain, subset, expected[measure]), measure
+        assert result.tolist() == tabulated(codes, domain, subset, expected[measure]), (
+            measure
+        )
 
 
-def kept_rows(table: pa.Table, domain: Domain, names: tuple[str, ...], column: str) -> list[int]:
+def kept_rows(
+    table: pa.Table, domain: Domain, names: tuple[str, ...], column: str
+) -> list[int]:
     """Rows with the least digests, worked out by the definition in the documentation."""
     unit, codes = domain.unit, encoded(table, domain.project(names))
     assert unit is not None
@@ -192,10 +244,14 @@ def check_people_with_many_rows(engine: Any) -> None:
         names = ("real", "age", "text")
         kept = table.take(pa.array(kept_rows(table, domain, names, column)))
         expected = tabulated(encoded(kept), DOMAIN, names)
-        shuffled = table.take(pa.array(np.random.default_rng(1).permutation(len(table))))
+        shuffled = table.take(
+            pa.array(np.random.default_rng(1).permutation(len(table)))
+        )
         for source in (table, shuffled):
             assert (
-                engine.counter.marginals(engine.put(source), domain, [names])[0].tolist()
+                engine.counter.marginals(engine.put(source), domain, [names])[
+                    0
+                ].tolist()
                 == expected
             )
     nameless = Domain([DOMAIN["truth"]], unit=Unit("number", 1, "each"))
@@ -213,7 +269,9 @@ def check_rows_in_groups(engine: Any) -> None:
     """At most so many rows of a person in one cell, then so many in all: by the least digests."""
     table = people(300, seed=6)
     names = ("age", "text", "truth")
-    domain = Domain(DOMAIN.attributes, unit=Unit("who", 5, by=("text", "truth"), each=2))
+    domain = Domain(
+        DOMAIN.attributes, unit=Unit("who", 5, by=("text", "truth"), each=2)
+    )
     codes = encoded(table, domain.project(names))
     alike: dict[Any, int] = defaultdict(int)
     groups: dict[Any, list[tuple[str, int]]] = defaultdict(list)
@@ -227,7 +285,10 @@ def check_rows_in_groups(engine: Any) -> None:
         by_person[person] += sorted(rows)[:2]
     kept = [row for rows in by_person.values() for _, row in sorted(rows)[:5]]
     expected = tabulated(encoded(table.take(pa.array(kept))), DOMAIN, names)
-    assert engine.counter.marginals(engine.put(table), domain, [names])[0].tolist() == expected
+    assert (
+        engine.counter.marginals(engine.put(table), domain, [names])[0].tolist()
+        == expected
+    )
 
 
 INSTANCES = 1000
@@ -236,7 +297,9 @@ INSTANCES = 1000
 def crowds(seed: int) -> pa.Table:
     """Many small tables in one, in which one person has ten thousand rows."""
     rng = np.random.default_rng(seed)
-    instance = np.concatenate([rng.integers(0, INSTANCES, 6 * INSTANCES), np.zeros(10_000)])
+    instance = np.concatenate(
+        [rng.integers(0, INSTANCES, 6 * INSTANCES), np.zeros(10_000)]
+    )
     person = np.concatenate([rng.geometric(0.5, 6 * INSTANCES) - 1, np.zeros(10_000)])
     pairs = zip(instance.astype(int), person.astype(int), strict=True)
     size = len(instance)
@@ -259,7 +322,9 @@ def check_one_person(engine: Any) -> None:
     sources = [engine.put(t) for t in (table, others, shuffled)]
     text, total = Categorical("text", ["F", "M"], outside="other"), summed(REAL, 0.5)
     index = Numeric.integers("instance", 0, INSTANCES - 1)
-    cells = np.array([{"F": 0, "M": 1}.get(value, 2) for value in table["text"].to_pylist()])
+    cells = np.array(
+        [{"F": 0, "M": 1}.get(value, 2) for value in table["text"].to_pylist()]
+    )
     own = np.zeros((INSTANCES, 3), dtype=np.int64)
     mine = np.array([name.endswith("/0") for name in names])
     np.add.at(own, (table["instance"].to_numpy()[mine], cells[mine]), 1)
@@ -302,7 +367,9 @@ def check_people_in_periods(engine: Any) -> None:
     }
     source = engine.put(table)
     for per, key in keys.items():
-        domain = Domain([DOMAIN["truth"]], unit=Unit("who", 2, "each", per=per, date="month"))
+        domain = Domain(
+            [DOMAIN["truth"]], unit=Unit("who", 2, "each", per=per, date="month")
+        )
         times: dict[Any, int] = defaultdict(int)
         nameless = 0
         rows = zip(table["who"].to_pylist(), table["month"].to_pylist(), strict=True)
@@ -312,7 +379,9 @@ def check_people_in_periods(engine: Any) -> None:
             else:
                 times[person, key(moment.date())] += 1
         expected = nameless + sum(min(2, count) for count in times.values())
-        assert engine.counter.marginals(source, domain, [()])[0].tolist() == [expected], per
+        assert engine.counter.marginals(source, domain, [()])[0].tolist() == [
+            expected
+        ], per
     refused = Domain([DOMAIN["truth"]], unit=Unit("who", per="day", date="month"))
     with pytest.raises(DomainError, match="has no 'who' or 'month'"):
         engine.counter.marginals(source, refused, [()])
@@ -350,7 +419,9 @@ def check_refusals(engine: Any) -> None:
 
 def check_plans(engine: Any) -> None:
     domain = Domain([REAL, DOMAIN["truth"]], unit=Unit("who", 2))
-    questions = {"queries": [{"marginal": ["truth"]}, {"mean": "real", "by": ["truth"]}]}
+    questions = {
+        "queries": [{"marginal": ["truth"]}, {"mean": "real", "by": ["truth"]}]
+    }
     plan = nw.plan(nw.Workload.from_spec(questions, domain), nw.Privacy(rho=0.1))
     source = engine.put(people())
     assert np.isfinite(plan.release(source).answers[:2]).all()
@@ -393,12 +464,17 @@ def statements_fetch_no_row(engine: servers.PostgresEngine) -> None:
     engine.counter.marginals(source, domain, [("real", "text"), ("age",)])
     log = engine.log.read_text()[before:].split("LOG:")
     asked = [
-        entry for entry in log if name in entry and "COPY" not in entry and "CREATE" not in entry
+        entry
+        for entry in log
+        if name in entry and "COPY" not in entry and "CREATE" not in entry
     ]
     assert len(asked) == 2
     assert "LIMIT 0" in asked[0]
     assert "GROUP BY c0" in asked[1]
-    assert asked[1].split("FROM")[0].split(":", 1)[1].strip() == "SELECT 0 AS g, c0, count(*) AS n"
+    assert (
+        asked[1].split("FROM")[0].split(":", 1)[1].strip()
+        == "SELECT 0 AS g, c0, count(*) AS n"
+    )
 
 
 def a_broken_connection_tells_nothing(engine: servers.PostgresEngine) -> None:
@@ -424,10 +500,14 @@ def a_connection_that_dies_half_way_spends_nothing(
     table = Address.of(engine.put(people(seed=10))).source
     with psycopg.connect(engine.address) as connection:
         ends = "pg_terminate_backend(pg_backend_pid())"
-        connection.execute(f"CREATE VIEW dying AS SELECT truth FROM {table} WHERE {ends}")
+        connection.execute(
+            f"CREATE VIEW dying AS SELECT truth FROM {table} WHERE {ends}"
+        )
     ledger = Ledger(folder / "budget.db")
     ledger.create("people", nw.Privacy(rho=1.0))
-    asked = nw.Workload.from_spec({"queries": [{"marginal": ["truth"]}]}, Domain([DOMAIN["truth"]]))
+    asked = nw.Workload.from_spec(
+        {"queries": [{"marginal": ["truth"]}]}, Domain([DOMAIN["truth"]])
+    )
     plan = nw.plan(asked, nw.Privacy(rho=0.1))
     with pytest.raises(NoisewrightError, match="nothing was released") as caught:
         plan.release(f"{engine.address}#dying", ledger=ledger, dataset="people")
@@ -469,7 +549,10 @@ def test_spark() -> None:
 def test_addresses_choose_their_engine() -> None:
     assert isinstance(engine_of("postgresql://host/db#people"), PostgresCounter)
     assert isinstance(engine_of("sc://host:15002#people"), SparkCounter)
-    for unknown in ("postgress://me:Lovelace@host/db#t", ["postgresql://me:Lovelace@host/db#t"]):
+    for unknown in (
+        "postgress://me:Lovelace@host/db#t",
+        ["postgresql://me:Lovelace@host/db#t"],
+    ):
         with pytest.raises(InvalidParameter, match="must be one address") as caught:
             engine_of(unknown)
         assert "Lovelace" not in str(caught.value)

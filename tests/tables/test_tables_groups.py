@@ -47,8 +47,12 @@ QUESTIONS: dict[str, list[dict[str, Any]]] = {
 }
 
 
-def schema(rows: int, each: int, *before: Any, by: tuple[str, ...] = ("day",)) -> Domain:
-    return Domain([*before, DAY, WARD, COST], unit=Unit("person", rows, by=by, each=each))
+def schema(
+    rows: int, each: int, *before: Any, by: tuple[str, ...] = ("day",)
+) -> Domain:
+    return Domain(
+        [*before, DAY, WARD, COST], unit=Unit("person", rows, by=by, each=each)
+    )
 
 
 def instances(seed: int) -> pa.Table:
@@ -75,17 +79,26 @@ def without(table: pa.Table, number: int) -> pa.Table:
 
 
 @pytest.mark.parametrize(("rows", "each"), [(2, 1), (4, 1), (5, 2), (50, 2)])
-def test_one_person_adds_as_many_rows_of_every_group_as_count(rows: int, each: int) -> None:
+def test_one_person_adds_as_many_rows_of_every_group_as_count(
+    rows: int, each: int
+) -> None:
     table = instances(rows)
     domain = schema(rows, each, INSTANCE)
     wanted = [(("instance", "day"), COUNT), (("instance", "ward"), COUNT)]
-    pairs = [DuckDBCounter().tables(t, domain, wanted) for t in (table, without(table, 0))]
-    by_day, by_ward = ((a - b).reshape(INSTANCES, -1) for a, b in zip(*pairs, strict=True))
+    pairs = [
+        DuckDBCounter().tables(t, domain, wanted) for t in (table, without(table, 0))
+    ]
+    by_day, by_ward = (
+        (a - b).reshape(INSTANCES, -1) for a, b in zip(*pairs, strict=True)
+    )
     held: dict[tuple[str, int], int] = defaultdict(int)
-    for name, day in zip(table["person"].to_pylist(), table["day"].to_pylist(), strict=True):
+    for name, day in zip(
+        table["person"].to_pylist(), table["day"].to_pylist(), strict=True
+    ):
         held[name, ["mon", "tue", "wed"].index(day) if day in DAY.values else 3] += 1
     expected = [
-        min(rows, sum(min(each, held[f"{i}/0", day]) for day in range(4))) for i in range(INSTANCES)
+        min(rows, sum(min(each, held[f"{i}/0", day]) for day in range(4)))
+        for i in range(INSTANCES)
     ]
     assert by_day.min() >= 0
     assert by_day.max() == each
@@ -96,7 +109,9 @@ def test_one_person_adds_as_many_rows_of_every_group_as_count(rows: int, each: i
 
 @pytest.mark.parametrize("name", sorted(QUESTIONS))
 @pytest.mark.parametrize(("rows", "each"), [(3, 1), (5, 2)])
-def test_measured_vectors_move_by_what_is_stated_at_most(name: str, rows: int, each: int) -> None:
+def test_measured_vectors_move_by_what_is_stated_at_most(
+    name: str, rows: int, each: int
+) -> None:
     asked = nw.Workload.from_spec({"queries": QUESTIONS[name]}, schema(rows, each))
     plan = nw.plan(asked, APPROXIMATE, composition="many")
     table = instances(7)
@@ -105,12 +120,15 @@ def test_measured_vectors_move_by_what_is_stated_at_most(name: str, rows: int, e
     for part in parts:
         stated = float(plan.contribution.multiple) * part.sensitivity
         vectors = [
-            in_noise(part, {t: changes[t][i] for t in part.tables}) for i in range(INSTANCES)
+            in_noise(part, {t: changes[t][i] for t in part.tables})
+            for i in range(INSTANCES)
         ]
         assert 0 < max(map(np.linalg.norm, vectors)) <= stated * (1 + 1e-12)
     assert plan.spend.promise(1e-9).epsilon <= 1
     # Each part's own noise, over what a person can move it by: together within the budget.
-    ratios = [float(plan.contribution.multiple) * p.sensitivity / p.law.scale for p in parts]
+    ratios = [
+        float(plan.contribution.multiple) * p.sensitivity / p.law.scale for p in parts
+    ]
     assert sqrt(sum(r * r for r in ratios)) == pytest.approx(plan.spend.mu)
 
 
@@ -122,25 +140,39 @@ def in_noise(mechanism: Any, counts: Any) -> np.ndarray:
     )
 
 
-def moved(table: pa.Table, smaller: pa.Table, domain: Domain, plan: Any) -> dict[Any, np.ndarray]:
+def moved(
+    table: pa.Table, smaller: pa.Table, domain: Domain, plan: Any
+) -> dict[Any, np.ndarray]:
     """What one person changes in every exact table of a plan, for every instance."""
     tables = plan.method.tables
-    named = [(tuple(plan.domain.names[i] for i in t.attributes), t.measure) for t in tables]
+    named = [
+        (tuple(plan.domain.names[i] for i in t.attributes), t.measure) for t in tables
+    ]
     wanted = [(("instance", *names), measure) for names, measure in named]
     pair = [DuckDBCounter().tables(d, domain, wanted) for d in (table, smaller)]
-    return {t: (a - b).reshape(INSTANCES, -1) for t, a, b in zip(tables, *pair, strict=True)}
+    return {
+        t: (a - b).reshape(INSTANCES, -1) for t, a, b in zip(tables, *pair, strict=True)
+    }
 
 
-@pytest.mark.parametrize("name", ["one table", "two tables", "merged", "levels", "no groups"])
+@pytest.mark.parametrize(
+    "name", ["one table", "two tables", "merged", "levels", "no groups"]
+)
 @pytest.mark.parametrize(("rows", "each"), [(3, 1), (4, 2)])
-def test_no_person_whatever_moves_more_than_is_stated(name: str, rows: int, each: int) -> None:
+def test_no_person_whatever_moves_more_than_is_stated(
+    name: str, rows: int, each: int
+) -> None:
     """All ways to spread a person's rows, against the measurement written out as a matrix."""
     domain = schema(rows, each)
     plan = nw.plan(
-        nw.Workload.from_spec({"queries": QUESTIONS[name]}, domain), APPROXIMATE, composition="many"
+        nw.Workload.from_spec({"queries": QUESTIONS[name]}, domain),
+        APPROXIMATE,
+        composition="many",
     )
     cells = domain.size
-    dense = np.array([measured(plan, np.eye(cells, dtype=np.int64)[c]) for c in range(cells)]).T
+    dense = np.array(
+        [measured(plan, np.eye(cells, dtype=np.int64)[c]) for c in range(cells)]
+    ).T
     gram = dense.T @ dense
     day = np.unravel_index(np.arange(cells), domain.shape)[0]
     largest = max(float(x @ gram @ x) for x in people(cells, day, rows, each))
@@ -160,7 +192,8 @@ def test_parts_that_groups_keep_apart_and_parts_they_do_not_share_one_budget(
     plan = nw.plan(nw.Workload.from_spec({"queries": asked}, domain), promised)
     parts = plan.method.parts
     squares = {plan._row_bounds.contribution(part).square for part in parts}
-    assert len(parts) == len(squares) == 2  # groups bound one of them, and not the other
+    # groups bound one of them, and not the other
+    assert len(parts) == len(squares) == 2
 
     cells = domain.size
     day = np.unravel_index(np.arange(cells), domain.shape)[0]
@@ -221,11 +254,17 @@ def test_a_person_with_ten_thousand_rows_reaches_the_stated_sensitivity() -> Non
         assert plan.record()["sensitivity"] == pytest.approx(stated)
 
 
-def test_errors_grow_with_the_root_of_groups_and_are_those_of_rows_without_them() -> None:
-    def error(unit: Unit | None, asked: list[dict[str, Any]], privacy: nw.Privacy) -> float:
+def test_errors_grow_with_the_root_of_groups_and_are_those_of_rows_without_them() -> (
+    None
+):
+    def error(
+        unit: Unit | None, asked: list[dict[str, Any]], privacy: nw.Privacy
+    ) -> float:
         domain = Domain([DAY, WARD, COST], unit=unit)
         plan = nw.plan(
-            nw.Workload.from_spec({"queries": asked}, domain), privacy, composition=many(privacy)
+            nw.Workload.from_spec({"queries": asked}, domain),
+            privacy,
+            composition=many(privacy),
         )
         return plan.forecast().rmse
 
@@ -239,7 +278,9 @@ def test_errors_grow_with_the_root_of_groups_and_are_those_of_rows_without_them(
     # Four days of one row are four rows, whatever number is declared: also under pure privacy.
     pure = nw.Privacy(epsilon=1)
     domain = Domain([DAY, WARD, COST], unit=Unit("person", 900, by=("day",)))
-    plan = nw.plan(nw.Workload.from_spec({"queries": table}, domain), pure, mechanism="laplace")
+    plan = nw.plan(
+        nw.Workload.from_spec({"queries": table}, domain), pure, mechanism="laplace"
+    )
     assert (plan.rows, plan.contribution.multiple) == (4, 4)
     merged = QUESTIONS["merged"]
     within = error(Unit("person", 4, by=("day",)), merged, APPROXIMATE)
@@ -260,13 +301,17 @@ def test_plans_with_groups_are_kept_and_state_no_bound_of_rows(tmp_path: Path) -
     assert released.answer({"marginal": ["ward"]}).answers.shape == (2,)
     compared = nw.compare(asked, APPROXIMATE, composition="many")
     ordinary = {row.mechanism: row.rmse for row in compared}
-    assert min(r for r in ordinary.values() if r) == pytest.approx(plan.forecast().rmse, rel=0.06)
+    assert min(r for r in ordinary.values() if r) == pytest.approx(
+        plan.forecast().rmse, rel=0.06
+    )
 
 
 def test_squares_of_rows_in_groups_are_the_largest() -> None:
     for rows, each in product(range(1, 8), range(1, 5)):
         ways = [c for c in product(range(each + 1), repeat=7) if sum(c) <= rows]
-        assert most_squares(rows, min(each, rows)) == max(sum(n * n for n in c) for c in ways)
+        assert most_squares(rows, min(each, rows)) == max(
+            sum(n * n for n in c) for c in ways
+        )
     bounds = RowBounds((3, 2), 5, 2, (0,))
     assert bounds.of_rows(100).rows == 6
     assert Fraction(most_squares(6, 2)) == 12
@@ -297,4 +342,6 @@ def test_groups_are_kept_in_schemas_and_need_rows_not_people() -> None:
     assert domain.project(["day"]).unit == Unit("person", 5)
     replaced = nw.Privacy(epsilon=1, delta=1e-9, neighbours="replace-one")
     with pytest.raises(InvalidParameter, match="plan for add-remove"):
-        nw.plan(nw.Workload.from_spec({"queries": QUESTIONS["one table"]}, domain), replaced)
+        nw.plan(
+            nw.Workload.from_spec({"queries": QUESTIONS["one table"]}, domain), replaced
+        )

@@ -17,10 +17,20 @@ from noisewright.errors import DomainError
 from noisewright.tables.backends.duckdb import connect, open_table
 from noisewright.tables.backends.duckdb_dialect import DuckDBDialect
 from noisewright.tables.counter import DuckDBCounter, _content, _typed
-from noisewright.tables.sql.covers import MOST_CELLS, covers_of, marginal, smallest_cover
+from noisewright.tables.sql.covers import (
+    MOST_CELLS,
+    covers_of,
+    marginal,
+    smallest_cover,
+)
 from noisewright.tables.sql.expressions import cell, content
 from noisewright.tables.sql.request import Request
-from noisewright.workload.questions.measures import CentredSquares, Missing, OfColumn, Respondents
+from noisewright.workload.questions.measures import (
+    CentredSquares,
+    Missing,
+    OfColumn,
+    Respondents,
+)
 from noisewright.workload.questions.spec import summed
 
 EDGES: dict[str, list[float]] = {
@@ -51,7 +61,18 @@ def numbers_near(edges: list[float]) -> list[float]:
     finite = [edge for edge in edges if math.isfinite(edge)]
     near = [math.nextafter(e, side) for e in finite for side in (math.inf, -math.inf)]
     middle = [(a + b) / 2 for a, b in itertools.pairwise(finite)]
-    odd = [0.0, -0.0, math.inf, -math.inf, 5e-324, -5e-324, 1e308, -1e308, 2.0**53 + 2, 1e19]
+    odd = [
+        0.0,
+        -0.0,
+        math.inf,
+        -math.inf,
+        5e-324,
+        -5e-324,
+        1e308,
+        -1e308,
+        2.0**53 + 2,
+        1e19,
+    ]
     return [*finite, *near, *middle, *odd, *range(-12, 130)]
 
 
@@ -74,7 +95,9 @@ def column(values: list[Any], kind: pa.DataType) -> pa.Array:
 CONNECTION = connect()  # one for all: to open one takes longer than most questions here
 
 
-def in_sql(attribute: Attribute, values: pa.Array, **measure: Any) -> list[int | None] | None:
+def in_sql(
+    attribute: Attribute, values: pa.Array, **measure: Any
+) -> list[int | None] | None:
     """Every value's cell (or what it adds to a sum) by DuckDB; None where there is no SQL."""
     table = open_table(CONNECTION, pa.table({"a": values}), {"a": attribute.storage})
     typed = DuckDBDialect().read(*table.column("a"), attribute.storage)
@@ -91,7 +114,9 @@ def in_sql(attribute: Attribute, values: pa.Array, **measure: Any) -> list[int |
 def in_python(attribute: Attribute, values: pa.Array) -> list[int | None]:
     """The same by the Python encoder on typed columns, one value at a time where it refuses."""
     table = open_table(CONNECTION, pa.table({"a": values}), {"a": attribute.storage})
-    typed = table.relation.project(f"{_typed(table, attribute)} AS c").to_arrow_table()["c"]
+    typed = table.relation.project(f"{_typed(table, attribute)} AS c").to_arrow_table()[
+        "c"
+    ]
     if {attribute.outside, attribute.missing} <= {"clip", "other"}:
         return attribute.encode(typed).tolist()
     cells: list[int | None] = []
@@ -126,25 +151,41 @@ def test_contents_of_sums_and_squares(edges: str) -> None:
         values = column(numbers_near(EDGES[edges]), kind)
         for outside, missing in RULES[:2]:
             attribute = Numeric(
-                "a", EDGES[edges], lower=-3.5, upper=90, outside=outside, missing=missing
+                "a",
+                EDGES[edges],
+                lower=-3.5,
+                upper=90,
+                outside=outside,
+                missing=missing,
             )
-            zero, left_out = (summed(attribute, 0.25, m) for m in get_args(Missing)[::-1])
+            zero, left_out = (
+                summed(attribute, 0.25, m) for m in get_args(Missing)[::-1]
+            )
             squares = CentredSquares(zero), CentredSquares(left_out)
             table = open_table(CONNECTION, pa.table({"a": values}), {"a": "number"})
-            read = table.relation.project(f"{_typed(table, attribute)} AS c").to_arrow_table()["c"]
+            read = table.relation.project(
+                f"{_typed(table, attribute)} AS c"
+            ).to_arrow_table()["c"]
             for measure in (zero, left_out, *squares, Respondents("a")):
-                expected = [by_hand(attribute, measure, value) for value in read.to_pylist()]
+                expected = [
+                    by_hand(attribute, measure, value) for value in read.to_pylist()
+                ]
                 assert (
-                    _content(Request(Domain([attribute]), []), measure, read).tolist() == expected
+                    _content(Request(Domain([attribute]), []), measure, read).tolist()
+                    == expected
                 )
                 assert in_sql(attribute, values, of=measure) == expected
 
 
 def by_hand(attribute: Numeric, measure: OfColumn, value: float | None) -> int:
     """What a person adds, from the definition."""
-    outside = value is not None and not attribute.edges[0] <= value <= attribute.edges[-1]
+    outside = (
+        value is not None and not attribute.edges[0] <= value <= attribute.edges[-1]
+    )
     held = (
-        value is not None and not math.isnan(value) and (attribute.outside == "clip" or not outside)
+        value is not None
+        and not math.isnan(value)
+        and (attribute.outside == "clip" or not outside)
     )
     if isinstance(measure, Respondents):
         return int(held)
@@ -175,7 +216,12 @@ TEXTS = ["", " ", "F", "f", "M", "é", "e\u0301", "Ελλάδα", "a\nb", "'", '
 
 def test_texts_of_any_script() -> None:
     for outside in ("other", "error"):
-        for declared in (TEXTS[:12], TEXTS[12:], ["F"], ["true", "1", "2024-01-01", "0.5"]):
+        for declared in (
+            TEXTS[:12],
+            TEXTS[12:],
+            ["F"],
+            ["true", "1", "2024-01-01", "0.5"],
+        ):
             attribute = Categorical("a", declared, outside=outside)
             values = pa.array([None, *TEXTS, "\0", "F\0"])
             assert in_sql(attribute, values) == in_python(attribute, values)
@@ -184,7 +230,8 @@ def test_texts_of_any_script() -> None:
                 pa.array(["F", None]).dictionary_encode(),
             ):  # fmt: skip
                 assert in_sql(attribute, typed) == in_python(attribute, typed)
-            assert in_sql(attribute, pa.array([1.0, 0.5])) is None  # written by Python alone
+            # written by Python alone
+            assert in_sql(attribute, pa.array([1.0, 0.5])) is None
     assert in_sql(Categorical("a", ["\0"], outside="other"), pa.array(["\0"])) is None
 
 
@@ -229,7 +276,10 @@ def test_truth_values() -> None:
 def test_days_of_every_period_zone_and_calendar() -> None:
     days = [dt.date(2023, 11, 14) + dt.timedelta(days=i) for i in range(460)]
     far = [dt.date(1, 1, 1), dt.date(9999, 12, 31), dt.date(1969, 12, 31)]
-    moments = [dt.datetime(d.year, d.month, d.day, 23, 59, 59, 999_999) for d in [*days[:60], *far]]
+    moments = [
+        dt.datetime(d.year, d.month, d.day, 23, 59, 59, 999_999)
+        for d in [*days[:60], *far]
+    ]
     zone = dt.timezone(dt.timedelta(hours=-5))
     columns = [
         pa.array([None, *days, *far]),
@@ -242,20 +292,39 @@ def test_days_of_every_period_zone_and_calendar() -> None:
     for period in ("day", "week", "month", "quarter", "year"):
         for outside, missing in (("clip", "other"), ("other", "other")):
             for start in ("2023-11-15", "1969-12-20", "0001-01-02"):
-                end = "1970-01-10" if period == "day" and start[0] == "0" else "2025-02-10"
+                end = (
+                    "1970-01-10"
+                    if period == "day" and start[0] == "0"
+                    else "2025-02-10"
+                )
                 if start[0] == "0" and period in ("day", "week"):
                     start = "1969-12-29"
-                attribute = Date("a", start, end, period, outside=outside, missing=missing)
+                attribute = Date(
+                    "a", start, end, period, outside=outside, missing=missing
+                )
                 for values in columns:
                     cells = in_sql(attribute, values)
                     nanoseconds = values.type == pa.timestamp("ns")
-                    assert nanoseconds if cells is None else cells == in_python(attribute, values)
+                    assert (
+                        nanoseconds
+                        if cells is None
+                        else cells == in_python(attribute, values)
+                    )
 
 
 def test_instants_beyond_the_calendar() -> None:
-    attribute = Date("a", "2024-01-01", "2024-12-31", "month", outside="clip", missing="other")
+    attribute = Date(
+        "a", "2024-01-01", "2024-12-31", "month", outside="clip", missing="other"
+    )
     domain = Domain([attribute])
-    for kind in ("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMPTZ", "TIMESTAMP_NS", "DATE"):
+    for kind in (
+        "TIMESTAMP",
+        "TIMESTAMP_S",
+        "TIMESTAMP_MS",
+        "TIMESTAMPTZ",
+        "TIMESTAMP_NS",
+        "DATE",
+    ):
         for far, expected in (("infinity", 11), ("-infinity", 0)):
             relation = duckdb.sql(f"SELECT CAST('{far}' AS {kind}) AS a")
             counts = DuckDBCounter().marginals(relation, domain, [("a",)])[0]
@@ -270,7 +339,10 @@ def test_instants_beyond_the_calendar() -> None:
 def test_covers_hold_every_table_and_give_it_back(sizes, data) -> None:
     names = [f"n{i}" for i in range(len(sizes))]
     subsets = data.draw(
-        st.lists(st.lists(st.sampled_from(names), unique=True, max_size=3).map(tuple), min_size=1)
+        st.lists(
+            st.lists(st.sampled_from(names), unique=True, max_size=3).map(tuple),
+            min_size=1,
+        )
     )
     by_name = dict(zip(names, sizes, strict=True))
     covers = covers_of(by_name, subsets)
@@ -284,7 +356,9 @@ def test_covers_hold_every_table_and_give_it_back(sizes, data) -> None:
         assert marginal(by_name, cover, joint, subset).tolist() == expected
 
 
-def table_of(rows: dict[str, Any], sizes: dict[str, int], names: tuple[str, ...]) -> Any:
+def table_of(
+    rows: dict[str, Any], sizes: dict[str, int], names: tuple[str, ...]
+) -> Any:
     counts = np.zeros([sizes[name] for name in names], dtype=np.int64)
     for row in range(50):
         counts[tuple(rows[name][row] for name in names)] += 1

@@ -69,11 +69,15 @@ def test_a_draft_is_marked_and_refused_until_reviewed() -> None:
     with pytest.raises(DomainError, match="reviewed: true"):
         DuckDBCounter().marginals(TABLE, domain, [("age",)])
     reviewed = Domain.from_yaml(text.replace("reviewed: false", "reviewed: true"))
-    counts = DuckDBCounter().marginals(TABLE, reviewed, [(name,) for name in reviewed.names])
+    counts = DuckDBCounter().marginals(
+        TABLE, reviewed, [(name,) for name in reviewed.names]
+    )
     assert {int(count.sum()) for count in counts} == {ROWS}
 
 
-@pytest.mark.parametrize("never", ["9999-12-31", "infinity", "12000-01-01", "0044-03-15 (BC)"])
+@pytest.mark.parametrize(
+    "never", ["9999-12-31", "infinity", "12000-01-01", "0044-03-15 (BC)"]
+)
 def test_dates_that_stand_for_never_do_not_stretch_the_draft(never: str) -> None:
     days = f"SELECT unnest(['2001-05-06', '2004-12-01', '{never}'])::DATE AS day"
     labels = suggest_schema(duckdb.sql(days)).domain["day"].labels
@@ -96,7 +100,9 @@ def test_nothing_to_draft() -> None:
 @example(low=-2.2250738585e-313, width=500500500501.0, whole=False)
 @example(low=1.5366983330111247e-259, width=6.862679566454082e-275, whole=False)
 @given(low=st.floats(-1e12, 1e12), width=st.floats(0, 1e12), whole=st.booleans())
-def test_drafted_edges_are_few_and_hold_every_value(low: float, width: float, whole: bool) -> None:
+def test_drafted_edges_are_few_and_hold_every_value(
+    low: float, width: float, whole: bool
+) -> None:
     low, high = (round(low), round(low + width)) if whole else (low, low + width)
     attribute = suggest._binned("x", low, high, whole)
     assert attribute.edges[0] <= low <= high <= attribute.edges[-1]

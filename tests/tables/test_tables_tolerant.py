@@ -30,7 +30,14 @@ ATTRIBUTES: list[Attribute] = [
     Numeric("clipped", [0, 1, 10], outside="clip", missing="other"),
     Boolean("truth", outside="other"),
     Date("day", "2024-01-01", "2024-03-31", "month", outside="other"),
-    Date("clipped day", "2024-01-01", "2024-03-31", "month", outside="clip", missing="other"),
+    Date(
+        "clipped day",
+        "2024-01-01",
+        "2024-03-31",
+        "month",
+        outside="clip",
+        missing="other",
+    ),
 ]
 DOMAIN = Domain(ATTRIBUTES)
 NAMES = DOMAIN.names
@@ -54,7 +61,9 @@ NASTY: list[Any] = [
 
 def counts(source: Any, domain: Domain = DOMAIN) -> list[list[int]]:
     names = [(name,) for name in domain.names]
-    return [table.tolist() for table in DuckDBCounter().marginals(source, domain, names)]
+    return [
+        table.tolist() for table in DuckDBCounter().marginals(source, domain, names)
+    ]
 
 
 def added(before: list[list[int]], after: list[list[int]]) -> None:
@@ -84,7 +93,9 @@ BASES: list[list[Any]] = [
 def rows(source: Any) -> list[tuple[int, ...]]:
     """The cells of every row by themselves."""
     batches = list(DuckDBCounter().codes(source, DOMAIN))
-    return [tuple(map(int, row)) for batch in batches for row in zip(*batch, strict=True)]
+    return [
+        tuple(map(int, row)) for batch in batches for row in zip(*batch, strict=True)
+    ]
 
 
 def test_the_cells_of_a_python_object_depend_on_no_other() -> None:
@@ -101,17 +112,24 @@ TYPED: list[Any] = [
     pd.Series([1.0, 1.5, math.nan, math.inf, 2.0**53, 1e20, 0.1]),
     pd.Series([True, False]),
     pd.Series(["2024-01-02 03:04:05.5", "2024-01-02", "NaT"], dtype="datetime64[us]"),
-    pd.Series(["2024-01-02 03:04:05.5", "2024-02-01 00:00:00.123456789"], dtype="datetime64[ns]"),
+    pd.Series(
+        ["2024-01-02 03:04:05.5", "2024-02-01 00:00:00.123456789"],
+        dtype="datetime64[ns]",
+    ),
     pd.Series(["2024-01-02 03:04:05.5"], dtype="datetime64[us]").dt.tz_localize("UTC"),
 ]
 
 
 @pytest.mark.parametrize("column", TYPED, ids=lambda column: str(column.dtype))
-def test_a_typed_column_that_one_value_turns_into_objects_keeps_its_cells(column: Any) -> None:
+def test_a_typed_column_that_one_value_turns_into_objects_keeps_its_cells(
+    column: Any,
+) -> None:
     """What pandas does where a row of another type is appended."""
     date = "datetime" in str(column.dtype)
     text = str(column.dtype) == "str"
-    fitting = [a for a in ATTRIBUTES if text or a.name == "text" or (date == ("day" in a.name))]
+    fitting = [
+        a for a in ATTRIBUTES if text or a.name == "text" or (date == ("day" in a.name))
+    ]
     domain = Domain(fitting)
     before = counts(pd.DataFrame({a.name: column for a in fitting}), domain)
     for nasty in ([1], "never"):
@@ -162,8 +180,20 @@ def ticks(kind: pa.DataType, *values: int) -> pa.Array:
     return pa.array(values, width).view(kind)
 
 
-FAR = [2**63 - 1, -(2**63) + 1, -(2**63), 2**63 - 2, 2**63 // 1000, -(2**63) // 10**6, 2**62]
-MOMENTS = [pa.timestamp(u, z) for u in ("s", "ms", "us", "ns") for z in (None, "UTC", "Asia/Tokyo")]
+FAR = [
+    2**63 - 1,
+    -(2**63) + 1,
+    -(2**63),
+    2**63 - 2,
+    2**63 // 1000,
+    -(2**63) // 10**6,
+    2**62,
+]
+MOMENTS = [
+    pa.timestamp(u, z)
+    for u in ("s", "ms", "us", "ns")
+    for z in (None, "UTC", "Asia/Tokyo")
+]
 SPANS = [pa.duration(unit) for unit in ("s", "ms", "us", "ns")]
 SHORT = [pa.time32("s"), pa.time32("ms"), pa.time64("us"), pa.time64("ns"), pa.date32()]
 
@@ -171,7 +201,9 @@ SHORT = [pa.time32("s"), pa.time32("ms"), pa.time64("us"), pa.time64("ns"), pa.d
 @pytest.mark.parametrize("kind", [*MOMENTS, *SPANS, *SHORT, pa.date64()], ids=str)
 def test_typed_columns_take_any_further_instant(kind: pa.DataType) -> None:
     moment = pa.types.is_timestamp(kind) or pa.types.is_date(kind)
-    fitting = [a for a in ATTRIBUTES if a.name == "text" or (moment and "day" in a.name)]
+    fitting = [
+        a for a in ATTRIBUTES if a.name == "text" or (moment and "day" in a.name)
+    ]
     domain = Domain(fitting)
     before = counts(pa.table({a.name: ticks(kind, 0) for a in fitting}), domain)
     farthest = [2**31 - 1, -(2**31)] if kind.bit_width == 32 else FAR
@@ -180,15 +212,22 @@ def test_typed_columns_take_any_further_instant(kind: pa.DataType) -> None:
         column = ticks(kind, 0, far)
         after = counts(pa.table({a.name: column for a in fitting}), domain)
         added(before, after)
-        together = [t + np.subtract(a, b) for t, a, b in zip(together, after, before, strict=True)]
+        together = [
+            t + np.subtract(a, b)
+            for t, a, b in zip(together, after, before, strict=True)
+        ]
         for attribute in fitting:
             if attribute.name != "text":
                 assert len(attribute.encode(column)) == 2
     everyone = pa.table({a.name: ticks(kind, 0, *farthest) for a in fitting})
-    assert counts(everyone.to_reader(), domain) == [cells.tolist() for cells in together]
+    assert counts(everyone.to_reader(), domain) == [
+        cells.tolist() for cells in together
+    ]
     if pa.types.is_date(kind):
         day = Domain([Categorical("text", ["1970-01-01"], outside="other")])
-        assert counts(pa.table({"text": ticks(kind, 0, min(farthest))}), day) == [[1, 1]]
+        assert counts(pa.table({"text": ticks(kind, 0, min(farthest))}), day) == [
+            [1, 1]
+        ]
     if moment:  # clipped to the last month, not missing
         last = pa.table({"clipped day": ticks(kind, max(farthest))})
         assert counts(last, Domain([DOMAIN["clipped day"]]))[0][2] == 1
@@ -207,7 +246,11 @@ def test_typed_numbers_and_texts_take_any_further_value(tmp_path: Path) -> None:
         pa.Array.from_buffers(pa.string(), 2, [None, offsets, broken]),
     ]
     for column in columns:
-        fitting = [a for a in ATTRIBUTES if pa.types.is_string(column.type) or "day" not in a.name]
+        fitting = [
+            a
+            for a in ATTRIBUTES
+            if pa.types.is_string(column.type) or "day" not in a.name
+        ]
         domain = Domain(fitting)
         table = pa.table({a.name: column for a in fitting})
         before = counts(table.slice(0, 1), domain)
@@ -219,9 +262,18 @@ def test_typed_numbers_and_texts_take_any_further_value(tmp_path: Path) -> None:
 
 def test_relations_take_any_further_instant() -> None:
     domain = Domain([ATTRIBUTES[0], ATTRIBUTES[5]])
-    for kind in ("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMPTZ", "TIMESTAMP_NS", "DATE"):
+    for kind in (
+        "TIMESTAMP",
+        "TIMESTAMP_S",
+        "TIMESTAMP_MS",
+        "TIMESTAMPTZ",
+        "TIMESTAMP_NS",
+        "DATE",
+    ):
         for far in ("infinity", "-infinity", "1677-09-22 00:00:00"):
-            made = [f"SELECT CAST('{day}' AS {kind}) AS text" for day in ("2024-01-02", far)]
+            made = [
+                f"SELECT CAST('{day}' AS {kind}) AS text" for day in ("2024-01-02", far)
+            ]
             before, after = (
                 counts(duckdb.sql(f"SELECT text, text AS day FROM ({rows})"), domain)
                 for rows in (made[0], " UNION ALL ".join(made))

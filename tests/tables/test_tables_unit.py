@@ -25,7 +25,9 @@ from noisewright.workload.questions.spec import summed
 INSTANCES = 700
 SECRET = "Ada Lovelace"
 COLOURS = Categorical("colour", ["red", "green"], outside="other")
-WEIGHT = Numeric("weight", [0, 1, 5, 25], outside="clip", missing="other", lower=-2, upper=20)
+WEIGHT = Numeric(
+    "weight", [0, 1, 5, 25], outside="clip", missing="other", lower=-2, upper=20
+)
 INSTANCE = Numeric.integers("instance", 0, INSTANCES - 1)
 
 
@@ -44,7 +46,9 @@ def instances(seed: int) -> pa.Table:
             "instance": instance,
             "person": [f"{i}/{p}" for i, p in zip(instance, person, strict=True)],
             "colour": rng.choice(["red", "green", "blue", None], size),
-            "weight": np.where(rng.random(size) < 0.1, np.nan, rng.normal(5, 9, size).round(0)),
+            "weight": np.where(
+                rng.random(size) < 0.1, np.nan, rng.normal(5, 9, size).round(0)
+            ),
         }
     )
 
@@ -55,7 +59,9 @@ def without(table: pa.Table, number: int) -> pa.Table:
     return table.filter(pa.array(kept))
 
 
-def counted(table: pa.Table, rows: int, measure: Any = COUNT, **more: Any) -> np.ndarray:
+def counted(
+    table: pa.Table, rows: int, measure: Any = COUNT, **more: Any
+) -> np.ndarray:
     wanted = [(("instance", "colour", "weight"), measure)]
     counts = DuckDBCounter().tables(table, domain(rows, **more), wanted)[0]
     return counts.reshape(INSTANCES, -1)
@@ -63,7 +69,9 @@ def counted(table: pa.Table, rows: int, measure: Any = COUNT, **more: Any) -> np
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 7])
 @pytest.mark.parametrize("person", [0, 1])
-def test_one_person_adds_as_many_rows_as_count_and_moves_nobody_else(rows, person) -> None:
+def test_one_person_adds_as_many_rows_as_count_and_moves_nobody_else(
+    rows, person
+) -> None:
     table = instances(seed=rows)
     change = counted(table, rows) - counted(without(table, person), rows)
     names, times = np.unique(table["person"].to_pylist(), return_counts=True)
@@ -90,7 +98,11 @@ QUESTIONS = {
         {"mean": "weight", "by": ["colour"], "unit": 0.5},
     ]
 }
-BUDGETS = [nw.Privacy(epsilon=1), nw.Privacy(epsilon=1, delta=1e-9), nw.Privacy(rho=0.1)]
+BUDGETS = [
+    nw.Privacy(epsilon=1),
+    nw.Privacy(epsilon=1, delta=1e-9),
+    nw.Privacy(rho=0.1),
+]
 
 
 def many(privacy: nw.Privacy) -> Any:
@@ -134,11 +146,18 @@ def in_noise(mechanism: Any, counts: Any) -> np.ndarray:
     )
 
 
-def moved(table: pa.Table, smaller: pa.Table, rows: int, plan: Any, t: Any) -> np.ndarray:
+def moved(
+    table: pa.Table, smaller: pa.Table, rows: int, plan: Any, t: Any
+) -> np.ndarray:
     """What one person changes in one exact table, for every instance."""
     names = tuple(plan.domain.names[i] for i in t.attributes)
-    wanted = [(("instance", *names), t.measure), (("instance", "colour", "weight"), COUNT)]
-    pair = [DuckDBCounter().tables(d, domain(rows), wanted)[0] for d in (table, smaller)]
+    wanted = [
+        (("instance", *names), t.measure),
+        (("instance", "colour", "weight"), COUNT),
+    ]
+    pair = [
+        DuckDBCounter().tables(d, domain(rows), wanted)[0] for d in (table, smaller)
+    ]
     return (pair[0] - pair[1]).reshape(INSTANCES, -1)
 
 
@@ -150,13 +169,17 @@ def test_rows_that_fall_into_one_cell_reach_the_stated_sensitivity() -> None:
         schema = Domain([COLOURS], unit=Unit("person", 50))
         asked = nw.Workload.from_spec({"queries": [{"marginal": ["colour"]}]}, schema)
         plan = nw.plan(
-            asked, privacy, mechanism="laplace" if privacy.kind == "pure" else "gaussian"
+            asked,
+            privacy,
+            mechanism="laplace" if privacy.kind == "pure" else "gaussian",
         )
         counts = plan.counts(crowd)
         assert [c.sum() for c in counts.values()] == [50]
         vector = in_noise(plan.method, counts)
         order = 1 if privacy.kind == "pure" else 2
-        assert np.linalg.norm(vector, order) == pytest.approx(50 * plan.method.sensitivity)
+        assert np.linalg.norm(vector, order) == pytest.approx(
+            50 * plan.method.sensitivity
+        )
 
 
 def test_the_rows_kept_follow_from_no_order_and_from_the_key() -> None:
@@ -192,7 +215,11 @@ def test_rows_without_a_name_are_refused_or_one_person_each() -> None:
     with pytest.raises(DomainError, match="has no 'person'"):
         DuckDBCounter().marginals(table, schema, [("colour",)])
     each = replace(schema, unit=Unit("person", 1, "each"))
-    assert DuckDBCounter().marginals(table, each, [("colour",)])[0].tolist() == [3, 0, 0]
+    assert DuckDBCounter().marginals(table, each, [("colour",)])[0].tolist() == [
+        3,
+        0,
+        0,
+    ]
 
 
 def test_names_that_engines_write_in_their_own_way_are_refused() -> None:
@@ -206,7 +233,11 @@ def test_names_that_engines_write_in_their_own_way_are_refused() -> None:
         DuckDBCounter().marginals(pa.table({"colour": ["red"]}), schema, [("colour",)])
     for names in (pa.array([7, 7], pa.uint64()), pa.array(["7", "7"])):
         table = pa.table({"person": names, "colour": ["red", "red"]})
-        assert DuckDBCounter().marginals(table, schema, [("colour",)])[0].tolist() == [1, 0, 0]
+        assert DuckDBCounter().marginals(table, schema, [("colour",)])[0].tolist() == [
+            1,
+            0,
+            0,
+        ]
 
 
 def test_a_refused_value_is_noticed_in_rows_that_would_not_count() -> None:
@@ -219,7 +250,9 @@ def test_a_refused_value_is_noticed_in_rows_that_would_not_count() -> None:
 
 def test_values_that_only_python_encodes_are_bounded_too() -> None:
     """Fractions read as text have no SQL here."""
-    schema = Domain([Categorical("x", ["0.5", "1"], outside="other")], unit=Unit("person", 2))
+    schema = Domain(
+        [Categorical("x", ["0.5", "1"], outside="other")], unit=Unit("person", 2)
+    )
     table = pa.table({"person": ["a"] * 5 + ["b"], "x": [0.5] * 5 + [1.0]})
     assert DuckDBCounter().marginals(table, schema, [("x",)])[0].tolist() == [2, 1, 0]
 
@@ -244,13 +277,20 @@ def test_errors_grow_with_the_rows_that_count() -> None:
                 mechanism=named,
                 composition=many(privacy),
             )
-            assert plan.forecast().rmse == pytest.approx(rows * one.forecast().rmse, rel=1e-3)
+            assert plan.forecast().rmse == pytest.approx(
+                rows * one.forecast().rmse, rel=1e-3
+            )
             assert plan.privacy == privacy
-            assert f"at most {'one row' if rows == 1 else '4 rows'}" in plan.record()["person"]
+            assert (
+                f"at most {'one row' if rows == 1 else '4 rows'}"
+                in plan.record()["person"]
+            )
 
 
 def test_of_rows_is_the_loss_of_a_group() -> None:
-    spend = Spend("add-remove", (Gaussian(0.5), Laplace(0.25), Promise(0.1, 1e-9), Promise(0.1)))
+    spend = Spend(
+        "add-remove", (Gaussian(0.5), Laplace(0.25), Promise(0.1, 1e-9), Promise(0.1))
+    )
     grown = spend.of_rows(Contribution(3)).losses
     assert grown[0] == Gaussian(1.5)
     assert grown[1] == Laplace(0.75)
@@ -293,7 +333,9 @@ def test_histograms_and_reports_know_no_people_with_many_rows() -> None:
     schema = Domain([COLOURS], unit="person")
     asked = nw.Workload.from_spec({"queries": [{"marginal": ["colour"]}]}, schema)
     plan = nw.plan(asked, nw.Privacy(epsilon=1))
-    with pytest.raises(InvalidParameter, match="does not tell which rows share a person"):
+    with pytest.raises(
+        InvalidParameter, match="does not tell which rows share a person"
+    ):
         plan.release([1, 2, 3])
     with pytest.raises(InvalidParameter, match="without a curator"):
         nw.plan(asked, nw.Privacy(epsilon=1, neighbours="replace-one"), model="local")
@@ -321,7 +363,11 @@ def test_units_are_checked(declared: object, message: str) -> None:
 
 
 def test_units_are_kept_in_schemas() -> None:
-    for unit in (Unit("id"), Unit("id", 3, "each", "k"), Unit("id", per="week", date="d")):
+    for unit in (
+        Unit("id"),
+        Unit("id", 3, "each", "k"),
+        Unit("id", per="week", date="d"),
+    ):
         schema = Domain([COLOURS], unit=unit)
         assert Domain.from_yaml(schema.to_yaml()) == schema
         assert schema.fingerprint != Domain([COLOURS]).fingerprint
@@ -330,7 +376,8 @@ def test_units_are_kept_in_schemas() -> None:
 
 def test_joint_cells_that_python_finds_do_not_overflow() -> None:
     """A value in the last cell of many is counted like any other, with a unit as without."""
-    fractions = tuple(f"{i}.5" for i in range(20))  # no engine writes these alike: found in Python
+    # no engine writes these alike: found in Python
+    fractions = tuple(f"{i}.5" for i in range(20))
     words = tuple(str(i) for i in range(20))
     attributes = [
         Categorical("a", fractions, outside="other"),

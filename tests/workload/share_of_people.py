@@ -21,7 +21,9 @@ class Shares(Statistic):
         whole = max(1.0, float(counts.values.sum()))
         widths = widths.each, widths.all
         column = Column.around(counts.values / whole, counts.std / whole, *widths)
-        return Column(column.answers, np.full(len(counts.std), np.nan), column.each, column.all)
+        return Column(
+            column.answers, np.full(len(counts.std), np.nan), column.each, column.all
+        )
 
 
 def read(kind, entry, domain):

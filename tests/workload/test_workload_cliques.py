@@ -14,7 +14,9 @@ TABLES = st.lists(
 
 
 @given(TABLES)
-def test_groups_hold_all_tables_and_meet_in_a_tree(tables: list[tuple[int, ...]]) -> None:
+def test_groups_hold_all_tables_and_meet_in_a_tree(
+    tables: list[tuple[int, ...]],
+) -> None:
     tree = clique_tree((2, 3, 4, 2, 3, 4, 5), tables)
     assert {i for clique in tree.cliques for i in clique} == set(range(7))
     for table in tables:

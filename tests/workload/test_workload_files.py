@@ -31,13 +31,18 @@ WRITERS = {
 
 
 @pytest.mark.parametrize(("name", "write"), WRITERS.items(), ids=list(WRITERS))
-def test_every_format_is_read_and_planned(name, write, tmp_path: Path, monkeypatch) -> None:
+def test_every_format_is_read_and_planned(
+    name, write, tmp_path: Path, monkeypatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     write(name, MATRIX)
     assert nw.workload(Path(name)).text() == nw.workload(MATRIX).text()
     result = CliRunner().invoke(main, ["plan", name, "--rho", "1", "--json"])
     assert result.exit_code == 0, result.output
-    assert (json.loads(result.stdout)["queries"], json.loads(result.stdout)["size"]) == (4, 3)
+    assert (
+        json.loads(result.stdout)["queries"],
+        json.loads(result.stdout)["size"],
+    ) == (4, 3)
 
 
 def test_text_never_reads_a_file(tmp_path: Path) -> None:
@@ -50,11 +55,15 @@ def hostile(name: str) -> bytes:
     if name == "pickled.npy":
         return b"\x93NUMPY\x01\x00v\x00{'descr': '|O', 'fortran_order': False, 'shape': (1, 1), }"
     if name == "huge.npy":  # promises a terabyte
-        header = b"{'descr': '<f8', 'fortran_order': False, 'shape': (1000000, 131072), }"
+        header = (
+            b"{'descr': '<f8', 'fortran_order': False, 'shape': (1000000, 131072), }"
+        )
         return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
     if name == "huge.mtx":
         return b"%%MatrixMarket matrix array real general\n1000000 131072\n1\n"
-    return {"header.csv": b"a,b\n1,2\n", "cut.npz": b"PK\x03\x04", "none.npy": b""}[name]
+    return {"header.csv": b"a,b\n1,2\n", "cut.npz": b"PK\x03\x04", "none.npy": b""}[
+        name
+    ]
 
 
 @pytest.mark.parametrize(
@@ -67,21 +76,27 @@ def test_hostile_files_are_refused(name: str, tmp_path: Path) -> None:
         read_matrix(path)
 
 
-def test_large_archives_are_refused_before_they_are_unpacked(tmp_path: Path, monkeypatch) -> None:
+def test_large_archives_are_refused_before_they_are_unpacked(
+    tmp_path: Path, monkeypatch
+) -> None:
     np.savez_compressed(tmp_path / "w.npz", np.zeros((100, 100)))
     monkeypatch.setattr(matrix_files, "_MOST_ENTRIES", 5000)
     with pytest.raises(TooLarge):
         read_matrix(tmp_path / "w.npz")
 
 
-@pytest.mark.parametrize("text", ["prefix:6", "prefix:3*identity:2", "marginals:2^3:<=2"])
+@pytest.mark.parametrize(
+    "text", ["prefix:6", "prefix:3*identity:2", "marginals:2^3:<=2"]
+)
 def test_strategies_are_arrays(text: str, tmp_path: Path) -> None:
     f = nw.factorize(text)
     strategy, back = np.asarray(f.strategy), np.asarray(f.reconstruction)
     asked = np.asarray(f.workload)
     x = np.arange(float(f.workload.size))
     np.testing.assert_allclose(back @ strategy, asked, atol=1e-6)
-    np.testing.assert_allclose(np.asarray(f.reconstruction @ f.strategy), asked, atol=1e-6)
+    np.testing.assert_allclose(
+        np.asarray(f.reconstruction @ f.strategy), asked, atol=1e-6
+    )
     np.testing.assert_allclose(f.strategy @ x, strategy @ x, atol=1e-9)
     np.testing.assert_allclose(x @ f.strategy.T, strategy @ x, atol=1e-9)
     np.testing.assert_allclose(f.strategy @ np.eye(len(x)), strategy, atol=1e-9)
@@ -100,6 +115,8 @@ def test_the_dual_witness_proves_the_bound_by_itself(norm) -> None:
     dual = {2: np.inf, 4: 2, "inf": 1}[norm]
     assert b.sum() == pytest.approx(1)
     assert np.linalg.norm(a, dual) == pytest.approx(1)
-    proved = np.linalg.svd(np.sqrt(a)[:, None] * asked * np.sqrt(b), compute_uv=False).sum()
+    proved = np.linalg.svd(
+        np.sqrt(a)[:, None] * asked * np.sqrt(b), compute_uv=False
+    ).sum()
     power = 0 if norm == "inf" else 1 / norm
     assert f.lower_bound == pytest.approx(proved * len(asked) ** -power, rel=1e-9)

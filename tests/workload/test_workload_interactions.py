@@ -24,8 +24,12 @@ def test_subsets_hold_the_empty_one_and_interactions_do_not() -> None:
 
 def test_the_closure_of_tables_is_all_their_subsets_in_order() -> None:
     tables = [(1, 4), (0, 1, 2), (4, 1), ()]
-    expected = {s for t in tables for k in range(len(t) + 1) for s in combinations(sorted(t), k)}
-    assert downward_closure(tables) == tuple(sorted(expected, key=lambda s: (len(s), s)))
+    expected = {
+        s for t in tables for k in range(len(t) + 1) for s in combinations(sorted(t), k)
+    }
+    assert downward_closure(tables) == tuple(
+        sorted(expected, key=lambda s: (len(s), s))
+    )
     assert downward_closure([]) == ()
     assert downward_closure([()]) == ((),)
 
@@ -33,7 +37,8 @@ def test_the_closure_of_tables_is_all_their_subsets_in_order() -> None:
 def test_subsets_know_the_tables_that_hold_them() -> None:
     tables = [(0, 2), (1, 2), (2,)]
     blocks, incidence = subsets_of(tables, [True, False, True])
-    assert blocks == ((), (0,), (2,), (0, 2))  # an attribute of one value has no interaction
+    # an attribute of one value has no interaction
+    assert blocks == ((), (0,), (2,), (0, 2))
     for row, table in zip(incidence.toarray(), tables, strict=True):
         assert [bool(x) for x in row] == [set(block) <= set(table) for block in blocks]
 

@@ -94,10 +94,16 @@ def test_variances_are_covered_and_hidden_in_noise_for_their_own_width() -> None
     table = TABLE.set_column(2, "hours", pa.array(hours))
     truth = [hours[:600].var(), hours[600:].var()]
     spec = {"queries": [{"variance": "hours", "by": ["region"]}]}
-    for privacy in (Privacy(rho=1), Privacy(epsilon=2), Privacy(rho=1, neighbours="replace-one")):
+    for privacy in (
+        Privacy(rho=1),
+        Privacy(epsilon=2),
+        Privacy(rho=1, neighbours="replace-one"),
+    ):
         plan = nw.plan(nw.Workload.from_spec(spec, DOMAIN), privacy)
         counts, source = plan.counts(table), SeededSource(3)
-        columns = [plan.outcome(plan.method.measure(counts, source), ()) for _ in range(200)]
+        columns = [
+            plan.outcome(plan.method.measure(counts, source), ()) for _ in range(200)
+        ]
         low, high = (np.array([c.each[k] for c in columns]) for k in (0, 1))
         hits = ((low <= truth) & (truth <= high)).sum(axis=0)
         assert hits.min() >= binom.ppf(1e-6 / 6, 200, 0.95)
@@ -105,7 +111,9 @@ def test_variances_are_covered_and_hidden_in_noise_for_their_own_width() -> None
         assert np.abs(np.nanmean(stated, axis=0) / truth - 1).max() < 0.1
     squares = [t for t in plan.method.tables if isinstance(t.measure, CentredSquares)]
     reach = squares[0].measure.reach
-    extremes = pa.table({"region": ["N"] * 81, "income": [5.0] * 81, "hours": range(81)})
+    extremes = pa.table(
+        {"region": ["N"] * 81, "income": [5.0] * 81, "hours": range(81)}
+    )
     each = [plan.counts(extremes.slice(k, 1))[squares[0]] for k in range(81)]
     assert reach == max(int(np.abs(e).max()) for e in each)
 
@@ -116,7 +124,9 @@ def test_what_needs_sums_is_refused_without_a_curator() -> None:
         nw.plan(questions, Privacy(epsilon=1), model="local")
 
 
-def test_a_new_kind_of_question_is_one_class_and_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_kind_of_question_is_one_class_and_one_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(KINDS, "share", read)
     spec = {"queries": [{"share": ["region"]}, {"cdf": "income"}]}
     plan = nw.plan(nw.Workload.from_spec(spec, DOMAIN), Privacy(rho=50))
@@ -129,7 +139,9 @@ def test_a_new_kind_of_question_is_one_class_and_one_line(monkeypatch: pytest.Mo
 def test_quantiles_of_whole_numbers_whose_last_cell_is_one_number():
     """Declared as 0..9, the last two edges are equal; nine tenths of the people hold that 9."""
     domain = nw.Domain([nw.Numeric.integers("age", 0, 9)])
-    asked = nw.Workload.from_spec({"queries": [{"quantiles": "age", "at": [0.05, 0.5]}]}, domain)
+    asked = nw.Workload.from_spec(
+        {"queries": [{"quantiles": "age", "at": [0.05, 0.5]}]}, domain
+    )
     histogram = np.array([1_000] + [0] * 8 + [9_000])
     release = nw.plan(asked, nw.Privacy(rho=1.0)).release(histogram)
     lower, upper = release.intervals.all

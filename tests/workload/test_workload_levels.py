@@ -12,7 +12,9 @@ DOMAIN = Domain(
     [
         Boolean("employed"),
         Categorical(
-            "district", ["a", "b", "c"], levels={"region": {"North": ["a", "c"], "South": ["b"]}}
+            "district",
+            ["a", "b", "c"],
+            levels={"region": {"North": ["a", "c"], "South": ["b"]}},
         ),
     ]
 )
@@ -21,7 +23,8 @@ COUNTS = np.array([[1, 20, 300], [4000, 50000, 600000]])
 
 def test_tables_at_two_levels_agree() -> None:
     asked = questions(
-        {"queries": [{"marginal": ["region", "employed"]}, {"marginal": "region"}]}, DOMAIN
+        {"queries": [{"marginal": ["region", "employed"]}, {"marginal": "region"}]},
+        DOMAIN,
     )
     answers = dict(zip(asked.labels(), asked.matvec(COUNTS.ravel()), strict=True))
     assert answers == {
@@ -35,7 +38,9 @@ def test_tables_at_two_levels_agree() -> None:
 
 
 def test_predicates_over_levels() -> None:
-    predicate = parse_predicate('region == "North" and employed and district != "a"', DOMAIN)
+    predicate = parse_predicate(
+        'region == "North" and employed and district != "a"', DOMAIN
+    )
     assert predicate.attributes == (0, 1)
     assert predicate.mask.tolist() == [[False] * 3, [False, False, True]]
     with pytest.raises(InvalidParameter, match="the groups are North, South"):

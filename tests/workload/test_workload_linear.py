@@ -47,7 +47,9 @@ OPERATORS: dict[str, LinearMap] = {
     "scaled workload": Scaled(0.5, nw.workload("ranges:5")),
     "product": Product(nw.workload("prefix:4"), Adjoint(SMALL)),
     "uniform": uniform(6, 0.5),
-    "folded": Folded(SMALL, np.array([0, 3, 3, 1, 2]), np.array([1.0, 0.5, -1.0, 0.0, 2.0])),
+    "folded": Folded(
+        SMALL, np.array([0, 3, 3, 1, 2]), np.array([1.0, 0.5, -1.0, 0.0, 2.0])
+    ),
     "block diagonal": BlockDiagonal((SMALL, Identity(2), OTHER)),
     "walsh": Invariant((2, 2, 2), RNG.random(8)),
     "fourier": Invariant((5,), np.array([1.0, 2.0, 3.0, 3.0, 2.0])),
@@ -66,13 +68,19 @@ def test_adjoint_dense_and_columns_agree(name: str) -> None:
     np.testing.assert_allclose(operator.rmatvec(y), matrix.T @ y, atol=1e-12)
     several = RNG.normal(size=(columns, 3))
     np.testing.assert_allclose(operator.matvec(several), matrix @ several, atol=1e-12)
-    np.testing.assert_allclose(operator.rmatvec(matrix @ several), matrix.T @ matrix @ several)
+    np.testing.assert_allclose(
+        operator.rmatvec(matrix @ several), matrix.T @ matrix @ several
+    )
     for order in (1, 2):
         lengths = np.linalg.norm(matrix, order, axis=0)
         np.testing.assert_allclose(operator.column_norms(order), lengths, atol=1e-12)
         assert operator.sensitivity(order) == pytest.approx(lengths.max())
-        distances = np.linalg.norm(matrix[:, :, None] - matrix[:, None, :], order, axis=0)
-        assert operator.sensitivity(order, "replace-one") == pytest.approx(distances.max())
+        distances = np.linalg.norm(
+            matrix[:, :, None] - matrix[:, None, :], order, axis=0
+        )
+        assert operator.sensitivity(order, "replace-one") == pytest.approx(
+            distances.max()
+        )
     with pytest.raises(InvalidParameter, match="must be 1 or 2"):
         operator.sensitivity(3)
     with pytest.raises(InvalidParameter, match="add-remove"):
@@ -105,7 +113,9 @@ def test_dense_forms_are_refused_when_large() -> None:
         Kronecker((Identity(10**5), Identity(10**5))).dense()
 
 
-@pytest.mark.parametrize("problem", [prefix_gram_inverse(200), ranges_gram_inverse(200)])
+@pytest.mark.parametrize(
+    "problem", [prefix_gram_inverse(200), ranges_gram_inverse(200)]
+)
 def test_the_diagonal_of_a_tridiagonal_inverse_root(problem: object) -> None:
     b = RNG.random(200) ** 3 + 1e-6
     diagonal, off = problem._tridiagonal(b / b.sum())  # type: ignore[attr-defined]

@@ -10,7 +10,15 @@ from scipy.sparse import csr_array
 from scipy.sparse.linalg import aslinearoperator
 
 from noisewright.errors import InvalidParameter, TooLarge
-from noisewright.workload import Explicit, Kron, Marginals, OnAttributes, Prefix, Ranges, workload
+from noisewright.workload import (
+    Explicit,
+    Kron,
+    Marginals,
+    OnAttributes,
+    Prefix,
+    Ranges,
+    workload,
+)
 from noisewright.workload.linear import gram as gram_module
 from noisewright.workload.linear.gram import MarginalGram
 from oracles.workloads import TEXTS, matrix
@@ -107,7 +115,8 @@ def test_mixed_tables_equal_kronecker_products(data: st.DataObject) -> None:
     bases = tuple(data.draw(st.sampled_from([Prefix, Ranges]))(n) for n in sizes)
     tables = data.draw(
         st.lists(
-            st.sets(st.integers(0, len(sizes) - 1)).map(lambda s: tuple(sorted(s))), min_size=1
+            st.sets(st.integers(0, len(sizes) - 1)).map(lambda s: tuple(sorted(s))),
+            min_size=1,
         )
     )
     weights = tuple(float(i + 1) for i in range(len(tables)))
@@ -115,7 +124,9 @@ def test_mixed_tables_equal_kronecker_products(data: st.DataObject) -> None:
     for table, weight in zip(tables, weights, strict=True):
         block = np.ones((1, 1))
         for i, base in enumerate(bases):
-            block = np.kron(block, base.dense() if i in table else np.ones((1, base.size)))
+            block = np.kron(
+                block, base.dense() if i in table else np.ones((1, base.size))
+            )
         expected.append(weight * block)
     w = Marginals(bases, tuple(tables), weights)
     np.testing.assert_allclose(w.dense(), np.concatenate(expected))
@@ -126,7 +137,9 @@ def test_mixed_tables_equal_kronecker_products(data: st.DataObject) -> None:
 def test_a_joint_query_on_two_of_three_attributes() -> None:
     inner = Explicit(np.arange(12.0).reshape(2, 6))
     w = OnAttributes((2, 4, 3), (0, 2), inner)
-    expected = np.einsum("qac,b->qabc", inner.matrix.reshape(2, 2, 3), np.ones(4)).reshape(2, -1)
+    expected = np.einsum(
+        "qac,b->qabc", inner.matrix.reshape(2, 2, 3), np.ones(4)
+    ).reshape(2, -1)
     np.testing.assert_allclose(w.dense(), expected)
     np.testing.assert_allclose(w.gram().dense(), expected.T @ expected)
     assert workload("on:2x4x3:0,2:(identity:6)").shape == (6, 24)
@@ -172,7 +185,9 @@ def test_the_public_name_is_callable_before_and_after_the_room_is_imported() -> 
     assert nw.workload("prefix:4").shape == (4, 4)
 
 
-@pytest.mark.parametrize("text", ["marginals:3x1x2x4:2", "marginals:2^4:<=3", "marginals:2^7:3"])
+@pytest.mark.parametrize(
+    "text", ["marginals:3x1x2x4:2", "marginals:2^4:<=3", "marginals:2^7:3"]
+)
 def test_marginal_gram_is_that_of_its_rows_by_every_way(
     text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -203,5 +218,8 @@ def test_forms_of_a_gram_matrix_are_the_matrix_itself(text: str) -> None:
 
 
 def test_histograms_and_totals_are_told_by_their_gram_matrix() -> None:
-    assert workload("2@identity:5+total:5+identity:5").gram().identity_and_ones() == (5.0, 1.0)
+    assert workload("2@identity:5+total:5+identity:5").gram().identity_and_ones() == (
+        5.0,
+        1.0,
+    )
     assert workload("identity:5+prefix:5").gram().identity_and_ones() is None

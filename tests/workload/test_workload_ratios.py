@@ -15,7 +15,8 @@ from noisewright.workload.questions.statistics import Noisy, Widths
 DRAWS = 40_000
 ALARM = 1e-6
 DOMAIN = Domain((Numeric("income", edges=(0, 50, 100), lower=0.0, upper=100.0),))
-LOW, MIDDLE, HIGH = -100.0, 0.0, 100.0  # of centred values, which are twice those asked about
+# of centred values, which are twice those asked about
+LOW, MIDDLE, HIGH = -100.0, 0.0, 100.0
 
 
 def statistic(kind: str) -> Means | Variances:
@@ -64,11 +65,15 @@ def test_ends_are_where_the_test_turns() -> None:
         count, total = parts[0].values[k], parts[1].values[k]
 
         def excess(ratio: float, count: float = count, total: float = total) -> float:
-            return abs(total - ratio * count) - width * float(np.hypot(900.0, ratio * 20.0))
+            return abs(total - ratio * count) - width * float(
+                np.hypot(900.0, ratio * 20.0)
+            )
 
         middle = total / count
         ends = brentq(excess, middle - 50, middle), brentq(excess, middle, middle + 50)
-        assert [low[k], high[k]] == pytest.approx([50 + end / 2 for end in ends], rel=1e-9)
+        assert [low[k], high[k]] == pytest.approx(
+            [50 + end / 2 for end in ends], rel=1e-9
+        )
 
 
 def test_every_possible_mean_is_given_where_the_count_says_nothing() -> None:
@@ -80,14 +85,20 @@ def test_every_possible_mean_is_given_where_the_count_says_nothing() -> None:
 
 
 @pytest.mark.parametrize(("people", "most"), [(300.0, 1.0), (3000.0, 0.99)])
-@pytest.mark.parametrize(("mean", "square"), [(0.0, 100.0), (37.0, 70.0), (-80.0, 82.0)])
-def test_variances_are_covered(people: float, most: float, mean: float, square: float) -> None:
+@pytest.mark.parametrize(
+    ("mean", "square"), [(0.0, 100.0), (37.0, 70.0), (-80.0, 82.0)]
+)
+def test_variances_are_covered(
+    people: float, most: float, mean: float, square: float
+) -> None:
     """`square` is the root mean square; a mean that is not known costs something, told by `most`.
 
     Alarm 1e-6 on either side.
     """
     parts = drawn(
-        [people, people * mean, people * (2 * square**2 - 1e4)], [20.0, 900.0, 9e4], seed=5
+        [people, people * mean, people * (2 * square**2 - 1e4)],
+        [20.0, 900.0, 9e4],
+        seed=5,
     )
     low, high = statistic("variance").derive(parts, gaussian()).each
     truth = (square**2 - mean**2) / 4

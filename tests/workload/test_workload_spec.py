@@ -40,14 +40,23 @@ def known(person: dict[str, object]) -> bool:
 @pytest.mark.parametrize(
     ("text", "holds"),
     [
-        ('age >= 65 and sex == "F"', lambda p: known(p) and p["age"] >= 65 and p["sex"] == "F"),
+        (
+            'age >= 65 and sex == "F"',
+            lambda p: known(p) and p["age"] >= 65 and p["sex"] == "F",
+        ),
         ("age < 18", lambda p: known(p) and p["age"] < 18),
-        ("age <= 17 or employed", lambda p: (known(p) and p["age"] <= 17) or p["employed"]),
+        (
+            "age <= 17 or employed",
+            lambda p: (known(p) and p["age"] <= 17) or p["employed"],
+        ),
         ("18 <= age < 65", lambda p: known(p) and 18 <= p["age"] < 65),
         ("64 < age", lambda p: known(p) and p["age"] > 64),
         ('sex in ["F", "M"] and not employed', lambda p: not p["employed"]),
         ('sex not in ["F"]', lambda p: p["sex"] != "F"),
-        ('sex != "F" and income >= 10', lambda p: p["sex"] != "F" and p["income"] >= 10),
+        (
+            'sex != "F" and income >= 10',
+            lambda p: p["sex"] != "F" and p["income"] >= 10,
+        ),
         ("employed == true", lambda p: p["employed"]),
         ("false == employed", lambda p: not p["employed"]),
         (
@@ -112,7 +121,9 @@ def test_every_kind_of_question() -> None:
 
 
 def test_questions_survive_storage() -> None:
-    w = Workload.from_spec({"queries": [{"marginals": 2}, {"count": "age >= 65"}]}, DOMAIN)
+    w = Workload.from_spec(
+        {"queries": [{"marginals": 2}, {"count": "age >= 65"}]}, DOMAIN
+    )
     arrays: dict[str, np.ndarray] = {}
     again = decode_workload(encode_workload(w, arrays), arrays)
     np.testing.assert_array_equal(again.dense(), w.dense())
@@ -180,7 +191,9 @@ def test_predicates_that_are_products_are_asked_as_one(
     text: str, mask: np.ndarray, product: bool
 ) -> None:
     """One person moves a count by one: measured cell by cell it would have more noise."""
-    domain = Domain([Categorical("a", tuple(range(30))), Categorical("b", tuple(range(40)))])
+    domain = Domain(
+        [Categorical("a", tuple(range(30))), Categorical("b", tuple(range(40)))]
+    )
     asked = Workload.from_spec({"queries": [{"count": text}]}, domain)
     table = np.random.default_rng(0).integers(0, 9, (30, 40))
     assert asked.matvec(table.ravel()) == pytest.approx(table[mask].sum())

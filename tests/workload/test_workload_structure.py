@@ -39,7 +39,9 @@ def check_terms(text: str, sizes: tuple[int, ...]) -> None:
     for term in terms(w, sizes):
         others = tuple(i for i in range(len(sizes)) if i not in term.attributes)
         answers.append(term.answers(x.sum(axis=others).ravel()))
-    np.testing.assert_allclose(np.concatenate(answers), w.dense() @ x.ravel(), atol=1e-9)
+    np.testing.assert_allclose(
+        np.concatenate(answers), w.dense() @ x.ravel(), atol=1e-9
+    )
 
 
 NAMED = {
@@ -56,7 +58,9 @@ NAMED = {
 
 
 @pytest.mark.parametrize(("text", "sizes"), NAMED.items())
-def test_attributes_are_told_by_one_rule(text: str, sizes: tuple[int, ...] | None) -> None:
+def test_attributes_are_told_by_one_rule(
+    text: str, sizes: tuple[int, ...] | None
+) -> None:
     w = workload(text)
     assert named_sizes(w) == sizes
     assert w.structure.sizes == (sizes or (w.size,))
@@ -72,7 +76,9 @@ def test_undivided_counts_are_tables_over_any_attributes(text: str) -> None:
     assert {table.attributes for table in tables} <= {(), (0, 1, 2)}
 
 
-@pytest.mark.parametrize("text", ["allmarginals:3x2", "(2@identity:3+total:3)*identity:2"])
+@pytest.mark.parametrize(
+    "text", ["allmarginals:3x2", "(2@identity:3+total:3)*identity:2"]
+)
 def test_counts_have_the_rows_of_the_workload_in_any_order(text: str) -> None:
     w = workload(text)
     assert w.structure.tables is None
@@ -83,11 +89,15 @@ def test_counts_have_the_rows_of_the_workload_in_any_order(text: str) -> None:
         assert table.is_counts
         others = tuple(i for i in range(x.ndim) if i not in table.attributes)
         answers.append(table.answers(x.sum(axis=others).ravel()))
-    np.testing.assert_allclose(np.sort(np.concatenate(answers)), np.sort(w.dense() @ x.ravel()))
+    np.testing.assert_allclose(
+        np.sort(np.concatenate(answers)), np.sort(w.dense() @ x.ravel())
+    )
     assert workload("prefix:3*identity:2").structure.counts is None
 
 
-@pytest.mark.parametrize("text", ["total:5", "total:2*total:3", "2@total:4+total:4", "identity:1"])
+@pytest.mark.parametrize(
+    "text", ["total:5", "total:2*total:3", "2@total:4+total:4", "identity:1"]
+)
 def test_workloads_of_totals_only(text: str) -> None:
     assert workload(text).structure.only_totals
     assert not workload(f"({text})*identity:2").structure.only_totals
@@ -126,7 +136,9 @@ def test_quadratic_forms_match_the_matrix(text: str) -> None:
     w, m = workload(text), matrix(text)
     root = np.random.default_rng(6).normal(size=(w.size, w.size))
     g = root @ root.T
-    np.testing.assert_allclose(w.row_quadratics(g), np.diag(m @ g @ m.T), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        w.row_quadratics(g), np.diag(m @ g @ m.T), rtol=1e-9, atol=1e-9
+    )
 
 
 @pytest.mark.parametrize("text", ["allmarginals:2^7", "prefix:10*identity:3*ranges:4"])
@@ -167,4 +179,6 @@ def test_parities_of_bits_whose_cells_nobody_lists_are_products() -> None:
 @pytest.mark.parametrize("bits", range(11))
 def test_fast_transforms_of_floats_are_those_of_whole_numbers(bits: int) -> None:
     x = np.random.default_rng(bits).integers(-99, 100, size=(2**bits, 2))
-    np.testing.assert_array_equal(walsh_hadamard(x.astype(np.float64)), walsh_hadamard(x))
+    np.testing.assert_array_equal(
+        walsh_hadamard(x.astype(np.float64)), walsh_hadamard(x)
+    )

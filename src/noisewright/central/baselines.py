@@ -62,8 +62,11 @@ def _refuses_answers(problem: CentralProblem) -> str | None:
 def _answers(problem: CentralProblem) -> Measured:
     """Every answer measured with the same noise; answers that overlap are made consistent."""
     blocks, status = [], "equal noise on every answer"
-    if isinstance(problem.workload, Parity):  # in one block: nobody flips all signs at once
-        block = Block((0,), (_integers(problem.workload.dense()),), _MULTIPLIER, _MULTIPLIER)
+    # in one block: nobody flips all signs at once
+    if isinstance(problem.workload, Parity):
+        block = Block(
+            (0,), (_integers(problem.workload.dense()),), _MULTIPLIER, _MULTIPLIER
+        )
         return BlockStrategy((problem.workload.size,), (block,)), status
     for term in problem.terms:
         factors = tuple(_integers(factor.dense()) for factor in term.factors or ())
@@ -100,7 +103,9 @@ def _refuses_tree(problem: CentralProblem) -> str | None:
 def _trees(problem: CentralProblem) -> Measured:
     """Sums over the intervals of a tree [007], whole to cells, under equal noise, best branched."""
     (term,) = problem.terms
-    trees = [_best_tree(factor, problem.norm, problem.order) for factor in term.factors or ()]
+    trees = [
+        _best_tree(factor, problem.norm, problem.order) for factor in term.factors or ()
+    ]
     factors = tuple(matrix for matrix, _ in trees)
     branching = ", ".join(str(branches) for _, branches in trees if branches)
     block = Block(term.attributes, factors, _MULTIPLIER, _MULTIPLIER)
@@ -152,7 +157,10 @@ def _entries(noise: str, refuses: Refusal) -> list[CentralMechanism]:
     """Equal noise on every answer, every cell, or every interval of a tree."""
 
     def entry(
-        suffix: str, what: str, unfit: Refusal, measured: Callable[[CentralProblem], Measured]
+        suffix: str,
+        what: str,
+        unfit: Refusal,
+        measured: Callable[[CentralProblem], Measured],
     ) -> CentralMechanism:
         def plan(problem: CentralProblem) -> Proposal:
             return valued(problem, *measured(problem)).proposal(problem)
@@ -172,4 +180,7 @@ def _entries(noise: str, refuses: Refusal) -> list[CentralMechanism]:
     ]
 
 
-BASELINES = (*_entries("gaussian", refuses_gaussian), *_entries("laplace", refuses_laplace))
+BASELINES = (
+    *_entries("gaussian", refuses_gaussian),
+    *_entries("laplace", refuses_laplace),
+)

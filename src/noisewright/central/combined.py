@@ -19,7 +19,13 @@ from noisewright.central.blocks.mechanism import StoredBlocks
 from noisewright.central.carry.mechanism import StoredCarry
 from noisewright.central.composite import StoredComposite
 from noisewright.central.geometry.k_norm.mechanism import StoredKNorm
-from noisewright.central.mechanism import Counts, Measurement, Mechanism, StoredMechanism, Table
+from noisewright.central.mechanism import (
+    Counts,
+    Measurement,
+    Mechanism,
+    StoredMechanism,
+    Table,
+)
 from noisewright.errors import FileFormatError, InvalidParameter, OutOfReach, TooLarge
 from noisewright.estimate.accuracy import Accuracy, Kind, drawn_multiplier
 from noisewright.privacy.noise.source import ByteSource
@@ -44,7 +50,9 @@ class Combined:
     def __post_init__(self) -> None:
         if self.first.privacy.neighbours != self.second.privacy.neighbours:
             raise InvalidParameter(
-                "neighbours", self.second.privacy.neighbours, "differ between the releases"
+                "neighbours",
+                self.second.privacy.neighbours,
+                "differ between the releases",
             )
 
     @property
@@ -86,32 +94,44 @@ class Combined:
             *(
                 mechanism.answer(part, own) if own else np.zeros(0)
                 for mechanism, part, own in zip(
-                    (self.first, self.second), measurement.parts, self._own(terms), strict=True
+                    (self.first, self.second),
+                    measurement.parts,
+                    self._own(terms),
+                    strict=True,
                 )
             )
         )
 
     def accuracy(self, terms: Sequence[Term]) -> Accuracy:
-        reach = [self._reach(mechanism, terms) for mechanism in (self.first, self.second)]
+        reach = [
+            self._reach(mechanism, terms) for mechanism in (self.first, self.second)
+        ]
         if not (reach[0] | reach[1]).all():
             raise OutOfReach("neither release measured what is asked; plan for it")
         rows = np.cumsum([0, *(term.queries for term in terms)])
         places = [
             np.concatenate(
-                [np.arange(rows[k], rows[k + 1]) for k in np.flatnonzero(own)] or [np.zeros(0)]
+                [np.arange(rows[k], rows[k + 1]) for k in np.flatnonzero(own)]
+                or [np.zeros(0)]
             ).astype(np.int64)
             for own in reach
         ]
         parts = [
             mechanism.accuracy(own) if own else None
-            for mechanism, own in zip((self.first, self.second), self._own(terms), strict=True)
+            for mechanism, own in zip(
+                (self.first, self.second), self._own(terms), strict=True
+            )
         ]
         return CombinedAccuracy(parts[0], parts[1], places[0], places[1], int(rows[-1]))
 
     def _own(self, terms: Sequence[Term]) -> tuple[list[Term], list[Term]]:
         """The terms that each of the two determines."""
         first, second = (
-            [term for term, has in zip(terms, self._reach(m, terms), strict=True) if has]
+            [
+                term
+                for term, has in zip(terms, self._reach(m, terms), strict=True)
+                if has
+            ]
             for m in (self.first, self.second)
         )
         return first, second
@@ -126,7 +146,9 @@ class Combined:
 
     def fits(self, measurement: Measurement) -> bool:
         pairs = zip((self.first, self.second), measurement.parts, strict=False)
-        return len(measurement.parts) == 2 and all(own.fits(part) for own, part in pairs)
+        return len(measurement.parts) == 2 and all(
+            own.fits(part) for own, part in pairs
+        )
 
     def record(self) -> dict[str, Any]:
         return {"parts": [self.first.record(), self.second.record()]}
@@ -137,7 +159,9 @@ class Combined:
         for number, mechanism in enumerate((self.first, self.second)):
             own: dict[str, Array] = {}
             stored.append(mechanism.packed(own))
-            arrays |= {f"combined.{number}/{name}": array for name, array in own.items()}
+            arrays |= {
+                f"combined.{number}/{name}": array for name, array in own.items()
+            }
         budgets = tuple(m.privacy.to_dict() for m in (self.first, self.second))
         return StoredCombined(stored, budgets)  # type: ignore[arg-type]
 
@@ -165,9 +189,15 @@ class StoredCombined(StoredMechanism, frozen=True, tag="combined"):
         if len(self.members) != 2 or len(self.budgets) != 2:
             raise FileFormatError("a combined release is of two; combine again")
         both = []
-        for number, (member, budget) in enumerate(zip(self.members, self.budgets, strict=True)):
+        for number, (member, budget) in enumerate(
+            zip(self.members, self.budgets, strict=True)
+        ):
             prefix = f"combined.{number}/"
-            own = {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
+            own = {
+                n.removeprefix(prefix): a
+                for n, a in arrays.items()
+                if n.startswith(prefix)
+            }
             both.append(member.unpacked(own, Privacy.from_dict(budget), sizes))
         return Combined(both[0], both[1])
 
@@ -257,7 +287,9 @@ class CombinedAccuracy(Accuracy):
 
     def covariance(self, chosen: IntArray) -> FloatArray:
         if self.count**2 > _CROSS_LIMIT:
-            raise TooLarge("covariances of so many answers are too large; combine fewer tables")
+            raise TooLarge(
+                "covariances of so many answers are too large; combine fewer tables"
+            )
         # Of errors e₁ at its places and e₂ at its own, through the same linear map as answers.
         blocks = []
         for k, (part, places) in enumerate(
@@ -272,7 +304,9 @@ class CombinedAccuracy(Accuracy):
 
     def _map(self, which: int, size: int) -> FloatArray:
         """What unit errors of one measurement do to the answers."""
-        zeros = np.zeros(((len(self.second_places), len(self.first_places))[which], size))
+        zeros = np.zeros(
+            ((len(self.second_places), len(self.first_places))[which], size)
+        )
         pair = (np.eye(size), zeros) if which == 0 else (zeros, np.eye(size))
         return self.weighed(*pair)
 

@@ -14,7 +14,13 @@ import numpy as np
 from noisewright.arrays import Array, FloatArray, IntArray
 from noisewright.central.blocks.mechanism import StoredBlocks
 from noisewright.central.carry.mechanism import StoredCarry
-from noisewright.central.mechanism import Counts, Measurement, Mechanism, StoredMechanism, Table
+from noisewright.central.mechanism import (
+    Counts,
+    Measurement,
+    Mechanism,
+    StoredMechanism,
+    Table,
+)
 from noisewright.errors import FileFormatError, InvalidParameter, OutOfReach
 from noisewright.estimate.accuracy import Accuracy, Joined
 from noisewright.privacy.noise.source import ByteSource
@@ -40,18 +46,28 @@ class Composite:
     def __post_init__(self) -> None:
         positive = all(isfinite(share) and share > 0 for share in self.shares)
         if len(self.shares) != len(self.members) or not self.members or not positive:
-            raise InvalidParameter("shares", self.shares, "must be positive, one per part")
-        measures = [{table.measure for table in member.tables} for member in self.members]
-        if any(len(kinds) != 1 for kinds in measures) or len(set.union(*measures)) < len(measures):
             raise InvalidParameter(
-                "members", len(self.members), "must each read tables of a measure of their own"
+                "shares", self.shares, "must be positive, one per part"
+            )
+        measures = [
+            {table.measure for table in member.tables} for member in self.members
+        ]
+        if any(len(kinds) != 1 for kinds in measures) or len(
+            set.union(*measures)
+        ) < len(measures):
+            raise InvalidParameter(
+                "members",
+                len(self.members),
+                "must each read tables of a measure of their own",
             )
 
     @cached_property
     def parts(self) -> tuple[Mechanism, ...]:
         """The members, each at its share of the budget."""
         paying = [member.at(self.privacy).spend.losses != () for member in self.members]
-        shares = [share for share, pays in zip(self.shares, paying, strict=True) if pays]
+        shares = [
+            share for share, pays in zip(self.shares, paying, strict=True) if pays
+        ]
         budgets = iter(split(self.privacy, shares))
         return tuple(
             member.at(next(budgets) if pays else self.privacy)
@@ -87,7 +103,9 @@ class Composite:
         return replace(self, privacy=privacy)
 
     def measure(self, counts: Counts, source: ByteSource | None = None) -> Measurement:
-        return Measurement(parts=tuple(part.measure(counts, source) for part in self.parts))
+        return Measurement(
+            parts=tuple(part.measure(counts, source) for part in self.parts)
+        )
 
     def answer(self, measurement: Measurement, terms: Sequence[Term]) -> FloatArray:
         result = np.empty(sum(term.queries for term in terms))
@@ -99,7 +117,9 @@ class Composite:
 
     def accuracy(self, terms: Sequence[Term]) -> Accuracy:
         assigned = [
-            pair for pair in zip(self.parts, self._assigned(terms), strict=True) if pair[1][0]
+            pair
+            for pair in zip(self.parts, self._assigned(terms), strict=True)
+            if pair[1][0]
         ]
         return Joined(
             [part.accuracy(mine) for part, (mine, _) in assigned],
@@ -112,7 +132,8 @@ class Composite:
 
     def fits(self, measurement: Measurement) -> bool:
         return len(measurement.parts) == len(self.parts) and all(
-            part.fits(own) for part, own in zip(self.parts, measurement.parts, strict=True)
+            part.fits(own)
+            for part, own in zip(self.parts, measurement.parts, strict=True)
         )
 
     def _assigned(self, terms: Sequence[Term]) -> list[tuple[list[Term], IntArray]]:
@@ -123,21 +144,35 @@ class Composite:
         for term in terms:
             number = self._part_of.get(term.measure)
             if number is None:
-                raise OutOfReach("no part measures what this question asks; plan for it")
+                raise OutOfReach(
+                    "no part measures what this question asks; plan for it"
+                )
             mine[number].append(term)
             places[number].append(np.arange(start, start + term.queries))
             start += term.queries
         empty = np.zeros(0, dtype=np.int64)
-        return [(own, np.concatenate([empty, *at])) for own, at in zip(mine, places, strict=True)]
+        return [
+            (own, np.concatenate([empty, *at]))
+            for own, at in zip(mine, places, strict=True)
+        ]
 
     def record(self) -> dict[str, Any]:
-        return {"shares": list(self.shares), "parts": [part.record() for part in self.parts]}
+        return {
+            "shares": list(self.shares),
+            "parts": [part.record() for part in self.parts],
+        }
 
     def packed(self, arrays: dict[str, Array]) -> StoredComposite:
         packed = [member.packed(arrays) for member in self.members]
-        members = [member for member in packed if isinstance(member, StoredBlocks | StoredCarry)]
+        members = [
+            member
+            for member in packed
+            if isinstance(member, StoredBlocks | StoredCarry)
+        ]
         if len(members) < len(packed):
-            raise FileFormatError("some parts of the plan cannot be kept; release it now")
+            raise FileFormatError(
+                "some parts of the plan cannot be kept; release it now"
+            )
         return StoredComposite(members, [*self.shares])
 
 
@@ -151,5 +186,7 @@ class StoredComposite(StoredMechanism, frozen=True, tag="composite"):
         self, arrays: Mapping[str, Array], privacy: Privacy, sizes: tuple[int, ...]
     ) -> Composite:
         """The composite under this budget."""
-        members = tuple(member.unpacked(arrays, privacy, sizes) for member in self.members)
+        members = tuple(
+            member.unpacked(arrays, privacy, sizes) for member in self.members
+        )
         return Composite(members, tuple(self.shares), privacy)

@@ -44,11 +44,14 @@ _MOST_PROGRAMS = (
 _UNPROVED = 5e-3  # share of the whole that more programs might add, at which they end
 _MIXTURES = 33
 _LOST = 2.0**-40  # of sums and products of some hundred numbers of like size
-_ROUNDING = 1e-15  # of a determinant, relative to the numbers that it is the difference of
+# of a determinant, relative to the numbers that it is the difference of
+_ROUNDING = 1e-15
 _CONDITION = 1e-7  # largest share that rounding of the eigenvectors may take
 
 
-def grouped_bound(gram: FloatArray, weights: FloatArray, epsilon: float) -> float | None:
+def grouped_bound(
+    gram: FloatArray, weights: FloatArray, epsilon: float
+) -> float | None:
     """At most E zᵀMz of any noise that is ε-private for added people; None where it would round.
 
     Any positive `weights` of the cells give a bound; those of the best factorization a good one.
@@ -61,7 +64,12 @@ def grouped_bound(gram: FloatArray, weights: FloatArray, epsilon: float) -> floa
     lost = 64 * len(gram) * np.finfo(np.float64).eps * values[-1] / values[seen].min()
     if lost > _CONDITION:
         return None
-    x = (vectors[:, seen] * np.sqrt(values[seen])) @ vectors[:, seen].T / root[:, None] / root
+    x = (
+        (vectors[:, seen] * np.sqrt(values[seen]))
+        @ vectors[:, seen].T
+        / root[:, None]
+        / root
+    )
     total = _least_of_forms(_forms(x, root**2), m * epsilon) if len(gram) > 1 else 0.0
     if len(gram) % 2:
         total += _alone(m * epsilon) * float((x[-1, -1] * root[-1]) ** 2)
@@ -124,20 +132,26 @@ def _largest_ratios(forms: FloatArray, other: FloatArray) -> FloatArray:
         return np.full(len(forms), np.inf)
     turned = np.array([[other[1, 1], -other[0, 1]], [-other[1, 0], other[0, 0]]]) / size
     half = np.einsum("ij,kji->k", turned, forms) / 2
-    return np.asarray(half + np.sqrt(np.maximum(half**2 - _determinant(forms) / size, 0.0)))
+    return np.asarray(
+        half + np.sqrt(np.maximum(half**2 - _determinant(forms) / size, 0.0))
+    )
 
 
 def _mixtures(known: list[tuple[FloatArray, float]]) -> tuple[FloatArray, FloatArray]:
     """Forms between any two known ones, and what is proved of them."""
     share = np.linspace(0, 1, _MIXTURES)
     ends = [(one, other) for k, one in enumerate(known) for other in known[k:]]
-    forms = [share[:, None, None] * p[0] + (1 - share)[:, None, None] * q[0] for p, q in ends]
+    forms = [
+        share[:, None, None] * p[0] + (1 - share)[:, None, None] * q[0] for p, q in ends
+    ]
     return np.concatenate(forms), np.concatenate(
         [share * p[1] + (1 - share) * q[1] for p, q in ends]
     )
 
 
-def _mixed(form: FloatArray, mixtures: tuple[FloatArray, FloatArray], single: float) -> float:
+def _mixed(
+    form: FloatArray, mixtures: tuple[FloatArray, FloatArray], single: float
+) -> float:
     """The most that mixtures of two known forms prove of another, and what is left over of it."""
     others, least = mixtures
     alone = single * float(np.diagonal(form).max())
@@ -156,7 +170,9 @@ def _mixed(form: FloatArray, mixtures: tuple[FloatArray, FloatArray], single: fl
 
 def _determinant(forms: FloatArray) -> FloatArray:
     """Of matrices of two rows."""
-    return np.asarray(forms[..., 0, 0] * forms[..., 1, 1] - forms[..., 0, 1] * forms[..., 1, 0])
+    return np.asarray(
+        forms[..., 0, 0] * forms[..., 1, 1] - forms[..., 0, 1] * forms[..., 1, 0]
+    )
 
 
 def least_pair(form: FloatArray, epsilon: float) -> float:
@@ -170,7 +186,9 @@ def _least_pair(key: tuple[float, ...], epsilon: float) -> float:
     form = np.array([[key[0], key[1]], [key[1], key[2]]])
     steps = [(k - _FINE if 2 * k > _FINE else k) / _FINE for k in range(_FINE)]
     offsets = [
-        a for a in product(steps, repeat=2) if a >= tuple(-x % 1 - (-x % 1 > 0.5) for x in a)
+        a
+        for a in product(steps, repeat=2)
+        if a >= tuple(-x % 1 - (-x % 1 > 0.5) for x in a)
     ]
     least = min(proved_pair(form, epsilon, np.array(a)) for a in offsets)
     return max(0.0, least - float(np.trace(form)) / (4 * _FINE**2)) * (1 - _LOST)
@@ -203,7 +221,9 @@ def _steps(side: int) -> tuple[IntArray, IntArray]:
     return first, second
 
 
-def _multipliers(cost: FloatArray, steps: tuple[IntArray, IntArray], epsilon: float) -> FloatArray:
+def _multipliers(
+    cost: FloatArray, steps: tuple[IntArray, IntArray], epsilon: float
+) -> FloatArray:
     """The solver's dual: a proposal, whatever it is."""
     from scipy.optimize import linprog
     from scipy.sparse import csr_matrix

@@ -98,10 +98,13 @@ class RowBounds:
                 return False
             cells = np.indices(self.sizes).reshape(len(self.sizes), -1)[list(self.by)]
             sizes = [self.sizes[i] for i in self.by]
-            return _of_one_group(block.factors[0], np.ravel_multi_index(tuple(cells), sizes))
+            return _of_one_group(
+                block.factors[0], np.ravel_multi_index(tuple(cells), sizes)
+            )
         factors = dict(zip(block.attributes, block.factors, strict=True))
         return all(
-            i in factors and _of_one_group(factors[i], np.arange(self.sizes[i])) for i in self.by
+            i in factors and _of_one_group(factors[i], np.arange(self.sizes[i]))
+            for i in self.by
         )
 
 
@@ -131,7 +134,9 @@ def one_group(problem: CentralProblem, bounds: RowBounds) -> CentralProblem | No
     if len(known) < len(parts):
         return None
     workload = known[0] if len(known) == 1 else Stack(tuple(known))
-    return CentralProblem(workload, sizes, problem.privacy, problem.norm, promise=problem.promise)
+    return CentralProblem(
+        workload, sizes, problem.privacy, problem.norm, promise=problem.promise
+    )
 
 
 def _of_group(
@@ -141,8 +146,12 @@ def _of_group(
         return None
     factors = dict(zip(term.attributes, term.factors, strict=True))
     # Groups err independently: Σ over groups of squared entries, over that of a table of groups.
-    among = [factors[i] for i in by if i in factors and not isinstance(factors[i], Identity)]
-    weight = term.weight * sqrt(prod(float((f.column_norms(2) ** 2).mean()) for f in among))
+    among = [
+        factors[i] for i in by if i in factors and not isinstance(factors[i], Identity)
+    ]
+    weight = term.weight * sqrt(
+        prod(float((f.column_norms(2) ** 2).mean()) for f in among)
+    )
     own = tuple(place for place, i in enumerate(rest) if i in factors)
     inner = kron([factors[rest[place]] for place in own]) if own else Total(1)
     asked: Workload = OnAttributes(sizes, own, inner)
@@ -159,22 +168,33 @@ def in_every_group(
     if not isinstance(mechanism, BlockMechanism) or mechanism.strategy.sizes != sizes:
         return None
     whole = {i: np.eye(problem.sizes[i], dtype=np.int64) for i in bounds.by}
-    blocks = tuple(_in_groups(block, rest, whole) for block in mechanism.strategy.blocks)
+    blocks = tuple(
+        _in_groups(block, rest, whole) for block in mechanism.strategy.blocks
+    )
     try:
         strategy = BlockStrategy(problem.sizes, blocks, mechanism.strategy.separate)
     except InvalidParameter:  # of a sort that does not combine with whole attributes
         return None
     own = BlockMechanism(strategy, problem.privacy, mechanism.content, problem.sizes)
     status = f"in every group: {proposal.status}"
-    return replace(proposal, mechanism=own, bound=None, certificate="none", status=status)
+    return replace(
+        proposal, mechanism=own, bound=None, certificate="none", status=status
+    )
 
 
 def _in_groups(block: Block, rest: Sequence[int], whole: dict[int, IntArray]) -> Block:
-    factors = {rest[i]: f for i, f in zip(block.attributes, block.factors, strict=True)} | whole
+    factors = {
+        rest[i]: f for i, f in zip(block.attributes, block.factors, strict=True)
+    } | whole
     attributes = tuple(sorted(factors))
     weights = block.weights
     if weights is not None:
-        weights = np.expand_dims(weights, [k for k, i in enumerate(attributes) if i in whole])
+        weights = np.expand_dims(
+            weights, [k for k, i in enumerate(attributes) if i in whole]
+        )
     return replace(
-        block, attributes=attributes, factors=tuple(factors[i] for i in attributes), weights=weights
+        block,
+        attributes=attributes,
+        factors=tuple(factors[i] for i in attributes),
+        weights=weights,
     )

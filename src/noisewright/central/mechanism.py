@@ -49,10 +49,16 @@ class Given:
 
     def __post_init__(self) -> None:
         if not is_whole(self.people) or not 1 <= self.people <= LARGEST_SIZE:
-            raise InvalidParameter("people", self.people, "must be a whole number from 1 to 10^18")
+            raise InvalidParameter(
+                "people", self.people, "must be a whole number from 1 to 10^18"
+            )
         for histogram in self.histograms:
             values = np.asarray(histogram, dtype=np.float64)
-            if values.ndim != 1 or not np.isfinite(values).all() or values.min(initial=0.0) < 0:
+            if (
+                values.ndim != 1
+                or not np.isfinite(values).all()
+                or values.min(initial=0.0) < 0
+            ):
                 raise InvalidParameter(
                     "public", "histogram", "must be one number per cell, none negative"
                 )
@@ -71,7 +77,9 @@ class Given:
         return [np.asarray(own / own.sum()) for own in (np.ones(cells), ranked, few)]
 
 
-class StoredMechanism(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="by"):
+class StoredMechanism(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="by"
+):
     """What a file holds of a mechanism beside its arrays: one subclass with a tag for each kind."""
 
 

@@ -40,7 +40,9 @@ def own_candidate(problem: CentralProblem, matrix: npt.ArrayLike) -> Candidate:
     workload = problem.workload
     real = checked_matrix(matrix, workload.size)
     _check_support(real, workload)
-    whole = _on_grid(real, workload, bits_each(_bits(problem, len(real)), 1, _MOST_BITS))
+    whole = _on_grid(
+        real, workload, bits_each(_bits(problem, len(real)), 1, _MOST_BITS)
+    )
     block = Block((0,), (whole,), multiplier=fine_grid([whole]))
     strategy = BlockStrategy((workload.size,), (block,))
     asked = [as_one_axis(workload)]
@@ -66,7 +68,12 @@ def checked_matrix(matrix: npt.ArrayLike, cells: int) -> FloatArray:
         raise InvalidParameter(
             "strategy", type(matrix).__name__, "must be a matrix of numbers"
         ) from None
-    if real.ndim != 2 or real.shape[1] != cells or not len(real) or real.size > _MOST_ENTRIES:
+    if (
+        real.ndim != 2
+        or real.shape[1] != cells
+        or not len(real)
+        or real.size > _MOST_ENTRIES
+    ):
         raise InvalidParameter(
             "strategy",
             f"array of shape {real.shape}",
@@ -75,7 +82,9 @@ def checked_matrix(matrix: npt.ArrayLike, cells: int) -> FloatArray:
         )
     if not np.isfinite(real).all() or not real.any():
         raise InvalidParameter(
-            "strategy", f"array of shape {real.shape}", "must have finite entries, not all zero"
+            "strategy",
+            f"array of shape {real.shape}",
+            "must have finite entries, not all zero",
         )
     return np.asarray(real[np.abs(real).max(axis=1) > 0])
 
@@ -114,4 +123,6 @@ def _on_grid(real: FloatArray, workload: Workload, bits: int) -> IntArray:
             "cannot be rounded to a grid without losing queries",
             "scale it to whole numbers, or let its rows span all cells or just the queries",
         )
-    return np.asarray(rounded(real @ np.linalg.pinv(basis.astype(np.float64)), bits) @ basis)
+    return np.asarray(
+        rounded(real @ np.linalg.pinv(basis.astype(np.float64)), bits) @ basis
+    )

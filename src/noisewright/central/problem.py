@@ -48,7 +48,9 @@ class CentralProblem:
         """What one person may change."""
         return self.privacy.neighbours
 
-    def under(self, privacy: Privacy, promise: Privacy | None, asked: Privacy) -> CentralProblem:
+    def under(
+        self, privacy: Privacy, promise: Privacy | None, asked: Privacy
+    ) -> CentralProblem:
         """The same questions under a promise that is stronger than the one asked for."""
         problem = replace(self, privacy=privacy, promise=promise, asked=asked)
         problem.__dict__["structure"] = self.structure  # what is asked is read once
@@ -73,7 +75,9 @@ class CentralProblem:
     def shifted_terms(self) -> list[Term]:
         """The same for strategies that know the total: where it is public, constants are free."""
         public = self.neighbours == "replace-one"
-        return terms(without_offsets(self.workload), self.sizes) if public else self.terms
+        return (
+            terms(without_offsets(self.workload), self.sizes) if public else self.terms
+        )
 
     @cached_property
     def single_product(self) -> bool:
@@ -83,7 +87,9 @@ class CentralProblem:
     @property
     def by_tables(self) -> bool:
         """Whether every query is a product over attributes, or sees few cells."""
-        return all(t.factors is not None or t.inner.size <= JOINT_LIMIT for t in self.terms)
+        return all(
+            t.factors is not None or t.inner.size <= JOINT_LIMIT for t in self.terms
+        )
 
     @property
     def counts(self) -> bool:
@@ -158,7 +164,9 @@ def refuses_gaussian(problem: CentralProblem) -> str | None:
 def refuses_laplace(problem: CentralProblem) -> str | None:
     """Why Laplace noise is not for this privacy, or None."""
     pure = problem.order == 1
-    return None if pure else "Laplace noise is for pure privacy; leave delta and rho out"
+    return (
+        None if pure else "Laplace noise is for pure privacy; leave delta and rho out"
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,8 +25,17 @@ import numpy as np
 from noisewright.arrays import FloatArray
 from noisewright.central.stream_position import Position
 from noisewright.container import digest
-from noisewright.errors import FileFormatError, InvalidParameter, NoisewrightError, OutOfReach
-from noisewright.norm.exact.prefix import Kind, StreamFactorization, stream_factorization
+from noisewright.errors import (
+    FileFormatError,
+    InvalidParameter,
+    NoisewrightError,
+    OutOfReach,
+)
+from noisewright.norm.exact.prefix import (
+    Kind,
+    StreamFactorization,
+    stream_factorization,
+)
 from noisewright.privacy.exact.rounding import SCALE_LIMIT, float_above
 from noisewright.privacy.noise.law import NoiseLaw
 from noisewright.privacy.noise.source import ByteSource
@@ -35,7 +44,8 @@ from noisewright.privacy.promise.calibration import calibrate
 from noisewright.privacy.promise.spend import Gaussian, Spend
 from noisewright.workload.base import is_whole
 
-_RATE_BITS = 100  # every rate and gain is a float above 2^-40: exact in this many binary places
+# every rate and gain is a float above 2^-40: exact in this many binary places
+_RATE_BITS = 100
 _STATE_BITS = 40  # of the running sums beyond the grid: their rounding never reaches it
 _LOSS_BITS = 16  # rounding may cost 2^-16 of the sensitivity
 _BATCH = 1024
@@ -52,14 +62,18 @@ class Appearances:
         for name in ("times", "apart"):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise InvalidParameter(f"appearances.{name}", value, "must be a whole number >= 1")
+                raise InvalidParameter(
+                    f"appearances.{name}", value, "must be a whole number >= 1"
+                )
 
     @property
     def person(self) -> str:
         """Whom a promise is about, in words."""
         if self.times == 1:
             return "one person, who counts once, at one step"
-        apart = "" if self.apart == 1 else f", any two of them {self.apart:,} or more apart"
+        apart = (
+            "" if self.apart == 1 else f", any two of them {self.apart:,} or more apart"
+        )
         return f"one person, who counts at up to {self.times:,} steps{apart}"
 
     def within(self, steps: int) -> int:
@@ -96,7 +110,9 @@ class StreamMechanism:
     def sensitivity(self) -> float:
         """How far, in grid steps, a neighbour moves the measured vector."""
         neighbours = self.privacy.neighbours
-        return sensitivity(self.factorization, self.grid_bits, neighbours, self.appearances)
+        return sensitivity(
+            self.factorization, self.grid_bits, neighbours, self.appearances
+        )
 
     @property
     def spend(self) -> Spend:
@@ -132,14 +148,21 @@ def stream_mechanism(
     """The noise for a stream of at most `steps` steps."""
     if privacy.kind == "pure":
         raise InvalidParameter(
-            "privacy", privacy.text(), "has no delta and no rho", "streams need Gaussian noise"
+            "privacy",
+            privacy.text(),
+            "has no delta and no rho",
+            "streams need Gaussian noise",
         )
     factorization = stream_factorization(steps, kind, band=band)
     bits = _LOSS_BITS + math.ceil(math.log2(steps) / 2) + 1
-    law = calibrate(privacy, l2=appearances.length(factorization) * (1.0 + 2.0**-_LOSS_BITS))
+    law = calibrate(
+        privacy, l2=appearances.length(factorization) * (1.0 + 2.0**-_LOSS_BITS)
+    )
     while bits > 0 and law.scale * 2.0**bits * 4 > SCALE_LIMIT:
         bits -= 1
-    law = calibrate(privacy, l2=sensitivity(factorization, bits, privacy.neighbours, appearances))
+    law = calibrate(
+        privacy, l2=sensitivity(factorization, bits, privacy.neighbours, appearances)
+    )
     return StreamMechanism(factorization, privacy, law, bits, appearances)
 
 
@@ -183,7 +206,10 @@ class Stream:
     """
 
     def __init__(
-        self, plan: StreamMechanism, source: ByteSource | None, position: Position | None = None
+        self,
+        plan: StreamMechanism,
+        source: ByteSource | None,
+        position: Position | None = None,
     ) -> None:
         self._begin(plan, plan.factorization.steps, source, position)
         self._noise: deque[int] = deque()
@@ -192,10 +218,19 @@ class Stream:
         self._filter: Any = _Band(plan) if kind == "banded" else _Buffers(plan)
 
     def _begin(
-        self, plan: Any, steps: int, source: ByteSource | None, position: Position | None
+        self,
+        plan: Any,
+        steps: int,
+        source: ByteSource | None,
+        position: Position | None,
     ) -> None:
         """What streams of every noise keep of where they are."""
-        self._plan, self._most, self._source, self._position = plan, steps, source, position
+        self._plan, self._most, self._source, self._position = (
+            plan,
+            steps,
+            source,
+            position,
+        )
         self._answers = array("d")
         self._claimed = 0
         self._process = os.getpid()
@@ -230,12 +265,16 @@ class Stream:
         self._claimed = self.steps
         if not isinstance(state, SumsState):
             raise FileFormatError("the state is one of other noise than the plan has")
-        self._filter.remember(whole_numbers(state.sums), list(state.estimates), self.steps)
+        self._filter.remember(
+            whole_numbers(state.sums), list(state.estimates), self.steps
+        )
 
     def step(self, increment: int) -> float:
         """Take the exact count of this step and return the private running count."""
         if not is_whole(increment):
-            raise InvalidParameter("increment", "?", "must be a whole number", "count people")
+            raise InvalidParameter(
+                "increment", "?", "must be a whole number", "count people"
+            )
         if self.steps == self._most:
             raise OutOfReach(
                 f"the stream was planned for {self.steps} steps; plan a longer one beforehand"
@@ -250,10 +289,14 @@ class Stream:
         if not self._noise or self._process != os.getpid():
             self._refill()
         length = self._lengths.popleft()
-        scale = int(Fraction(1 << self._plan.grid_bits + _STATE_BITS) / Fraction(length))
+        scale = int(
+            Fraction(1 << self._plan.grid_bits + _STATE_BITS) / Fraction(length)
+        )
         measured = self._filter.measure(increment * scale) + self._noise.popleft()
         # From here on only `measured` is used: everything below is post-processing.
-        count = length * self._filter.estimate(math.ldexp(measured, -self._plan.grid_bits))
+        count = length * self._filter.estimate(
+            math.ldexp(measured, -self._plan.grid_bits)
+        )
         return float((self._answers[-1] if self._answers else 0.0) + count)
 
     def _claim(self) -> None:
@@ -281,12 +324,15 @@ class Stream:
         )
 
     def _refill(self) -> None:
-        self._process = os.getpid()  # a forked process drops noise that its parent will use
+        # a forked process drops noise that its parent will use
+        self._process = os.getpid()
         self._noise.clear()
         self._lengths.clear()
         count = min(_BATCH, self._plan.factorization.steps - self.steps)
         self._noise.extend(self._plan.law.sample(count, self._source).tolist())
-        lengths = self._plan.factorization.column_lengths(self.steps, self.steps + count)
+        lengths = self._plan.factorization.column_lengths(
+            self.steps, self.steps + count
+        )
         self._lengths.extend(lengths.tolist())
 
 
@@ -294,9 +340,15 @@ class _Buffers:
     """T as geometric sums: one running sum per rate, for the data and for the estimate."""
 
     def __init__(self, plan: StreamMechanism) -> None:
-        rates, gains = plan.factorization.rates.tolist(), plan.factorization.gains.tolist()
+        rates, gains = (
+            plan.factorization.rates.tolist(),
+            plan.factorization.gains.tolist(),
+        )
         self.rates, self.gains = rates, gains
-        self.fixed = [(_fixed(rate), _fixed(gain)) for rate, gain in zip(rates, gains, strict=True)]
+        self.fixed = [
+            (_fixed(rate), _fixed(gain))
+            for rate, gain in zip(rates, gains, strict=True)
+        ]
         self.sums = [0] * len(rates)
         self.estimates = [0.0] * len(rates)
 
@@ -324,7 +376,9 @@ class _Buffers:
         """T⁻¹ applied to the measurements, at this step."""
         past = self.estimates
         now = measured - sum(map(float.__mul__, self.gains, past))
-        self.estimates = [rate * s + now for rate, s in zip(self.rates, past, strict=True)]
+        self.estimates = [
+            rate * s + now for rate, s in zip(self.rates, past, strict=True)
+        ]
         return now
 
 
@@ -376,7 +430,9 @@ def whole_numbers(texts: Sequence[str]) -> list[int]:
 def check_state(possible: bool) -> None:
     """Refuse a state that no stream of the plan can have."""
     if not possible:
-        raise FileFormatError("the state is not one of this stream; it was damaged or edited")
+        raise FileFormatError(
+            "the state is not one of this stream; it was damaged or edited"
+        )
 
 
 def _fixed(value: float) -> int:

@@ -33,7 +33,9 @@ class Position:
             _sync(position.folder.parent)
         except OSError as error:
             rule = f"cannot be made a new folder ({error.strerror or type(error).__name__})"
-            raise InvalidParameter("position", str(folder), rule, "name one that is free") from None
+            raise InvalidParameter(
+                "position", str(folder), rule, "name one that is free"
+            ) from None
         return position
 
     def is_of(self, mark: str) -> bool:

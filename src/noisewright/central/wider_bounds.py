@@ -33,7 +33,10 @@ from noisewright.errors import TooLarge
 from noisewright.norm.factorize import factorize
 from noisewright.norm.kernel.certificate import inward
 from noisewright.norm.named_bounds import nuclear_norm
-from noisewright.privacy.least.least_noise import least_second_moment, least_unbiased_variance
+from noisewright.privacy.least.least_noise import (
+    least_second_moment,
+    least_unbiased_variance,
+)
 from noisewright.solution import BoundClass
 from noisewright.workload import Workload
 from noisewright.workload.kinds.algebra import kron
@@ -45,7 +48,8 @@ Bounds = tuple[tuple[BoundClass, float], ...]
 
 _SMALL = 64  # cells of a problem that is solved to where no printed digit changes
 _TOLERANCES = (1e-6, 2e-4)  # a bound less sharp by so little
-_DENSE_UNION = {2.0: 512}  # cells of a union of workloads that is solved within seconds, by norm
+# cells of a union of workloads that is solved within seconds, by norm
+_DENSE_UNION = {2.0: 512}
 _DENSE_OTHERWISE = 256
 _PAIRED_CELLS = 128  # the same for pairs of cells
 _QUICK_ENTRIES = 2**18  # of W, up to which other norms than 2 are solved for themselves
@@ -84,7 +88,11 @@ def wider_bounds(problem: CentralProblem, rows: int = 1) -> Bounds:
 def _by_pairs(problem: CentralProblem) -> float:
     """The bound by cells two by two, where it is quick; a mean of higher powers is no smaller."""
     privacy, workload = problem.privacy, problem.workload
-    if privacy.kind != "pure" or problem.neighbours != "add-remove" or workload.size > _GROUPED:
+    if (
+        privacy.kind != "pure"
+        or problem.neighbours != "add-remove"
+        or workload.size > _GROUPED
+    ):
         return 0.0
     assert privacy.epsilon is not None
     if not _PAIRED_EPSILONS[0] <= privacy.epsilon <= _PAIRED_EPSILONS[1]:
@@ -120,15 +128,22 @@ def least_factorization(
     try:
         if structure.tables is not None:
             return _solved(workload, norm, neighbours)
-        if len(structure.terms) == 1 and (factors := structure.terms[0].factors) is not None:
+        if (
+            len(structure.terms) == 1
+            and (factors := structure.terms[0].factors) is not None
+        ):
             weight = structure.terms[0].weight
             return inward(weight * _of_product(factors, norm, neighbours), 1)
         quick = _DENSE_UNION.get(norm, _DENSE_OTHERWISE)
         if workload.size <= (quick if neighbours == "add-remove" else _PAIRED_CELLS):
             return _solved(workload, norm, neighbours)
-        if len(structure.terms) > _MOST_PARTS or any(t.factors is None for t in structure.terms):
+        if len(structure.terms) > _MOST_PARTS or any(
+            t.factors is None for t in structure.terms
+        ):
             return None
-        return interaction_strategy(structure.terms, sizes, norm, None, neighbours).bound
+        return interaction_strategy(
+            structure.terms, sizes, norm, None, neighbours
+        ).bound
     except TooLarge:
         return None
 
@@ -148,7 +163,9 @@ def _of_product(factors: tuple[Workload, ...], norm: float, neighbours: str) -> 
 def _of_moved(prefix: Prefix, norm: float) -> float:
     """From those whom a replaced person leaves last: in all answers but that, they are added."""
     others = prefix.size - 1
-    return inward(_of_factor(Prefix(others), norm) * (others / prefix.size) ** (1 / norm), 2)
+    return inward(
+        _of_factor(Prefix(others), norm) * (others / prefix.size) ** (1 / norm), 2
+    )
 
 
 def _of_factor(factor: Workload, norm: float) -> float:
@@ -165,4 +182,6 @@ def _of_factor(factor: Workload, norm: float) -> float:
 
 def _solved(workload: Workload, norm: float, neighbours: str) -> float:
     tolerance = _TOLERANCES[workload.size > _SMALL]
-    return factorize(workload, norm, neighbours=neighbours, tolerance=tolerance).lower_bound
+    return factorize(
+        workload, norm, neighbours=neighbours, tolerance=tolerance
+    ).lower_bound

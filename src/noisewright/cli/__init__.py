@@ -15,26 +15,50 @@ from noisewright.cli.shared.output import told_warnings
 
 # name: (where in this room the click command lives, its line in `noisewright --help`)
 COMMANDS = {
-    "demo": ("commands.answers:demo", "The whole job on a synthetic table, with a report."),
+    "demo": (
+        "commands.answers:demo",
+        "The whole job on a synthetic table, with a report.",
+    ),
     "plan": ("plan.command:plan", "How wrong answers will be; write the plan."),
     "release": ("commands.answers:release", "Private answers from a plan and a table."),
-    "answer": ("commands.lasting:answer", "Further answers from a release, at no cost."),
+    "answer": (
+        "commands.lasting:answer",
+        "Further answers from a release, at no cost.",
+    ),
     "report": ("commands.lasting:report", "A page about a plan, release or ledger."),
     "show": ("commands.show:show", "What a file is and what it says was spent."),
-    "randomize": ("commands.collecting:randomize", "Local: reports of a table's people."),
+    "randomize": (
+        "commands.collecting:randomize",
+        "Local: reports of a table's people.",
+    ),
     "client": (
         "commands.collecting:client",
         "Local: what a person's device runs, verified.",
     ),
-    "estimate": ("commands.collecting:estimate", "Local: answers from collected reports."),
-    "serve": ("commands.serving:serve", "Local: collect reports from people's browsers."),
-    "compare": ("commands.compare:compare", "Every mechanism that applies, side by side."),
+    "estimate": (
+        "commands.collecting:estimate",
+        "Local: answers from collected reports.",
+    ),
+    "serve": (
+        "commands.serving:serve",
+        "Local: collect reports from people's browsers.",
+    ),
+    "compare": (
+        "commands.compare:compare",
+        "Every mechanism that applies, side by side.",
+    ),
     "sums": ("commands.answers:sums", "Counts, sums and means of a number by group."),
     "ledger": ("commands.ledger:ledger", "Budgets of datasets, and who spent them."),
     "norm": ("commands.norm:norm", "How hard a workload is for linear strategies."),
-    "reproduce": ("commands.reproducing:reproduce", "Figures of the papers, made anew."),
+    "reproduce": (
+        "commands.reproducing:reproduce",
+        "Figures of the papers, made anew.",
+    ),
     "bounds": ("commands.bounds:bounds", "Bounds of numeric columns, without looking."),
-    "schema": ("commands.schema:schema", "Draft, check and show a table's public schema."),
+    "schema": (
+        "commands.schema:schema",
+        "Draft, check and show a table's public schema.",
+    ),
 }
 
 
@@ -48,12 +72,18 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module, attribute = COMMANDS[cmd_name][0].split(":")
-        command: click.Command = getattr(importlib.import_module(f"{__name__}.{module}"), attribute)
+        command: click.Command = getattr(
+            importlib.import_module(f"{__name__}.{module}"), attribute
+        )
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(
+        self, ctx: click.Context, formatter: click.HelpFormatter
+    ) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
+            formatter.write_dl(
+                [(name, summary) for name, (_, summary) in COMMANDS.items()]
+            )
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         with one_style(args):
@@ -68,7 +98,9 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="noisewright")
 @click.option(
-    "--log", metavar="FILE", help="Append steps and their times to FILE, as lines of JSON."
+    "--log",
+    metavar="FILE",
+    help="Append steps and their times to FILE, as lines of JSON.",
 )
 @click.pass_context
 def main(context: click.Context, log: str | None) -> None:

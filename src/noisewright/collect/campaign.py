@@ -117,7 +117,9 @@ class Terms(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         try:
             return msgspec.convert(document, cls)
         except msgspec.ValidationError as error:
-            raise InvalidParameter("campaign", "…", f"is not understood: {error}") from None
+            raise InvalidParameter(
+                "campaign", "…", f"is not understood: {error}"
+            ) from None
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +155,10 @@ class Campaign:
                 "plan", plan.mechanism, "draws continuous noise, which browsers do not run exactly",
                 f"plan with --epsilon {plan.epsilon:g} and no --delta: matrix-l1 is the nearest",
             )  # fmt: skip
-        if plan.format.length > MOST_BYTES or plan.format.collector.counters > MOST_COUNTERS:
+        if (
+            plan.format.length > MOST_BYTES
+            or plan.format.collector.counters > MOST_COUNTERS
+        ):
             raise TooLarge(
                 f"reports of {plan.format.length:,} bytes that add up to "
                 f"{plan.format.collector.counters:,} numbers are too large to collect here; "
@@ -161,7 +166,9 @@ class Campaign:
             )
         unknown = set(terms.questions) - {question.name for question in self.form}
         if unknown:
-            raise InvalidParameter("questions", sorted(unknown), "name no attribute of the plan")
+            raise InvalidParameter(
+                "questions", sorted(unknown), "name no attribute of the plan"
+            )
         spent = terms.repetition.spent(plan.epsilon)
         if terms.budget is not None and terms.budget < plan.epsilon:
             raise InvalidParameter(
@@ -221,7 +228,9 @@ class Campaign:
 
     def empty(self, round_name: str = "") -> Aggregate:
         """Statistics of no reports."""
-        return Aggregate(self.plan.format, self.terms.groups, self.terms.cap, round_name or None)
+        return Aggregate(
+            self.plan.format, self.terms.groups, self.terms.cap, round_name or None
+        )
 
 
 def read_terms(path: Path) -> dict[str, Any]:

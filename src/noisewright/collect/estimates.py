@@ -46,13 +46,17 @@ def estimates(campaign: Campaign, aggregate: Aggregate) -> dict[str, Any]:
 
 def _fit(fit: Fit) -> dict[str, Any]:
     least = (
-        f" At least {fit.least_liars:,} were not sent by honest devices." if fit.least_liars else ""
+        f" At least {fit.least_liars:,} were not sent by honest devices."
+        if fit.least_liars
+        else ""
     )
     known = [test for test in fit.tests if test.p_value is not None]
     rate = f"An alarm is false in at most {fit.level:.1%} of looks at honest reports"
     return {
         "status": fit.status,
-        "text": "too few reports yet" if fit.p_value is None else f"p = {fit.p_value:.2g}",
+        "text": "too few reports yet"
+        if fit.p_value is None
+        else f"p = {fit.p_value:.2g}",
         "about": f"{rate}; {len(known)} of {len(fit.tests)} tests apply. Lies about an answer that "
         "are randomised honestly cannot be seen.",
         "warning": "These reports do not fit any honest people, whatever their answers are: so bad "
@@ -61,7 +65,9 @@ def _fit(fit: Fit) -> dict[str, Any]:
         "tests": [
             {
                 "name": test.about,
-                "text": "not tested" if test.p_value is None else f"p = {test.p_value:.2g}",
+                "text": "not tested"
+                if test.p_value is None
+                else f"p = {test.p_value:.2g}",
             }
             for test in fit.tests
         ],
@@ -71,7 +77,9 @@ def _fit(fit: Fit) -> dict[str, Any]:
 def _influence(campaign: Campaign, aggregate: Aggregate) -> dict[str, str] | None:
     """What liars can do at most, in a sentence."""
     try:
-        moved = influence(campaign.plan.strategy, campaign.plan.plain_workload, aggregate.cap)
+        moved = influence(
+            campaign.plan.strategy, campaign.plan.plain_workload, aggregate.cap
+        )
     except NoisewrightError:
         return None
     most = float(moved.max())
@@ -84,7 +92,11 @@ def _influence(campaign: Campaign, aggregate: Aggregate) -> dict[str, str] | Non
             f"hundred liars by {100 * most:,.0f}, {hundred:.2g} times the number of reports."
         )
     invited = campaign.terms.invitations
-    once = "Nobody can send more than their invitations" if invited else "One person can send many"
+    once = (
+        "Nobody can send more than their invitations"
+        if invited
+        else "One person can send many"
+    )
     wider = "noisewright estimate --liars 0.05 gives answers and limits that hold with 5 % of liars"
     about = f"{once}. {wider}."
     return {"text": text, "about": about}
@@ -102,7 +114,9 @@ def _population(campaign: Campaign, aggregate: Aggregate) -> dict[str, Any] | No
 
 
 def _answers(release: Release) -> dict[str, Any]:
-    names = np.repeat([t.name for t in release.tables], [t.queries for t in release.tables])
+    names = np.repeat(
+        [t.name for t in release.tables], [t.queries for t in release.tables]
+    )
     bounds = release.intervals
     columns = {
         "table": names,
@@ -127,4 +141,8 @@ def _expected(campaign: Campaign, people: int) -> dict[str, Any] | None:
         unit = 100 * campaign.plan.forecast(10_000).rmse / 10_000 * 100
     except NoisewrightError:
         return None
-    return {"people": counts.tolist(), "error": (unit / np.sqrt(counts)).tolist(), "unit": unit}
+    return {
+        "people": counts.tolist(),
+        "error": (unit / np.sqrt(counts)).tolist(),
+        "unit": unit,
+    }

@@ -41,22 +41,30 @@ def questions(plan: LocalPlan, texts: Mapping[str, str]) -> tuple[Question, ...]
     if plan.domain is None:
         size = plan.strategy.size
         if size > _MOST_LABELS:
-            raise TooLarge(f"{size:,} cells by number are no question; plan with a schema")
+            raise TooLarge(
+                f"{size:,} cells by number are no question; plan with a schema"
+            )
         labels = tuple(plan.cell_labels())
         text = texts.get("cell", "Which one applies?")
-        return (Question(name="cell", text=text, kind="choice", labels=labels, size=size),)
+        return (
+            Question(name="cell", text=text, kind="choice", labels=labels, size=size),
+        )
     return tuple(_question(a, texts.get(a.name, a.name)) for a in plan.domain)
 
 
 def _question(attribute: Attribute, text: str) -> Question:
     if attribute.size > _MOST_LABELS:
-        raise TooLarge(f"{attribute.name!r} has {attribute.size:,} cells: too many for a form")
+        raise TooLarge(
+            f"{attribute.name!r} has {attribute.size:,} cells: too many for a form"
+        )
     kind: Literal["choice", "number", "date"] = "choice"
     cuts: tuple[float | None, ...] = ()
     whole = False
     if isinstance(attribute, Numeric | Date) and attribute.size > _MOST_BANDS:
         kind = "number" if isinstance(attribute, Numeric) else "date"
-        cuts = tuple(edge if isfinite(edge) else None for edge in attribute.cuts.tolist())
+        cuts = tuple(
+            edge if isfinite(edge) else None for edge in attribute.cuts.tolist()
+        )
         whole = attribute.whole
     return Question(
         name=attribute.name,

@@ -103,7 +103,8 @@ class Service:
         _ = pyarrow.compute, scipy.stats
         if self.own_process:
             gc.collect()
-            gc.freeze()  # a full search among all that was imported would hold everybody up
+            # a full search among all that was imported would hold everybody up
+            gc.freeze()
 
     async def read(self, work: Callable[[Store], _Result]) -> _Result:
         """Run a piece of work on the reading connection, beside the event loop."""
@@ -125,7 +126,8 @@ class Service:
         now = time.monotonic()
         if now - then >= _FRESH_SECONDS:
             if names:
-                self._names = (now, names)  # one request asks, the others go on with what is known
+                # one request asks, the others go on with what is known
+                self._names = (now, names)
             listed = await self.read(lambda store: store.campaigns())
             names = {each: closed for _, each, closed in listed}
             self._names = (now, names)
@@ -150,7 +152,9 @@ class Service:
             known = await self.read(lambda store: store.levels())
             self._keys = (time.monotonic(), known)
         own = hashed(secret)
-        fitting = [level for each, level in known.items() if hmac.compare_digest(own, each)]
+        fitting = [
+            level for each, level in known.items() if hmac.compare_digest(own, each)
+        ]
         return fitting[0] if fitting else None
 
     async def open_session(self, level: Level) -> str:
@@ -169,7 +173,11 @@ class Service:
 
         def work(store: Store) -> dict[str, Any]:
             aggregate = store.aggregate(campaign, round_name)
-            stamp = (aggregate.people, tuple(aggregate.set_aside.values()), campaign.closed)
+            stamp = (
+                aggregate.people,
+                tuple(aggregate.set_aside.values()),
+                campaign.closed,
+            )
             kept = self._figures.get((campaign.name, round_name))
             if kept is None or kept[0] != stamp:
                 document = estimates(campaign, aggregate)

@@ -40,8 +40,17 @@ def run(output: str | Path, privacy: Privacy) -> Demonstration:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         rule = f"cannot be made ({error.strerror or type(error).__name__})"
-        raise InvalidParameter("output", str(output), rule, "choose another folder") from None
-    names = ("people.csv", "schema.yaml", "queries.yaml", "plan.nw", "answers.csv", "report.html")
+        raise InvalidParameter(
+            "output", str(output), rule, "choose another folder"
+        ) from None
+    names = (
+        "people.csv",
+        "schema.yaml",
+        "queries.yaml",
+        "plan.nw",
+        "answers.csv",
+        "report.html",
+    )
     files = {name: folder / name for name in names}
     write_table(files["people.csv"], people())
     write_text(files["schema.yaml"], domain().to_yaml())
@@ -60,7 +69,11 @@ def run(output: str | Path, privacy: Privacy) -> Demonstration:
 def _truth(workload: Questions, table: Path) -> FloatArray:
     """The exact answers: allowed here alone, because these people do not exist."""
     terms = workload.plain_terms()
-    subsets = [tuple(workload.domain.names[i] for i in term.attributes) for term in terms]
+    subsets = [
+        tuple(workload.domain.names[i] for i in term.attributes) for term in terms
+    ]
     counted = DuckDBCounter().marginals(str(table), workload.domain, subsets)
     pairs = zip(terms, counted, strict=True)
-    return np.concatenate([term.answers(counts.astype(np.float64)) for term, counts in pairs])
+    return np.concatenate(
+        [term.answers(counts.astype(np.float64)) for term, counts in pairs]
+    )

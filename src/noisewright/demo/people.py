@@ -21,7 +21,16 @@ if TYPE_CHECKING:
 PEOPLE = 50_000
 SEED = 20_260_101
 
-REGIONS = ("North", "Northeast", "Midlands", "East", "Capital", "Southwest", "South", "Islands")
+REGIONS = (
+    "North",
+    "Northeast",
+    "Midlands",
+    "East",
+    "Capital",
+    "Southwest",
+    "South",
+    "Islands",
+)
 _REGION_SHARES = (0.13, 0.08, 0.19, 0.11, 0.24, 0.09, 0.13, 0.03)
 _REGION_WEALTH = (0.94, 0.86, 0.95, 1.00, 1.32, 0.92, 1.05, 0.84)
 _JOB_INCOME = {"employed": 34.0, "self-employed": 30.0, "unemployed": 11.0, "student": 7.0,
@@ -70,7 +79,9 @@ def _jobs(rng: np.random.Generator, age: IntArray, sex: TextArray) -> TextArray:
     job = np.where(kind < at_home, "not working", "employed")
     job = np.where((kind >= at_home) & (kind < at_home + 0.055), "unemployed", job)
     job = np.where(kind > 0.87 - 0.001 * age, "self-employed", job)
-    stage = np.where(draw < retired, "retired", np.where(draw < retired + student, "student", job))
+    stage = np.where(
+        draw < retired, "retired", np.where(draw < retired + student, "student", job)
+    )
     return np.where(age < 16, "under 16", stage)
 
 
@@ -79,16 +90,24 @@ def _step(age: IntArray, middle: float, width: float) -> FloatArray:
 
 
 def _incomes(
-    rng: np.random.Generator, age: IntArray, sex: TextArray, region: IntArray, job: TextArray
+    rng: np.random.Generator,
+    age: IntArray,
+    sex: TextArray,
+    region: IntArray,
+    job: TextArray,
 ) -> FloatArray:
     base = np.array([_JOB_INCOME[name] for name in job])
     wealth = np.array(_REGION_WEALTH)[region]
     career = np.where(
-        np.isin(job, ("employed", "self-employed")), 0.62 + 0.016 * np.clip(age - 18, 0, 32), 1
+        np.isin(job, ("employed", "self-employed")),
+        0.62 + 0.016 * np.clip(age - 18, 0, 32),
+        1,
     )
     spread = np.where(job == "self-employed", 0.75, 0.42)
     gap = np.where(sex == "F", 0.91, 1.0)
-    income = base * wealth * career * gap * np.exp(rng.normal(0, spread) - spread**2 / 2)
+    income = (
+        base * wealth * career * gap * np.exp(rng.normal(0, spread) - spread**2 / 2)
+    )
     return np.where(age < 16, 0.0, np.clip(income, 0, 400))
 
 

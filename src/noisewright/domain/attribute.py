@@ -53,7 +53,9 @@ class Level:
     def locate(self, constant: object) -> int:
         """Return the group whose label is a constant written in a query."""
         if str(constant) not in self.labels:
-            remedy = f"the groups are {', '.join(self.labels[:8])}" + ", …" * (self.size > 8)
+            remedy = f"the groups are {', '.join(self.labels[:8])}" + ", …" * (
+                self.size > 8
+            )
             raise InvalidParameter(self.name, constant, "has no declared group", remedy)
         return self.labels.index(str(constant))
 
@@ -105,9 +107,13 @@ class Attribute(Shown, ABC):
         check_label("name", self.name)
         policies = ("clip", "other", "error") if self.ordered else ("other", "error")
         if self.outside not in policies:
-            raise self.refuse("outside", self.outside, f"must be one of {', '.join(policies)}")
+            raise self.refuse(
+                "outside", self.outside, f"must be one of {', '.join(policies)}"
+            )
         if self.missing is None:
-            object.__setattr__(self, "missing", "other" if self.outside == "other" else "error")
+            object.__setattr__(
+                self, "missing", "other" if self.outside == "other" else "error"
+            )
         if self.missing not in ("other", "error"):
             raise self.refuse("missing", self.missing, "must be other or error")
         if not isinstance(self.other, str) or not self.other:
@@ -115,7 +121,9 @@ class Attribute(Shown, ABC):
         check_label(f"{self.name}.other", self.other)
         self._check()
         if self.has_other and self.other in self.declared_labels:
-            raise self.refuse("other", self.other, "must differ from the labels of the cells")
+            raise self.refuse(
+                "other", self.other, "must differ from the labels of the cells"
+            )
         object.__setattr__(self, "levels", self._read_levels())
 
     @abstractmethod
@@ -125,7 +133,9 @@ class Attribute(Shown, ABC):
     def _read_levels(self) -> tuple[Level, ...]:
         if not isinstance(self.levels, Mapping):
             return tuple(self.levels)
-        finer = Level(self.name, self.declared_labels, tuple(range(len(self.declared_labels))))
+        finer = Level(
+            self.name, self.declared_labels, tuple(range(len(self.declared_labels)))
+        )
         read: list[Level] = []
         for name, declared in self.levels.items():
             check_label(f"{self.name}.levels", str(name))
@@ -134,28 +144,36 @@ class Attribute(Shown, ABC):
             else:
                 level = self._coarser(str(name), declared)
             if not is_coarser(level, finer):
-                raise self.refuse("levels", name, f"must not cut through groups of {finer.name!r}")
+                raise self.refuse(
+                    "levels", name, f"must not cut through groups of {finer.name!r}"
+                )
             read.append(level)
             finer = level
         return tuple(self._with_other(level) for level in read)
 
     def _coarser(self, name: str, declared: object) -> Level:
         """Return the level that a declaration other than a mapping stands for."""
-        raise self.refuse(f"levels.{name}", declared, "must map labels of groups to their members")
+        raise self.refuse(
+            f"levels.{name}", declared, "must map labels of groups to their members"
+        )
 
     def _with_other(self, level: Level) -> Level:
         if not self.has_other:
             return level
         labels = (*level.labels, self.other)
         if self.other in level.labels:
-            raise self.refuse("other", self.other, f"must differ from the labels of {level.name!r}")
+            raise self.refuse(
+                "other", self.other, f"must differ from the labels of {level.name!r}"
+            )
         return Level(level.name, labels, (*level.groups, level.size))
 
     def _facts(self) -> list[tuple[str, str]]:
         rules = [("outside", self.outside), ("missing", str(self.missing))]
         return [("name", self.name), ("cells", f"{self.size:,}"), *rules]
 
-    def refuse(self, field: str, value: object, rule: str, remedy: str = "") -> InvalidParameter:
+    def refuse(
+        self, field: str, value: object, rule: str, remedy: str = ""
+    ) -> InvalidParameter:
         """Return the error for a declared field that breaks its rule."""
         return InvalidParameter(f"{self.name}.{field}", value, rule, remedy)
 
@@ -202,7 +220,9 @@ class Attribute(Shown, ABC):
         self._fill(codes, codes == MISSING, "missing", self.missing)
         return codes
 
-    def _fill(self, codes: IntArray, where: BoolArray, field: str, policy: str | None) -> None:
+    def _fill(
+        self, codes: IntArray, where: BoolArray, field: str, policy: str | None
+    ) -> None:
         if policy == "other":
             codes[where] = len(self.declared_labels)
         elif where.any():
@@ -210,7 +230,9 @@ class Attribute(Shown, ABC):
 
     def refusal(self, field: str) -> DomainError:
         """What is said of a table in which a value breaks the rule `outside` or `missing`."""
-        fault = "a value outside its declared cells" if field == "outside" else "no value"
+        fault = (
+            "a value outside its declared cells" if field == "outside" else "no value"
+        )
         remedies = f"declare `{field}: other`" + (
             " or `outside: clip`" if field == "outside" and self.ordered else ""
         )
@@ -243,7 +265,9 @@ class Attribute(Shown, ABC):
         except DomainError:
             cell = MISSING
         if cell < 0:
-            remedy = f"the cells are {', '.join(self.labels[:8])}" + ", …" * (self.size > 8)
+            remedy = f"the cells are {', '.join(self.labels[:8])}" + ", …" * (
+                self.size > 8
+            )
             raise InvalidParameter(self.name, constant, "has no declared cell", remedy)
         return cell
 
@@ -275,17 +299,25 @@ def from_members(
     for group, (title, listed) in enumerate(members.items()):
         check_label(f"levels.{name}", str(title))
         if isinstance(listed, str) or not isinstance(listed, Sequence) or not listed:
-            raise refuse(f"levels.{name}", listed, "must list the labels that a group holds", "")
+            raise refuse(
+                f"levels.{name}", listed, "must list the labels that a group holds", ""
+            )
         for label in map(str, listed):
             if label not in finer.labels:
-                raise refuse(f"levels.{name}", label, f"is not a label of {finer.name!r}", "")
+                raise refuse(
+                    f"levels.{name}", label, f"is not a label of {finer.name!r}", ""
+                )
             if label in group_of:
                 raise refuse(f"levels.{name}", label, "must be in one group only", "")
             group_of[label] = group
     if left := [label for label in finer.labels if label not in group_of]:
-        raise refuse(f"levels.{name}", left, "must be in a group too", "put every label in one")
+        raise refuse(
+            f"levels.{name}", left, "must be in a group too", "put every label in one"
+        )
     of_finer = [group_of[label] for label in finer.labels]
-    return Level(name, tuple(map(str, members)), tuple(of_finer[cell] for cell in finer.groups))
+    return Level(
+        name, tuple(map(str, members)), tuple(of_finer[cell] for cell in finer.groups)
+    )
 
 
 def to_members(level: Level, finer: Level) -> dict[str, list[str]]:
@@ -298,4 +330,6 @@ def to_members(level: Level, finer: Level) -> dict[str, list[str]]:
 
 def is_coarser(level: Level, finer: Level) -> bool:
     """Whether every group of the finer level lies within one group of the coarser."""
-    return len(set(zip(finer.groups, level.groups, strict=True))) == len(set(finer.groups))
+    return len(set(zip(finer.groups, level.groups, strict=True))) == len(
+        set(finer.groups)
+    )

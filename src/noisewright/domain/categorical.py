@@ -11,7 +11,14 @@ from typing import ClassVar
 import numpy as np
 
 from noisewright.arrays import IntArray
-from noisewright.domain.attribute import ELSEWHERE, MISSING, Attribute, Storage, Values, check_label
+from noisewright.domain.attribute import (
+    ELSEWHERE,
+    MISSING,
+    Attribute,
+    Storage,
+    Values,
+    check_label,
+)
 
 _EXACT_INTEGERS = 2**53  # beyond it, neighbouring integers are one 64-bit float
 
@@ -33,15 +40,23 @@ class Categorical(Attribute):
             raise self.refuse("values", self.values, "must list at least one value")
         for value in self.values:
             if isinstance(value, bool) or not isinstance(value, str | int):
-                raise self.refuse("values", value, "must be text or integers", "quote it")
+                raise self.refuse(
+                    "values", value, "must be text or integers", "quote it"
+                )
             if isinstance(value, int) and abs(value) >= _EXACT_INTEGERS:
-                raise self.refuse("values", value, "must be smaller than 2^53", "quote it")
+                raise self.refuse(
+                    "values", value, "must be smaller than 2^53", "quote it"
+                )
         whole = all(isinstance(value, int) for value in self.values)
-        values = tuple(self.values) if whole else tuple(str(value) for value in self.values)
+        values = (
+            tuple(self.values) if whole else tuple(str(value) for value in self.values)
+        )
         object.__setattr__(self, "values", values)
         for label in self.declared_labels:
             check_label(f"{self.name}.values", label)
-        repeated = [label for label, times in Counter(self.declared_labels).items() if times > 1]
+        repeated = [
+            label for label, times in Counter(self.declared_labels).items() if times > 1
+        ]
         if repeated:
             raise self.refuse("values", repeated, "must differ from each other")
 
@@ -67,8 +82,14 @@ class Categorical(Attribute):
             column = columns.texts(self.name, values)
             missing = column.is_null().to_numpy(zero_copy_only=False)
             declared = pa.array(self.values, pa.string())
-        cells = pc.index_in(column, value_set=declared).cast(pa.int64()).fill_null(ELSEWHERE)
-        return np.where(missing, MISSING, cells.to_numpy(zero_copy_only=False)).astype(np.int64)
+        cells = (
+            pc.index_in(column, value_set=declared)
+            .cast(pa.int64())
+            .fill_null(ELSEWHERE)
+        )
+        return np.where(missing, MISSING, cells.to_numpy(zero_copy_only=False)).astype(
+            np.int64
+        )
 
     def representative(self, cell: int) -> str | int | None:
         cell = int(self._checked(cell))

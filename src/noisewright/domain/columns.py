@@ -28,7 +28,9 @@ _Result = TypeVar("_Result")
 _EPOCH = dt.date(1970, 1, 1)
 _TICKS_A_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _EXACT_INTEGERS = 2.0**53
-_WORDS = dict.fromkeys(("true", "t", "yes", "y"), 1.0) | dict.fromkeys(("false", "f", "no", "n"), 0)
+_WORDS = dict.fromkeys(("true", "t", "yes", "y"), 1.0) | dict.fromkeys(
+    ("false", "f", "no", "n"), 0
+)
 
 
 def arrow(name: str, values: Values) -> pa.Array:
@@ -64,7 +66,9 @@ def is_untyped(values: Values) -> bool:
 def numbers(name: str, values: Values) -> FloatArray:
     """Return the column as 64-bit floats, NaN where missing."""
     if is_untyped(values):
-        quick = _inferred(values, pa.types.is_integer, pa.types.is_floating, pa.types.is_null)
+        quick = _inferred(
+            values, pa.types.is_integer, pa.types.is_floating, pa.types.is_null
+        )
         if quick is None:
             return np.array([number_of(value) for value in values], dtype=np.float64)
         values = quick
@@ -80,7 +84,9 @@ def numbers(name: str, values: Values) -> FloatArray:
 def texts(name: str, values: Values) -> pa.Array:
     """Return the column as text; a whole number is written without a decimal point."""
     if is_untyped(values):
-        quick = _inferred(values, pa.types.is_string, pa.types.is_int64, pa.types.is_null)
+        quick = _inferred(
+            values, pa.types.is_string, pa.types.is_int64, pa.types.is_null
+        )
         return _texts_of(values) if quick is None else quick.cast(pa.string())
     array = arrow(name, values)
     kind = array.type
@@ -103,7 +109,9 @@ def _texts_of(values: Iterable[object]) -> pa.Array:
 
 
 def _float_texts(array: pa.Array) -> pa.Array:
-    whole = pc.and_(pc.equal(array, pc.floor(array)), pc.less_equal(pc.abs(array), _EXACT_INTEGERS))
+    whole = pc.and_(
+        pc.equal(array, pc.floor(array)), pc.less_equal(pc.abs(array), _EXACT_INTEGERS)
+    )
     as_integer = pc.if_else(whole, array, None).cast(pa.int64(), safe=False)
     missing = pc.is_null(array, nan_is_null=True)
     text = pc.coalesce(as_integer.cast(pa.string()), array.cast(pa.string()))
@@ -163,7 +171,9 @@ def _floats(array: pa.Array) -> FloatArray:
 
 def _is_number(kind: pa.DataType) -> bool:
     return bool(
-        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_decimal(kind)
     )
 
 
@@ -191,10 +201,13 @@ def day_of(value: object) -> float:
     return _tried(_day, value, math.nan)
 
 
-def _tried(read: Callable[[object], _Result], value: object, missing: _Result) -> _Result:
+def _tried(
+    read: Callable[[object], _Result], value: object, missing: _Result
+) -> _Result:
     # Any failure: comparisons, conversions and calendars fail in ways of their own.
     try:
-        if value is None or bool(value != value):  # NaN and NaT; NA cannot even be compared
+        # NaN and NaT; NA cannot even be compared
+        if value is None or bool(value != value):
             return missing
         return read(value)
     except Exception:

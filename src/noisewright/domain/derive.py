@@ -18,7 +18,11 @@ from noisewright.domain.ordered import Numeric
 from noisewright.errors import InvalidParameter
 
 How = Literal["any", "count", "minimum", "maximum", "first", "sum"]
-_HOLDERS: dict[str, type[Attribute]] = {"any": Boolean, "count": Numeric, "sum": Numeric}
+_HOLDERS: dict[str, type[Attribute]] = {
+    "any": Boolean,
+    "count": Numeric,
+    "sum": Numeric,
+}
 _OPTIONS = ("of", "by", "lower", "upper", "unit", "join", "on")
 
 
@@ -46,7 +50,9 @@ class Derived:
 
     def __post_init__(self) -> None:
         if self.how not in get_args(How):
-            raise self._refuse("how", self.how, f"must be one of {', '.join(get_args(How))}")
+            raise self._refuse(
+                "how", self.how, f"must be one of {', '.join(get_args(How))}"
+            )
         for field in ("name", "table", "column"):
             if not isinstance(getattr(self, field), str) or not getattr(self, field):
                 raise self._refuse(field, getattr(self, field), "must be a name")
@@ -56,16 +62,22 @@ class Derived:
         if self.of and self.how not in ("any", "count"):
             raise self._refuse("of", list(self.of), "goes with `any` and `count`")
         if (self.by is None) == (self.how == "first"):
-            raise self._refuse("by", self.by, "goes with `first`: the column that says which is")
+            raise self._refuse(
+                "by", self.by, "goes with `first`: the column that says which is"
+            )
         if (self.join is None) != (self.on is None) or self.join == self.table:
-            raise self._refuse("join", self.join, "names a public table, and goes with `on`")
+            raise self._refuse(
+                "join", self.join, "names a public table, and goes with `on`"
+            )
         self._check_sum()
 
     def _check_sum(self) -> None:
         given = (self.lower, self.upper, self.unit)
         if self.how != "sum":
             if given != (None, None, 1.0):
-                raise self._refuse("lower", self.lower, "and `upper`, `unit` go with `sum`")
+                raise self._refuse(
+                    "lower", self.lower, "and `upper`, `unit` go with `sum`"
+                )
             return
         numbers = all(isinstance(v, int | float) and math.isfinite(v) for v in given)
         if not numbers or not self.lower <= self.upper or not self.unit > 0:  # type: ignore[operator]
@@ -73,7 +85,9 @@ class Derived:
             raise self._refuse("lower", self.lower, rule)
         units = max(abs(self.lower), abs(self.upper)) / self.unit  # type: ignore[arg-type]
         if units > 2**32:
-            raise self._refuse("unit", self.unit, "must be at least 2^-32 of the bounds")
+            raise self._refuse(
+                "unit", self.unit, "must be at least 2^-32 of the bounds"
+            )
 
     def _refuse(self, field: str, value: object, rule: str) -> InvalidParameter:
         return InvalidParameter(f"derive.{self.name}.{field}", value, rule)
@@ -87,7 +101,11 @@ class Derived:
 
     def to_dict(self) -> dict[str, object]:
         """The declaration as plain values, without what is as usual."""
-        document: dict[str, object] = {"name": self.name, "from": self.table, self.how: self.column}
+        document: dict[str, object] = {
+            "name": self.name,
+            "from": self.table,
+            self.how: self.column,
+        }
         for field in _OPTIONS:
             value = getattr(self, field)
             if value != type(self).__dataclass_fields__[field].default:
@@ -107,7 +125,9 @@ def read_derived(declared: object) -> Derived:
     if len(hows) != 1 or not {"name", "from"} <= set(declared) or set(declared) - known:
         raise InvalidParameter("derive", declared.get("name"), rule)
     options = {field: declared[field] for field in _OPTIONS if field in declared}
-    return Derived(declared["name"], declared["from"], hows[0], declared[hows[0]], **options)
+    return Derived(
+        declared["name"], declared["from"], hows[0], declared[hows[0]], **options
+    )
 
 
 def tables_of(derived: Sequence[Derived]) -> tuple[tuple[str, ...], tuple[str, ...]]:

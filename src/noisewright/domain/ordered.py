@@ -14,7 +14,15 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from noisewright.arrays import BoolArray, FloatArray, IntArray
-from noisewright.domain.attribute import ABOVE, BELOW, MISSING, Attribute, Level, Storage, Values
+from noisewright.domain.attribute import (
+    ABOVE,
+    BELOW,
+    MISSING,
+    Attribute,
+    Level,
+    Storage,
+    Values,
+)
 from noisewright.errors import InvalidParameter
 
 _EPOCH = dt.date(1970, 1, 1)
@@ -51,7 +59,9 @@ class Ordered(Attribute):
 
     def _place(self, values: Values) -> IntArray:
         numbers = self._numbers(values)
-        codes = np.searchsorted(self.cuts[:-1], numbers, side="right").astype(np.int64) - 1
+        codes = (
+            np.searchsorted(self.cuts[:-1], numbers, side="right").astype(np.int64) - 1
+        )
         codes[numbers < self.cuts[0]] = BELOW
         codes[numbers > self.cuts[-1]] = ABOVE
         codes[np.isnan(numbers)] = MISSING
@@ -70,13 +80,18 @@ class Ordered(Attribute):
         """
         number = float(self._numbers([self._constant(constant)])[0])
         if math.isnan(number):
-            raise InvalidParameter(self.name, constant, "must be a value of the attribute")
+            raise InvalidParameter(
+                self.name, constant, "must be a value of the attribute"
+            )
         if number > self.cuts[-1] or (inclusive and number == self.cuts[-1]):
             return len(self.cuts) - 1
         if number < self.cuts[0]:
             return 0
         if self.whole:
-            number, inclusive = (math.floor(number) + 1 if inclusive else math.ceil(number)), False
+            number, inclusive = (
+                (math.floor(number) + 1 if inclusive else math.ceil(number)),
+                False,
+            )
         below = int(np.searchsorted(self.cuts[:-1], number, side="left"))
         if inclusive or below == len(self.cuts) - 1 or self.cuts[below] != number:
             raise InvalidParameter(
@@ -106,11 +121,15 @@ class Numeric(Ordered):
     kind: ClassVar[str] = "numeric"
 
     @classmethod
-    def integers(cls, name: str, first: int, last: int, step: int = 1, **rules: Any) -> Numeric:
+    def integers(
+        cls, name: str, first: int, last: int, step: int = 1, **rules: Any
+    ) -> Numeric:
         """Declare the whole numbers first..last in runs of `step`: 0–4, 5–9, …"""
         if not (isinstance(step, int) and step > 0 and first <= last):
             raise InvalidParameter(
-                f"{name}.integers", (first, last, step), "must be first <= last and step >= 1"
+                f"{name}.integers",
+                (first, last, step),
+                "must be first <= last and step >= 1",
             )
         return cls(name, (*range(first, last + 1, step), last), integer=True, **rules)
 
@@ -119,16 +138,25 @@ class Numeric(Ordered):
             raise self.refuse("integer", self.integer, "must be true or false")
         if isinstance(self.edges, str) or len(self.edges) < 2:
             raise self.refuse("edges", self.edges, "must list at least two numbers")
-        object.__setattr__(self, "edges", tuple(self._number("edges", e) for e in self.edges))
+        object.__setattr__(
+            self, "edges", tuple(self._number("edges", e) for e in self.edges)
+        )
         if any(not math.isfinite(edge) for edge in self.edges[1:-1]):
             raise self.refuse("edges", self.edges, "may be infinite only at the ends")
         starts = self.edges[:-1]
-        if any(a >= b for a, b in itertools.pairwise(starts)) or starts[-1] > self.edges[-1]:
-            raise self.refuse("edges", self.edges, "must increase (the last may repeat)")
+        if (
+            any(a >= b for a, b in itertools.pairwise(starts))
+            or starts[-1] > self.edges[-1]
+        ):
+            raise self.refuse(
+                "edges", self.edges, "must increase (the last may repeat)"
+            )
         if math.isinf(starts[-1]) and starts[-1] == self.edges[-1]:
             raise self.refuse("edges", self.edges, "must increase")
         if self.integer and any(math.isfinite(e) and e != int(e) for e in self.edges):
-            raise self.refuse("edges", self.edges, "must be whole numbers with `integer`")
+            raise self.refuse(
+                "edges", self.edges, "must be whole numbers with `integer`"
+            )
         for field, end in (("lower", self.edges[0]), ("upper", self.edges[-1])):
             bound = getattr(self, field)
             if bound is None and math.isfinite(end):
@@ -137,17 +165,25 @@ class Numeric(Ordered):
                 object.__setattr__(self, field, self._number(field, bound))
                 if not math.isfinite(getattr(self, field)):
                     raise self.refuse(field, bound, "must be finite")
-        if self.lower is not None and self.upper is not None and self.lower > self.upper:
+        if (
+            self.lower is not None
+            and self.upper is not None
+            and self.lower > self.upper
+        ):
             raise self.refuse("lower", self.lower, f"must be <= upper={self.upper}")
 
     def _number(self, field: str, value: object) -> float:
         if value in ("inf", "-inf"):  # as text, since JSON has no infinity
             return float(value)
         if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-            raise self.refuse(field, value, "must be a number", "infinite edges are inf and -inf")
+            raise self.refuse(
+                field, value, "must be a number", "infinite edges are inf and -inf"
+            )
         if math.isnan(value):
             raise self.refuse(field, value, "must be a number")
-        whole = isinstance(value, int | np.integer) and abs(int(value)) < _EXACT_INTEGERS
+        whole = (
+            isinstance(value, int | np.integer) and abs(int(value)) < _EXACT_INTEGERS
+        )
         return int(value) if whole else float(value)
 
     def largest_units(self, unit: float) -> int:
@@ -156,11 +192,16 @@ class Numeric(Ordered):
             raise self.refuse("unit", unit, "must be a positive number")
         if self.lower is None or self.upper is None:
             raise self.refuse(
-                "bounds", (self.lower, self.upper), "must both be declared", "add lower and upper"
+                "bounds",
+                (self.lower, self.upper),
+                "must both be declared",
+                "add lower and upper",
             )
         largest = max(abs(self.lower), abs(self.upper)) / unit
         if largest > _MOST_UNITS:
-            raise self.refuse("unit", unit, f"must be at least {largest * unit / _MOST_UNITS:g}")
+            raise self.refuse(
+                "unit", unit, f"must be at least {largest * unit / _MOST_UNITS:g}"
+            )
         return round(largest)
 
     def units(self, values: Values, unit: float) -> IntArray:
@@ -203,7 +244,9 @@ class Numeric(Ordered):
     def declared_labels(self) -> tuple[str, ...]:
         """Labels such as 0–17 for whole numbers and [0, 18) otherwise."""
         cells = list(itertools.pairwise(self.edges))
-        return tuple(self._label(a, b, i == len(cells) - 1) for i, (a, b) in enumerate(cells))
+        return tuple(
+            self._label(a, b, i == len(cells) - 1) for i, (a, b) in enumerate(cells)
+        )
 
     def _label(self, a: float, b: float, last: bool) -> str:
         if math.isinf(a) and math.isinf(b):
@@ -229,11 +272,15 @@ class Numeric(Ordered):
         """Read a level given by some of the edges: `{"band": [0, 18, 65, 120]}`."""
         whole = self.integer
         coarse = Numeric(f"{self.name}.levels.{name}", declared, integer=whole)  # type: ignore[arg-type]
-        if not set(coarse.edges) <= set(self.edges) or self.edges[:: len(self.edges) - 1] != (
+        if not set(coarse.edges) <= set(self.edges) or self.edges[
+            :: len(self.edges) - 1
+        ] != (
             coarse.edges[0],
             coarse.edges[-1],
         ):
-            rule = "must be some of the attribute's edges, its first and last among them"
+            rule = (
+                "must be some of the attribute's edges, its first and last among them"
+            )
             raise self.refuse(f"levels.{name}", declared, rule)
         return self._grouped(name, coarse)
 
@@ -270,11 +317,17 @@ class Date(Ordered):
         for field in ("start", "end"):
             object.__setattr__(self, field, self._date(field, getattr(self, field)))
         if self.first > self.last:
-            raise self.refuse("start", str(self.first), f"must not come after end={self.last}")
+            raise self.refuse(
+                "start", str(self.first), f"must not come after end={self.last}"
+            )
         if self.last.year >= dt.MAXYEAR:
-            raise self.refuse("end", str(self.last), f"must come before the year {dt.MAXYEAR}")
+            raise self.refuse(
+                "end", str(self.last), f"must come before the year {dt.MAXYEAR}"
+            )
         if self.period not in _PERIODS:
-            raise self.refuse("period", self.period, f"must be one of {', '.join(_PERIODS)}")
+            raise self.refuse(
+                "period", self.period, f"must be one of {', '.join(_PERIODS)}"
+            )
 
     def _date(self, field: str, value: object) -> dt.date:
         if isinstance(value, str):
@@ -287,7 +340,9 @@ class Date(Ordered):
         raise self.refuse(field, value, "must be a date such as 2024-03-31")
 
     def _constant(self, constant: object) -> object:
-        return self._date("constant", constant) if isinstance(constant, str) else constant
+        return (
+            self._date("constant", constant) if isinstance(constant, str) else constant
+        )
 
     @property
     def first(self) -> dt.date:
@@ -317,7 +372,9 @@ class Date(Ordered):
     @cached_property
     def cuts(self) -> FloatArray:
         """The first day of every cell, then the last day, counted from 1970-01-01."""
-        return np.array([(day - _EPOCH).days for day in (*self._starts, self.last)], np.float64)
+        return np.array(
+            [(day - _EPOCH).days for day in (*self._starts, self.last)], np.float64
+        )
 
     def _numbers(self, values: Values) -> FloatArray:
         from noisewright.domain import columns
@@ -374,4 +431,8 @@ _PERIODS: dict[str, Callable[[dt.date], str]] = {
 
 def _plain(number: float) -> str:
     """Write a number without a needless decimal point."""
-    return str(int(number)) if number == int(number) and abs(number) < 1e16 else repr(number)
+    return (
+        str(int(number))
+        if number == int(number) and abs(number) < 1e16
+        else repr(number)
+    )

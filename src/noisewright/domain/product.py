@@ -26,7 +26,13 @@ from noisewright.domain.attribute import Attribute, Level, Values
 from noisewright.domain.derive import Derived, read_derived, tables_of
 from noisewright.domain.ordered import Ordered
 from noisewright.domain.unit import ROW_IS_PERSON, Unit, read_unit
-from noisewright.errors import DomainError, InvalidParameter, TooLarge, understood, unknown_name
+from noisewright.errors import (
+    DomainError,
+    InvalidParameter,
+    TooLarge,
+    understood,
+    unknown_name,
+)
 
 _LARGEST_INDEX = 2**63
 _MOST_MASK = 2**27
@@ -50,12 +56,17 @@ class Box:
             side = np.zeros(domain[name].size, dtype=np.bool_)
             side[list(cells)] = True
             axis = names.index(name)
-            inside = inside & side.reshape([-1 if i == axis else 1 for i in range(len(names))])
+            inside = inside & side.reshape(
+                [-1 if i == axis else 1 for i in range(len(names))]
+            )
         return inside
 
     def to_dict(self, domain: Domain) -> dict[str, list[str]]:
         """Return the box by the labels of its cells."""
-        return {name: [domain[name].labels[cell] for cell in cells] for name, cells in self.sides}
+        return {
+            name: [domain[name].labels[cell] for cell in cells]
+            for name, cells in self.sides
+        }
 
 
 @dataclass(frozen=True)
@@ -81,11 +92,17 @@ class Domain(Shown):
             raise InvalidParameter("attributes", [], "must name at least one attribute")
         if not isinstance(self.reviewed, bool):
             raise InvalidParameter("reviewed", self.reviewed, "must be true or false")
-        names = [*self.names, *(level.name for a in self.attributes for level in a.coarser)]
+        names = [
+            *self.names,
+            *(level.name for a in self.attributes for level in a.coarser),
+        ]
         repeated = [name for name, times in Counter(names).items() if times > 1]
         if repeated:
             raise InvalidParameter(
-                "attributes", repeated, "must have different names", "rename or remove one"
+                "attributes",
+                repeated,
+                "must have different names",
+                "rename or remove one",
             )
         object.__setattr__(self, "unit", read_unit(self.unit))
         self._check_groups()
@@ -113,12 +130,16 @@ class Domain(Shown):
         if not plain:
             rule = "must be a column alone: what is derived is one row per person"
             remedy = "leave `rows`, `missing`, `key` and `per` out"
-            raise InvalidParameter("unit", self.unit and self.unit.to_dict(), rule, remedy)
+            raise InvalidParameter(
+                "unit", self.unit and self.unit.to_dict(), rule, remedy
+            )
         for one in self.derived:
             one.check(self[one.name])
         private, public = tables_of(self.derived)
         if both := sorted(set(private) & set(public)):
-            raise InvalidParameter("derive", both, "cannot be tables of people and public ones")
+            raise InvalidParameter(
+                "derive", both, "cannot be tables of people and public ones"
+            )
 
     @property
     def derived(self) -> tuple[Derived, ...]:
@@ -160,9 +181,15 @@ class Domain(Shown):
     def index(self, name: str) -> int:
         """Return the position of the attribute of that name."""
         if name not in self.names:
-            levels = [level.name for attribute in self.attributes for level in attribute.coarser]
+            levels = [
+                level.name
+                for attribute in self.attributes
+                for level in attribute.coarser
+            ]
             known = [*self.names, *levels]
-            raise unknown_name("attribute", name, "is not in the domain", known, "the domain has")
+            raise unknown_name(
+                "attribute", name, "is not in the domain", known, "the domain has"
+            )
         return self.names.index(name)
 
     def find(self, name: str) -> tuple[int, Level | None]:
@@ -215,7 +242,9 @@ class Domain(Shown):
         """
         shape = tuple(self[name].size for name in names)
         if math.prod(shape) > _MOST_MASK:
-            raise TooLarge(f"a table of {math.prod(shape)} cells is too large to list its cells")
+            raise TooLarge(
+                f"a table of {math.prod(shape)} cells is too large to list its cells"
+            )
         possible = np.ones(shape, dtype=np.bool_)
         for box in self.boxes:
             if set(box.names) <= set(names):
@@ -245,7 +274,9 @@ class Domain(Shown):
         if len(cells) != len(self) or any(
             not 0 <= cell < size for cell, size in zip(cells, self.shape, strict=True)
         ):
-            raise InvalidParameter("cells", cells, f"must index a shape of {self.shape}")
+            raise InvalidParameter(
+                "cells", cells, f"must index a shape of {self.shape}"
+            )
         index = 0
         for cell, size in zip(cells, self.shape, strict=True):
             index = index * size + int(cell)
@@ -256,10 +287,16 @@ class Domain(Shown):
         self.require_indexable()
         absent = [name for name in self.names if name not in columns]
         if absent:
-            raise InvalidParameter("columns", absent, "are missing", "give one per attribute")
-        codes = [attribute.encode(columns[attribute.name]) for attribute in self.attributes]
+            raise InvalidParameter(
+                "columns", absent, "are missing", "give one per attribute"
+            )
+        codes = [
+            attribute.encode(columns[attribute.name]) for attribute in self.attributes
+        ]
         if len({len(column) for column in codes}) > 1:
-            raise InvalidParameter("columns", list(self.names), "must be of the same length")
+            raise InvalidParameter(
+                "columns", list(self.names), "must be of the same length"
+            )
         return np.ravel_multi_index(codes, self.shape).astype(np.int64)
 
     def decode(self, indices: npt.ArrayLike) -> dict[str, ObjectArray]:
@@ -300,9 +337,12 @@ class Domain(Shown):
     def from_dict(cls, document: object) -> Domain:
         """Read a schema from plain values; unknown keys are refused."""
         attributes, reviewed, impossible, unit, derive = schema.from_dict(document)
-        error = DomainError("schema: `impossible`, `unit` or `derive` is not understood")
+        error = DomainError(
+            "schema: `impossible`, `unit` or `derive` is not understood"
+        )
         return understood(
-            lambda: cls(attributes, reviewed, impossible, read_unit(unit), derive), error
+            lambda: cls(attributes, reviewed, impossible, read_unit(unit), derive),
+            error,
         )
 
     def to_yaml(self) -> str:
@@ -337,19 +377,29 @@ def _cells(subject: Attribute | Level, values: object) -> set[int]:
     if isinstance(values, Mapping):
         return _interval(subject, values)
     if isinstance(values, str) or not isinstance(values, Sequence) or not values:
-        rule = "must be a list of values, or {from: …, below: …} for an ordered attribute"
+        rule = (
+            "must be a list of values, or {from: …, below: …} for an ordered attribute"
+        )
         raise InvalidParameter(f"impossible.{subject.name}", values, rule)
     labels = subject.labels
     return {labels.index(v) if v in labels else subject.locate(v) for v in values}
 
 
 def _interval(subject: Attribute | Level, values: Mapping[str, object]) -> set[int]:
-    if not isinstance(subject, Ordered) or not values or not set(values) <= {"from", "below"}:
-        rule = "may have `from` and `below` only, and only where the attribute is ordered"
+    if (
+        not isinstance(subject, Ordered)
+        or not values
+        or not set(values) <= {"from", "below"}
+    ):
+        rule = (
+            "may have `from` and `below` only, and only where the attribute is ordered"
+        )
         raise InvalidParameter(f"impossible.{subject.name}", dict(values), rule)
     first = subject.cells_below(values["from"]) if "from" in values else 0
     declared = len(subject.declared_labels)
     end = subject.cells_below(values["below"]) if "below" in values else declared
     if first >= end:
-        raise InvalidParameter(f"impossible.{subject.name}", dict(values), "holds no cell")
+        raise InvalidParameter(
+            f"impossible.{subject.name}", dict(values), "holds no cell"
+        )
     return set(range(first, end))

@@ -43,11 +43,20 @@ def to_dict(attributes: Sequence[Attribute], reviewed: bool) -> dict[str, object
     So no single line that is lost makes a draft pass for a schema that people wrote.
     """
     mark = {} if reviewed else {"drafted": True}
-    return {"reviewed": reviewed, "attributes": [_attribute_to_dict(a, mark) for a in attributes]}
+    return {
+        "reviewed": reviewed,
+        "attributes": [_attribute_to_dict(a, mark) for a in attributes],
+    }
 
 
-def _attribute_to_dict(attribute: Attribute, mark: Mapping[str, bool]) -> dict[str, object]:
-    document: dict[str, object] = {"name": attribute.name, "kind": attribute.kind, **mark}
+def _attribute_to_dict(
+    attribute: Attribute, mark: Mapping[str, bool]
+) -> dict[str, object]:
+    document: dict[str, object] = {
+        "name": attribute.name,
+        "kind": attribute.kind,
+        **mark,
+    }
     fields = {field.name: field.default for field in dataclasses.fields(attribute)}
     fields["missing"] = "other" if attribute.outside == "other" else "error"
     if isinstance(attribute, Numeric):
@@ -81,23 +90,41 @@ def _plain(value: object) -> object:
 
 def from_dict(
     document: object,
-) -> tuple[list[Attribute], bool, list[Mapping[str, object]], object, list[Mapping[str, object]]]:
+) -> tuple[
+    list[Attribute],
+    bool,
+    list[Mapping[str, object]],
+    object,
+    list[Mapping[str, object]],
+]:
     """Read a schema: attributes, whether reviewed, what is impossible, whose rows, what derives."""
     allowed = {"attributes", "reviewed", "impossible", "unit", "derive"}
     top = _mapping(document, "the schema", {"attributes"}, allowed)
     listed = top["attributes"]
     if not isinstance(listed, list):
-        raise DomainError("schema: `attributes` must be a list, each with a name and a kind")
+        raise DomainError(
+            "schema: `attributes` must be a list, each with a name and a kind"
+        )
     impossible = top.get("impossible", [])
     if not isinstance(impossible, list):
-        raise DomainError("schema: `impossible` must be a list, each a mapping of attributes")
+        raise DomainError(
+            "schema: `impossible` must be a list, each a mapping of attributes"
+        )
     derive = top.get("derive", [])
     if not isinstance(derive, list):
-        raise DomainError("schema: `derive` must be a list, each a mapping with a name and a table")
+        raise DomainError(
+            "schema: `derive` must be a list, each a mapping with a name and a table"
+        )
     attributes = [_attribute_from_dict(entry) for entry in listed]
     # A schema written by hand needs no mark; one that was drafted must say that it is reviewed.
     drafted = any(entry.get("drafted", False) is not False for entry in listed)
-    return attributes, top.get("reviewed", not drafted), impossible, top.get("unit"), derive
+    return (
+        attributes,
+        top.get("reviewed", not drafted),
+        impossible,
+        top.get("unit"),
+        derive,
+    )
 
 
 def _attribute_from_dict(entry: object) -> Attribute:
@@ -106,10 +133,14 @@ def _attribute_from_dict(entry: object) -> Attribute:
         where = f"attribute {shown(entry['name'])}"
     kind = entry.get("kind") if isinstance(entry, Mapping) else None
     if not isinstance(kind, str) or kind not in _KINDS:
-        raise DomainError(f"schema: {where} must have a kind, one of {', '.join(_KINDS)}")
+        raise DomainError(
+            f"schema: {where} must have a kind, one of {', '.join(_KINDS)}"
+        )
     fields = {field.name: field for field in dataclasses.fields(_KINDS[kind])}
     own = {name for name in ("values", "edges", "start", "end") if name in fields}
-    values = dict(_mapping(entry, where, {"name", "kind"} | own, {"kind", "drafted", *fields}))
+    values = dict(
+        _mapping(entry, where, {"name", "kind"} | own, {"kind", "drafted", *fields})
+    )
     del values["kind"]
     if not isinstance(values.pop("drafted", True), bool):
         raise DomainError(f"schema: {where}: `drafted` must be true or false")
@@ -123,7 +154,9 @@ def _mapping(
     document: object, where: str, needed: set[str], allowed: set[str]
 ) -> Mapping[str, Any]:
     if not isinstance(document, Mapping):
-        raise DomainError(f"schema: {where} must be a mapping with {', '.join(sorted(needed))}")
+        raise DomainError(
+            f"schema: {where} must be a mapping with {', '.join(sorted(needed))}"
+        )
     unknown = [str(key) for key in document if key not in allowed]
     if unknown:
         raise DomainError(
@@ -148,7 +181,8 @@ class _Loader(yaml.SafeLoader):
     def __init__(self, stream: str) -> None:
         super().__init__(stream)
         self._level = self._values = self._mappings = 0
-        self._extents: dict[int, tuple[int, int]] = {}  # of nodes: characters meant, and levels
+        # of nodes: characters meant, and levels
+        self._extents: dict[int, tuple[int, int]] = {}
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node:
         """Compose a node and measure what it stands for, aliases written out."""
@@ -161,7 +195,9 @@ class _Loader(yaml.SafeLoader):
         self._level -= 1
         if id(node) not in self._extents:
             if alias:  # of a node that is still being read
-                raise FileFormatError("the YAML text refers to itself; write out what it means")
+                raise FileFormatError(
+                    "the YAML text refers to itself; write out what it means"
+                )
             self._extents[id(node)] = self._extent(node)
         size, depth = self._extents[id(node)]
         self._check(size, self._level + depth)
@@ -176,12 +212,18 @@ class _Loader(yaml.SafeLoader):
                 "a question too); keep the attributes that are asked about"
             )
         if self._values > _MOST_VALUES:
-            raise FileFormatError(f"the YAML text has more than {_MOST_VALUES:,} values")
+            raise FileFormatError(
+                f"the YAML text has more than {_MOST_VALUES:,} values"
+            )
 
     def _extent(self, node: yaml.Node) -> tuple[int, int]:
         if isinstance(node, yaml.ScalarNode):
             return 1 + len(node.value), 1
-        inner = [part for item in node.value for part in (item if type(item) is tuple else (item,))]
+        inner = [
+            part
+            for item in node.value
+            for part in (item if type(item) is tuple else (item,))
+        ]
         extents = [self._extents[id(part)] for part in inner]
         depth = max((depth for _, depth in extents), default=0)
         return 1 + sum(size for size, _ in extents), 1 + depth
@@ -189,9 +231,13 @@ class _Loader(yaml.SafeLoader):
     @staticmethod
     def _check(size: int, depth: int) -> None:
         if depth > _MOST_LEVELS:
-            raise FileFormatError(f"the YAML text is nested more than {_MOST_LEVELS} levels deep")
+            raise FileFormatError(
+                f"the YAML text is nested more than {_MOST_LEVELS} levels deep"
+            )
         if size > _MOST_TEXT:
-            raise FileFormatError(f"the YAML text stands for more than {_MOST_TEXT} characters")
+            raise FileFormatError(
+                f"the YAML text stands for more than {_MOST_TEXT} characters"
+            )
 
     def construct_mapping(
         self, node: yaml.MappingNode, deep: bool = False
@@ -200,7 +246,9 @@ class _Loader(yaml.SafeLoader):
         keys = [self.construct_object(key, deep=True) for key, _ in node.value]
         if not all(isinstance(key, Hashable) for key in keys):
             raise FileFormatError("the YAML text has a key that is a list or a mapping")
-        repeated = sorted({str(key) for key, times in Counter(keys).items() if times > 1})
+        repeated = sorted(
+            {str(key) for key, times in Counter(keys).items() if times > 1}
+        )
         if repeated:
             named = shortened(", ".join(repeated))
             raise DomainError(f"schema: the key {named} is given twice")
@@ -215,12 +263,17 @@ class _Dumper(yaml.SafeDumper):
         return True
 
 
-_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$|[-+]?\.inf$|\.nan$")
+_FLOAT = re.compile(
+    r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$|[-+]?\.inf$|\.nan$"
+)
 _SCALARS = {
     "null": (re.compile(r"~$|null$|$"), ["~", "n", ""]),
     "bool": (re.compile(r"true$|false$"), list("tf")),
     "int": (re.compile(r"[-+]?(0|[1-9][0-9]*)$"), list("-+0123456789")),
-    "float": (re.compile(r"(?![-+]?0[0-9])" + f"(?:{_FLOAT.pattern})"), list("-+.0123456789")),
+    "float": (
+        re.compile(r"(?![-+]?0[0-9])" + f"(?:{_FLOAT.pattern})"),
+        list("-+.0123456789"),
+    ),
 }
 for _name, (_pattern, _first) in _SCALARS.items():
     _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_name}", _pattern, _first)
@@ -253,7 +306,9 @@ def load_yaml(source: str | Path) -> object:
     if isinstance(source, Path) or "\n" not in source:
         text = _file_text(Path(source))
     if len(text) > _MOST_TEXT:
-        raise FileFormatError(f"a YAML text of more than {_MOST_TEXT} characters is not read")
+        raise FileFormatError(
+            f"a YAML text of more than {_MOST_TEXT} characters is not read"
+        )
     try:
         return yaml.load(text, Loader=_Loader)  # a SafeLoader
     except NoisewrightError:
@@ -266,18 +321,25 @@ def load_yaml(source: str | Path) -> object:
         ) from None
     except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError):
         # PyYAML's own constructors fail so where a tag (`!!int x`) promises what is not there.
-        raise FileFormatError("the text is not YAML: a value is not what its tag says") from None
+        raise FileFormatError(
+            "the text is not YAML: a value is not what its tag says"
+        ) from None
 
 
 def _file_text(path: Path) -> str:
     try:
         with path.open(encoding="utf-8") as file:
             return file.read(_MOST_TEXT + 1)
-    except (OSError, ValueError) as error:  # a path with a NUL, or text that is not UTF-8
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+    # a path with a NUL, or text that is not UTF-8
+    except (OSError, ValueError) as error:
+        reason = (
+            error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        )
         raise FileFormatError(f"cannot read {shown(str(path))}: {reason}") from None
 
 
 def dump_yaml(document: object) -> str:
     """Write plain values as YAML that reads back to the same values."""
-    return yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=96)
+    return yaml.dump(
+        document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=96
+    )

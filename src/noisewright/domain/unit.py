@@ -43,28 +43,40 @@ class Unit:
 
     def __post_init__(self) -> None:
         if not isinstance(self.column, str) or not self.column:
-            raise InvalidParameter("unit.column", self.column, "must be the name of a column")
+            raise InvalidParameter(
+                "unit.column", self.column, "must be the name of a column"
+            )
         whole = isinstance(self.rows, int) and not isinstance(self.rows, bool)
         if not whole or not 1 <= self.rows <= _MOST_ROWS:
             rule = f"must be a whole number from 1 to {_MOST_ROWS}"
-            raise InvalidParameter("unit.rows", self.rows, rule, "it is public: choose it unseen")
+            raise InvalidParameter(
+                "unit.rows", self.rows, rule, "it is public: choose it unseen"
+            )
         if self.missing not in get_args(Nameless):
             rule = f"must be one of {', '.join(get_args(Nameless))}"
             raise InvalidParameter("unit.missing", self.missing, rule)
         if not isinstance(self.key, str) or not self.key.isascii() or "'" in self.key:
-            raise InvalidParameter("unit.key", self.key, "must be ASCII text without quotes")
+            raise InvalidParameter(
+                "unit.key", self.key, "must be ASCII text without quotes"
+            )
         if self.per is not None and self.per not in get_args(PeriodName):
             rule = f"must be one of {', '.join(get_args(PeriodName))}"
             raise InvalidParameter("unit.per", self.per, rule)
-        named = isinstance(self.date, str) and bool(self.date) and self.date != self.column
-        if (self.per is None) != (self.date is None) or not (self.date is None or named):
+        named = (
+            isinstance(self.date, str) and bool(self.date) and self.date != self.column
+        )
+        if (self.per is None) != (self.date is None) or not (
+            self.date is None or named
+        ):
             rule = "must be the name of a column of days, and goes with `per`"
             raise InvalidParameter("unit.date", self.date, rule)
         self._check_groups()
 
     def _check_groups(self) -> None:
         names = (self.by,) if isinstance(self.by, str) else self.by
-        if not isinstance(names, list | tuple) or not all(isinstance(n, str) and n for n in names):
+        if not isinstance(names, list | tuple) or not all(
+            isinstance(n, str) and n for n in names
+        ):
             raise InvalidParameter("unit.by", self.by, "must be names of attributes")
         object.__setattr__(self, "by", tuple(names))
         whole = isinstance(self.each, int) and not isinstance(self.each, bool)
@@ -91,7 +103,11 @@ class Unit:
     @property
     def name(self) -> str:
         """Who is protected, however many of their rows count: what losses must share to add."""
-        return self.column if self.per is None else f"{self.column} per {self.per} of {self.date}"
+        return (
+            self.column
+            if self.per is None
+            else f"{self.column} per {self.per} of {self.date}"
+        )
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -103,8 +119,14 @@ class Unit:
         usual = Unit(self.column)
         names = ("rows", "missing", "key", "per", "date", "each")
         own = {name: getattr(self, name) for name in names}
-        changed = {name: value for name, value in own.items() if value != getattr(usual, name)}
-        return {"column": self.column, **changed, **({"by": list(self.by)} if self.by else {})}
+        changed = {
+            name: value for name, value in own.items() if value != getattr(usual, name)
+        }
+        return {
+            "column": self.column,
+            **changed,
+            **({"by": list(self.by)} if self.by else {}),
+        }
 
 
 ROW_IS_PERSON = "one row is one person"
@@ -117,7 +139,11 @@ def read_unit(declared: object) -> Unit | None:
     if isinstance(declared, str):
         return Unit(declared)
     known = {field.name for field in fields(Unit)}
-    if not isinstance(declared, Mapping) or "column" not in declared or set(declared) - known:
+    if (
+        not isinstance(declared, Mapping)
+        or "column" not in declared
+        or set(declared) - known
+    ):
         rule = f"must be a column's name or a mapping of {', '.join(sorted(known))}"
         raise InvalidParameter("unit", declared, rule)
     return Unit(**declared)

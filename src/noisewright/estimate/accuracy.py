@@ -131,7 +131,9 @@ class Accuracy(ABC):
 
         # Public simulation of the error law: nothing here touches data, so a fixed seed is right
         # and makes a plan's forecast reproducible.
-        return simultaneous_multiplier(errors, level, draws=_DRAWS, rng=np.random.default_rng(0))
+        return simultaneous_multiplier(
+            errors, level, draws=_DRAWS, rng=np.random.default_rng(0)
+        )
 
 
 def drawn_multiplier(accuracy: Accuracy, level: float) -> float:
@@ -143,7 +145,11 @@ def drawn_multiplier(accuracy: Accuracy, level: float) -> float:
     draws = max(_DRAWS, int(np.ceil(_SEEN / alarm)))
     if draws > _MOST_DRAWS:
         return float(alarm**-0.5)
-    places = np.linspace(0, len(moved) - 1, min(_WATCHED, len(moved))).round().astype(np.int64)
+    places = (
+        np.linspace(0, len(moved) - 1, min(_WATCHED, len(moved)))
+        .round()
+        .astype(np.int64)
+    )
     watched = moved[places]
     rng, step = np.random.default_rng(0), max(1, _BLOCK // len(accuracy.variance))
     counts = [min(step, draws - start) for start in range(0, draws, step)]
@@ -172,7 +178,9 @@ class Joined(Accuracy):
     def bias(self) -> FloatArray | None:
         if all(part.bias is None for part in self.parts):
             return None
-        zeros = (np.zeros(len(p.variance)) if p.bias is None else p.bias for p in self.parts)
+        zeros = (
+            np.zeros(len(p.variance)) if p.bias is None else p.bias for p in self.parts
+        )
         return self._whole(list(zeros))
 
     def _whole(self, pieces: Sequence[FloatArray]) -> FloatArray:
@@ -241,7 +249,9 @@ class Conditioned(Accuracy):
     def gain(self) -> FloatArray:
         """What one unit of error in each known answer tells about each of the others."""
         own = self._cross[self.known]
-        gain = self._cross[: self.count] @ np.linalg.pinv(own, rcond=1e-10, hermitian=True)
+        gain = self._cross[: self.count] @ np.linalg.pinv(
+            own, rcond=1e-10, hermitian=True
+        )
         return np.asarray(gain)
 
     def correct(self, answers: FloatArray, truth: FloatArray) -> FloatArray:
@@ -274,7 +284,11 @@ class Conditioned(Accuracy):
         return self.inner.alike
 
     def multiplier(self, level: float) -> float:
-        return self.inner.multiplier(level) if self.alike else drawn_multiplier(self, level)
+        return (
+            self.inner.multiplier(level)
+            if self.alike
+            else drawn_multiplier(self, level)
+        )
 
     def bounded_multiplier(self, answers: int, level: float) -> float:
         if not self.alike:

@@ -78,7 +78,9 @@ class _Group:
 
 
 def _groups(
-    sizes: tuple[int, ...], tables: Mapping[Block, FloatArray], std: Mapping[Block, float]
+    sizes: tuple[int, ...],
+    tables: Mapping[Block, FloatArray],
+    std: Mapping[Block, float],
 ) -> list[_Group]:
     shapes: dict[tuple[int, ...], list[Block]] = {}
     for block in tables:
@@ -91,27 +93,42 @@ def _groups(
     groups = []
     for shape, blocks in shapes.items():
         values = np.stack([np.ravel(tables[block]) for block in blocks])
-        weights = np.array([(largest / (std[block] or largest)) ** 2 for block in blocks])
+        weights = np.array(
+            [(largest / (std[block] or largest)) ** 2 for block in blocks]
+        )
         parts = []
         for axes in interactions(tuple(range(len(shape)))):
             cells = prod(shape[k] for k in axes)
-            firsts = np.array([offsets[tuple(block[k] for k in axes)] for block in blocks])
+            firsts = np.array(
+                [offsets[tuple(block[k] for k in axes)] for block in blocks]
+            )
             parts.append(
-                _Part(axes, firsts[:, None] + np.arange(cells), weights * cells / prod(shape))
+                _Part(
+                    axes,
+                    firsts[:, None] + np.arange(cells),
+                    weights * cells / prod(shape),
+                )
             )
         groups.append(_Group(shape, tuple(blocks), values, tuple(parts)))
     return groups
 
 
-def _agreed(groups: list[_Group], values: list[FloatArray], total: float) -> list[FloatArray]:
+def _agreed(
+    groups: list[_Group], values: list[FloatArray], total: float
+) -> list[FloatArray]:
     """The nearest tables that agree: every interaction is the weighted mean of what they say."""
-    length = 1 + max((int(p.index.max()) for group in groups for p in group.parts), default=0)
+    length = 1 + max(
+        (int(p.index.max()) for group in groups for p in group.parts), default=0
+    )
     sums, shares = np.zeros(length), np.full(length, np.finfo(float).tiny)
     for group, rows in zip(groups, values, strict=True):
         tensors = rows.reshape(-1, *group.shape)
         for part in group.parts:
             measured = interaction(tensors, part.axes).reshape(part.index.shape)
-            places, weight = part.index.ravel(), np.repeat(part.weight, part.index.shape[1])
+            places, weight = (
+                part.index.ravel(),
+                np.repeat(part.weight, part.index.shape[1]),
+            )
             sums += np.bincount(places, weight * measured.ravel(), minlength=length)
             shares += np.bincount(places, weight, minlength=length)
     means = sums / shares

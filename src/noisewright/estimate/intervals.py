@@ -18,14 +18,17 @@ Sampler = Callable[[int, np.random.Generator], FloatArray]
 
 _SURE = 0.99
 _BLOCK_ENTRIES = 2**22
-_LEAST_TAIL = 1e-30  # of a Gamma law, beyond which it is not integrated: below any level asked
+# of a Gamma law, beyond which it is not integrated: below any level asked
+_LEAST_TAIL = 1e-30
 _NODES = 1000
 
 
 def check_level(level: float) -> float:
     """Refuse coverage levels outside (0, 1)."""
     if not 0 < level < 1:
-        raise InvalidParameter("level", level, "must lie in (0, 1)", "use 0.95 for 95 %")
+        raise InvalidParameter(
+            "level", level, "must lie in (0, 1)", "use 0.95 for 95 %"
+        )
     return float(level)
 
 
@@ -93,7 +96,8 @@ def variance_gamma_multiplier(shape: float, level: float) -> float:
     def beyond(multiplier: float) -> float:
         return float(2 * (weights @ ndtr(-multiplier * np.sqrt(shape / v)))) - tail
 
-    return float(brentq(beyond, 0.0, 1 / np.sqrt(tail), xtol=1e-10))  # Chebyshev's at the most
+    # Chebyshev's at the most
+    return float(brentq(beyond, 0.0, 1 / np.sqrt(tail), xtol=1e-10))
 
 
 def sidak_multiplier(queries: int, level: float = 0.95) -> float:
@@ -103,7 +107,9 @@ def sidak_multiplier(queries: int, level: float = 0.95) -> float:
     independent ones would.
     """
     if queries < 1:
-        raise InvalidParameter("queries", queries, "must be >= 1", "ask at least one query")
+        raise InvalidParameter(
+            "queries", queries, "must be >= 1", "ask at least one query"
+        )
     from scipy.special import ndtri
 
     tail = -np.expm1(np.log(check_level(level)) / queries)
@@ -138,7 +144,8 @@ def simultaneous_multiplier(
 
 def upper_rank(draws: int, level: float) -> int:
     """Index of the order statistic that lies above the quantile with probability 0.99."""
-    from scipy.special import bdtr, bdtrik  # scipy.stats takes most of a second to import
+    # scipy.stats takes most of a second to import
+    from scipy.special import bdtr, bdtrik
 
     quantile = np.ceil(bdtrik(_SURE, draws, level))
     below = quantile - 1  # rounding may have put the quantile one too high
@@ -148,4 +155,6 @@ def upper_rank(draws: int, level: float) -> int:
 
 def largest_error_quantile(errors: FloatArray, level: float = 0.95) -> float:
     """The same order statistic from simulated largest errors, for noise of any law."""
-    return float(np.sort(np.asarray(errors))[upper_rank(len(errors), check_level(level))])
+    return float(
+        np.sort(np.asarray(errors))[upper_rank(len(errors), check_level(level))]
+    )

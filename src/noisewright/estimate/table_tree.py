@@ -38,21 +38,27 @@ def join_order(
         parts = [(block, old) for block, old in parts if block in left]
         if not parts:
             break
-        block, old = max(parts, key=lambda part: (told(*part), len(part[1]), len(part[0])))
+        block, old = max(
+            parts, key=lambda part: (told(*part), len(part[1]), len(part[0]))
+        )
         new = tuple(i for i in block if i not in known)
         steps.append((block, old, new))
         known |= set(new)
     return steps
 
 
-def _information(sizes: Sequence[int], block: Block, known: Block, table: FloatArray) -> float:
+def _information(
+    sizes: Sequence[int], block: Block, known: Block, table: FloatArray
+) -> float:
     """What the known attributes of a table tell about its others: their mutual information."""
     if not known:
         return 0.0
     shares = table.reshape([sizes[i] for i in block]) / max(float(table.sum()), 1e-300)
     inside = tuple(k for k, i in enumerate(block) if i in known)
     outside = tuple(k for k, i in enumerate(block) if i not in known)
-    apart = shares.sum(axis=outside, keepdims=True) * shares.sum(axis=inside, keepdims=True)
+    apart = shares.sum(axis=outside, keepdims=True) * shares.sum(
+        axis=inside, keepdims=True
+    )
     held = shares > 0
     return float((shares[held] * np.log(shares[held] / apart[held])).sum())
 
@@ -68,7 +74,9 @@ def rows_of_tables(
     for block, old, new in join_order(sizes, tables):
         shape = [sizes[i] for i in block]
         firsts = tuple(block.index(i) for i in old)
-        tensor = np.moveaxis(tables[block].reshape(shape), firsts, tuple(range(len(old))))
+        tensor = np.moveaxis(
+            tables[block].reshape(shape), firsts, tuple(range(len(old)))
+        )
         old_shape, new_shape = [sizes[i] for i in old], [sizes[i] for i in new]
         chances = tensor.reshape(int(np.prod(old_shape, dtype=np.int64)), -1)
         parents = np.zeros(count, dtype=np.int64)
@@ -85,7 +93,9 @@ def rows_of_tables(
     return rows
 
 
-def drawn_cells(histogram: FloatArray, count: int, rng: np.random.Generator) -> IntArray:
+def drawn_cells(
+    histogram: FloatArray, count: int, rng: np.random.Generator
+) -> IntArray:
     """Cells of so many rows: whole parts for sure, fractions by systematic sampling.
 
     Every cell's number of rows is right on average and off by less than one, and so are sums over
@@ -111,12 +121,16 @@ def drawn_within(
     order = np.lexsort((rng.random(len(kinds)), kinds))
     ends = np.cumsum(chances[order])
     masses = np.bincount(kinds, chances, minlength=len(numbers))
-    first = np.concatenate([[0.0], ends])[np.searchsorted(kinds[order], np.arange(len(numbers)))]
+    first = np.concatenate([[0.0], ends])[
+        np.searchsorted(kinds[order], np.arange(len(numbers)))
+    ]
     rows = np.repeat(np.arange(len(numbers)), numbers)
     position = np.arange(len(rows)) - np.repeat(np.cumsum(numbers) - numbers, numbers)
     share = (position + rng.random(len(numbers))[rows]) / numbers[rows]
     points = first[rows] + share * masses[rows]
-    found = order[np.minimum(np.searchsorted(ends, points, side="right"), len(order) - 1)]
+    found = order[
+        np.minimum(np.searchsorted(ends, points, side="right"), len(order) - 1)
+    ]
     # A point within rounding of an end is that of its kind's last cell with a chance.
     strays = (kinds[found] != rows) | (chances[found] <= 0)
     last = np.zeros(len(numbers), dtype=np.int64)
@@ -124,7 +138,9 @@ def drawn_within(
     return np.asarray(np.where(strays, last[rows], found))
 
 
-def distance(sizes: Sequence[int], block: Block, table: FloatArray, rows: IntArray) -> float:
+def distance(
+    sizes: Sequence[int], block: Block, table: FloatArray, rows: IntArray
+) -> float:
     """The share of rows that would have to move for a table to come out as it is."""
     shape = [sizes[i] for i in block]
     cells = np.ravel_multi_index(tuple(rows[:, i] for i in block), shape)

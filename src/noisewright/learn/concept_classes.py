@@ -49,14 +49,21 @@ class ConceptClass(Shown):
             rule = "must hold at least one concept and one point, a row per concept"
             raise InvalidParameter("concepts", f"shape {table.shape}", rule)
         if table.dtype != np.int8 or not (np.abs(table) == 1).all():
-            raise InvalidParameter("concepts", f"shape {table.shape}", "must label with −1 and +1")
+            raise InvalidParameter(
+                "concepts", f"shape {table.shape}", "must label with −1 and +1"
+            )
         if len(self.names) != len(table):
             raise InvalidParameter("names", len(self.names), f"must be {len(table)}")
-        if points is not None and not len(points) == _different(points) == table.shape[1]:
+        if (
+            points is not None
+            and not len(points) == _different(points) == table.shape[1]
+        ):
             rule = f"must be {table.shape[1]}, one for each column, all different"
             raise InvalidParameter("points", len(points), rule)
         if numbers is not None and not _rising(numbers, len(table)):
-            raise InvalidParameter("numbers", len(numbers), f"must be {len(table)} rows, in order")
+            raise InvalidParameter(
+                "numbers", len(numbers), f"must be {len(table)} rows, in order"
+            )
 
     def _facts(self) -> list[tuple[str, str]]:
         return [
@@ -104,14 +111,18 @@ class ConceptClass(Shown):
 
     @cached_property
     def _places(self) -> dict[Hashable, int] | None:
-        return None if self.points is None else {p: k for k, p in enumerate(self.points)}
+        return (
+            None if self.points is None else {p: k for k, p in enumerate(self.points)}
+        )
 
     def columns(self, points: Iterable[Any] | npt.ArrayLike) -> IntArray:
         """The columns that points stand for; what a point is never appears in an error."""
         if self._places is None:
             return columns_below(self.size, points)
         try:
-            found = np.array([self._places.get(p, -1) for p in listed(points)], dtype=np.int64)
+            found = np.array(
+                [self._places.get(p, -1) for p in listed(points)], dtype=np.int64
+            )
         except TypeError:
             rule = "must be a list of points of the class"
             raise InvalidParameter("points", type(points).__name__, rule) from None
@@ -132,7 +143,11 @@ def listed(points: Any) -> tuple[Hashable, ...]:
     """Points as Python has them: entries of an array as plain values, its rows as tuples."""
     if not isinstance(points, np.ndarray):
         return tuple(p.item() if isinstance(p, np.generic) else p for p in points)
-    return tuple(map(tuple, points.tolist())) if points.ndim == 2 else tuple(points.tolist())
+    return (
+        tuple(map(tuple, points.tolist()))
+        if points.ndim == 2
+        else tuple(points.tolist())
+    )
 
 
 def columns_below(size: int, points: Iterable[Any] | npt.ArrayLike) -> IntArray:
@@ -146,7 +161,9 @@ def columns_below(size: int, points: Iterable[Any] | npt.ArrayLike) -> IntArray:
 
 def _within(size: int, found: IntArray) -> IntArray:
     if ((found < 0) | (found >= size)).any():
-        raise InvalidParameter("points", f"{len(found)} of them", "must all be of the class")
+        raise InvalidParameter(
+            "points", f"{len(found)} of them", "must all be of the class"
+        )
     return found
 
 
@@ -169,7 +186,9 @@ Concepts: TypeAlias = "ConceptClass | str | npt.ArrayLike | Sequence[Predicate]"
 """A class, its text form, a matrix of labels (±1 or booleans), or predicates over points."""
 
 
-def concepts(source: Concepts, points: Iterable[Hashable] | None = None) -> ConceptClass:
+def concepts(
+    source: Concepts, points: Iterable[Hashable] | None = None
+) -> ConceptClass:
     """A concept class from text, a matrix with a row per concept, or predicates over `points`.
 
     A matrix holds −1 and +1, or booleans. A predicate is a function of a point, true for +1.
@@ -177,14 +196,18 @@ def concepts(source: Concepts, points: Iterable[Hashable] | None = None) -> Conc
     if isinstance(source, ConceptClass | str):
         if points is not None:
             rule = "cannot be given with a class that has its own points"
-            raise InvalidParameter("points", "given", rule, "leave them out, or give predicates")
+            raise InvalidParameter(
+                "points", "given", rule, "leave them out, or give predicates"
+            )
         return _from_text(source) if isinstance(source, str) else source
     held = None if points is None else listed(points)
     if hasattr(source, "shape"):
         return _from_matrix(np.asarray(source), held)
     given: list[Any] = list(source)  # type: ignore[arg-type]
     if not given:
-        raise InvalidParameter("concepts", 0, "must not be empty", "give one concept at least")
+        raise InvalidParameter(
+            "concepts", 0, "must not be empty", "give one concept at least"
+        )
     if all(callable(each) for each in given):
         return _from_predicates(given, held)
     return _from_matrix(np.asarray(given), held)
@@ -195,37 +218,53 @@ def label_signs(labels: npt.ArrayLike) -> SignArray:
     given = np.asarray(labels)
     if given.ndim == 1 and given.dtype == np.bool_:
         return np.where(given, 1, -1).astype(np.int8)
-    if given.ndim != 1 or given.dtype.kind not in "iuf" or not (np.abs(given) == 1).all():
+    if (
+        given.ndim != 1
+        or given.dtype.kind not in "iuf"
+        or not (np.abs(given) == 1).all()
+    ):
         shape = f"{given.dtype} {given.shape}"
-        raise InvalidParameter("labels", shape, "must be a list of −1 and +1, or of booleans")
+        raise InvalidParameter(
+            "labels", shape, "must be a list of −1 and +1, or of booleans"
+        )
     return given.astype(np.int8)
 
 
 def _from_matrix(given: Array, points: tuple[Hashable, ...] | None) -> ConceptClass:
     if given.ndim != 2 or 0 in given.shape:
-        raise InvalidParameter("concepts", f"shape {given.shape}", "must have a row per concept")
+        raise InvalidParameter(
+            "concepts", f"shape {given.shape}", "must have a row per concept"
+        )
     _check_entries(*given.shape)
     if given.dtype == np.bool_:
         table = np.where(given, 1, -1).astype(np.int8)
     elif given.dtype.kind in "iuf" and (np.abs(given) == 1).all():
         table = given.astype(np.int8)
     else:
-        raise InvalidParameter("concepts", str(given.dtype), "must hold −1 and +1, or booleans")
-    return ConceptClass(table, tuple(f"concept {k}" for k in range(len(table))), points=points)
+        raise InvalidParameter(
+            "concepts", str(given.dtype), "must hold −1 and +1, or booleans"
+        )
+    return ConceptClass(
+        table, tuple(f"concept {k}" for k in range(len(table))), points=points
+    )
 
 
 def _from_predicates(
     predicates: Sequence[Predicate], points: tuple[Hashable, ...] | None
 ) -> ConceptClass:
     if not points:
-        raise InvalidParameter("points", 0, "must be given with predicates", "list all of them")
+        raise InvalidParameter(
+            "points", 0, "must be given with predicates", "list all of them"
+        )
     _check_entries(len(predicates), len(points))
     table = np.array([[bool(says(p)) for p in points] for says in predicates])
     names = []
     for k, says in enumerate(predicates):
         name = getattr(says, "__name__", "")
         names.append(name if name and name != "<lambda>" else f"concept {k}")
-    return ConceptClass(np.where(table, 1, -1).astype(np.int8), tuple(names), points=points)
+    return ConceptClass(
+        np.where(table, 1, -1).astype(np.int8), tuple(names), points=points
+    )
 
 
 def _check_entries(rows: int, columns: int) -> None:
@@ -239,8 +278,14 @@ def _check_entries(rows: int, columns: int) -> None:
 def _from_text(text: str) -> ConceptClass:
     kind, _, number = text.strip().partition(":")
     if kind not in _KINDS:
-        raise unknown_name("concepts", kind, "is no class of concepts", _KINDS, "for example")
-    if not number.isascii() or not number.isdecimal() or not 1 <= int(number[:9]) <= _MOST_POINTS:
+        raise unknown_name(
+            "concepts", kind, "is no class of concepts", _KINDS, "for example"
+        )
+    if (
+        not number.isascii()
+        or not number.isdecimal()
+        or not 1 <= int(number[:9]) <= _MOST_POINTS
+    ):
         raise InvalidParameter("concepts", text, f"must end in a count, as in {FORMS}")
     true, names = _KINDS[kind](int(number))
     table = np.where(true, 1, -1).astype(np.int8)
@@ -263,7 +308,10 @@ def _intervals(n: int) -> _Listed:
     first, last = np.triu_indices(n)
     at = np.arange(n)
     true = (at >= first[:, None]) & (at <= last[:, None])
-    names = [f"{a} <= point <= {b}" for a, b in zip(first.tolist(), last.tolist(), strict=True)]
+    names = [
+        f"{a} <= point <= {b}"
+        for a, b in zip(first.tolist(), last.tolist(), strict=True)
+    ]
     return np.vstack([np.zeros((1, n), bool), true]), ("nowhere", *names)
 
 

@@ -78,7 +78,9 @@ class Ledger(Shown):
         """
         name, version = split_dataset(dataset)
         if version:
-            raise InvalidParameter("dataset", dataset, "has a version", "versions share one budget")
+            raise InvalidParameter(
+                "dataset", dataset, "has a version", "versions share one budget"
+            )
         limits = limits_of(budget, rule, pure, aside)
         if unit is not None:
             read_unit(unit)  # refuses what names no column
@@ -135,7 +137,12 @@ class Ledger(Shown):
         account = history.account(entry.dataset)
         rule = account.created.limits.rule
         note = LedgerNote(
-            history.identity, entry.dataset, entry.version, line.number, line.hash, STATEMENTS[rule]
+            history.identity,
+            entry.dataset,
+            entry.version,
+            line.number,
+            line.hash,
+            STATEMENTS[rule],
         )
         return Reservation(self, entry.release, note)
 
@@ -193,7 +200,9 @@ class Ledger(Shown):
             )
         return content
 
-    def _admitted(self, history: History, dataset: str, cost: Cost, again: Again) -> Reserved:
+    def _admitted(
+        self, history: History, dataset: str, cost: Cost, again: Again
+    ) -> Reserved:
         """The entry of a reservation that keeps all rules."""
         name, version = split_dataset(dataset)
         account, group = history.part(name)
@@ -211,7 +220,9 @@ class Ledger(Shown):
             raise released_before(account, before, again)
         noise = tuple(msgspec.convert(drawn, Noise) for drawn in cost.noise)
         if not check_noise(cost.spend, noise):
-            raise InvalidParameter("noise", len(noise), "is not what the plan spends", "plan again")
+            raise InvalidParameter(
+                "noise", len(noise), "is not what the plan spends", "plan again"
+            )
         entry = Reserved(
             time=self._time_after(history), dataset=account.name, version=version, group=group,
             release=secrets.token_hex(8), spend=cost.spend, noise=noise,
@@ -232,7 +243,9 @@ class Ledger(Shown):
                     f"{self.where}: the reservation {identity} is not there or is over; an older"
                     " copy of the ledger was put back, perhaps: do not publish these answers"
                 )
-            entry = Committed(time=self._time_after(history), release=identity, content=digest)
+            entry = Committed(
+                time=self._time_after(history), release=identity, content=digest
+            )
             line = next_line(history.last, entry)
             writer.append(line, content=content if kept else None, digest=digest or "")
 
@@ -241,7 +254,10 @@ class Ledger(Shown):
         now = _now()
         if now >= history.time:
             return now
-        if datetime.fromisoformat(history.time) - datetime.fromisoformat(now) <= _CLOCKS_DIFFER:
+        if (
+            datetime.fromisoformat(history.time) - datetime.fromisoformat(now)
+            <= _CLOCKS_DIFFER
+        ):
             return history.time
         raise NoisewrightError(
             f"{self.where}: the clock says {now}, before the last entry at {history.time};"
@@ -270,9 +286,13 @@ def split_dataset(dataset: str) -> tuple[str, str]:
     name, _, version = dataset.partition("@")
     for text in (name, version):
         if len(text) > 100 or not text.isprintable() or text != text.strip():
-            raise InvalidParameter("dataset", dataset, "must be printable text of 100 characters")
+            raise InvalidParameter(
+                "dataset", dataset, "must be printable text of 100 characters"
+            )
     if not name:
-        raise InvalidParameter("dataset", dataset, "must have a name", "NAME or NAME@VERSION")
+        raise InvalidParameter(
+            "dataset", dataset, "must have a name", "NAME or NAME@VERSION"
+        )
     return name, version
 
 

@@ -36,7 +36,9 @@ def checkpoint(history: History) -> dict[str, Any]:
         "entry": history.last.number,
         "hash": history.last.hash,
         "time": history.time,
-        "datasets": {name: len(account.releases) for name, account in history.accounts.items()},
+        "datasets": {
+            name: len(account.releases) for name, account in history.accounts.items()
+        },
     }
 
 
@@ -45,7 +47,9 @@ def checkpoints_in(path: str | Path) -> list[Checkpoint]:
     try:
         document = msgspec.json.decode(Path(path).read_bytes())
     except OSError as error:
-        raise FileFormatError(f"{path}: cannot be read ({error.strerror}); check it") from None
+        raise FileFormatError(
+            f"{path}: cannot be read ({error.strerror}); check it"
+        ) from None
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         document = None
     found = list(_found(document))
@@ -86,7 +90,9 @@ def verify(ledger: Ledger, *files: str | Path) -> History:
         if point.ledger != history.identity:
             raise FileFormatError(f"{file}: is of another ledger ({point.ledger[:16]})")
         held = (
-            history.entries[point.entry - 1][0] if 0 < point.entry <= len(history.entries) else None
+            history.entries[point.entry - 1][0]
+            if 0 < point.entry <= len(history.entries)
+            else None
         )
         if held is None:
             raise FileFormatError(

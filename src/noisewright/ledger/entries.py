@@ -31,7 +31,9 @@ _LAWS: dict[str, type[Gaussian] | type[Laplace]] = {
 }
 
 Text = Annotated[str, msgspec.Meta(max_length=500)]
-Time = Annotated[str, msgspec.Meta(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}\+00:00$")]
+Time = Annotated[
+    str, msgspec.Meta(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}\+00:00$")
+]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 
 
@@ -62,7 +64,11 @@ class Person(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Entry(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="entry"
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    tag_field="entry",
 ):
     """One line of a ledger; `time` is in UTC."""
 
@@ -98,7 +104,11 @@ class Created(Entry, frozen=True, kw_only=True, tag="created"):
     @property
     def person(self) -> str:
         """Whose budget it is, in words."""
-        return ROW_IS_PERSON if self.unit is None else f"a person is all rows with one {self.unit}"
+        return (
+            ROW_IS_PERSON
+            if self.unit is None
+            else f"a person is all rows with one {self.unit}"
+        )
 
     def covers(self, person: Person | None) -> bool:
         """Whether a loss of this unit is one of those whose budget it is.
@@ -161,14 +171,20 @@ def check_noise(spend: Spend, noise: tuple[Noise, ...]) -> bool:
             return False
         charged = Fraction(loss.mu if isinstance(loss, Gaussian) else loss.ratio)
         drawn_ratio = Fraction(sensitivity) / Fraction(scale)
-        if not drawn_ratio <= charged * (1 + _ROUNDING) <= drawn_ratio * (1 + 3 * _ROUNDING):
+        if (
+            not drawn_ratio
+            <= charged * (1 + _ROUNDING)
+            <= drawn_ratio * (1 + 3 * _ROUNDING)
+        ):
             return False
     return True
 
 
 def no_ledger(where: str) -> FileFormatError:
     """Something else, or nothing, lies where a ledger should."""
-    return FileFormatError(f"{where}: is no ledger; make one with `noisewright ledger create`")
+    return FileFormatError(
+        f"{where}: is no ledger; make one with `noisewright ledger create`"
+    )
 
 
 def chained(number: int, content: bytes, previous: str) -> str:
@@ -188,14 +204,19 @@ def decoded(lines: Iterable[Line], where: str) -> Iterator[tuple[Line, AnyEntry]
     """Entries in order, each checked against the chain."""
     previous, expected = _FIRST, 1
     for line in lines:
-        if line.number != expected or chained(expected, line.content, previous) != line.hash:
+        if (
+            line.number != expected
+            or chained(expected, line.content, previous) != line.hash
+        ):
             raise FileFormatError(
                 f"{where}: entry {expected} was changed or is missing, so nothing after it can be"
                 " trusted; nothing was spent: put back a copy that `ledger verify` accepts"
             )
         entry = _understood(line, where)
         if (expected == 1) != isinstance(entry, Opened):
-            raise FileFormatError(f"{where}: entry {expected} is out of place; it was edited")
+            raise FileFormatError(
+                f"{where}: entry {expected} is out of place; it was edited"
+            )
         yield line, entry
         previous, expected = line.hash, expected + 1
 

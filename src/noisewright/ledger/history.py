@@ -63,7 +63,9 @@ class Account:
     def most_used(self) -> str:
         """The group whose people have the least left: nobody is in two."""
         limits = self.created.limits
-        return max(self.touched(""), key=lambda group: limits.share(self.used_of(group)))
+        return max(
+            self.touched(""), key=lambda group: limits.share(self.used_of(group))
+        )
 
     @property
     def used(self) -> Amounts:
@@ -73,7 +75,11 @@ class Account:
     @property
     def spend(self) -> Spend:
         """All losses so far of whoever has the least left."""
-        own = [s.reserved for s in self.releases if s.reserved.group in ("", self.most_used)]
+        own = [
+            s.reserved
+            for s in self.releases
+            if s.reserved.group in ("", self.most_used)
+        ]
         losses = [loss for reserved in own for loss in reserved.spend.losses]
         return Spend(self.privacy.neighbours, tuple(losses))
 
@@ -148,7 +154,10 @@ class History:
         if dataset not in self.accounts:
             known = ", ".join(sorted(self.accounts)) or "none yet"
             raise InvalidParameter(
-                "dataset", dataset, "is not in this ledger", f"it holds: {known}; nothing was spent"
+                "dataset",
+                dataset,
+                "is not in this ledger",
+                f"it holds: {known}; nothing was spent",
             )
         return self.accounts[dataset]
 
@@ -171,7 +180,9 @@ class History:
         if isinstance(entry, Opened):
             self.opened = entry
         elif isinstance(entry, Created):
-            kept = entry.limits.keep(entry.privacy) and grouped(entry.groups, entry.privacy)
+            kept = entry.limits.keep(entry.privacy) and grouped(
+                entry.groups, entry.privacy
+            )
             self._require(kept and entry.dataset not in self.accounts, line)
             self.accounts[entry.dataset] = Account(entry)
         elif isinstance(entry, Reserved):

@@ -17,7 +17,8 @@ from noisewright.files import check_only_name
 
 try:
     import fcntl
-except ImportError:  # not a POSIX system: SQLite's own locks, and the refusal of other names
+# not a POSIX system: SQLite's own locks, and the refusal of other names
+except ImportError:
     fcntl = None  # type: ignore[assignment]
 
 _MODE = 0o644  # of a new file, as SQLite makes it

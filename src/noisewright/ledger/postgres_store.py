@@ -104,8 +104,12 @@ class PostgresWriter:
     def lines(self) -> Sequence[Line]:
         return _lines(self._connection)
 
-    def append(self, line: Line, *, content: bytes | None = None, digest: str = "") -> None:
-        self._connection.execute("INSERT INTO noisewright_entries VALUES (%s, %s, %s)", line)
+    def append(
+        self, line: Line, *, content: bytes | None = None, digest: str = ""
+    ) -> None:
+        self._connection.execute(
+            "INSERT INTO noisewright_entries VALUES (%s, %s, %s)", line
+        )
         if content is not None:
             insert = "INSERT INTO noisewright_contents VALUES (%s, %s) ON CONFLICT DO NOTHING"
             self._connection.execute(insert, (digest, content))
@@ -113,4 +117,7 @@ class PostgresWriter:
 
 def _lines(connection: Any) -> list[Line]:
     query = "SELECT number, content, hash FROM noisewright_entries ORDER BY number"
-    return [Line(int(n), bytes(content), str(h)) for n, content, h in connection.execute(query)]
+    return [
+        Line(int(n), bytes(content), str(h))
+        for n, content, h in connection.execute(query)
+    ]

@@ -25,7 +25,9 @@ def largest_fitting(limits: Limits, used: Amounts, like: Privacy) -> Privacy | N
     Gaussian noise is meant for ρ and for (ε, δ), Laplace noise for pure ε: what plans draw.
     """
     left, whole = limits.left(used), limits.amounts
-    if all(rest * _CRUMBS <= total for rest, total in zip(left[:2], whole[:2], strict=True)):
+    if all(
+        rest * _CRUMBS <= total for rest, total in zip(left[:2], whole[:2], strict=True)
+    ):
         return None
     if like.kind == "pure":
         epsilon = rounded_down(limits.largest_pure(used))
@@ -38,15 +40,22 @@ def largest_fitting(limits: Limits, used: Amounts, like: Privacy) -> Privacy | N
             float_below(Fraction(ratio) ** 2 / 2),
             lambda rho: root_below(2 * Fraction(rho)) <= ratio,
         )
-        return Privacy(rho=rho, delta=like.delta, neighbours=like.neighbours) if rho else None
+        return (
+            Privacy(rho=rho, delta=like.delta, neighbours=like.neighbours)
+            if rho
+            else None
+        )
     delta = like.delta or _DELTA
     epsilon = rounded_down(
-        gaussian_epsilon(delta, ratio), lambda epsilon: gaussian_ratio(epsilon, delta) <= ratio
+        gaussian_epsilon(delta, ratio),
+        lambda epsilon: gaussian_ratio(epsilon, delta) <= ratio,
     )
     return Privacy(epsilon, delta, neighbours=like.neighbours) if epsilon else None
 
 
-def rounded_down(value: float, fits: Callable[[float], bool] = lambda _: False) -> float:
+def rounded_down(
+    value: float, fits: Callable[[float], bool] = lambda _: False
+) -> float:
     """A number of few digits that is not above `value`, or fits though it is; 0 for a tiny one."""
     if value < 1e-12:
         return 0.0
@@ -114,7 +123,9 @@ def other_unit(account: Account, cost: Cost) -> InvalidParameter:
         else "a dataset made with --unit takes such plans"
     )
     rule = f"is not whose budget {account.name!r} is ({person}), and no loss converts"
-    return InvalidParameter("unit", unit or "one row", rule, f"{remedy}; nothing was spent")
+    return InvalidParameter(
+        "unit", unit or "one row", rule, f"{remedy}; nothing was spent"
+    )
 
 
 def full_name(account: Account, group: str) -> str:
@@ -132,7 +143,11 @@ def released_before(account: Account, before: Spent, again: Again) -> ReleasedBe
     )
     if again == "stored":
         lost = "never finished: its answers are lost and its budget is spent"
-        rest = lost if before.committed is None else "its answers are not kept by the ledger"
+        rest = (
+            lost
+            if before.committed is None
+            else "its answers are not kept by the ledger"
+        )
         return ReleasedBefore(f"{start}, and {rest}; --again spend buys fresh noise")
     rest = (
         "--again stored gives those answers at no cost, --again spend buys fresh noise, and"

@@ -49,7 +49,9 @@ class SQLiteStore:
     @property
     def _has_journal(self) -> bool:
         name = self._path.name
-        return any(self._path.with_name(name + end).exists() for end in ("-journal", "-wal"))
+        return any(
+            self._path.with_name(name + end).exists() for end in ("-journal", "-wal")
+        )
 
     def lines(self) -> Sequence[Line]:
         return self._read(_lines)
@@ -74,7 +76,9 @@ class SQLiteStore:
         with self._alone(new), closing(self._connect()) as connection:
             (mode,) = connection.execute("PRAGMA journal_mode = DELETE").fetchone()
             if mode != "delete":
-                raise sqlite3.OperationalError("an older version of this program has it open")
+                raise sqlite3.OperationalError(
+                    "an older version of this program has it open"
+                )
             connection.execute("PRAGMA synchronous = EXTRA")
             connection.execute("BEGIN IMMEDIATE")
             if new:
@@ -145,7 +149,9 @@ class SQLiteWriter:
     def lines(self) -> Sequence[Line]:
         return _lines(self._connection)
 
-    def append(self, line: Line, *, content: bytes | None = None, digest: str = "") -> None:
+    def append(
+        self, line: Line, *, content: bytes | None = None, digest: str = ""
+    ) -> None:
         self._connection.execute("INSERT INTO entries VALUES (?, ?, ?)", line)
         if content is not None:
             insert = "INSERT OR IGNORE INTO contents VALUES (?, ?)"
@@ -153,8 +159,12 @@ class SQLiteWriter:
 
 
 def _lines(connection: sqlite3.Connection) -> list[Line]:
-    rows = connection.execute("SELECT number, content, hash FROM entries ORDER BY number")
-    return [Line(int(number), bytes(content), str(hash_)) for number, content, hash_ in rows]
+    rows = connection.execute(
+        "SELECT number, content, hash FROM entries ORDER BY number"
+    )
+    return [
+        Line(int(number), bytes(content), str(hash_)) for number, content, hash_ in rows
+    ]
 
 
 def _statements(script: str) -> list[str]:

@@ -8,7 +8,14 @@ from typing import Any
 
 import msgspec
 
-from noisewright.ledger.entries import AnyEntry, Committed, Created, Line, Opened, Reserved
+from noisewright.ledger.entries import (
+    AnyEntry,
+    Committed,
+    Created,
+    Line,
+    Opened,
+    Reserved,
+)
 from noisewright.ledger.history import Account, History, Spent
 from noisewright.ledger.refusals import largest_fitting
 from noisewright.privacy.exact.rounding import float_above, root_above
@@ -39,7 +46,10 @@ def standing(account: Account, delta: float | None = None) -> dict[str, Any]:
         },
         "spent": _spent(account, delta or budget.delta),
         "left": _left(account, delta or budget.delta or DELTA),
-        "groups": {group: created.limits.share(account.used_of(group)) for group in created.groups},
+        "groups": {
+            group: created.limits.share(account.used_of(group))
+            for group in created.groups
+        },
         "entries": len(account.releases),
     }
 
@@ -57,7 +67,10 @@ def _spent(account: Account, delta: float | None) -> dict[str, Any]:
     if delta is not None:
         from noisewright.privacy.promise.composition import composed_epsilon
 
-        spent["composed"] = {"epsilon": composed_epsilon(account.spend, delta), "delta": delta}
+        spent["composed"] = {
+            "epsilon": composed_epsilon(account.spend, delta),
+            "delta": delta,
+        }
     return spent
 
 
@@ -70,7 +83,9 @@ def _left(account: Account, delta: float) -> dict[str, Any]:
         "pure_epsilon": Privacy(epsilon=1.0),
     }
     fits = {name: largest_fitting(limits, used, kind) for name, kind in kinds.items()}
-    left = {name: (fit.rho or fit.epsilon) if fit else 0.0 for name, fit in fits.items()}
+    left = {
+        name: (fit.rho or fit.epsilon) if fit else 0.0 for name, fit in fits.items()
+    }
     return {**left, "delta": delta}
 
 
@@ -94,7 +109,9 @@ def _plain(privacy: Privacy) -> dict[str, float]:
     return {name: value for name, value in stated.items() if value is not None}
 
 
-def told_entries(history: History, dataset: str | None = None) -> Iterator[dict[str, Any]]:
+def told_entries(
+    history: History, dataset: str | None = None
+) -> Iterator[dict[str, Any]]:
     """Every entry ready for JSON, each with the rule by which it was admitted."""
     for line, entry in history.entries:
         told = _told(history, line, entry)
@@ -103,9 +120,18 @@ def told_entries(history: History, dataset: str | None = None) -> Iterator[dict[
 
 
 def _told(history: History, line: Line, entry: AnyEntry) -> dict[str, Any]:
-    told: dict[str, Any] = {"number": line.number, "time": entry.time, "hash": line.hash}
+    told: dict[str, Any] = {
+        "number": line.number,
+        "time": entry.time,
+        "hash": line.hash,
+    }
     if isinstance(entry, Opened):
-        return {**told, "entry": "opened", "ledger": entry.ledger, "version": entry.version}
+        return {
+            **told,
+            "entry": "opened",
+            "ledger": entry.ledger,
+            "version": entry.version,
+        }
     if isinstance(entry, Created):
         rule = STATEMENTS[entry.limits.rule]
         return {**told, "entry": "created", "dataset": entry.dataset, "budget": entry.budget,
@@ -128,7 +154,8 @@ def _release(history: History, spent: Spent, entry: Reserved) -> dict[str, Any]:
         "plan": entry.plan,
         "spend": entry.spend.to_dict(),
         "noise": [
-            {"law": n.law, "scale": n.scale, "sensitivity": n.sensitivity} for n in entry.noise
+            {"law": n.law, "scale": n.scale, "sensitivity": n.sensitivity}
+            for n in entry.noise
         ],
         "rule": STATEMENTS[limits.rule],
         "charged": {**_named(limits, spent.used), "share": limits.share(spent.used)},

@@ -15,7 +15,9 @@ class Writer(Protocol):
     def lines(self) -> Sequence[Line]:
         """All lines, in order."""
 
-    def append(self, line: Line, *, content: bytes | None = None, digest: str = "") -> None:
+    def append(
+        self, line: Line, *, content: bytes | None = None, digest: str = ""
+    ) -> None:
         """Add a line, and what it names by a digest."""
 
 

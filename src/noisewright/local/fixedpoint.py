@@ -42,7 +42,9 @@ _MARGIN = Decimal(10) ** -58
 def check_epsilon(epsilon: float) -> float:
     """Refuse budgets that are no positive number, or beyond what fixed point can honour."""
     known = isinstance(epsilon, Real) and not isinstance(epsilon, bool)
-    value = float(epsilon) if known and abs(epsilon) <= LARGEST_EPSILON else float("nan")
+    value = (
+        float(epsilon) if known and abs(epsilon) <= LARGEST_EPSILON else float("nan")
+    )
     if not SMALLEST_EPSILON <= value <= LARGEST_EPSILON:
         rule = f"must lie between {SMALLEST_EPSILON:g} and {LARGEST_EPSILON:g}"
         raise InvalidParameter("epsilon", epsilon, rule, "try a value near 1")
@@ -72,7 +74,9 @@ def floor_times(epsilon: float, low: IntArray) -> IntArray:
     """Largest whole numbers at most e^ε·low, exactly; no more than 2^62, the most a chance is."""
     factor = exponential(epsilon)
     distinct, inverse = np.unique(low, return_inverse=True)
-    largest = [int(value) * factor.numerator // factor.denominator for value in distinct]
+    largest = [
+        int(value) * factor.numerator // factor.denominator for value in distinct
+    ]
     capped = [min(value, 1 << 62) for value in largest]
     return np.array(capped, dtype=np.int64)[inverse].reshape(low.shape)
 
@@ -131,7 +135,9 @@ def integers_below(bound: int, size: int, source: ByteSource | None = None) -> I
     return np.asarray(product >> shift, dtype=np.int64)
 
 
-def categorical(cumulative: WordArray, size: int, source: ByteSource | None = None) -> IntArray:
+def categorical(
+    cumulative: WordArray, size: int, source: ByteSource | None = None
+) -> IntArray:
     """Indices drawn with chances given by upper thresholds out of 2^64 (the last is implied)."""
     words = uniform_words(size, source)
     return np.searchsorted(cumulative, words, side="right").astype(np.int64)
@@ -140,16 +146,27 @@ def categorical(cumulative: WordArray, size: int, source: ByteSource | None = No
 def whole_weights(weights: npt.ArrayLike) -> list[int]:
     """Weights as whole numbers that sum to 2^64 exactly, each within one of its share."""
     values = np.asarray(weights, dtype=np.float64)
-    if values.ndim != 1 or not values.size or not np.isfinite(values).all() or values.min() < 0:
-        raise InvalidParameter("weights", values.shape, "must be finite, >= 0 and not empty")
+    if (
+        values.ndim != 1
+        or not values.size
+        or not np.isfinite(values).all()
+        or values.min() < 0
+    ):
+        raise InvalidParameter(
+            "weights", values.shape, "must be finite, >= 0 and not empty"
+        )
     # As whole numbers on the finest grid that any of them needs: the same as fractions, but quick.
     fractions, exponents = np.frexp(values)
     mantissas = (fractions * 2.0**53).astype(np.int64).tolist()
     shifts = (exponents - exponents[values > 0].min(initial=0)).clip(0).tolist()
-    exact = [mantissa << shift for mantissa, shift in zip(mantissas, shifts, strict=True)]
+    exact = [
+        mantissa << shift for mantissa, shift in zip(mantissas, shifts, strict=True)
+    ]
     total = sum(exact)
     if total <= 0:
-        raise InvalidParameter("weights", 0, "must not all be zero", "give one positive weight")
+        raise InvalidParameter(
+            "weights", 0, "must not all be zero", "give one positive weight"
+        )
     cumulative, sums, whole = 0, 0, []
     for value in exact:
         cumulative += value

@@ -23,7 +23,9 @@ def keeping_the_best() -> Iterator[None]:
     Only the main thread is ever interrupted, a handler that somebody else set is left alone, and
     of searches within searches the outermost one counts.
     """
-    own = threading.current_thread() is threading.main_thread() and not _watching.is_set()
+    own = (
+        threading.current_thread() is threading.main_thread() and not _watching.is_set()
+    )
     if not own or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
         return

@@ -38,14 +38,21 @@ class MatrixStrategy(IndexStrategy):
         w = self.weights
         if w.dtype != np.int64 or w.ndim != 2 or 0 in w.shape or w.min() <= 0:
             raise InvalidParameter(
-                "weights", f"{w.dtype} array of shape {w.shape}", "must be positive whole numbers"
+                "weights",
+                f"{w.dtype} array of shape {w.shape}",
+                "must be positive whole numbers",
             )
         # A plan may come from anybody: sums of chances must not be right only modulo 2^64.
-        if not (w.sum(axis=0) == UNIT).all() or w.sum(axis=0, dtype=np.float64).max() > 2.0 * UNIT:
+        if (
+            not (w.sum(axis=0) == UNIT).all()
+            or w.sum(axis=0, dtype=np.float64).max() > 2.0 * UNIT
+        ):
             raise InvalidParameter("weights", "a column", "must sum to 2^62 exactly")
         self.check_loss()
         if self.estimate_prior is not None:
-            object.__setattr__(self, "estimate_prior", check_prior(self.estimate_prior, w.shape[1]))
+            object.__setattr__(
+                self, "estimate_prior", check_prior(self.estimate_prior, w.shape[1])
+            )
 
     @classmethod
     def from_chances(
@@ -67,7 +74,9 @@ class MatrixStrategy(IndexStrategy):
             if low > 0 and slack.max() <= floor_times(epsilon, np.array([low]))[0]:
                 return cls(np.vstack([weights, slack]), epsilon, prior)
             share *= 2
-        raise InvalidParameter("chances", "a column", "must sum to one", "normalise the columns")
+        raise InvalidParameter(
+            "chances", "a column", "must sum to one", "normalise the columns"
+        )
 
     @property
     def size(self) -> int:  # type: ignore[override]
@@ -92,7 +101,9 @@ class MatrixStrategy(IndexStrategy):
         return {}, {} if self.estimate_prior is None else {"prior": self.estimate_prior}
 
     @classmethod
-    def restored(cls, place: Place, settings: Settings, arrays: Arrays) -> MatrixStrategy:
+    def restored(
+        cls, place: Place, settings: Settings, arrays: Arrays
+    ) -> MatrixStrategy:
         held = "prior" in arrays
         prior = stored(arrays, "prior", np.float64, (place.cells,)) if held else None
         return cls(place.node(Weigh).matrix, settings["epsilon"], prior)
@@ -106,13 +117,17 @@ def check_prior(prior: npt.ArrayLike, size: int) -> FloatArray:
         rule = f"must be {size} numbers, the share of people with each type"
         raise InvalidParameter("prior", type(prior).__name__, rule) from None
     if values.shape != (size,) or not np.isfinite(values).all() or values.min() <= 0:
-        raise InvalidParameter("prior", f"array of shape {values.shape}", "must be positive")
+        raise InvalidParameter(
+            "prior", f"array of shape {values.shape}", "must be positive"
+        )
     with np.errstate(over="ignore"):
         total = values.sum()
     # A prior that was read from a plan file stays as it is, to the last bit.
     shares = values if abs(total - 1.0) < 1e-14 * size else np.asarray(values / total)
     if not np.isfinite(total) or shares.min() < np.finfo(np.float64).tiny:
-        raise InvalidParameter("prior", f"array of shape {values.shape}", "is too uneven")
+        raise InvalidParameter(
+            "prior", f"array of shape {values.shape}", "is too uneven"
+        )
     return shares
 
 
@@ -120,15 +135,22 @@ def _checked_chances(chances: npt.ArrayLike, epsilon: float) -> FloatArray:
     q = np.asarray(chances, dtype=np.float64)
     if q.ndim != 2 or 0 in q.shape or not np.isfinite(q).all() or q.min() < 0:
         raise InvalidParameter(
-            "chances", f"array of shape {q.shape}", "must be a matrix of finite chances >= 0"
+            "chances",
+            f"array of shape {q.shape}",
+            "must be a matrix of finite chances >= 0",
         )
     if np.abs(q.sum(axis=0) - 1.0).max() > _TOLERANCE:
-        raise InvalidParameter("chances", "a column", "must sum to one", "normalise the columns")
+        raise InvalidParameter(
+            "chances", "a column", "must sum to one", "normalise the columns"
+        )
     q = q[q.max(axis=1) > 0]
     low = q.min(axis=1)
     if (q.max(axis=1) > low * np.exp(epsilon) * (1 + _TOLERANCE)).any():
         raise InvalidParameter(
-            "chances", "a row", f"must have max <= e^{epsilon} min", "project it, or raise epsilon"
+            "chances",
+            "a row",
+            f"must have max <= e^{epsilon} min",
+            "project it, or raise epsilon",
         )
     return np.asarray(q)
 
@@ -176,7 +198,8 @@ class Decoded(IndexStrategy):
         return self.guess
 
     def express(self, nodes: Nodes) -> int:
-        return self.inner.express(nodes)  # the guess is the estimator's, not the client's
+        # the guess is the estimator's, not the client's
+        return self.inner.express(nodes)
 
     def beside(self) -> tuple[Settings, Arrays]:
         settings, arrays = described(self.inner)
@@ -190,5 +213,7 @@ class Decoded(IndexStrategy):
 
 def _listed(strategy: Strategy) -> IndexStrategy:
     if not isinstance(strategy, IndexStrategy):
-        raise InvalidParameter("strategy", strategy.kind, "must have reports that can be listed")
+        raise InvalidParameter(
+            "strategy", strategy.kind, "must have reports that can be listed"
+        )
     return strategy

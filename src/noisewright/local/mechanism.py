@@ -125,13 +125,17 @@ class Search:
 
     def __post_init__(self) -> None:
         if self.effort not in EFFORTS:
-            raise InvalidParameter("effort", self.effort, f"must be one of {', '.join(EFFORTS)}")
+            raise InvalidParameter(
+                "effort", self.effort, f"must be one of {', '.join(EFFORTS)}"
+            )
         if number("seed", self.seed).denominator != 1 or self.seed < 0:
             raise InvalidParameter("seed", self.seed, "must be a whole number >= 0")
         if self.time_limit not in (None, inf):
             positive("time_limit", self.time_limit, "give seconds")
         if self.target_ratio is not None:
-            positive("target_ratio", self.target_ratio, "1.01 is within 1 % of the bound")
+            positive(
+                "target_ratio", self.target_ratio, "1.01 is within 1 % of the bound"
+            )
         if self.norm != inf:
             number("norm", self.norm, "2 is the mean square, inf the worst")
 

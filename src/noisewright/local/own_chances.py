@@ -45,7 +45,9 @@ def _spent(matrix: FloatArray, budget: float) -> float:
     spent = float(np.log((sent.max(axis=1) / low).max(initial=1.0)))
     if spent > budget * (1 + _ROUNDING):
         rule = f"is not kept by `strategy`, whose reports spend {spent:.9g}"
-        raise InvalidParameter("epsilon", budget, rule, "raise epsilon, or bring rows together")
+        raise InvalidParameter(
+            "epsilon", budget, rule, "raise epsilon, or bring rows together"
+        )
     return min(spent, budget) or budget
 
 
@@ -54,11 +56,17 @@ def _oriented(chances: npt.ArrayLike, cells: int) -> FloatArray:
         matrix = np.array(chances, dtype=np.float64)
     except (TypeError, ValueError):
         kind = type(chances).__name__
-        raise InvalidParameter("strategy", kind, "must be a matrix of numbers") from None
+        raise InvalidParameter(
+            "strategy", kind, "must be a matrix of numbers"
+        ) from None
     shape = f"array of shape {matrix.shape}"
     if matrix.ndim != 2 or matrix.shape[1] != cells:
         remedy = "give one row per report and one column per value"
-        if matrix.ndim == 2 and matrix.shape[0] == cells and np.allclose(matrix.sum(axis=1), 1):
+        if (
+            matrix.ndim == 2
+            and matrix.shape[0] == cells
+            and np.allclose(matrix.sum(axis=1), 1)
+        ):
             remedy += "; this looks like the transpose"
         raise InvalidParameter(
             "strategy", shape, f"must have one column per cell ({cells})", remedy
@@ -68,6 +76,9 @@ def _oriented(chances: npt.ArrayLike, cells: int) -> FloatArray:
     by_columns = np.abs(matrix.sum(axis=0) - 1).max()
     if by_columns > 1e-6 and np.abs(matrix.sum(axis=1) - 1).max() < 1e-6:
         raise InvalidParameter(
-            "strategy", shape, "must have columns that sum to one; its rows do", "transpose it"
+            "strategy",
+            shape,
+            "must have columns that sum to one; its rows do",
+            "transpose it",
         )
     return matrix

@@ -36,7 +36,9 @@ def check_sizes(sizes: Sequence[int]) -> tuple[int, ...]:
     if not checked:
         raise InvalidParameter("sizes", checked, "must name one attribute at least")
     if prod(checked) > MOST_CELLS:
-        raise TooLarge(f"a domain of {prod(checked):.3g} cells has no whole-number types")
+        raise TooLarge(
+            f"a domain of {prod(checked):.3g} cells has no whole-number types"
+        )
     return checked
 
 
@@ -50,21 +52,29 @@ def check_axes(name: str, axes: Sequence[int], attributes: int) -> tuple[int, ..
 
 def check_weights(weights: Sequence[int], count: int) -> tuple[int, ...]:
     """Chances of `count` components out of 2^64: all positive, and exactly one together."""
-    checked = tuple(whole("weights", weight, 1, WORD) for weight in listed("weights", weights))
+    checked = tuple(
+        whole("weights", weight, 1, WORD) for weight in listed("weights", weights)
+    )
     if len(checked) != count or sum(checked) != WORD:
-        raise InvalidParameter("weights", len(checked), f"must be {count} that sum to 2^64")
+        raise InvalidParameter(
+            "weights", len(checked), f"must be {count} that sum to 2^64"
+        )
     return checked
 
 
 def stored(
-    arrays: Mapping[str, Array], name: str, dtype: npt.DTypeLike, shape: tuple[int | None, ...]
+    arrays: Mapping[str, Array],
+    name: str,
+    dtype: npt.DTypeLike,
+    shape: tuple[int | None, ...],
 ) -> Array:
     """An array of a file, if it has the type and the shape (None: any length) that it must have."""
     array = arrays.get(name)
     if array is None:
         raise FileFormatError(f"the array {name!r} is missing")
     fits = len(array.shape) == len(shape) and all(
-        extent in (None, length) for extent, length in zip(shape, array.shape, strict=True)
+        extent in (None, length)
+        for extent, length in zip(shape, array.shape, strict=True)
     )
     if array.dtype != np.dtype(dtype) or not fits:
         raise FileFormatError(

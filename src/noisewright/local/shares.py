@@ -16,7 +16,9 @@ _MULTIPLICATIVE_STEPS = 60
 _NEWTON_ENTRIES = 2**21
 
 
-def best_shares(information: FloatArray, energies: FloatArray) -> tuple[FloatArray, float]:
+def best_shares(
+    information: FloatArray, energies: FloatArray
+) -> tuple[FloatArray, float]:
     """Minimise Σ_c energies_c / (shares · information)_c over shares that sum to one.
 
     `information` has a row per way to report and a column per thing asked. Primal–dual interior
@@ -50,7 +52,9 @@ def best_shares(information: FloatArray, energies: FloatArray) -> tuple[FloatArr
         ratio = w / slack
         root = a * np.sqrt(2.0 * m / lam**3)
         right = aim / w - gradient - level
-        first, second = _solve(root, ratio, np.stack([right, np.ones(len(w))], axis=1)).T
+        first, second = _solve(
+            root, ratio, np.stack([right, np.ones(len(w))], axis=1)
+        ).T
         move_level = (first.sum() + w.sum() - 1.0) / second.sum()
         move = first - move_level * second
         move_slack = (aim - w * slack - slack * move) / w
@@ -70,13 +74,17 @@ def _solve(root: FloatArray, ratio: FloatArray, right: FloatArray) -> FloatArray
         return np.asarray(np.linalg.solve(system, right))
     scaled = right * ratio[:, None]
     inner = np.eye(classes) + root.T @ (root * ratio[:, None])
-    return np.asarray(scaled - ratio[:, None] * (root @ np.linalg.solve(inner, root.T @ scaled)))
+    return np.asarray(
+        scaled - ratio[:, None] * (root @ np.linalg.solve(inner, root.T @ scaled))
+    )
 
 
 def longest_step(point: FloatArray, move: FloatArray, most: float) -> float:
     """A step of one, or so much of the way to where the first coordinate would vanish."""
     shrinking = move < 0
-    return min(1.0, most * float(np.min(-point[shrinking] / move[shrinking], initial=np.inf)))
+    return min(
+        1.0, most * float(np.min(-point[shrinking] / move[shrinking], initial=np.inf))
+    )
 
 
 def faded_shares(ways: int, seen: Step, gain: Step, steps: int) -> FloatArray:

@@ -51,11 +51,15 @@ def unpack(settings: Settings, arrays: Arrays) -> Strategy:
     of it must write the very same one.
     """
     if SPECIFICATION not in arrays:
-        raise FileFormatError("the strategy has no specification of its clients; plan again")
+        raise FileFormatError(
+            "the strategy has no specification of its clients; plan again"
+        )
     text = stored(arrays, SPECIFICATION, np.uint8, (None,))
     with refusing("the strategy is incomplete or damaged"):
         specification = decode(text.tobytes())
-        strategy = restored(Place(specification, len(specification.nodes) - 1), settings, arrays)
+        strategy = restored(
+            Place(specification, len(specification.nodes) - 1), settings, arrays
+        )
         if strategy.specification != specification:
             raise FileFormatError(
                 f"the specification is not that of a strategy of kind {strategy.kind!r}; plan again"
@@ -74,7 +78,9 @@ def restored(place: Place, settings: Settings, arrays: Arrays) -> Strategy:
     """The strategy of the kind that the settings name, from a place of a specification."""
     kind = settings.get("kind") if isinstance(settings, dict) else None
     if not isinstance(kind, str) or kind not in HOMES:
-        raise FileFormatError(f"strategy kind {str(kind)[:40]!r} is not known to this release")
+        raise FileFormatError(
+            f"strategy kind {str(kind)[:40]!r} is not known to this release"
+        )
     module, name = HOMES[kind].split(":")
     maker: type[Strategy] = getattr(import_module(module), name)
     return maker.restored(place, settings, arrays)

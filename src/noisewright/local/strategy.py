@@ -27,7 +27,11 @@ import numpy.typing as npt
 from noisewright.arrays import Array, FloatArray, IntArray
 from noisewright.display import Shown
 from noisewright.errors import InvalidParameter, OutOfReach, TooLarge
-from noisewright.local.analysis.information import REACH_TOLERANCE, DenseInformation, Information
+from noisewright.local.analysis.information import (
+    REACH_TOLERANCE,
+    DenseInformation,
+    Information,
+)
 from noisewright.local.randomizer.batch import Sampler
 from noisewright.local.randomizer.chances import listed_reports, report_chances
 from noisewright.local.randomizer.specification import Nodes, Place, Specification
@@ -67,7 +71,11 @@ class Strategy(Shown, ABC):
     delta: float = 0.0
 
     def _facts(self) -> list[tuple[str, str]]:
-        facts = [("kind", self.kind), ("cells", f"{self.size:,}"), ("epsilon", f"{self.epsilon:g}")]
+        facts = [
+            ("kind", self.kind),
+            ("cells", f"{self.size:,}"),
+            ("epsilon", f"{self.epsilon:g}"),
+        ]
         return [*facts, ("delta", f"{self.delta:g}")] if self.delta else facts
 
     # --- the client ---------------------------------------------------------------------------
@@ -88,7 +96,9 @@ class Strategy(Shown, ABC):
         """The same for many people at once."""
         return Sampler(self.specification)
 
-    def randomize(self, values: npt.ArrayLike, source: ByteSource | None = None) -> Array:
+    def randomize(
+        self, values: npt.ArrayLike, source: ByteSource | None = None
+    ) -> Array:
         """One report per value, after checking that every value is a type of the domain."""
         return self.sampler.randomize(values, source)
 
@@ -156,8 +166,15 @@ class Strategy(Shown, ABC):
 
     def estimate(self, tally: IntArray, people: int) -> FloatArray:
         """Unbiased estimate x̂ of the histogram, from the statistics of all reports."""
-        cells, share = self.information.solve(self.score(tally, people)), self.total_share
-        return cells if share is None else np.asarray(cells + share * (people - cells.sum()))
+        cells, share = (
+            self.information.solve(self.score(tally, people)),
+            self.total_share,
+        )
+        return (
+            cells
+            if share is None
+            else np.asarray(cells + share * (people - cells.sum()))
+        )
 
     def worst_variance(self, gram: Gram) -> float:
         """The largest type variance; no array over types where a closed form knows it."""
@@ -181,7 +198,9 @@ class Strategy(Shown, ABC):
 
     def answers(self, workload: Workload, tally: IntArray, people: int) -> FloatArray:
         """Unbiased answers to a workload within reach, from the statistics of all reports."""
-        return np.asarray(workload.matvec(self.estimate(tally, people)), dtype=np.float64)
+        return np.asarray(
+            workload.matvec(self.estimate(tally, people)), dtype=np.float64
+        )
 
     def query_variances(self, workload: Workload, histogram: FloatArray) -> FloatArray:
         """Variance of every answer when the true histogram is `histogram`."""
@@ -220,7 +239,9 @@ class Strategy(Shown, ABC):
         half = self.information.matvec(self.information.solve(matrix))
         return self.information.matvec(self.information.solve(half.T))
 
-    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Array:
+    def __array__(
+        self, dtype: npt.DTypeLike | None = None, copy: bool | None = None
+    ) -> Array:
         """The chances, a row per report and a column per value, where they can be listed."""
         if not isinstance(self, IndexStrategy):
             raise TooLarge(f"the reports of {self.kind} are too many to be listed")

@@ -15,7 +15,8 @@ SECOND = 3e10
 """Operations that one core does in about a second: what budgets are told in."""
 
 _TOUCHED = 6.0  # an entry read and written once: 0.2 ns where a product takes 0.033 ns
-_TURNED, _TURNING = 1500.0, 2.4  # eigenvectors: 54 ns per entry, and 0.08 ns more for each row
+# eigenvectors: 54 ns per entry, and 0.08 ns more for each row
+_TURNED, _TURNING = 1500.0, 2.4
 _VALUES_ALONE = 0.4  # of what eigenvectors take
 
 

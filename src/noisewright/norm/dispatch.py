@@ -15,7 +15,11 @@ import numpy as np
 
 from noisewright.errors import TooLarge
 from noisewright.norm.exact.explicit import solve_explicit
-from noisewright.norm.exact.symmetric import LARGEST_TRANSFORM, solve_family, solve_invariant
+from noisewright.norm.exact.symmetric import (
+    LARGEST_TRANSFORM,
+    solve_family,
+    solve_invariant,
+)
 from noisewright.norm.exact.tall_matrix import solve_tall
 from noisewright.norm.exact.tridiagonal import (
     PrefixProblem,
@@ -35,7 +39,14 @@ from noisewright.norm.kernel.factorization import (
 from noisewright.norm.kernel.problems import DenseProblem, GramProblem, RowwiseProblem
 from noisewright.workload.base import Workload
 from noisewright.workload.kinds.algebra import Kron, Stack, Weighted
-from noisewright.workload.kinds.atoms import Explicit, Identity, Parity, Prefix, Ranges, Total
+from noisewright.workload.kinds.atoms import (
+    Explicit,
+    Identity,
+    Parity,
+    Prefix,
+    Ranges,
+    Total,
+)
 from noisewright.workload.kinds.marginals import Marginals, OnAttributes
 from noisewright.workload.linear.maps import (
     Adjoint,
@@ -48,7 +59,8 @@ from noisewright.workload.linear.tensor import column_kron
 from noisewright.workload.structure import invariant_axes
 
 LARGEST_EIGENPROBLEM = 8192  # cells; 0.5 GB per matrix, minutes per step
-LARGEST_DENSE = 2**24  # entries of a matrix that is held; above it rows are visited in blocks
+# entries of a matrix that is held; above it rows are visited in blocks
+LARGEST_DENSE = 2**24
 
 
 @singledispatch
@@ -60,9 +72,13 @@ def solve_part(workload: Workload, settings: Settings) -> Part:
 def solve_generic(workload: Workload, settings: Settings) -> Part:
     """The best factorization of a workload known only as an operator."""
     norm = settings.norm
-    n = _checked_size(workload, "write it as products (*) of smaller workloads or as marginals")
+    n = _checked_size(
+        workload, "write it as products (*) of smaller workloads or as marginals"
+    )
     if norm == 2 and workload.queries > n:
-        return solve_numerically(workload, GramProblem(workload.gram().dense()), settings)
+        return solve_numerically(
+            workload, GramProblem(workload.gram().dense()), settings
+        )
     if workload.queries > 2 * n or workload.queries * n > LARGEST_DENSE:
         return solve_numerically(workload, RowwiseProblem(workload), settings)
     return solve_numerically(workload, DenseProblem(workload.dense()), settings)
@@ -114,7 +130,9 @@ def _solve_part_ranges(workload: Ranges, settings: Settings) -> Part:
     n = _checked_size(workload, "coarsen the domain")
     if settings.norm == 2:
         problem = ranges_gram_inverse(n)
-        return solve_numerically(workload, problem, settings, certificate.nuclear_of_ranges)
+        return solve_numerically(
+            workload, problem, settings, certificate.nuclear_of_ranges
+        )
     return solve_numerically(workload, RowwiseProblem(workload), settings)
 
 
@@ -157,7 +175,9 @@ def weighted(weight: float, inner: Part) -> Part:
 @solve_part.register
 def _solve_part_on_attributes(workload: OnAttributes, settings: Settings) -> Part:
     # A warm start is over the whole domain, the inner problem over one table.
-    return on_attributes(workload, solve_part(workload.inner, replace(settings, start=None)))
+    return on_attributes(
+        workload, solve_part(workload.inner, replace(settings, start=None))
+    )
 
 
 def on_attributes(workload: OnAttributes, inner: Part) -> Part:
@@ -166,10 +186,13 @@ def on_attributes(workload: OnAttributes, inner: Part) -> Part:
     repeats = workload.size // workload.inner.size
 
     def spread_out(operator: LinearMap) -> LinearMap:
-        return Scaled(1 / repeats, Adjoint(OnTable(sizes, attributes, Adjoint(operator))))
+        return Scaled(
+            1 / repeats, Adjoint(OnTable(sizes, attributes, Adjoint(operator)))
+        )
 
     weights = inner.certificate
-    if weights.columns.shape[0] == workload.inner.size:  # weights of pairs stay those of its pairs
+    # weights of pairs stay those of its pairs
+    if weights.columns.shape[0] == workload.inner.size:
         weights = replace(weights, columns=spread_out(weights.columns))
     return replace(
         inner,
@@ -194,8 +217,12 @@ def _solve_part_stack_or_marginals(workload: Workload, settings: Settings) -> Pa
 @solve_part.register
 def _solve_part_kron(workload: Kron, settings: Settings) -> Part:
     # Relative gaps add up, so each factor has to do better than the whole.
-    share = replace(settings, tolerance=settings.tolerance / len(workload.factors), start=None)
-    solved = {factor: solve_part(factor, share) for factor in dict.fromkeys(workload.factors)}
+    share = replace(
+        settings, tolerance=settings.tolerance / len(workload.factors), start=None
+    )
+    solved = {
+        factor: solve_part(factor, share) for factor in dict.fromkeys(workload.factors)
+    }
     parts = [solved[factor] for factor in workload.factors]
     rows = [p.certificate.rows for p in parts if p.certificate.rows is not None]
     return Part(

@@ -52,7 +52,11 @@ class Factorization(Part):
     neighbours: str
 
     def _facts(self) -> list[tuple[str, str]]:
-        return [("workload", self.workload.brief()), ("norm", f"{self.norm:g}"), *super()._facts()]
+        return [
+            ("workload", self.workload.brief()),
+            ("norm", f"{self.norm:g}"),
+            *super()._facts(),
+        ]
 
     def __post_init__(self) -> None:
         """No result survives that contradicts its bound or does not multiply back."""
@@ -67,7 +71,9 @@ class Factorization(Part):
     def reconstruction(self) -> LinearMap:
         """Answers from measurements, R = W·A⁺."""
         free = self.neighbours == "replace-one"
-        return Product(without_offsets(self.workload) if free else self.workload, self.inverse)
+        return Product(
+            without_offsets(self.workload) if free else self.workload, self.inverse
+        )
 
     def _check_product(self) -> None:
         """R·A = W on random histograms, up to PRODUCT_SLACK of a query's answers to them.
@@ -87,7 +93,9 @@ class Factorization(Part):
         answers, bulk = np.hsplit(np.asarray(both, dtype=np.float64), 2)
         returned = self.reconstruction.matvec(self.strategy.matvec(probes))
         sizes = np.abs(answers) + 1e-3 * np.abs(bulk)
-        lost = np.abs(returned - answers).max(axis=1) - PRODUCT_SLACK * sizes.max(axis=1)
+        lost = np.abs(returned - answers).max(axis=1) - PRODUCT_SLACK * sizes.max(
+            axis=1
+        )
         if not (lost <= 0).all():  # NaN fails as well
             raise Contradiction(
                 f"{self.subject}: query {int(lost.argmax())} does not come back from the "
@@ -174,24 +182,33 @@ def check_norm(norm: float | str) -> float:
         value = math.nan
     if not value >= 2:
         raise InvalidParameter(
-            "norm", norm, "must be a number >= 2 (or inf)", "use 2 for rmse, inf for the largest"
+            "norm",
+            norm,
+            "must be a number >= 2 (or inf)",
+            "use 2 for rmse, inf for the largest",
         )
     return value
 
 
 def _check_tolerance(tolerance: float) -> float:
     if not (0 < tolerance < 1):
-        raise InvalidParameter("tolerance", tolerance, "must lie between 0 and 1", "try 1e-6")
+        raise InvalidParameter(
+            "tolerance", tolerance, "must lie between 0 and 1", "try 1e-6"
+        )
     return float(tolerance)
 
 
 def _check_iterations(iterations: int) -> int:
     if isinstance(iterations, bool) or int(iterations) != iterations or iterations < 1:
-        raise InvalidParameter("iterations", iterations, "must be a whole number >= 1", "try 1000")
+        raise InvalidParameter(
+            "iterations", iterations, "must be a whole number >= 1", "try 1000"
+        )
     return int(iterations)
 
 
-def _warm_start(start: Factorization | Weights | None, workload: Workload) -> Weights | None:
+def _warm_start(
+    start: Factorization | Weights | None, workload: Workload
+) -> Weights | None:
     if start is None or isinstance(start, Weights):
         return start
     if start.workload.size != workload.size:

@@ -67,7 +67,9 @@ def _schatten(factorization: Factorization) -> list[Bound]:
     except TooLarge:
         return []
     value = inward(nuclear / math.sqrt(workload.size) / math.sqrt(workload.queries), 4)
-    statement = "‖W‖_*/√(cells·queries): the certificate at uniform weights, for every norm"
+    statement = (
+        "‖W‖_*/√(cells·queries): the certificate at uniform weights, for every norm"
+    )
     return [Bound("Schatten-1", value, statement)]
 
 
@@ -78,11 +80,13 @@ def nuclear_norm(workload: Workload) -> float:
     if family is not None:
         weights = np.array([part.weight for part in family])
         tables = [part.attributes for part in family]
-        return nuclear_of_marginals(sizes, tables, weights, np.ones(len(family))) * math.sqrt(
-            workload.size
-        )
+        return nuclear_of_marginals(
+            sizes, tables, weights, np.ones(len(family))
+        ) * math.sqrt(workload.size)
     if workload.size > _LARGEST_GRAM:
-        raise TooLarge(f"the spectrum of {workload.brief()} has no closed form at this size")
+        raise TooLarge(
+            f"the spectrum of {workload.brief()} has no closed form at this size"
+        )
     if workload.queries * workload.size <= _SMALL:
         return nuclear_from_matrix(workload.dense())
     return nuclear_from_gram(workload.gram().dense())
@@ -118,7 +122,9 @@ def _nuclear_norm_of_ranges(workload: Ranges) -> float:
 
 @nuclear_norm.register
 def _nuclear_norm_of_kron(workload: Kron) -> float:
-    return inward(prod(nuclear_norm(factor) for factor in workload.factors), len(workload.factors))
+    return inward(
+        prod(nuclear_norm(factor) for factor in workload.factors), len(workload.factors)
+    )
 
 
 @nuclear_norm.register

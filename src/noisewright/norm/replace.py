@@ -29,7 +29,12 @@ from noisewright.norm.kernel.factorization import (
     row_lengths,
     without_offsets,
 )
-from noisewright.norm.kernel.problems import WELL_CONDITIONED, Factors, gram_root, row_basis
+from noisewright.norm.kernel.problems import (
+    WELL_CONDITIONED,
+    Factors,
+    gram_root,
+    row_basis,
+)
 from noisewright.norm.kernel.solver import Spectrum, Weights, mean_factor, solve
 from noisewright.workload.base import Workload
 from noisewright.workload.kinds.algebra import Kron, Weighted
@@ -70,7 +75,11 @@ class PairsProblem:
     @cached_property
     def _basis(self) -> FloatArray:
         """Orthonormal rows that span the differences asked."""
-        return np.eye(self.workload.size - 1) if self._edges is None else row_basis(self._edges)
+        return (
+            np.eye(self.workload.size - 1)
+            if self._edges is None
+            else row_basis(self._edges)
+        )
 
     @cached_property
     def _queries(self) -> FloatArray | None:
@@ -90,7 +99,9 @@ class PairsProblem:
         """Whether any two cells have different columns: shifts answer the rest for free."""
         if self._edges is not None:
             return bool(self._edges.any())
-        return bool(np.trace(self._plain_gram) > 1e-24 * np.trace(self.workload.gram().dense()))
+        return bool(
+            np.trace(self._plain_gram) > 1e-24 * np.trace(self.workload.gram().dense())
+        )
 
     def _gram(self, a: FloatArray | None) -> FloatArray:
         if a is None:
@@ -131,7 +142,9 @@ class PairsProblem:
         elif a is not None:
             inverse = self._inverse(s, v, c)
             rows = np.maximum(self.workload.row_quadratics(inverse @ inverse.T), 0.0)
-        return Spectrum(float(s.sum()), rows, squared_distances(self._strategy(s, v, c)))
+        return Spectrum(
+            float(s.sum()), rows, squared_distances(self._strategy(s, v, c))
+        )
 
     def factors(self, weights: Weights) -> Factors:
         """The factorization of the shifted workload, with sensitivity one."""
@@ -214,7 +227,9 @@ def _check_pairs(workload: Workload) -> None:
         )
 
 
-def _solve_pairs(workload: Workload, settings: Settings, original: Workload | None = None) -> Part:
+def _solve_pairs(
+    workload: Workload, settings: Settings, original: Workload | None = None
+) -> Part:
     """Exact, with a weight for every pair of cells; the bound is of what was `asked`, unshifted."""
     norm, mean = settings.norm, mean_factor(workload.queries, settings.norm)
     problem = PairsProblem(workload)
@@ -229,7 +244,9 @@ def _solve_pairs(workload: Workload, settings: Settings, original: Workload | No
     )
     factors = problem.factors(point.primal)
     value = mean_error(row_lengths(workload, factors.inverse), norm)
-    bound = certificate.nuclear_of_pairs(original or workload, point.dual.a, point.dual.b)
+    bound = certificate.nuclear_of_pairs(
+        original or workload, point.dual.a, point.dual.b
+    )
     return Part(
         strategy=Dense(factors.strategy),
         inverse=Dense(factors.inverse),
@@ -249,7 +266,9 @@ def _solve_product(workload: Kron, settings: Settings) -> Part:
     ‖X(I − uuᵀ)‖_* ≥ ‖X‖_* − ‖Xu‖ with X = D_a^½ W D_b^½, u = √b: everything is a product.
     """
     share = replace(settings, tolerance=settings.tolerance / len(workload.factors))
-    parts = {factor: solve_part(factor, share) for factor in dict.fromkeys(workload.factors)}
+    parts = {
+        factor: solve_part(factor, share) for factor in dict.fromkeys(workload.factors)
+    }
     whole = solve_part(workload, settings)
     closest = nuclear = centre = 1.0
     apart = 1.0
@@ -262,7 +281,9 @@ def _solve_product(workload: Kron, settings: Settings) -> Part:
         a = np.ones(factor.queries) if a is None else a
         answers = np.asarray(factor.matvec(b), dtype=np.float64)
         nuclear *= part.lower_bound
-        centre *= float(np.sqrt(a @ answers**2)) * mean_factor(factor.queries, settings.norm)
+        centre *= float(np.sqrt(a @ answers**2)) * mean_factor(
+            factor.queries, settings.norm
+        )
         apart *= float(b @ b)
     # Columns at most one long are apart by √2 at most where no angle is obtuse, by 2 elsewhere.
     widest = math.sqrt(2 - 2 * closest) if closest >= 0 else 2.0
@@ -274,5 +295,8 @@ def _solve_product(workload: Kron, settings: Settings) -> Part:
         errors=lambda: widest * whole.errors(),
         value=outward(widest * whole.value, 2),
         lower_bound=max(0.0, inward(bound, 2 * len(parts))),
-        notes=(*whole.notes, "product of add-remove optima under the replace-one sensitivity"),
+        notes=(
+            *whole.notes,
+            "product of add-remove optima under the replace-one sensitivity",
+        ),
     )

@@ -42,7 +42,10 @@ class Counter(Protocol):
     """Reads a table of people: counts of marginal tables, or the cell of every row."""
 
     def tables(
-        self, source: Source, domain: Domain, wanted: Sequence[tuple[tuple[str, ...], Measure]]
+        self,
+        source: Source,
+        domain: Domain,
+        wanted: Sequence[tuple[tuple[str, ...], Measure]],
     ) -> list[IntArray]:
         """Exact tables, each a measure over cells of some attributes in C order; one pass."""
 
@@ -50,7 +53,10 @@ class Counter(Protocol):
         """The cell of every row, in batches and in the table's order."""
 
     def tallies(
-        self, source: Source, domain: Domain, tally: Callable[[Iterable[IntArray]], bytes]
+        self,
+        source: Source,
+        domain: Domain,
+        tally: Callable[[Iterable[IntArray]], bytes],
     ) -> list[bytes]:
         """What `tally` makes of the cells of the rows, part by part, wherever the parts are."""
 
@@ -64,7 +70,10 @@ class Counter(Protocol):
         """How many people have so many rows: as private as the table."""
 
     def explain(
-        self, source: Source, domain: Domain, wanted: Sequence[tuple[tuple[str, ...], Measure]]
+        self,
+        source: Source,
+        domain: Domain,
+        wanted: Sequence[tuple[tuple[str, ...], Measure]],
     ) -> str:
         """What the engine would run to fill these tables."""
 
@@ -88,10 +97,15 @@ def checked_histogram(data: Data, sizes: tuple[int, ...]) -> IntArray:
             "give one count per cell of the workload",
         )
     whole = np.issubdtype(counts.dtype, np.integer) or (
-        np.issubdtype(counts.dtype, np.floating) and bool((counts == np.rint(counts)).all())
+        np.issubdtype(counts.dtype, np.floating)
+        and bool((counts == np.rint(counts)).all())
     )
     # Together, not only each: sums over cells must be exact as well.
-    if not whole or bool((counts < 0).any()) or float(counts.sum(dtype=np.float64)) >= 2**53:
+    if (
+        not whole
+        or bool((counts < 0).any())
+        or float(counts.sum(dtype=np.float64)) >= 2**53
+    ):
         raise InvalidParameter(
             "histogram",
             "array",

@@ -41,7 +41,11 @@ from noisewright.planning.rows.files import (
     PairsReleaseFile,
 )
 from noisewright.planning.rows.pairs import PairsPlan, PairsRelease
-from noisewright.planning.streams.files import RunningFile, StreamFile, StreamReleaseFile
+from noisewright.planning.streams.files import (
+    RunningFile,
+    StreamFile,
+    StreamReleaseFile,
+)
 from noisewright.planning.streams.plan import CarryStreamPlan, StreamPlan
 from noisewright.planning.streams.running import (
     RunningCarryStream,
@@ -68,7 +72,9 @@ FileKind = (
     | OpenFile
     | OpenReleaseFile
 )
-Content = Plan | Release | CovarianceRelease | PairsRelease | StreamRelease | RunningStream
+Content = (
+    Plan | Release | CovarianceRelease | PairsRelease | StreamRelease | RunningStream
+)
 _KINDS: dict[type, Any] = {
     CentralPlan: CentralFile,
     LocalPlan: LocalFile,
@@ -133,10 +139,14 @@ def stored_stream(path: str | Path) -> tuple[StreamRelease, str, bool]:
 def from_bytes(content: bytes, counter: Counter | None = None) -> Content:
     """What `to_bytes` kept."""
     name = "what was kept"
-    return _rebuilt(*container.decode(content, FileKind, name, "plan again"), name, counter)
+    return _rebuilt(
+        *container.decode(content, FileKind, name, "plan again"), name, counter
+    )
 
 
-def _rebuilt(header: Header, arrays: Arrays, name: str, counter: Counter | None) -> Content:
+def _rebuilt(
+    header: Header, arrays: Arrays, name: str, counter: Counter | None
+) -> Content:
     assert isinstance(header, Kept)
     with refusing(f"{name}: the content is incomplete or damaged; plan again"):
         content: Content = header.content(arrays)
@@ -148,7 +158,9 @@ def _equipped(content: Content, counter: Counter | None) -> Content:
     if isinstance(content, CentralPlan | LocalPlan | ValuePlan | OpenPlan):
         return replace(content, counter=counter)
     if isinstance(content, Together):
-        return replace(content, plans=tuple(replace(p, counter=counter) for p in content.plans))
+        return replace(
+            content, plans=tuple(replace(p, counter=counter) for p in content.plans)
+        )
     if isinstance(content, Release) and isinstance(content.plan, CentralPlan):
         return replace(content, plan=replace(content.plan, counter=counter))
     return content
@@ -166,11 +178,15 @@ def plan_digest(plan: Plan) -> str:
         domain = None if plan.domain is None else plan.domain.fingerprint
         parts = [workload, domain, plan.privacy.to_dict(), strategy_hash(plan.method)]
     text = msgspec.json.encode(parts, order="sorted")
-    return digest(text, *(part for name in sorted(arrays) for part in (name, arrays[name])))
+    return digest(
+        text, *(part for name in sorted(arrays) for part in (name, arrays[name]))
+    )
 
 
 def strategy_hash(mechanism: Mechanism) -> str:
     """A digest of exactly what is measured."""
     arrays: dict[str, Array] = {}
     text = msgspec.json.encode(mechanism.packed(arrays), order="sorted")
-    return digest(text, *(part for name in sorted(arrays) for part in (name, arrays[name])))
+    return digest(
+        text, *(part for name in sorted(arrays) for part in (name, arrays[name]))
+    )

@@ -27,7 +27,9 @@ class Kept(Header, frozen=True):
 
 def domain_beside(workload: Any, domain: Domain | None) -> dict[str, Any] | None:
     """The domain, unless the workload holds it."""
-    return None if domain is None or isinstance(workload, Questions) else domain.to_dict()
+    return (
+        None if domain is None or isinstance(workload, Questions) else domain.to_dict()
+    )
 
 
 def domain_of(workload: Any, stored: Mapping[str, Any] | None) -> Domain | None:
@@ -39,4 +41,6 @@ def domain_of(workload: Any, stored: Mapping[str, Any] | None) -> Domain | None:
 
 def inside(arrays: Arrays, prefix: str) -> dict[str, Array]:
     """The arrays of one part of a file, under the names that the part gave them."""
-    return {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
+    return {
+        n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)
+    }

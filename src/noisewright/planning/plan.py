@@ -104,7 +104,11 @@ class Forecast(Shown):
         told = self.rmse, self.max
         words = ["unknown" if isnan(error) else f"{error:,.4g}" for error in told]
         errors = ("rmse", words[0]), ("max", words[1])
-        return [("answers", f"{len(self.std):,}"), *errors, (f"ratio ({self.error})", ratio)]
+        return [
+            ("answers", f"{len(self.std):,}"),
+            *errors,
+            (f"ratio ({self.error})", ratio),
+        ]
 
     @property
     def rmse(self) -> float:
@@ -183,7 +187,9 @@ class ReleasedTable:
     says: str = "answer"
 
 
-def table_number(tables: Sequence[ReleasedTable], name: str, parameter: str = "table") -> int:
+def table_number(
+    tables: Sequence[ReleasedTable], name: str, parameter: str = "table"
+) -> int:
     """The place of a table: by its name, or by its attributes in any order (`a*b` is `a × b`).
 
     `income*region` also finds the CDF of income by region, where no table of counts is asked.
@@ -193,7 +199,9 @@ def table_number(tables: Sequence[ReleasedTable], name: str, parameter: str = "t
             if key(table.name) == key(name):
                 return number
     names = ", ".join(table.name for table in tables[:20])
-    raise InvalidParameter(parameter, name, "names no table of the plan", f"choose one of {names}")
+    raise InvalidParameter(
+        parameter, name, "names no table of the plan", f"choose one of {names}"
+    )
 
 
 def _attributes(name: str) -> tuple[str, ...]:
@@ -220,16 +228,25 @@ def table_errors(
 ) -> list[TableError]:
     """The errors of every table of a release."""
     ends = np.cumsum([table.queries for table in tables])[:-1]
-    pieces = zip(tables, *(np.split(values, ends) for values in (std, each, all_)), strict=True)
+    pieces = zip(
+        tables, *(np.split(values, ends) for values in (std, each, all_)), strict=True
+    )
     return [
-        TableError(t.name, t.queries, mean_error(s, 2), *(float(v.max()) for v in (s, half, wide)))
+        TableError(
+            t.name,
+            t.queries,
+            mean_error(s, 2),
+            *(float(v.max()) for v in (s, half, wide)),
+        )
         for t, s, half, wide in pieces
     ]
 
 
 def plain_workload(workload: Workload) -> Workload:
     """The queries as they are answered, without the weights of named questions."""
-    return stack(workload.plain_parts()) if isinstance(workload, Questions) else workload
+    return (
+        stack(workload.plain_parts()) if isinstance(workload, Questions) else workload
+    )
 
 
 def query_names(workload: Workload, domain: Domain | None) -> Iterator[str]:
@@ -238,7 +255,9 @@ def query_names(workload: Workload, domain: Domain | None) -> Iterator[str]:
         return workload.each_label()
     if domain is None:
         return (workload.label(row) for row in range(workload.queries))
-    return chain.from_iterable(query_labels(domain, t) for t in terms(workload, domain.shape))
+    return chain.from_iterable(
+        query_labels(domain, t) for t in terms(workload, domain.shape)
+    )
 
 
 def answer_tables(workload: Workload) -> tuple[ReleasedTable, ...]:
@@ -246,5 +265,6 @@ def answer_tables(workload: Workload) -> tuple[ReleasedTable, ...]:
     if not isinstance(workload, Questions):
         return (ReleasedTable(workload.brief(), workload.queries),)
     return tuple(
-        ReleasedTable(s.name, s.queries, s.axes, s.unit, s.says) for s in workload.statistics
+        ReleasedTable(s.name, s.queries, s.axes, s.unit, s.says)
+        for s in workload.statistics
     )

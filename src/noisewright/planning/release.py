@@ -14,7 +14,13 @@ from noisewright.arrays import FloatArray
 from noisewright.display import html_table, short_number
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter
-from noisewright.files import alone_in, check_table, check_writable, write_tables, write_text
+from noisewright.files import (
+    alone_in,
+    check_table,
+    check_writable,
+    write_tables,
+    write_text,
+)
 from noisewright.planning.budgets.spending import UNRECORDED, LedgerNote
 from noisewright.planning.plan import ReleasedTable, table_number
 from noisewright.planning.tidy import AnswerTable, TidyAnswers
@@ -178,7 +184,9 @@ class Release:
     def unbiased(self) -> Column:
         """The answers as they were measured, whatever was done to them since."""
         return (
-            self.plan.unbiased(self.measurement, self.steps) if self.is_changed else self.intervals
+            self.plan.unbiased(self.measurement, self.steps)
+            if self.is_changed
+            else self.intervals
         )
 
     @property
@@ -243,7 +251,9 @@ class Release:
         if is_kept(target):
             return recorded(target, self.metadata, self.save)
         parts = self.to_batches()
-        return recorded(target, self.metadata, lambda file: write_tables(file, parts, excel=excel))
+        return recorded(
+            target, self.metadata, lambda file: write_tables(file, parts, excel=excel)
+        )
 
     def save(self, path: str | Path) -> None:
         """Write the release, whole or not at all; `nw.load` gives it back."""
@@ -268,10 +278,13 @@ class Release:
         ]  # fmt: skip
         heads = ("query", "answer", "std. error", "95 % interval")
         caption = (
-            f"{len(self):,} answers in {len(self.tables):,} tables, {self.plan.privacy.text()}"
+            f"{len(self):,} answers in {len(self.tables):,} tables, "
+            f"{self.plan.privacy.text()}"
         )
         more = len(self) - len(rows)
-        return html_table(caption, heads, rows, f"and {more:,} more" if more > 0 else "")
+        return html_table(
+            caption, heads, rows, f"and {more:,} more" if more > 0 else ""
+        )
 
 
 def metadata_path(path: str | Path) -> Path:
@@ -306,9 +319,14 @@ def read_record(path: str | Path) -> list[dict[str, Any]]:
         latest = None
     earlier = latest.pop("history", []) if isinstance(latest, dict) else None
     entries: list[Any] = [*earlier, latest] if isinstance(earlier, list) else [None]
-    if not all(isinstance(entry, dict) and entry.get("format") in FORMATS for entry in entries):
+    if not all(
+        isinstance(entry, dict) and entry.get("format") in FORMATS for entry in entries
+    ):
         raise InvalidParameter(
-            "output", str(path), "is no record of releases", "move it away, or choose another path"
+            "output",
+            str(path),
+            "is no record of releases",
+            "move it away, or choose another path",
         )
     return entries
 
@@ -316,7 +334,8 @@ def read_record(path: str | Path) -> list[dict[str, Any]]:
 def spendings(entries: Sequence[Mapping[str, object]]) -> int:
     """How many times a budget was spent: entries of one release are one spending."""
     names = (str(entry["release"]) for entry in entries if "release" in entry)
-    named = {part for name in names for part in name.split("+")}  # combined releases have several
+    # combined releases have several
+    named = {part for name in names for part in name.split("+")}
     return len(named) + sum("release" not in entry for entry in entries)
 
 
@@ -330,7 +349,9 @@ def kept_path(path: str | Path) -> Path:
     return Path(path).with_suffix(KEPT)
 
 
-def recorded(target: Path, metadata: Mapping[str, object], write: Callable[[Path], None]) -> Path:
+def recorded(
+    target: Path, metadata: Mapping[str, object], write: Callable[[Path], None]
+) -> Path:
     """Write a file and the record of what it cost beside it.
 
     The record only grows, and is on the disk before a single answer is: whenever this is cut short,

@@ -17,7 +17,9 @@ _UNIT = {
     "central": "one row of the table, taken to be one person",
     "local": "one report, sent by one person",
 }
-_FIXED = "what is measured and how was fixed by the plan, before any of these data were read"
+_FIXED = (
+    "what is measured and how was fixed by the plan, before any of these data were read"
+)
 _TOLD = "; tables are over the values that the first part of the plan told, as it says"
 _ALONE = f"{_FIXED}; what other releases about these people cost is not known here"
 

@@ -80,22 +80,29 @@ class AnswerTable:
 
         if len(self.axes) < 1 or values not in (*FIGURES, *UNBIASED):
             rule = "must be a column of figures in a table over attributes"
-            raise InvalidParameter("values", values, rule, f"choose one of {', '.join(FIGURES)}")
+            raise InvalidParameter(
+                "values", values, rule, f"choose one of {', '.join(FIGURES)}"
+            )
         names = [axis.name for axis in self.axes]
         if across is not None and across not in names:
             raise InvalidParameter(
-                "across", across, "is no attribute of the table", f"choose one of {names}"
+                "across",
+                across,
+                "is no attribute of the table",
+                f"choose one of {names}",
             )
         place = len(names) - 1 if across is None else names.index(across)
         lengths = [axis_length(axis) for axis in self.axes]
         rows = np.moveaxis(np.arange(prod(lengths)).reshape(lengths), place, -1)
         rows = rows.reshape(-1, lengths[place])
-        kept = [n for n in self.arrow.column_names if n not in (*_OWN, *self._spread(place))]
+        kept = [
+            n for n in self.arrow.column_names if n not in (*_OWN, *self._spread(place))
+        ]
         columns = {name: self.arrow[name].take(pa.array(rows[:, 0])) for name in kept}
         for label, chosen in zip(axis_labels(self.axes[place]), rows.T, strict=True):
-            columns[label if label not in columns else f"{names[place]} {label}"] = self.arrow[
-                values
-            ].take(pa.array(chosen))
+            columns[label if label not in columns else f"{names[place]} {label}"] = (
+                self.arrow[values].take(pa.array(chosen))
+            )
         return AnswerTable(self.name, pa.table(columns))
 
     def _spread(self, place: int) -> tuple[str, ...]:
@@ -109,7 +116,11 @@ class AnswerTable:
         return f"<AnswerTable {self.name!r}: {len(self):,} rows>"
 
     def _repr_html_(self) -> str:
-        kept = [name for name in self.arrow.column_names if name not in ("table", "statistic")]
+        kept = [
+            name
+            for name in self.arrow.column_names
+            if name not in ("table", "statistic")
+        ]
         frame = self.to_pandas()[kept].head(40)
         return str(frame.to_html(index=False, float_format=short_number, na_rep=""))
 
@@ -146,7 +157,9 @@ class TidyAnswers:
     def parts(self, labels: Iterator[str], rows: int) -> Iterator[pa.Table]:
         """So many rows at a time, in order, all with the same columns."""
         for start in range(0, self._ends[-1], rows):
-            yield self._part(start, min(start + rows, self._ends[-1]), labels, self._kinds)
+            yield self._part(
+                start, min(start + rows, self._ends[-1]), labels, self._kinds
+            )
 
     @cached_property
     def _ends(self) -> list[int]:
@@ -163,13 +176,22 @@ class TidyAnswers:
     @cached_property
     def _kinds(self) -> dict[str, pa.DataType]:
         """The columns of attributes, in order, and their types."""
-        kinds = {n: a.type for table in self._typed for axis in table for n, a in axis.items()}
+        kinds = {
+            n: a.type
+            for table in self._typed
+            for axis in table
+            for n, a in axis.items()
+        }
         if self.domain is None:
             return kinds
         return {name: kinds[name] for name in _in_order(kinds, self.domain)}
 
     def _part(
-        self, start: int, stop: int, labels: Iterator[str], kinds: Mapping[str, pa.DataType]
+        self,
+        start: int,
+        stop: int,
+        labels: Iterator[str],
+        kinds: Mapping[str, pa.DataType],
     ) -> pa.Table:
         import pyarrow as pa
 
@@ -184,7 +206,9 @@ class TidyAnswers:
                 "table": _repeated(spans, [table.name for table in self.tables]),
                 "statistic": _repeated(spans, [table.says for table in self.tables]),
                 **self._attributes(spans, kinds),
-                "query": pa.array(islice(labels, stop - start), pa.string(), size=stop - start),
+                "query": pa.array(
+                    islice(labels, stop - start), pa.string(), size=stop - start
+                ),
                 **{n: _with_gaps(v) for n, v in zip(FIGURES, figures, strict=True)},
                 **{n: _with_gaps(v) for n, v in zip(UNBIASED, beside, strict=False)},
             }
@@ -215,10 +239,16 @@ class TidyAnswers:
             shape = [axis_length(axis) for axis in self.tables[number].axes]
             places = np.unravel_index(np.arange(first, last), shape) if shape else ()
             for place, axis in zip(places, self._typed[number], strict=False):
-                own |= {n: a.take(pa.array(place)) for n, a in axis.items() if n in kinds}
+                own |= {
+                    n: a.take(pa.array(place)) for n, a in axis.items() if n in kinds
+                }
             for name, parts in chunks.items():
-                parts.append(own[name] if name in own else pa.nulls(last - first, kinds[name]))
-        return {name: pa.chunked_array(parts, kinds[name]) for name, parts in chunks.items()}
+                parts.append(
+                    own[name] if name in own else pa.nulls(last - first, kinds[name])
+                )
+        return {
+            name: pa.chunked_array(parts, kinds[name]) for name, parts in chunks.items()
+        }
 
 
 def _repeated(spans: Sequence[tuple[int, int, int]], names: Sequence[str]) -> pa.Array:
@@ -227,8 +257,12 @@ def _repeated(spans: Sequence[tuple[int, int, int]], names: Sequence[str]) -> pa
 
     words = list(dict.fromkeys(names))
     codes = [words.index(names[number]) for number, _, _ in spans]
-    indices = np.repeat(np.array(codes, dtype=np.int32), [last - first for _, first, last in spans])
-    return pa.DictionaryArray.from_arrays(pa.array(indices), pa.array(words, pa.string()))
+    indices = np.repeat(
+        np.array(codes, dtype=np.int32), [last - first for _, first, last in spans]
+    )
+    return pa.DictionaryArray.from_arrays(
+        pa.array(indices), pa.array(words, pa.string())
+    )
 
 
 def _with_gaps(values: FloatArray) -> pa.Array:
@@ -266,7 +300,9 @@ def _typed(domain: Domain, axis: Axis) -> dict[str, pa.Array]:
     if isinstance(attribute, Ordered):
         return _bounds(name, attribute, axis)
     if isinstance(attribute, Boolean):
-        values: Sequence[object] = [attribute.representative(k) for k in range(attribute.size)]
+        values: Sequence[object] = [
+            attribute.representative(k) for k in range(attribute.size)
+        ]
         return {name: pa.array(values, pa.bool_())}
     assert isinstance(attribute, Categorical)
     whole = attribute.storage == "number" and not attribute.has_other
@@ -278,7 +314,8 @@ def _bounds(name: str, attribute: Ordered, axis: Axis) -> dict[str, pa.Array]:
     import pyarrow as pa
 
     cells: list[tuple[Any, Any]] = [*attribute.spans]
-    cells += [(None, None)] * (attribute.size - len(cells))  # people without a declared cell
+    # people without a declared cell
+    cells += [(None, None)] * (attribute.size - len(cells))
     if axis.kind == "cumulative":
         ends = [(cells[0][0] if last is not None else None, last) for _, last in cells]
     elif axis.kind == "range":

@@ -69,12 +69,16 @@ def _page(subject: object) -> str:
     from noisewright.report.pages.stream import stream_page
 
     pages: list[tuple[tuple[type, ...], Callable[[Any], str]]] = [
-        ((RunningStream,), lambda stream: stream_page(stream.release)),  # the stream is secret
+        # the stream is secret
+        ((RunningStream,), lambda stream: stream_page(stream.release)),
         ((StreamRelease,), stream_page),
         ((Release,), page),
         ((CovarianceRelease, PairsRelease), row_page),
         ((Ledger,), ledger_page),
-        ((Explanation,), lambda told: plan_page(told.plan, None, told.why, told.others)),
+        (
+            (Explanation,),
+            lambda told: plan_page(told.plan, None, told.why, told.others),
+        ),
         ((Rehearsal,), rehearsal_page),
         ((LearningPlan, Selection), learning_page),
         ((Outcome, Selected), outcome_page),
@@ -84,7 +88,10 @@ def _page(subject: object) -> str:
         if isinstance(subject, kinds):
             return draw(subject)
     raise InvalidParameter(
-        "subject", type(subject).__name__, "has no page", "give a plan, a release or a ledger"
+        "subject",
+        type(subject).__name__,
+        "has no page",
+        "give a plan, a release or a ledger",
     )
 
 

@@ -31,7 +31,9 @@ def agreement_chart(answers: FloatArray, truth: FloatArray) -> str:
         y=alt.Y("private:Q", scale=scale, axis=axis, title="private answer"),
     )
     dots = base.mark_point(filled=True, size=14, color=PRIVATE, opacity=0.45)
-    same = base.mark_line(color=TRUTH, strokeWidth=1.3).encode(y=alt.Y("true:Q", scale=scale))
+    same = base.mark_line(color=TRUTH, strokeWidth=1.3).encode(
+        y=alt.Y("true:Q", scale=scale)
+    )
     return _svg(alt.layer(same, dots).properties(width=_WIDTH - 60, height=300))
 
 
@@ -49,7 +51,11 @@ def errors_chart(predicted: FloatArray, observed: FloatArray) -> str:
         for m, c, e in zip(middles, counts, expected, strict=True)
     ]
     base = alt.Chart(alt.Data(values=rows)).encode(
-        x=alt.X("z:Q", title="error / its standard error", axis=alt.Axis(values=list(range(-4, 5))))
+        x=alt.X(
+            "z:Q",
+            title="error / its standard error",
+            axis=alt.Axis(values=list(range(-4, 5))),
+        )
     )
     bars = base.mark_bar(color=PRIVATE, opacity=0.35, size=13).encode(
         y=alt.Y("count:Q", title="answers")
@@ -60,7 +66,9 @@ def errors_chart(predicted: FloatArray, observed: FloatArray) -> str:
     return _svg(alt.layer(bars, curve).properties(width=_WIDTH - 60, height=300))
 
 
-def styled(chart: alt.TopLevelMixin, background: str = "transparent") -> alt.TopLevelMixin:
+def styled(
+    chart: alt.TopLevelMixin, background: str = "transparent"
+) -> alt.TopLevelMixin:
     """The look that all charts share."""
     plain = chart.configure(
         font="system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif",
@@ -80,4 +88,6 @@ def styled(chart: alt.TopLevelMixin, background: str = "transparent") -> alt.Top
 def _svg(chart: alt.TopLevelMixin) -> str:
     import vl_convert
 
-    return str(vl_convert.vegalite_to_svg(styled(chart).to_json(), vl_version="6.4")).strip()
+    return str(
+        vl_convert.vegalite_to_svg(styled(chart).to_json(), vl_version="6.4")
+    ).strip()

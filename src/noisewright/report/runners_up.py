@@ -29,12 +29,16 @@ class RunnersUp:
         return bool(self.why or self.drawings or self.refused)
 
 
-def runners_up(known: Mapping[str, Any], why: str, others: Sequence[Reason]) -> RunnersUp:
+def runners_up(
+    known: Mapping[str, Any], why: str, others: Sequence[Reason]
+) -> RunnersUp:
     """What is known of the others: from an explanation, or from the plan's own record."""
     own = str(known.get("mechanism", "this plan"))
     if not others:
         return RunnersUp(why, _by_people(own, known))
-    reached = [each for each in others if each.achieved is not None and each.times is not None]
+    reached = [
+        each for each in others if each.achieved is not None and each.times is not None
+    ]
     refused: dict[str, list[str]] = {}
     for each in others:
         if each not in reached:
@@ -47,7 +51,9 @@ def runners_up(known: Mapping[str, Any], why: str, others: Sequence[Reason]) -> 
 
 
 def _by_error(own: str, others: Sequence[Reason], title: str) -> tuple[Bars, ...]:
-    values = [(each.mechanism, each.achieved or 0.0, each.times or 1.0) for each in others]
+    values = [
+        (each.mechanism, each.achieved or 0.0, each.times or 1.0) for each in others
+    ]
     if not values:
         return ()
     least = values[0][1] / values[0][2]
@@ -66,9 +72,15 @@ def _by_people(own: str, known: Mapping[str, Any]) -> tuple[Bars, ...]:
         return ()
     rows = [(own, float(needed)), *others]
     texts = [
-        (name, counted(-int(-people // 1), "person", "people"), people) for name, people in rows
+        (name, counted(-int(-people // 1), "person", "people"), people)
+        for name, people in rows
     ]
-    return (_bars("people needed", [(n, text, people / rows[0][1]) for n, text, people in texts]),)
+    return (
+        _bars(
+            "people needed",
+            [(n, text, people / rows[0][1]) for n, text, people in texts],
+        ),
+    )
 
 
 def _bars(title: str, rows: Sequence[tuple[str, str, float]]) -> Bars:

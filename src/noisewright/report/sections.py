@@ -19,7 +19,8 @@ from noisewright.workload.questions.statistics import PEOPLE, Column
 MOST_ROWS = 20_000
 _MOST_FIGURES = 200
 _OPEN = 6
-_ROUNDING = 1e-7  # of the largest error: differences of variances cancel to the root of 1e-16
+# of the largest error: differences of variances cancel to the root of 1e-16
+_ROUNDING = 1e-7
 HEADS = ("query", "answer", "std. error", "95 % interval")
 
 
@@ -76,7 +77,10 @@ def _error(table: ReleasedTable, column: Column) -> str:
     unit = " people" if table.unit == PEOPLE else f" of {table.unit}"
     std, name = column.std[~np.isnan(column.std)], "standard error"
     if not std.size:
-        std, name = (column.each[1] - column.each[0])[~np.isnan(column.answers)] / 2, "95 % ±"
+        std, name = (
+            (column.each[1] - column.each[0])[~np.isnan(column.answers)] / 2,
+            "95 % ±",
+        )
         std = std[~np.isnan(std)]
     return f"{name} {spread(std)}{unit}" if std.size else ""
 

@@ -23,7 +23,10 @@ from noisewright.reproduce.paper_strategies import (
     people_needed,
     singular_bound,
 )
-from noisewright.reproduce.projected_gradient import iteration_seconds, projected_gradient
+from noisewright.reproduce.projected_gradient import (
+    iteration_seconds,
+    projected_gradient,
+)
 from noisewright.reproduce.study import Study, Value
 from noisewright.workload import Workload
 from noisewright.workload import workload as read
@@ -61,7 +64,10 @@ def _people(study: Study, name: str, text: str, epsilon: float, paper: bool) -> 
     workload = read(text)
     key: dict[str, Value] = {"workload": name, "n": workload.size, "epsilon": epsilon}
     for mechanism in OURS:
-        study.row({**key, "mechanism": mechanism}, partial(_ours, workload, epsilon, mechanism))
+        study.row(
+            {**key, "mechanism": mechanism},
+            partial(_ours, workload, epsilon, mechanism),
+        )
     study.row({**key, "mechanism": "lower bound"}, partial(_bound, workload, epsilon))
     gram = np.asarray(workload.gram().dense(), dtype=np.float64)
     study.row(
@@ -71,7 +77,9 @@ def _people(study: Study, name: str, text: str, epsilon: float, paper: bool) -> 
     if not paper:
         return
     chosen = {label: make(workload.size, epsilon) for label, make in PAPER.items()}
-    chosen["fourier (paper)"] = fourier(workload.size, epsilon, _degree(name, workload.size))
+    chosen["fourier (paper)"] = fourier(
+        workload.size, epsilon, _degree(name, workload.size)
+    )
     for label, chances in chosen.items():
         study.row(
             {**key, "mechanism": label},
@@ -80,7 +88,10 @@ def _people(study: Study, name: str, text: str, epsilon: float, paper: bool) -> 
 
 
 def _needed(
-    chances: FloatArray, gram: FloatArray, queries: int, people: FloatArray | None = None
+    chances: FloatArray,
+    gram: FloatArray,
+    queries: int,
+    people: FloatArray | None = None,
 ) -> dict[str, Value]:
     return {"people": people_needed(chances, gram, queries, people)}
 
@@ -107,7 +118,13 @@ def _bound(workload: Workload, epsilon: float) -> dict[str, Value]:
 def _figure_1(study: Study, settings: Settings) -> None:
     size = 64 if settings.quick else 512
     # A run that is cut short has the telling ones.
-    for epsilon in (1.0, 4.0, 2.0, 0.5, *(() if settings.quick else (3.0, 1.5, 2.5, 3.5))):
+    for epsilon in (
+        1.0,
+        4.0,
+        2.0,
+        0.5,
+        *(() if settings.quick else (3.0, 1.5, 2.5, 3.5)),
+    ):
         for name, text in six_workloads(size).items():
             _people(study, name, text, epsilon, settings.paper)
 
@@ -120,7 +137,9 @@ def _figure_2(study: Study, settings: Settings) -> None:
 
 def _improvements(study: Study) -> Iterator[tuple[str, float, float, str]]:
     """Workload, ε, best competitor's people over ours, and its name; the paper's where there."""
-    points = {(str(r["workload"]), float(r["epsilon"]), float(r["n"])) for r in study.rows}
+    points = {
+        (str(r["workload"]), float(r["epsilon"]), float(r["n"])) for r in study.rows
+    }
     for name, epsilon, size in sorted(points):
         rows = {
             str(r["mechanism"]): float(r["people"])
@@ -129,7 +148,9 @@ def _improvements(study: Study) -> Iterator[tuple[str, float, float, str]]:
             and r.get("people", "") != ""
         }
         theirs = {m: p for m, p in rows.items() if m.endswith("(paper)")}
-        others = theirs or {m: p for m, p in rows.items() if m in OURS and m != "optimised"}
+        others = theirs or {
+            m: p for m, p in rows.items() if m in OURS and m != "optimised"
+        }
         others |= {m: rows[m] for m in ("matrix-l1", "matrix-l2") if m in rows}
         if "optimised" in rows and others:
             best = min(others, key=lambda m: others[m])
@@ -158,9 +179,14 @@ def _remarks_2(study: Study) -> list[str]:
         lines = study.series("n", "people", "mechanism", workload=name)
         slopes = {m: _slope(points) for m, points in lines.items() if len(points) > 1}
         if "optimised" in slopes:
-            shown = ", ".join(f"{m} {s:.2f}" for m, s in sorted(slopes.items()) if s == s)
+            shown = ", ".join(
+                f"{m} {s:.2f}" for m, s in sorted(slopes.items()) if s == s
+            )
             told.append(f"slope of log people against log n, {name}: {shown}")
-    return [*told, "the paper: about 0.5 for mechanisms that suit the workload, 1.0 for others"]
+    return [
+        *told,
+        "the paper: about 0.5 for mechanisms that suit the workload, 1.0 for others",
+    ]
 
 
 def _slope(points: list[tuple[float, float]]) -> float:
@@ -176,10 +202,17 @@ def _data_sets(settings: Settings, size: int) -> dict[str, FloatArray]:
     """Three histograms of the DPBench study where they are at hand, made-up ones otherwise."""
     files = [] if settings.data is None else sorted(settings.data.glob("*.npy"))
     places = {path.stem.split(".")[0]: path for path in files}
-    chosen = {name: places[name] for name in ("HEPTH", "NETTRACE", "PATENT") if name in places}
+    chosen = {
+        name: places[name] for name in ("HEPTH", "NETTRACE", "PATENT") if name in places
+    }
     if len(chosen) == 3:
-        loaded = {name: np.load(path).astype(np.float64) for name, path in chosen.items()}
-        return {name: x.reshape(size, -1).sum(axis=1) / x.sum() for name, x in loaded.items()}
+        loaded = {
+            name: np.load(path).astype(np.float64) for name, path in chosen.items()
+        }
+        return {
+            name: x.reshape(size, -1).sum(axis=1) / x.sum()
+            for name, x in loaded.items()
+        }
     rng, cells = np.random.default_rng(0), np.arange(size)
     shapes = {
         "bell (made up)": np.exp(-(((cells - size / 3) / (size / 8)) ** 2)),
@@ -194,14 +227,21 @@ def _figure_3a(study: Study, settings: Settings) -> None:
     workload = read(f"prefix:{size}")
     gram = np.asarray(workload.gram().dense(), dtype=np.float64)
     data = _data_sets(settings, size)
-    for mechanism in ("hadamard (paper)", "hierarchical (paper)", "randomized-response (paper)"):
+    for mechanism in (
+        "hadamard (paper)",
+        "hierarchical (paper)",
+        "randomized-response (paper)",
+    ):
         chances = PAPER[mechanism](size, 1.0)
         for name, shares in {**data, "worst case": None}.items():
             study.row(
                 {"mechanism": mechanism, "data": name},
                 partial(_needed, chances, gram, size, shares),
             )
-    for mechanism, objective in (("optimised", "worst"), ("optimised for the average", "average")):
+    for mechanism, objective in (
+        ("optimised", "worst"),
+        ("optimised for the average", "average"),
+    ):
         plan = api.plan(workload, Privacy(epsilon=1.0), model="local", mechanism="optimised",
                         objective=objective)  # fmt: skip
         variances = plan.analysis.type_variances
@@ -236,7 +276,9 @@ def _figure_3b(study: Study, settings: Settings) -> None:
             for trial in range(trials):
                 study.row(
                     {"workload": name, "rows over n": factor, "start": trial},
-                    partial(_started, solved, workload.queries, factor, trial, iterations),
+                    partial(
+                        _started, solved, workload.queries, factor, trial, iterations
+                    ),
                 )
 
 
@@ -262,7 +304,9 @@ def _remarks_3b(study: Study) -> list[str]:
 def _figure_3c(study: Study, settings: Settings) -> None:
     for bits in range(4, 8 if settings.quick else 12):
         size = 2**bits
-        study.row({"n": size, "line": "iteration of Algorithm 2"}, partial(_iteration, size))
+        study.row(
+            {"n": size, "line": "iteration of Algorithm 2"}, partial(_iteration, size)
+        )
 
 
 def _iteration(size: int) -> dict[str, Value]:
@@ -281,7 +325,9 @@ def _remarks_3c(study: Study) -> list[str]:
 # --- [002]: norms against p and n -----------------------------------------------------------------
 
 
-def _norms(texts: Callable[[int], str], first: int, last: int) -> Callable[[Study, Settings], None]:
+def _norms(
+    texts: Callable[[int], str], first: int, last: int
+) -> Callable[[Study, Settings], None]:
     def compute(study: Study, settings: Settings) -> None:
         for bits in range(first, last - (2 if settings.quick else 0)):
             text = texts(bits)
@@ -319,10 +365,16 @@ def _remarks_norms(study: Study) -> list[str]:
         f"certified to {max(gaps):.1e}",
         f"the Schatten bound is {min(loose):.4f} to {max(loose):.3f} times below",
     ]
-    top = [(float(r["n"]), float(r["value"])) for r in study.rows if r["norm"] == float("inf")]
+    top = [
+        (float(r["n"]), float(r["value"]))
+        for r in study.rows
+        if r["norm"] == float("inf")
+    ]
     if len(top) > 1 and str(study.rows[0]["workload"]).startswith("prefix"):
         (a, x), (b, y) = min(top), max(top)
-        told.append(f"γ2 grows by {(y - x) / log(b / a):.3f} for each e-fold of n; 1/π = 0.318")
+        told.append(
+            f"γ2 grows by {(y - x) / log(b / a):.3f} for each e-fold of n; 1/π = 0.318"
+        )
     return told
 
 

@@ -26,7 +26,9 @@ def _errors(text: str, people: int) -> dict[str, Value]:
     """Root mean square errors of shares, by mechanism, and the packing bound."""
     privacy = Privacy(epsilon=_EPSILON, neighbours="replace-one")
     rows = api.compare(read(text), privacy, people=people)
-    told: dict[str, Value] = {row.mechanism: row.rmse / people for row in rows if row.rmse}
+    told: dict[str, Value] = {
+        row.mechanism: row.rmse / people for row in rows if row.rmse
+    }
     packing = [row.packing_bound for row in rows if row.packing_bound is not None]
     return {**told, _PACKING: max(packing, default=0.0) / people}
 
@@ -39,7 +41,11 @@ def _shape(text: str) -> tuple[int, float, float]:
     squares = np.diagonal(gram)
     distances = squares[:, None] + squares[None, :] - 2 * gram
     draws = np.random.default_rng(0).normal(size=(2000, len(matrix)))
-    return len(matrix), float(np.sqrt(distances.max())), float((draws @ matrix).max(axis=1).mean())
+    return (
+        len(matrix),
+        float(np.sqrt(distances.max())),
+        float((draws @ matrix).max(axis=1).mean()),
+    )
 
 
 def _term(text: str, people: int, name: str) -> dict[str, Value]:
@@ -65,7 +71,9 @@ def _regimes(study: Study, settings: Settings) -> None:
             study.row(key, partial(_term, text, 2**power, line))
 
 
-def crossover(first: list[tuple[float, float]], second: list[tuple[float, float]]) -> float | None:
+def crossover(
+    first: list[tuple[float, float]], second: list[tuple[float, float]]
+) -> float | None:
     """Where the first curve stops to be the lower one, between points, in logarithms."""
     both = sorted(set(dict(first)) & set(dict(second)))
     gaps = [(x, np.log(dict(first)[x] / dict(second)[x])) for x in both]
@@ -80,7 +88,9 @@ def _remarks(study: Study) -> list[str]:
     told = []
     for people in sorted({x for line in lines.values() for x, _ in line}):
         errors = {
-            m: dict(lines[m])[people] for m in _MECHANISMS if people in dict(lines.get(m, []))
+            m: dict(lines[m])[people]
+            for m in _MECHANISMS
+            if people in dict(lines.get(m, []))
         }
         if errors:
             best = min(errors, key=lambda m: errors[m])
@@ -104,7 +114,9 @@ def _against(lines: dict[str, list[tuple[float, float]]]) -> list[str]:
     sketch, balls = dict(lines.get("jl", [])), dict(lines.get("hardt-talwar", []))
     fitted = dict(lines.get("projection", []))
     below = sum(sketch[people] < balls[people] for people in sketch if people in balls)
-    above = sum(sketch[people] > fitted[people] for people in sketch if people in fitted)
+    above = sum(
+        sketch[people] > fitted[people] for people in sketch if people in fitted
+    )
     return [
         f"the sketch is below balls at {below} of {len(sketch)} numbers of people; the paper: at "
         "few people, up to constants",

@@ -28,7 +28,11 @@ def _planned(size: int) -> dict[str, Value]:
 
 def _one_each(size: int) -> dict[str, Value]:
     """Each person is asked about one threshold by a randomised bit; Hoeffding for all of them."""
-    return {"people": size * log(2 * size / _BETA) / (2 * (_ALPHA * tanh(_EPSILON / 2)) ** 2)}
+    return {
+        "people": size
+        * log(2 * size / _BETA)
+        / (2 * (_ALPHA * tanh(_EPSILON / 2)) ** 2)
+    }
 
 
 def _thresholds_bound(size: int) -> dict[str, Value]:
@@ -37,7 +41,11 @@ def _thresholds_bound(size: int) -> dict[str, Value]:
 
 
 def _thresholds(study: Study, settings: Settings) -> None:
-    lines = {"planned": _planned, "one threshold a person": _one_each, _PROTOCOL: _thresholds_bound}
+    lines = {
+        "planned": _planned,
+        "one threshold a person": _one_each,
+        _PROTOCOL: _thresholds_bound,
+    }
     for bits in range(2, 5 if settings.quick else 8):
         for line, compute in lines.items():
             study.row({"n": 2**bits, "line": line}, partial(compute, 2**bits))
@@ -45,7 +53,10 @@ def _thresholds(study: Study, settings: Settings) -> None:
 
 def _remarks_thresholds(study: Study) -> list[str]:
     lines = study.series("n", "people", "line")
-    told = [f"{name}: people grow as n^{slope(points):.2f}" for name, points in lines.items()]
+    told = [
+        f"{name}: people grow as n^{slope(points):.2f}"
+        for name, points in lines.items()
+    ]
     planned = [(log(n), people) for n, people in lines.get("planned", [])]
     return [
         *told,
@@ -75,8 +86,12 @@ def _learning_bound(text: str) -> dict[str, Value]:
 
 def _learning(study: Study, settings: Settings) -> None:
     most = 4 if settings.quick else 6
-    classes = [("thresholds", f"thresholds:{2**bits}", 2**bits) for bits in range(2, most + 1)]
-    classes += [("parities", f"parities:{bits}", 2**bits) for bits in range(2, most + 1)]
+    classes = [
+        ("thresholds", f"thresholds:{2**bits}", 2**bits) for bits in range(2, most + 1)
+    ]
+    classes += [
+        ("parities", f"parities:{bits}", 2**bits) for bits in range(2, most + 1)
+    ]
     for name, text, size in classes:
         lines = {
             "agnostic": partial(_learnt, text),
@@ -93,7 +108,9 @@ def _remarks_learning(study: Study) -> list[str]:
     told = []
     for name in dict.fromkeys(str(row["class"]) for row in study.rows):
         lines = study.series("n", "people", "line", **{"class": name})
-        grown = ", ".join(f"{line} n^{slope(points):.2f}" for line, points in lines.items())
+        grown = ", ".join(
+            f"{line} n^{slope(points):.2f}" for line, points in lines.items()
+        )
         told.append(f"{name}, people by number of points n: {grown}")
     return [
         *told,

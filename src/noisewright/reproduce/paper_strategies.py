@@ -54,7 +54,9 @@ def fourier(size: int, epsilon: float, degree: int) -> FloatArray:
     if 2**bits != size:
         raise InvalidParameter("size", size, "must be a power of two for characters")
     cells = np.arange(size)
-    subsets = [s for order in range(degree + 1) for s in combinations(range(bits), order)]
+    subsets = [
+        s for order in range(degree + 1) for s in combinations(range(bits), order)
+    ]
     masks = [sum(1 << bit for bit in subset) for subset in subsets]
     likely = exp(epsilon) / (1 + exp(epsilon))
     rows = []
@@ -73,7 +75,10 @@ PAPER: Mapping[str, Callable[[int, float], FloatArray]] = {
 
 
 def people_needed(
-    chances: FloatArray, gram: FloatArray, queries: int, people: FloatArray | None = None
+    chances: FloatArray,
+    gram: FloatArray,
+    queries: int,
+    people: FloatArray | None = None,
 ) -> float:
     """People for a normalised variance of 0.01, by the reconstruction of [003, Theorem 3.10].
 

@@ -30,7 +30,11 @@ class _Iterate:
 
 
 def projected_gradient(
-    gram: FloatArray, epsilon: float, rows: int, iterations: int, rng: np.random.Generator
+    gram: FloatArray,
+    epsilon: float,
+    rows: int,
+    iterations: int,
+    rng: np.random.Generator,
 ) -> FloatArray:
     """A strategy of `rows` reports for the average case, from a random start.
 
@@ -38,7 +42,8 @@ def projected_gradient(
     """
     first, unit = _started(gram, epsilon, rows, rng)
     trials = [
-        (_descended(first, gram, epsilon, unit * step, _TRIAL).value, step) for step in _STEPS
+        (_descended(first, gram, epsilon, unit * step, _TRIAL).value, step)
+        for step in _STEPS
     ]
     best = min(trials)[1]
     return _descended(first, gram, epsilon, unit * best, iterations).chances
@@ -50,14 +55,20 @@ def _started(
     """A random start, and the unit of steps: the size of Q over that of its gradient."""
     size = len(gram)
     if rows < size:
-        raise InvalidParameter("rows", rows, f"must be at least {size}, the number of cells")
+        raise InvalidParameter(
+            "rows", rows, f"must be at least {size}, the number of cells"
+        )
     least = np.full(rows, (1 + exp(-epsilon)) / (2 * rows))
-    start, _ = project(rng.random((rows, size)), np.ones(rows), least, exp(epsilon) * least, 1.0)
+    start, _ = project(
+        rng.random((rows, size)), np.ones(rows), least, exp(epsilon) * least, 1.0
+    )
     first = _evaluated(start, least, gram)
     return first, float(np.abs(start).mean() / np.abs(first.gradient).mean())
 
 
-def iteration_seconds(gram: FloatArray, epsilon: float, rows: int, iterations: int) -> float:
+def iteration_seconds(
+    gram: FloatArray, epsilon: float, rows: int, iterations: int
+) -> float:
     """The mean processor time of an iteration; the random start is not counted."""
     first, unit = _started(gram, epsilon, rows, np.random.default_rng(0))
     began = time.process_time()
@@ -79,7 +90,9 @@ def _descended(
     return best
 
 
-def _stepped(here: _Iterate, gram: FloatArray, epsilon: float, step: float) -> _Iterate | None:
+def _stepped(
+    here: _Iterate, gram: FloatArray, epsilon: float, step: float
+) -> _Iterate | None:
     size, grown = len(gram), exp(epsilon)
     by_least = through_projection(here.chances, here.least, here.gradient, epsilon)
     least = np.clip(here.least - step / (size * grown) * by_least, _SMALLEST, 1.0)
@@ -101,9 +114,13 @@ def through_projection(
     high = chances >= least[:, None] * exp(epsilon) * (1 - 1e-12)
     free = ~(low | high)
     count = free.sum(axis=0)
-    mean = np.where(count > 0, (gradient * free).sum(axis=0) / np.maximum(count, 1), 0.0)
+    mean = np.where(
+        count > 0, (gradient * free).sum(axis=0) / np.maximum(count, 1), 0.0
+    )
     pulled = (gradient - mean) * (count > 0)
-    return np.asarray((pulled * low).sum(axis=1) + exp(epsilon) * (pulled * high).sum(axis=1))
+    return np.asarray(
+        (pulled * low).sum(axis=1) + exp(epsilon) * (pulled * high).sum(axis=1)
+    )
 
 
 def _evaluated(chances: FloatArray, least: FloatArray, gram: FloatArray) -> _Iterate:

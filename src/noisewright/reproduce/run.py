@@ -16,7 +16,9 @@ from noisewright.reproduce.study import Row, Study
 def reproduce(name: str, settings: Settings) -> dict[str, Any]:
     """Write NAME.csv, NAME.svg and NAME.txt; rows that are in the folder already are kept."""
     if name not in FIGURES:
-        raise unknown_name("figure", name, "is no figure that is made here", list(FIGURES))
+        raise unknown_name(
+            "figure", name, "is no figure that is made here", list(FIGURES)
+        )
     figure = FIGURES[name]
     settings.folder.mkdir(parents=True, exist_ok=True)
     stem = f"{name}-quick" if settings.quick else name
@@ -40,11 +42,15 @@ def _chart(rows: list[Row], drawing: Drawing, title: str) -> Any:
     across = alt.Scale(type="log", base=2, nice=False) if numeric else alt.Undefined
     places = sorted({float(row[drawing.x]) for row in known}) if numeric else []
     ticks = (
-        alt.Axis(format=",~g", values=places[:: -(-len(places) // 8)]) if numeric else alt.Axis()
+        alt.Axis(format=",~g", values=places[:: -(-len(places) // 8)])
+        if numeric
+        else alt.Axis()
     )
     small = max((float(row[drawing.y]) for row in known), default=1.0) < 10
     names = list(dict.fromkeys(str(point["line"]) for point in points))
-    colours = [_COLOURS.get(name, _OTHERS[k % len(_OTHERS)]) for k, name in enumerate(names)]
+    colours = [
+        _COLOURS.get(name, _OTHERS[k % len(_OTHERS)]) for k, name in enumerate(names)
+    ]
     named = {_MEANING[str(point["source"])] for point in points} - {""}
     headed = alt.TitleParams(title, subtitle="; ".join(sorted(named)), anchor="start")
     chart = (
@@ -70,11 +76,15 @@ def _chart(rows: list[Row], drawing: Drawing, title: str) -> Any:
                 scale=alt.Scale(domain=list(_DASHES), range=list(_DASHES.values())),
             ),
         )
-        .properties(width=300, height=220, **({} if drawing.panels else {"title": headed}))
+        .properties(
+            width=300, height=220, **({} if drawing.panels else {"title": headed})
+        )
     )
     if not drawing.panels:
         return styled(chart, "white")
-    faceted = chart.facet(alt.Facet(f"{drawing.panels}:N", title=None, sort=None), columns=3)
+    faceted = chart.facet(
+        alt.Facet(f"{drawing.panels}:N", title=None, sort=None), columns=3
+    )
     return styled(
         faceted.resolve_scale(y="independent")
         .resolve_axis(x="independent")
@@ -84,9 +94,26 @@ def _chart(rows: list[Row], drawing: Drawing, title: str) -> Any:
 
 
 _DASHES = {"ours": [1, 0], "the paper's own": [5, 3], "bound": [2, 2]}
-_MEANING = {"ours": "", "the paper's own": "dashed: the paper's own", "bound": "dotted: bounds"}
-_COLOURS = {"optimised": "#2158b8", "lower bound": "#1b2330", "lower bound of the paper": "#9aa6b6"}
-_OTHERS = ("#b4530f", "#17803a", "#8a3ab9", "#c0397f", "#8c6d1f", "#3a8f9e", "#d0632b", "#6b7685")
+_MEANING = {
+    "ours": "",
+    "the paper's own": "dashed: the paper's own",
+    "bound": "dotted: bounds",
+}
+_COLOURS = {
+    "optimised": "#2158b8",
+    "lower bound": "#1b2330",
+    "lower bound of the paper": "#9aa6b6",
+}
+_OTHERS = (
+    "#b4530f",
+    "#17803a",
+    "#8a3ab9",
+    "#c0397f",
+    "#8c6d1f",
+    "#3a8f9e",
+    "#d0632b",
+    "#6b7685",
+)
 
 
 def _styled(name: str) -> dict[str, str]:

@@ -27,7 +27,9 @@ class Study:
         if self.path.exists():
             self.rows = list(_read(self.path, self.keys))
 
-    def row(self, key: Mapping[str, Value], compute: Callable[[], Mapping[str, Value]]) -> Row:
+    def row(
+        self, key: Mapping[str, Value], compute: Callable[[], Mapping[str, Value]]
+    ) -> Row:
         """The row of a key: as it was kept, or computed now and kept."""
         wanted = {name: _text(value) for name, value in key.items()}
         for known in self.rows:
@@ -41,8 +43,13 @@ class Study:
 
     def _write(self) -> None:
         names = list(dict.fromkeys(name for row in self.rows for name in row))
-        lines = [names, *([_text(row.get(name, "")) for name in names] for row in self.rows)]
-        write_text(self.path, "".join(",".join(map(_quoted, line)) + "\n" for line in lines))
+        lines = [
+            names,
+            *([_text(row.get(name, "")) for name in names] for row in self.rows),
+        ]
+        write_text(
+            self.path, "".join(",".join(map(_quoted, line)) + "\n" for line in lines)
+        )
 
     def series(
         self, x: str, y: str, by: str, **fixed: Value
@@ -50,10 +57,15 @@ class Study:
         """Points of one quantity against another, by the value of a third."""
         lines: dict[str, list[tuple[float, float]]] = {}
         for row in self.rows:
-            if any(_text(row.get(name, "")) != _text(value) for name, value in fixed.items()):
+            if any(
+                _text(row.get(name, "")) != _text(value)
+                for name, value in fixed.items()
+            ):
                 continue
             if row.get(y, "") != "":
-                lines.setdefault(str(row[by]), []).append((float(row[x]), float(row[y])))
+                lines.setdefault(str(row[by]), []).append(
+                    (float(row[x]), float(row[y]))
+                )
         return {name: sorted(points) for name, points in lines.items()}
 
 

@@ -29,10 +29,21 @@ from noisewright.tables.backends.duckdb import Table, connect, open_table, unrea
 from noisewright.tables.backends.duckdb_dialect import DuckDBDialect
 from noisewright.tables.encode import read_as
 from noisewright.tables.sql.counter import Totals, zeros
-from noisewright.tables.sql.derived import DerivedRows, Place, checked_sources, storages_of
+from noisewright.tables.sql.derived import (
+    DerivedRows,
+    Place,
+    checked_sources,
+    storages_of,
+)
 from noisewright.tables.sql.expressions import cell, reached
 from noisewright.tables.sql.held_values import HeldRows, HeldValues
-from noisewright.tables.sql.request import Request, Stage, nested, unit_storages, wrong_column
+from noisewright.tables.sql.request import (
+    Request,
+    Stage,
+    nested,
+    unit_storages,
+    wrong_column,
+)
 from noisewright.workload.questions.measures import (
     COUNT,
     Count,
@@ -45,7 +56,8 @@ from noisewright.workload.questions.measures import (
 Codes = npt.NDArray[np.integer[Any]]
 
 _CELLS_A_BATCH = 2**24  # rows × columns held as Arrow at once: some hundred MB of text
-_MOST_ROWS_A_BATCH = 2**20  # sums of a batch, of 2^32 each at most, are then exact in doubles
+# sums of a batch, of 2^32 each at most, are then exact in doubles
+_MOST_ROWS_A_BATCH = 2**20
 _FAILURES = (duckdb.Error, pa.ArrowException, OSError)
 _DIALECT = DuckDBDialect()
 
@@ -54,7 +66,10 @@ class DuckDBCounter:
     """Fills exact tables; `tables` is what a plan asks of a counting engine."""
 
     def tables(
-        self, source: Source, domain: Domain, wanted: Sequence[tuple[tuple[str, ...], Measure]]
+        self,
+        source: Source,
+        domain: Domain,
+        wanted: Sequence[tuple[tuple[str, ...], Measure]],
     ) -> list[IntArray]:
         """Return one flat array per table: a measure over the cells of a subset of attributes.
 
@@ -103,7 +118,10 @@ class DuckDBCounter:
         return held.answer(rows)
 
     def explain(
-        self, source: Source, domain: Domain, wanted: Sequence[tuple[tuple[str, ...], Measure]]
+        self,
+        source: Source,
+        domain: Domain,
+        wanted: Sequence[tuple[tuple[str, ...], Measure]],
     ) -> str:
         """The SQL that would be run to count these tables."""
         request = Request(domain, wanted)
@@ -111,7 +129,9 @@ class DuckDBCounter:
             table = _table(connection, source, request)
             coded = request.coded(table.column, _DIALECT)
             if coded is None:
-                coded = Stage(tuple(_typed(table, domain[name]) for name in request.columns))
+                coded = Stage(
+                    tuple(_typed(table, domain[name]) for name in request.columns)
+                )
                 return nested([coded], table.origin) + "\n-- cells are found in Python"
             stages = [coded, *request.kept(_DIALECT), request.joint]
             return nested(stages, table.origin)
@@ -131,10 +151,14 @@ class DuckDBCounter:
             expressions, ready = zip(
                 *(_cell_or_value(table, domain[n]) for n in chosen), strict=True
             )
-            for batch in _batches(table, _chained(table.relation, [Stage(expressions)])):
+            for batch in _batches(
+                table, _chained(table.relation, [Stage(expressions)])
+            ):
                 yield tuple(
                     _cells(domain[name], column, done)
-                    for name, column, done in zip(chosen, batch.columns, ready, strict=True)
+                    for name, column, done in zip(
+                        chosen, batch.columns, ready, strict=True
+                    )
                 )
 
     def numbers(
@@ -143,12 +167,19 @@ class DuckDBCounter:
         """Return raw values of numeric attributes, NaN where missing: as private as the data."""
         parts: dict[str, list[FloatArray]] = {name: [] for name in names}
         with closing(connect()) as connection:
-            table = _opened(connection, source, {name: domain[name].storage for name in names})
+            table = _opened(
+                connection, source, {name: domain[name].storage for name in names}
+            )
             stage = Stage(tuple(_typed(table, domain[name]) for name in names))
             for batch in _batches(table, _chained(table.relation, [stage])):
                 for name, column in zip(names, batch.columns, strict=True):
-                    parts[name].append(column.to_numpy(zero_copy_only=False).astype(np.float64))
-        return {name: np.concatenate([np.zeros(0), *pieces]) for name, pieces in parts.items()}
+                    parts[name].append(
+                        column.to_numpy(zero_copy_only=False).astype(np.float64)
+                    )
+        return {
+            name: np.concatenate([np.zeros(0), *pieces])
+            for name, pieces in parts.items()
+        }
 
     def cells(self, source: Source, domain: Domain) -> Iterator[IntArray]:
         """Yield batches of rows, in the table's order: the flat cell of the whole domain."""
@@ -157,7 +188,10 @@ class DuckDBCounter:
             yield _flat(columns, domain.shape, len(columns[0])).astype(np.int64)
 
     def tallies(
-        self, source: Source, domain: Domain, tally: Callable[[Iterable[IntArray]], bytes]
+        self,
+        source: Source,
+        domain: Domain,
+        tally: Callable[[Iterable[IntArray]], bytes],
     ) -> list[bytes]:
         """What `tally` makes of the cells of the rows, batch by batch."""
         return [tally(self.cells(source, domain))]
@@ -167,7 +201,9 @@ Batch = tuple[int, list[Codes], Mapping[OfNumber, IntArray]]
 """Rows, the joint cell of every cover, and what people add to sums."""
 
 
-def _table(connection: duckdb.DuckDBPyConnection, source: Source, request: Request) -> Table:
+def _table(
+    connection: duckdb.DuckDBPyConnection, source: Source, request: Request
+) -> Table:
     """The table that is counted: as it is, or derived from several."""
     if not request.domain.derived:
         return _opened(connection, source, request.storages)
@@ -179,16 +215,24 @@ def _table(connection: duckdb.DuckDBPyConnection, source: Source, request: Reque
         relation = opened.relation
         if isinstance(own, duckdb.DuckDBPyRelation):  # of a connection of its own
             relation = connection.from_arrow(own.to_arrow_table())
-        withheld(partial(relation.create_view, view), _FAILURES, unreadable(opened.description))
+        withheld(
+            partial(relation.create_view, view),
+            _FAILURES,
+            unreadable(opened.description),
+        )
         places[name] = Place(view, opened.column)
     rows = DerivedRows(request.domain, places, _DIALECT)
     description = " and ".join(repr(name) for name in places)
-    derived = withheld(lambda: connection.sql(rows.sql), _FAILURES, unreadable(description))
+    derived = withheld(
+        lambda: connection.sql(rows.sql), _FAILURES, unreadable(description)
+    )
     return Table(derived, rows.names, description, rows.sql)
 
 
 def _opened(
-    connection: duckdb.DuckDBPyConnection, source: Source, storages: Mapping[str, Storage]
+    connection: duckdb.DuckDBPyConnection,
+    source: Source,
+    storages: Mapping[str, Storage],
 ) -> Table:
     table = open_table(connection, source, storages)
     table.require(list(storages))
@@ -228,8 +272,11 @@ def _rows(
     coded = request.coded(table.column, _DIALECT)
     if coded is not None:
         relation = _chained(table.relation, [coded])
-    elif request.unit is not None:  # whose rows count is known only once all have been read
-        relation = connection.from_arrow(pa.Table.from_batches(_encoded(table, request)))
+    # whose rows count is known only once all have been read
+    elif request.unit is not None:
+        relation = connection.from_arrow(
+            pa.Table.from_batches(_encoded(table, request))
+        )
     else:
         for batch in _encoded(table, request):
             yield _joined(request, batch)
@@ -254,7 +301,8 @@ def _encoded(table: Table, request: Request) -> Iterator[pa.RecordBatch]:
     for batch in _batches(table, _chained(table.relation, [Stage(tuple(typed))])):
         columns = dict(zip(names, batch.columns, strict=False))
         cells = [_cells(domain[name], columns[name], False) for name in request.names]
-        if request.unit is not None:  # joint cells are worked out by the engine: none may overflow
+        # joint cells are worked out by the engine: none may overflow
+        if request.unit is not None:
             cells = [own.astype(np.int64) for own in cells]
         rows = {f"a{i}": own for i, own in enumerate(cells)}
         for i, m in enumerate(request.measures):
@@ -262,7 +310,9 @@ def _encoded(table: Table, request: Request) -> Iterator[pa.RecordBatch]:
             rows[f"m{i}"] = np.prod(contents, axis=0)
         if request.unit is not None:
             rows["p"] = batch.columns[-1]
-        yield pa.RecordBatch.from_pydict(rows or {"a": np.zeros(batch.num_rows, dtype=np.int8)})
+        yield pa.RecordBatch.from_pydict(
+            rows or {"a": np.zeros(batch.num_rows, dtype=np.int8)}
+        )
 
 
 def _content(request: Request, measure: OfColumn, column: pa.Array) -> IntArray:
@@ -278,10 +328,16 @@ def _joined(request: Request, batch: pa.RecordBatch) -> Batch:
     """The joint cells of every cover, from the cells of every attribute."""
     columns = {name: batch.column(i).to_numpy() for i, name in enumerate(request.names)}
     joint = [
-        _flat([columns[n] for n in cover], [request.sizes[n] for n in cover], batch.num_rows)
+        _flat(
+            [columns[n] for n in cover],
+            [request.sizes[n] for n in cover],
+            batch.num_rows,
+        )
         for cover in request.covers
     ]
-    contents = {m: batch.column(f"m{i}").to_numpy() for i, m in enumerate(request.measures)}
+    contents = {
+        m: batch.column(f"m{i}").to_numpy() for i, m in enumerate(request.measures)
+    }
     return batch.num_rows, joint, contents
 
 
@@ -291,10 +347,16 @@ def _refusal(table: Table, request: Request) -> DomainError:
     relation = _chained(table.relation, [stage])
     broken = withheld(relation.fetchall, _FAILURES, unreadable(table.description))[0]
     found = [error for error, is_so in zip(errors, broken, strict=False) if is_so]
-    return found[0] if found else DomainError("the table changed while it was read; try again")
+    return (
+        found[0]
+        if found
+        else DomainError("the table changed while it was read; try again")
+    )
 
 
-def _chained(relation: duckdb.DuckDBPyRelation, stages: Sequence[Stage]) -> duckdb.DuckDBPyRelation:
+def _chained(
+    relation: duckdb.DuckDBPyRelation, stages: Sequence[Stage]
+) -> duckdb.DuckDBPyRelation:
     for stage in stages:
         relation = relation.project(", ".join(stage.select))
         relation = relation.filter(stage.where) if stage.where else relation
@@ -320,7 +382,9 @@ def _cell_or_value(table: Table, attribute: Attribute) -> tuple[str, bool]:
     """SQL for the cell where there is such, else for the value; and which of the two it is."""
     typed = _DIALECT.read(*table.column(attribute.name), attribute.storage)
     expression = None if typed is None else cell(attribute, typed, _DIALECT)
-    return (_typed(table, attribute), False) if expression is None else (expression, True)
+    return (
+        (_typed(table, attribute), False) if expression is None else (expression, True)
+    )
 
 
 def _typed(table: Table, attribute: Attribute) -> str:
@@ -335,7 +399,9 @@ def _typed(table: Table, attribute: Attribute) -> str:
 def _cells(attribute: Attribute, column: pa.Array, ready: bool) -> Codes:
     """Cells in the smallest type that holds them, which is what makes it quick."""
     if ready and column.null_count:
-        raise attribute.refusal("outside" if attribute.missing == "other" else "missing")
+        raise attribute.refusal(
+            "outside" if attribute.missing == "other" else "missing"
+        )
     codes = column.to_numpy(zero_copy_only=False) if ready else attribute.encode(column)
     return np.asarray(codes).astype(np.min_scalar_type(attribute.size - 1))
 

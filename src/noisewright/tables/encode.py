@@ -46,7 +46,13 @@ def read_as(column: str, kind: str, storage: Storage) -> str | None:
         return _read_text(column, storage)
     if kind in ('"NULL"', "NULL"):
         return f"CAST(NULL AS {_NULLS[storage]})"
-    if kind.endswith("]") or kind.split("(")[0] in ("STRUCT", "MAP", "UNION", "BLOB", "VARIANT"):
+    if kind.endswith("]") or kind.split("(")[0] in (
+        "STRUCT",
+        "MAP",
+        "UNION",
+        "BLOB",
+        "VARIANT",
+    ):
         return None
     base = kind.split("(")[0].removeprefix("U")
     if storage == "text":
@@ -60,7 +66,8 @@ def read_as(column: str, kind: str, storage: Storage) -> str | None:
 def _written(column: str, kind: str) -> str:
     """Write any simple value; instants beyond the calendar, on which casts fail, are missing."""
     text = f"CAST({column} AS VARCHAR)"
-    if not kind.startswith("TIMESTAMP") or kind.endswith("_NS"):  # nanoseconds do not reach so far
+    # nanoseconds do not reach so far
+    if not kind.startswith("TIMESTAMP") or kind.endswith("_NS"):
         return text
     first, end = (f"CAST('{day}' AS {kind})" for day in ("0001-01-01", "10000-01-01"))
     return f"CASE WHEN {column} >= {first} AND {column} < {end} THEN {text} END"
@@ -91,8 +98,11 @@ def python_objects(series: narwhals.Series[IntoSeries]) -> ObjectArray | None:
     """Return the values of a frame's column that is one of Python objects, else None."""
     native: Any = series.to_native()  # of pandas, polars or pyarrow
     kind = getattr(native, "dtype", None)
-    categories = getattr(kind, "categories", None)  # of pandas; those of polars are text
-    if categories is not None and getattr(categories, "dtype", None) == np.dtype(object):
+    # of pandas; those of polars are text
+    categories = getattr(kind, "categories", None)
+    if categories is not None and getattr(categories, "dtype", None) == np.dtype(
+        object
+    ):
         native = native.astype(object)
     elif not (columns.is_untyped(native) or str(kind) == "Object"):
         return None
@@ -116,21 +126,29 @@ def read_objects(
     if storage == "date":
         days = columns.days("", others)
         limit = _FARTHEST // _A_DAY["us"]
-        ticks = np.clip(np.nan_to_num(days), -limit, limit).astype(np.int64) * _A_DAY["us"]
+        ticks = (
+            np.clip(np.nan_to_num(days), -limit, limit).astype(np.int64) * _A_DAY["us"]
+        )
         read = pa.array(ticks, pa.int64(), mask=np.isnan(days)).cast(pa.timestamp("us"))
     else:
         floats = (
-            columns.numbers("", others) if storage == "number" else columns.booleans("", others)
+            columns.numbers("", others)
+            if storage == "number"
+            else columns.booleans("", others)
         )
         read = pa.array(floats, pa.float64(), mask=np.isnan(floats))
     return pc.coalesce(read, parsed.cast(read.type))
 
 
-def _parsed(connection: duckdb.DuckDBPyConnection, texts: pa.Array, storage: Storage) -> pa.Array:
+def _parsed(
+    connection: duckdb.DuckDBPyConnection, texts: pa.Array, storage: Storage
+) -> pa.Array:
     if texts.null_count == len(texts):
         return pa.nulls(len(texts))
     expression = read_as("#1", "VARCHAR", storage)
-    relation = connection.from_arrow(pa.table({"c0": texts})).project(f"{expression} AS c0")
+    relation = connection.from_arrow(pa.table({"c0": texts})).project(
+        f"{expression} AS c0"
+    )
     return relation.to_arrow_table()["c0"].combine_chunks()
 
 
@@ -140,7 +158,9 @@ def readable(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return _as_utf8(column)
     if pa.types.is_time(kind):
-        ticks = column.cast(pa.int32() if kind.bit_width == 32 else pa.int64()).cast(pa.int64())
+        ticks = column.cast(pa.int32() if kind.bit_width == 32 else pa.int64()).cast(
+            pa.int64()
+        )
         inside = pc.and_(pc.greater_equal(ticks, 0), pc.less(ticks, _A_DAY[kind.unit]))
         return pc.if_else(inside, column, pa.scalar(None, kind))
     if pa.types.is_date64(kind):
@@ -157,7 +177,9 @@ def _nearest(column: pa.ChunkedArray, limit: int, step: int) -> pa.ChunkedArray:
     """Ticks within the limits either side, in units `step` times as fine."""
     ticks = column.cast(pa.int64())
     inside = pc.min_element_wise(pc.max_element_wise(ticks, -limit), limit)
-    return pc.if_else(ticks.is_valid(), pc.multiply(inside, step), pa.scalar(None, pa.int64()))
+    return pc.if_else(
+        ticks.is_valid(), pc.multiply(inside, step), pa.scalar(None, pa.int64())
+    )
 
 
 def _as_days(column: pa.ChunkedArray) -> pa.ChunkedArray:

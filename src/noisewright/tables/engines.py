@@ -29,7 +29,9 @@ def engine_of(source: Any) -> Counter:
         engines = [engine_of(own) for own in source.values()] or [DuckDBCounter()]
         if len({type(engine) for engine in engines}) > 1:
             rule = "must all be in one engine, which joins them"
-            raise InvalidParameter("table", sorted(map(str, source)), rule, "export some of them")
+            raise InvalidParameter(
+                "table", sorted(map(str, source)), rule, "export some of them"
+            )
         return engines[0]
     if spark.is_frame(source):
         return SparkCounter()
@@ -60,7 +62,10 @@ class Engines:
         return engine_of(source).cells(source, domain)
 
     def tallies(
-        self, source: Source, domain: Domain, tally: Callable[[Iterable[IntArray]], bytes]
+        self,
+        source: Source,
+        domain: Domain,
+        tally: Callable[[Iterable[IntArray]], bytes],
     ) -> list[bytes]:
         """What `tally` makes of the cells of the rows, part by part, wherever the parts are."""
         return engine_of(source).tallies(source, domain, tally)

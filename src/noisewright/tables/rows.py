@@ -26,9 +26,13 @@ def numeric_rows(source: Source, names: Sequence[str]) -> Iterator[FloatArray]:
     chosen = ", ".join(_as_number(table, name) for name in names)
     failure = DomainError("the table could not be read to its end; check its format")
     reader = withheld(
-        lambda: iter(table.relation.project(chosen).to_arrow_reader(_ROWS)), _FAILURES, failure
+        lambda: iter(table.relation.project(chosen).to_arrow_reader(_ROWS)),
+        _FAILURES,
+        failure,
     )
-    while (batch := withheld(lambda: next(reader, None), _FAILURES, failure)) is not None:
+    while (
+        batch := withheld(lambda: next(reader, None), _FAILURES, failure)
+    ) is not None:
         columns = [column.to_numpy(zero_copy_only=False) for column in batch.columns]
         yield np.column_stack(columns).astype(np.float64)
 

@@ -49,11 +49,17 @@ class Draft:
         lines = [f"#   {name!r}: {reason}\n" for name, reason in self.left_out.items()]
         notes = "#\n# Columns left out:\n" + "".join(lines) if lines else ""
         guesses = [f"#   {name!r}: {note}\n" for name, note in self.notes.items()]
-        notes += "#\n# Codes or quantities? Look twice:\n" + "".join(guesses) if guesses else ""
+        notes += (
+            "#\n# Codes or quantities? Look twice:\n" + "".join(guesses)
+            if guesses
+            else ""
+        )
         return _HEADING + notes + self.domain.to_yaml()
 
 
-def suggest_schema(source: Source, codes: Sequence[str] = (), numbers: Sequence[str] = ()) -> Draft:
+def suggest_schema(
+    source: Source, codes: Sequence[str] = (), numbers: Sequence[str] = ()
+) -> Draft:
     """Draft a schema, marked as not reviewed, from a table.
 
     `codes` are columns of numbers that are names, such as those of regions; `numbers` are columns
@@ -67,15 +73,24 @@ def suggest_schema(source: Source, codes: Sequence[str] = (), numbers: Sequence[
             duckdb.Error,
             unreadable(table.description),
         )
-    drafted = {name: _draft(look, name in codes, name in numbers) for name, look in looks.items()}
+    drafted = {
+        name: _draft(look, name in codes, name in numbers)
+        for name, look in looks.items()
+    }
     decided = {*codes, *numbers}
     guesses = {name: _guess(look, drafted[name]) for name, look in looks.items()}
-    notes = {name: note for name, note in guesses.items() if note and name not in decided}
+    notes = {
+        name: note for name, note in guesses.items() if note and name not in decided
+    }
     for name, times in Counter(table.names).items():
         if times > 1 or not name:
             drafted[name] = "its name is empty or not unique"
-    left_out = {name: reason for name, reason in drafted.items() if isinstance(reason, str)}
-    attributes = [result for result in drafted.values() if isinstance(result, Attribute)]
+    left_out = {
+        name: reason for name, reason in drafted.items() if isinstance(reason, str)
+    }
+    attributes = [
+        result for result in drafted.values() if isinstance(result, Attribute)
+    ]
     if not attributes:
         raise DomainError(
             f"nothing can be drafted from {table.description}; write the schema by hand"
@@ -88,9 +103,13 @@ def _check_named(table: Table, codes: Sequence[str], numbers: Sequence[str]) -> 
     for option, names in (("codes", codes), ("numbers", numbers)):
         for name in names:
             if name not in table.names:
-                raise InvalidParameter(option, name, "is no column of the table", "check its name")
+                raise InvalidParameter(
+                    option, name, "is no column of the table", "check its name"
+                )
     if both := sorted(set(codes) & set(numbers)):
-        raise InvalidParameter("numbers", both[0], "is also among the codes", "name it once")
+        raise InvalidParameter(
+            "numbers", both[0], "is also among the codes", "name it once"
+        )
 
 
 def _guess(column: _Column | None, drafted: Attribute | str) -> str | None:
@@ -163,21 +182,33 @@ def _draft(column: _Column | None, code: bool, quantity: bool) -> Attribute | st
         return "it holds no values"
     if column.truths == column.present > column.numbers:
         return Boolean(column.name, outside="other")
-    if column.numbers == column.present and column.low is not None and column.high is not None:
+    if (
+        column.numbers == column.present
+        and column.low is not None
+        and column.high is not None
+    ):
         whole = column.whole and max(abs(column.low), abs(column.high)) < 2**53
         if code and not (whole and column.values):
-            return f"it holds more than {_MOST_VALUES} different codes: list them by hand"
+            return (
+                f"it holds more than {_MOST_VALUES} different codes: list them by hand"
+            )
         if whole and not quantity and (code or column.distinct <= _MOST_CODES):
             numbers = [float(value) for value in column.values]
             codes = sorted({int(number) for number in numbers if math.isfinite(number)})
             return Categorical(column.name, codes, outside="other")
         return _binned(column.name, column.low, column.high, whole)
-    if column.dates == column.present and column.first is not None and column.last is not None:
+    if (
+        column.dates == column.present
+        and column.first is not None
+        and column.last is not None
+    ):
         return _dated(column.name, column.first, column.last)
     if any(len(value) > LONGEST_LABEL for value in column.values):
         return f"it holds texts of more than {LONGEST_LABEL} characters"
     if column.values:
-        return Categorical(column.name, column.values, outside="other", other=_unused(column))
+        return Categorical(
+            column.name, column.values, outside="other", other=_unused(column)
+        )
     return f"it holds more than {_MOST_VALUES} different texts"
 
 
@@ -191,9 +222,12 @@ def _unused(column: _Column) -> str:
 def _binned(name: str, low: float, high: float, whole: bool) -> Numeric:
     """Return about ten cells between round numbers."""
     rough = high / _BINS - low / _BINS if high > low else 1.0
-    rough = max(rough, 2.0**-40 * max(abs(low), abs(high)), 1e-300)  # edges must differ as floats
+    # edges must differ as floats
+    rough = max(rough, 2.0**-40 * max(abs(low), abs(high)), 1e-300)
     power = 10.0 ** math.floor(math.log10(rough))
-    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999)
+    step = next(
+        power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999
+    )
     step = max(step, 1.0) if whole else step
     digits = max(0, -math.floor(math.log10(step)))
 
@@ -201,7 +235,8 @@ def _binned(name: str, low: float, high: float, whole: bool) -> Numeric:
         return round(k * step, digits)
 
     first, last = math.floor(low / step), math.ceil(high / step)
-    first, last = first - (edge(first) > low), last + (edge(last) < high)  # after rounding
+    # after rounding
+    first, last = first - (edge(first) > low), last + (edge(last) < high)
     edges = [edge(k) for k in range(first, max(last, first + 1) + 1)]
     return Numeric(
         name,

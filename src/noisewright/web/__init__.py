@@ -18,7 +18,9 @@ def templates(room: str) -> Environment:
     from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
     return Environment(
-        loader=ChoiceLoader([PackageLoader(room, "web"), PackageLoader("noisewright", "web")]),
+        loader=ChoiceLoader(
+            [PackageLoader(room, "web"), PackageLoader("noisewright", "web")]
+        ),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -19,7 +19,12 @@ import numpy as np
 from noisewright.arrays import Array, FloatArray
 from noisewright.display import Shown, counted
 from noisewright.errors import InvalidParameter, TooLarge
-from noisewright.workload.linear.maps import LinearMap, Neighbours, check_neighbours, check_order
+from noisewright.workload.linear.maps import (
+    LinearMap,
+    Neighbours,
+    check_neighbours,
+    check_order,
+)
 from noisewright.workload.linear.tensor import DENSE_LIMIT
 
 __all__ = [
@@ -71,7 +76,9 @@ class Workload(Shown, LinearMap):
     def labels(self) -> list[str]:
         """Names of all queries; refuses for more than a million of them."""
         if self.queries > 1_000_000:
-            raise TooLarge(f"{self.queries} labels are too many at once; use label(row)")
+            raise TooLarge(
+                f"{self.queries} labels are too many at once; use label(row)"
+            )
         return [self.label(row) for row in range(self.queries)]
 
     def rows(self, start: int, stop: int) -> FloatArray:
@@ -131,7 +138,9 @@ class Workload(Shown, LinearMap):
         return text if len(text) <= 60 else text[:57] + "..."
 
     @staticmethod
-    def from_spec(source: str | Path | Mapping[str, object], domain: Domain) -> Questions:
+    def from_spec(
+        source: str | Path | Mapping[str, object], domain: Domain
+    ) -> Questions:
         """Questions about a table by attribute name, from YAML text, a path or plain values."""
         from noisewright.workload.questions.spec import questions
 
@@ -177,9 +186,13 @@ def is_whole(value: object) -> bool:
 def check_size(name: str, value: int) -> int:
     """Refuse sizes that are not whole numbers of at least one, or beyond counting."""
     if not is_whole(value) or value < 1:
-        raise InvalidParameter(name, value, "must be a whole number >= 1", "give a positive size")
+        raise InvalidParameter(
+            name, value, "must be a whole number >= 1", "give a positive size"
+        )
     if value > LARGEST_SIZE:
-        raise TooLarge(f"{name} of 10^{len(str(value)) - 1} or more; at most 10^18 are counted")
+        raise TooLarge(
+            f"{name} of 10^{len(str(value)) - 1} or more; at most 10^18 are counted"
+        )
     return int(value)
 
 

@@ -46,7 +46,9 @@ def clique_tree(sizes: Sequence[int], tables: Iterable[Table]) -> CliqueTree:
     groups: list[set[int]] = []
     while neighbours:
         # The least group first, and of equals the first attribute: the same tree every time.
-        out = min(neighbours, key=lambda i: (prod(sizes[j] for j in neighbours[i] | {i}), i))
+        out = min(
+            neighbours, key=lambda i: (prod(sizes[j] for j in neighbours[i] | {i}), i)
+        )
         around = neighbours.pop(out)
         groups.append(around | {out})
         for i in around:
@@ -60,7 +62,11 @@ def _joined(cliques: list[Table]) -> CliqueTree:
     """A tree in which neighbours share as many attributes as they can."""
     order, parents, left = [0], [0], list(range(1, len(cliques)))
     while left:
-        pairs = [(len(meet(cliques[new], cliques[k])), -new, -k) for new in left for k in order]
+        pairs = [
+            (len(meet(cliques[new], cliques[k])), -new, -k)
+            for new in left
+            for k in order
+        ]
         _, new, old = max(pairs)
         left.remove(-new)
         parents.append(order.index(-old))

@@ -50,10 +50,14 @@ class Term:
     measure: Measure = COUNT
 
     @classmethod
-    def of_product(cls, weight: float, attributes: Table, factors: Sequence[Workload]) -> Term:
+    def of_product(
+        cls, weight: float, attributes: Table, factors: Sequence[Workload]
+    ) -> Term:
         """The product of one workload per attribute; those asked for totals are summed out."""
         pairs = [
-            (i, f) for i, f in zip(attributes, factors, strict=True) if not isinstance(f, Total)
+            (i, f)
+            for i, f in zip(attributes, factors, strict=True)
+            if not isinstance(f, Total)
         ]
         others = tuple(factor for _, factor in pairs)
         inner = kron(list(others)) if others else Total(1)
@@ -66,14 +70,18 @@ class Term:
     @property
     def key(self) -> tuple[object, ...]:
         """Equal for terms that ask the same of the same table, where that is easily told."""
-        plain = self.factors is not None and all(isinstance(f, Atom) for f in self.factors)
+        plain = self.factors is not None and all(
+            isinstance(f, Atom) for f in self.factors
+        )
         same = tuple(f.text() for f in self.factors or ()) if plain else id(self.inner)
         return self.weight, self.attributes, self.measure, same
 
     @property
     def is_counts(self) -> bool:
         """Whether it is a table of plain counts."""
-        return self.factors is not None and all(isinstance(f, Identity) for f in self.factors)
+        return self.factors is not None and all(
+            isinstance(f, Identity) for f in self.factors
+        )
 
     def answers(self, table: Array) -> Array:
         """Answers from the term's own marginal table, flattened."""
@@ -108,7 +116,10 @@ class Structure:
     @property
     def zero(self) -> bool:
         """Whether every answer is zero, whatever the data."""
-        return isinstance(self.workload, Explicit) and not self.workload.column_norms(1).any()
+        return (
+            isinstance(self.workload, Explicit)
+            and not self.workload.column_norms(1).any()
+        )
 
     @property
     def only_totals(self) -> bool:
@@ -131,7 +142,9 @@ def named_sizes(workload: Workload) -> Sizes | None:
 
 @named_sizes.register(Marginals)
 @named_sizes.register(OnAttributes)
-def _named_sizes_of_marginals_or_on_attributes(workload: Marginals | OnAttributes) -> Sizes | None:
+def _named_sizes_of_marginals_or_on_attributes(
+    workload: Marginals | OnAttributes,
+) -> Sizes | None:
     return workload.sizes
 
 
@@ -211,12 +224,20 @@ def _terms_of_parity(workload: Parity, sizes: Sizes, weight: float) -> list[Term
     if sizes != (2,) * workload.bits:
         return _terms.dispatch(Workload)(workload, sizes, weight)
     # Products of as many signs are one object: what is worked out for one serves all.
-    signs = [kron([_SIGN] * degree) if degree else Total(1) for degree in range(len(sizes) + 1)]
-    return [Term(weight, own, signs[len(own)], (_SIGN,) * len(own)) for own in workload.attributes]
+    signs = [
+        kron([_SIGN] * degree) if degree else Total(1)
+        for degree in range(len(sizes) + 1)
+    ]
+    return [
+        Term(weight, own, signs[len(own)], (_SIGN,) * len(own))
+        for own in workload.attributes
+    ]
 
 
 @_terms.register
-def _terms_of_on_attributes(workload: OnAttributes, sizes: Sizes, weight: float) -> list[Term]:
+def _terms_of_on_attributes(
+    workload: OnAttributes, sizes: Sizes, weight: float
+) -> list[Term]:
     if workload.sizes != sizes:
         return _terms.dispatch(Workload)(workload, sizes, weight)
     attributes, inner = workload.attributes, workload.inner
@@ -239,14 +260,18 @@ def _factors(workload: Workload, sizes: Sizes) -> tuple[Workload, ...] | None:
     return None
 
 
-def cell_answers(cells: Array, sizes: Sequence[int], asked: Sequence[Term]) -> list[Array]:
+def cell_answers(
+    cells: Array, sizes: Sequence[int], asked: Sequence[Term]
+) -> list[Array]:
     """Answers to all terms from the counts of all cells; a trailing axis is a batch."""
     numbers: dict[Table, list[int]] = {}
     for number, term in enumerate(asked):
         numbers.setdefault(term.attributes, []).append(number)
     answers: dict[int, Array] = {}
     for attributes, table in marginal_tables(cells, sizes, numbers):
-        answers |= {number: asked[number].answers(table) for number in numbers[attributes]}
+        answers |= {
+            number: asked[number].answers(table) for number in numbers[attributes]
+        }
     return [answers[number] for number in range(len(asked))]
 
 
@@ -269,7 +294,9 @@ def as_counts(parts: Sequence[Term]) -> list[Term] | None:
 def _choices(factor: Workload) -> list[tuple[float, Workload]]:
     """Weighted counts and totals that a one-attribute workload stacks; or none."""
     if isinstance(factor, Weighted):
-        return [(factor.weight * weight, inner) for weight, inner in _choices(factor.inner)]
+        return [
+            (factor.weight * weight, inner) for weight, inner in _choices(factor.inner)
+        ]
     if isinstance(factor, Stack):
         parts = [_choices(part) for part in factor.parts]
         return [choice for part in parts for choice in part] if all(parts) else []
@@ -312,7 +339,11 @@ def _invariant_axes_of_marginals(workload: Marginals) -> Sizes | None:
 @invariant_axes.register
 def _invariant_axes_of_on_attributes(workload: OnAttributes) -> Sizes | None:
     table = tuple(workload.sizes[i] for i in workload.attributes)
-    return workload.sizes if invariant_axes(workload.inner) in (table, (prod(table),)) else None
+    return (
+        workload.sizes
+        if invariant_axes(workload.inner) in (table, (prod(table),))
+        else None
+    )
 
 
 @invariant_axes.register

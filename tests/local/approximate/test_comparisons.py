@@ -22,7 +22,9 @@ def answers() -> LinearAnswers:
     return fitted_answers(THRESHOLDS, np.eye(4), 1.0, signed=True)
 
 
-def test_moments_of_differences_are_those_of_every_report(answers: LinearAnswers) -> None:
+def test_moments_of_differences_are_those_of_every_report(
+    answers: LinearAnswers,
+) -> None:
     """From the definition, pair by pair and column by column."""
     told = comparisons(answers, SIGNED * 0.98)
     assert told is not None
@@ -38,7 +40,9 @@ def test_moments_of_differences_are_those_of_every_report(answers: LinearAnswers
         assert told.bias[i, j] == pytest.approx(away.max(), abs=1e-9)
 
 
-def test_no_distribution_of_people_is_mistaken_more_often(answers: LinearAnswers) -> None:
+def test_no_distribution_of_people_is_mistaken_more_often(
+    answers: LinearAnswers,
+) -> None:
     """Chernoff's bound at the best λ, for people of any kind with the first answer 0.8 behind.
 
     Theirs is the exact moment generating function; the bound over all of them is never smaller.

@@ -22,7 +22,9 @@ def numbers(answers: LinearAnswers) -> np.ndarray:
 
 @pytest.mark.parametrize("randomizer", ["one-bit", "privunit"])
 @pytest.mark.parametrize("signed", [False, True])
-def test_mean_variance_and_range_over_all_reports(randomizer: str, signed: bool) -> None:
+def test_mean_variance_and_range_over_all_reports(
+    randomizer: str, signed: bool
+) -> None:
     rng = np.random.default_rng(3)
     rows, columns = rng.normal(size=(4, 3)), rng.normal(size=(3, 5))
     answers = vector_answers(rows, columns, 1.0, signed=signed, randomizer=randomizer)
@@ -58,8 +60,12 @@ def test_tails_hold_for_sums_of_coins() -> None:
         )
         for people in (10, 100, 1000):
             for error in (0.05, 0.1, 0.3):
-                exact = binom.sf(np.ceil(people * (chance + error) - 1e-9) - 1, people, chance)
-                exact += binom.cdf(np.floor(people * (chance - error) + 1e-9), people, chance)
+                exact = binom.sf(
+                    np.ceil(people * (chance + error) - 1e-9) - 1, people, chance
+                )
+                exact += binom.cdf(
+                    np.floor(people * (chance - error) + 1e-9), people, chance
+                )
                 assert tails.failure(error, people) >= exact * (1 - 1e-12)
 
 
@@ -97,7 +103,8 @@ def test_labels_turn_the_sign_and_reports_merge() -> None:
     merged = plan.aggregate(reports[:half]).merge(plan.aggregate(reports[half:]))
     estimate = plan.estimate(merged)
     np.testing.assert_array_equal(estimate, plan.estimate(reports))
-    assert np.abs(estimate - truth).max() <= 0.25  # false alarm below 0.05 by the plan's promise
+    # false alarm below 0.05 by the plan's promise
+    assert np.abs(estimate - truth).max() <= 0.25
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,11 @@ from noisewright.local.optimise.dense.design import (
     spectral_patterns,
     split,
 )
-from noisewright.local.optimise.dense.objective import Objective, saddle_prior, worst_variance
+from noisewright.local.optimise.dense.objective import (
+    Objective,
+    saddle_prior,
+    worst_variance,
+)
 from noisewright.local.optimise.dense.pricing import improve, undervalued
 from noisewright.local.optimise.dense.saddle import best_saddle
 from noisewright.local.optimise.dense.search import Effort, search
@@ -71,9 +75,15 @@ def test_projection_is_the_sorting_algorithm_and_the_quadratic_program():
     z *= 0.6 / z.sum()
     r = rng.normal(0.1, 0.3, size=(9, 4))
     q, _ = project(r, np.ones(9), z, np.exp(epsilon) * z, 1.0)
-    np.testing.assert_allclose(q, published_optimiser.project(r, z, epsilon), atol=1e-12)
+    np.testing.assert_allclose(
+        q, published_optimiser.project(r, z, epsilon), atol=1e-12
+    )
     x = cp.Variable((9, 4))
-    bounds = [x >= z[:, None], x <= np.exp(epsilon) * z[:, None], cp.sum(x, axis=0) == 1]
+    bounds = [
+        x >= z[:, None],
+        x <= np.exp(epsilon) * z[:, None],
+        cp.sum(x, axis=0) == 1,
+    ]
     cp.Problem(cp.Minimize(cp.sum_squares(x - r)), bounds).solve(solver=cp.CLARABEL)
     np.testing.assert_allclose(q, x.value, atol=1e-6)
 
@@ -87,25 +97,34 @@ def test_weighted_projection_is_the_weighted_quadratic_program():
     c, _ = project(s, weight, 0.0, 1.0, 2.5)
     x = cp.Variable((7, 3))
     cost = cp.sum(cp.multiply(weight[:, None], cp.square(x - s)))
-    cp.Problem(cp.Minimize(cost), [x >= 0, x <= 1, weight @ x == 2.5]).solve(solver=cp.CLARABEL)
+    cp.Problem(cp.Minimize(cost), [x >= 0, x <= 1, weight @ x == 2.5]).solve(
+        solver=cp.CLARABEL
+    )
     np.testing.assert_allclose(c, x.value, atol=1e-6)
 
 
 # --- objective ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("text", ["prefix:8", "ranges:8", "random:9x8:1", "random:3x8:2"])
+@pytest.mark.parametrize(
+    "text", ["prefix:8", "ranges:8", "random:9x8:1", "random:3x8:2"]
+)
 def test_value_and_variances_are_the_published_formulas(text):
     w = workload(text).dense()
     q = local_matrix.random_strategy(20, 8, 1.0, np.random.default_rng(5))
     objective = Objective(w.T @ w, uniform(8))
     found = objective.evaluate(q)
     expected = local_matrix.type_variances(q, w)
-    np.testing.assert_allclose(objective.type_variances(q, found.energies), expected, rtol=1e-8)
+    np.testing.assert_allclose(
+        objective.type_variances(q, found.energies), expected, rtol=1e-8
+    )
     assert objective.variance(found.value) == pytest.approx(expected.mean(), rel=1e-8)
-    mean = float((w.sum(axis=1) ** 2).sum()) / 8  # the part of L that only the total bears
+    # the part of L that only the total bears
+    mean = float((w.sum(axis=1) ** 2).sum()) / 8
     total = published_optimiser.objective(q, w.T @ w)
-    assert 8 * objective.variance(found.value) + (w**2).sum() == pytest.approx(total, rel=1e-8)
+    assert 8 * objective.variance(found.value) + (w**2).sum() == pytest.approx(
+        total, rel=1e-8
+    )
     assert mean >= 0
 
 
@@ -120,7 +139,10 @@ def test_gradient_in_the_matrix_agrees_with_finite_differences():
     direction = rng.normal(size=q.shape) * q
     direction -= direction.mean(axis=0)
     h = 1e-5
-    ahead, behind = objective.evaluate(q + h * direction), objective.evaluate(q - h * direction)
+    ahead, behind = (
+        objective.evaluate(q + h * direction),
+        objective.evaluate(q - h * direction),
+    )
     slope = (ahead.value - behind.value) / (2 * h)
     assert (gradient * direction).sum() == pytest.approx(slope, rel=1e-6)
 
@@ -181,7 +203,9 @@ def test_splitting_keeps_the_chances_and_never_raises_the_error(seed, epsilon):
     np.testing.assert_allclose(design.chances().sum(axis=0), q.sum(axis=0), rtol=1e-9)
     gram = workload("prefix:5").gram().dense()
     objective = Objective(gram, uniform(5))
-    assert objective.evaluate(design.chances()).value <= objective.evaluate(q).value * (1 + 1e-9)
+    assert objective.evaluate(design.chances()).value <= objective.evaluate(q).value * (
+        1 + 1e-9
+    )
 
 
 def test_rounding_balances_the_columns():
@@ -200,7 +224,9 @@ def test_merging_joins_equal_rows_and_constants():
     design = Design(patterns, np.array([1.0, 2.0, 3.0, 4.0]), 1.0)
     merged = design.merged()
     assert len(merged.weights) == 2
-    np.testing.assert_allclose(merged.chances().sum(axis=0), design.chances().sum(axis=0))
+    np.testing.assert_allclose(
+        merged.chances().sum(axis=0), design.chances().sum(axis=0)
+    )
 
 
 # --- column generation ----------------------------------------------------------------------------
@@ -212,7 +238,9 @@ def test_reweighting_is_the_convex_optimum():
     objective = Objective(gram, uniform(10))
     positions, _ = dense_start(objective.centred, 1.0, 60, np.random.default_rng(1))
     patterns = positions > 0.5
-    priced = reweight(Design(patterns, np.ones(len(patterns)), 1.0), objective, tolerance=1e-8)
+    priced = reweight(
+        Design(patterns, np.ones(len(patterns)), 1.0), objective, tolerance=1e-8
+    )
     v = priced.design.relative
     assert np.abs(priced.design.weights @ v - 1).max() < 1e-8
     mass = v @ objective.prior
@@ -234,11 +262,15 @@ def test_improved_patterns_are_worth_at_least_as_much():
     def worth(p):
         v = 1 + np.expm1(1.0) * p
         y = v / (v @ objective.prior)[:, None] - 1
-        return np.einsum("ou,uv,ov->o", y, priced.quadratic, y) - (y + 1) @ priced.prices
+        return (
+            np.einsum("ou,uv,ov->o", y, priced.quadratic, y) - (y + 1) @ priced.prices
+        )
 
     phi = undervalued(priced.quadratic, priced.prices, objective.prior)
     better, found = improve(start, phi, objective.prior, 1.0)
-    np.testing.assert_allclose(found, worth(better), rtol=1e-9, atol=1e-9 * priced.value)
+    np.testing.assert_allclose(
+        found, worth(better), rtol=1e-9, atol=1e-9 * priced.value
+    )
     assert (found >= worth(start) - 1e-9 * priced.value).all()
 
 
@@ -283,14 +315,18 @@ def test_on_few_cells_the_search_ends_at_the_optimum(text, epsilon):
 def test_saddle_prior_lowers_the_worst_case_to_the_mean():
     gram = workload("prefix:12").gram().dense()
     objective = Objective(gram, uniform(12))
-    patterns = spectral_patterns(np.linalg.cholesky(gram), 1.0, 80, np.random.default_rng(3))
+    patterns = spectral_patterns(
+        np.linalg.cholesky(gram), 1.0, 80, np.random.default_rng(3)
+    )
     design = Design(patterns, np.ones(80), 1.0).merged().balanced()
     assert design is not None
     q = design.chances()
     moved = Objective(gram, saddle_prior(objective, q, steps=60))
     found = moved.evaluate(q)
     assert worst_variance(moved, q) <= worst_variance(objective, q)
-    assert worst_variance(moved, q) == pytest.approx(moved.variance(found.value), rel=0.02)
+    assert worst_variance(moved, q) == pytest.approx(
+        moved.variance(found.value), rel=0.02
+    )
 
 
 # --- the search -----------------------------------------------------------------------------------
@@ -301,13 +337,23 @@ def test_search_beats_the_published_algorithm(worst_case):
     gram = workload("prefix:12").gram().dense()
     q, _, _ = published_optimiser.optimise(gram, 1.0, iterations=150)
     objective = Objective(gram, uniform(12))
-    published = worst_variance(objective, q) if worst_case else objective.evaluate(q).value
+    published = (
+        worst_variance(objective, q) if worst_case else objective.evaluate(q).value
+    )
     design, prior = search(
-        gram, 1.0, uniform(12), worst_case, Effort(), np.random.default_rng(0), Control()
+        gram,
+        1.0,
+        uniform(12),
+        worst_case,
+        Effort(),
+        np.random.default_rng(0),
+        Control(),
     )
     mine = Objective(gram, prior)
     ours = design.chances()
-    assert (worst_variance(mine, ours) if worst_case else mine.evaluate(ours).value) <= published
+    assert (
+        worst_variance(mine, ours) if worst_case else mine.evaluate(ours).value
+    ) <= published
 
 
 @pytest.mark.parametrize("epsilon", [0.001, 1.0, 15.0])
@@ -325,7 +371,9 @@ def test_search_on_the_smallest_domains(n, epsilon):
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
-@pytest.mark.parametrize("text", ["prefix:8", "random:20x8:1", "random:2x8:1", "random:3x8:2"])
+@pytest.mark.parametrize(
+    "text", ["prefix:8", "random:20x8:1", "random:2x8:1", "random:3x8:2"]
+)
 def test_average_error_is_the_least_over_all_two_valued_strategies(text, epsilon):
     w = workload(text)
     every = np.array(list(product([False, True], repeat=w.size)))[1:-1]
@@ -374,7 +422,9 @@ def test_a_folded_saddle_is_the_saddle():
     images = patterns.copy()
     h = folding.pairs
     images[:, :h], images[:, h : 2 * h] = patterns[:, h : 2 * h], patterns[:, :h]
-    half, whole = (1 + np.expm1(epsilon) * p for p in (patterns, np.vstack([patterns, images])))
+    half, whole = (
+        1 + np.expm1(epsilon) * p for p in (patterns, np.vstack([patterns, images]))
+    )
     folded = best_saddle(gram, half, np.ones(60), uniform(n), 1e-8, folding)
     plain = best_saddle(gram, whole, np.ones(120), uniform(n), 1e-8)
     assert folding.pairs == 4

@@ -9,7 +9,9 @@ from noisewright.local.optimise.dense.families import runs
 from noisewright.workload import workload
 
 
-@pytest.mark.parametrize(("text", "strides"), [("prefix:24", {1}), ("prefix:6*prefix:6", {1, 6})])
+@pytest.mark.parametrize(
+    ("text", "strides"), [("prefix:24", {1}), ("prefix:6*prefix:6", {1, 6})]
+)
 def test_runs_follow_the_axes_of_a_workload(text, strides):
     patterns = runs(table_gram(workload(text)).dense(), 6.0)
     pairs = patterns[patterns.sum(axis=1) == 2]

@@ -64,7 +64,9 @@ def test_a_planted_vector_strategy_is_not_taken(entry, mechanism):
     file, header, _ = entry
     columns = 1000 * np.eye(4, dtype=np.int64)
     for delta in (0.999999, 0.0):
-        found = planted(file, header, VectorStrategy(columns, 1.0, delta), mechanism=mechanism)
+        found = planted(
+            file, header, VectorStrategy(columns, 1.0, delta), mechanism=mechanism
+        )
         assert found.status == "finished"
         assert found.strategy.kind != "vector"
 
@@ -83,7 +85,9 @@ def test_a_planted_vector_strategy_is_not_taken(entry, mechanism):
     ids=["less", "more", "cells", "kind", "slack", "blind"],
 )
 @pytest.mark.parametrize("mechanism", ["optimised", "fourier", "unary"])
-def test_an_entry_that_does_not_do_what_is_asked_is_not_taken(entry, strategy, mechanism):
+def test_an_entry_that_does_not_do_what_is_asked_is_not_taken(
+    entry, strategy, mechanism
+):
     file, header, _ = entry
     assert planted(file, header, strategy, mechanism=mechanism).status == "finished"
 
@@ -125,13 +129,17 @@ def test_the_error_of_an_entry_is_worked_out_again(entry):
 SLOW = pytest.param("prefix:144", 3, marks=pytest.mark.slow)
 
 
-@pytest.mark.parametrize(("text", "each"), [("prefix:14", 2), ("marginals:2^4:2", 3), SLOW])
+@pytest.mark.parametrize(
+    ("text", "each"), [("prefix:14", 2), ("marginals:2^4:2", 3), SLOW]
+)
 def test_a_checkpoint_may_hold_anything(text, each, tmp_path, monkeypatch):
     """Whatever is in it, the strategy is private and as good as one without it, nearly."""
     from noisewright.local.optimise import run
     from noisewright.local.optimise.optimised import Control
 
-    monkeypatch.setattr(run, "Control", lambda *a, **k: Control(*a, **k, snapshot_every=0.0))
+    monkeypatch.setattr(
+        run, "Control", lambda *a, **k: Control(*a, **k, snapshot_every=0.0)
+    )
     path, asked = tmp_path / "state", workload(text)
     settings = {"effort": "low", "cache": False, "checkpoint": path}
     fresh = optimise(asked, 1.0, **settings)
@@ -148,9 +156,21 @@ def forged(sound, each, rng):
     """States with one array of another kind, shape, sign, size or sum, or gone."""
     yield {"nothing": np.zeros(1)}
     for name, array in sorted(sound.items()):
-        changed = [array[:-1], array[..., :-1], array[None], array.astype(np.int8), array * 0]
+        changed = [
+            array[:-1],
+            array[..., :-1],
+            array[None],
+            array.astype(np.int8),
+            array * 0,
+        ]
         if array.dtype.kind == "f":
-            changed += [array * np.nan, -array, array * 1e300, 1e-300 * array, array * 2]
+            changed += [
+                array * np.nan,
+                -array,
+                array * 1e300,
+                1e-300 * array,
+                array * 2,
+            ]
         else:
             changed += [~array, array.astype(np.float64), rng.permuted(array)]
         for index in rng.permutation(len(changed))[:each]:

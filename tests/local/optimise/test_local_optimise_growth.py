@@ -13,7 +13,11 @@ from noisewright.local.optimise.dense.crowd import Crowd
 from noisewright.local.optimise.dense.design import Design, dense_start
 from noisewright.local.optimise.dense.growth import Growth, grow
 from noisewright.local.optimise.dense.mirror import Mirror
-from noisewright.local.optimise.dense.objective import Objective, saddle_prior, worst_variance
+from noisewright.local.optimise.dense.objective import (
+    Objective,
+    saddle_prior,
+    worst_variance,
+)
 from noisewright.local.optimise.optimised import Control
 from noisewright.local.work import SECOND
 from noisewright.workload import workload
@@ -41,7 +45,9 @@ def mirrored(crowd, gram):
     """The same crowd over cells that are swapped in pairs, whatever their number."""
     mirror = Mirror(*folding_of(gram))
     halved = mirror.halved(Design(crowd.patterns, crowd.weights, crowd.epsilon))
-    return replace(crowd, mirror=mirror, patterns=halved.patterns, weights=halved.weights)
+    return replace(
+        crowd, mirror=mirror, patterns=halved.patterns, weights=halved.weights
+    )
 
 
 @pytest.mark.parametrize("text", ["prefix:12", "prefix:4*prefix:4", "random:6x10:1"])
@@ -88,11 +94,15 @@ def test_steps_end_at_the_best_weights_on_given_patterns(epsilon):
     # Optimality conditions: no pattern is worth more than its price.
     phi = crowd.undervalued()
     relative = design.relative
-    worth = np.einsum("ou,ou->o", relative @ phi, relative) / (relative @ crowd.prior) ** 2
+    worth = (
+        np.einsum("ou,ou->o", relative @ phi, relative) / (relative @ crowd.prior) ** 2
+    )
     assert worth.max() < 5e-3 * objective.variance(best.value)
 
 
-@pytest.mark.parametrize(("text", "epsilon"), [("prefix:8", 1.0), ("random:5x8:0", 3.0)])
+@pytest.mark.parametrize(
+    ("text", "epsilon"), [("prefix:8", 1.0), ("random:5x8:0", 3.0)]
+)
 def test_growth_reaches_the_exact_optimum_on_few_cells(text, epsilon):
     gram = gram_of(text)
     objective = even(gram)

@@ -9,7 +9,11 @@ from noisewright.errors import InvalidParameter
 from noisewright.local.bounds.trace import contrast_limit
 from noisewright.local.optimise.dense.search import Effort, search
 from noisewright.local.optimise.optimised import Control
-from noisewright.local.optimise.orbit_search import OrbitEffort, flip_cells, search_orbits
+from noisewright.local.optimise.orbit_search import (
+    OrbitEffort,
+    flip_cells,
+    search_orbits,
+)
 from noisewright.local.optimise.symmetry import (
     Automorphisms,
     Orbits,
@@ -37,7 +41,9 @@ GROUPS = [(2, 2, 2), (7,), (8,), (3, 4), (2, 3, 2), (5, 2), (2,), (1,)]
 def translated(pattern, group):
     """All translates of a pattern, one by one."""
     cells = np.arange(group.cells)
-    return np.array([pattern[group.subtract(cells, np.full(group.cells, t))] for t in cells])
+    return np.array(
+        [pattern[group.subtract(cells, np.full(group.cells, t))] for t in cells]
+    )
 
 
 # --- translations ---------------------------------------------------------------------------------
@@ -50,10 +56,14 @@ def test_transform_diagonalises_what_translations_leave_unchanged(sizes):
     x = rng.normal(size=(3, group.cells))
     np.testing.assert_allclose(group.backward(group.forward(x)), x, atol=1e-12)
     assert group.counts.sum() == group.cells
-    np.testing.assert_allclose(group.power(x) @ group.counts, (x**2).sum(axis=1) * group.cells)
+    np.testing.assert_allclose(
+        group.power(x) @ group.counts, (x**2).sum(axis=1) * group.cells
+    )
     pattern = rng.normal(size=group.cells)
     rows = translated(pattern, group)
-    np.testing.assert_allclose(group.apply(group.power(pattern[None])[0], x), x @ rows.T @ rows)
+    np.testing.assert_allclose(
+        group.apply(group.power(pattern[None])[0], x), x @ rows.T @ rows
+    )
 
 
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=4), st.integers(0, 10**6))
@@ -63,7 +73,9 @@ def test_translations_are_a_group(sizes, seed):
     u, s, t = np.random.default_rng(seed).integers(0, group.cells, size=(3, 10))
     zero = np.zeros(10, dtype=np.int64)
     plus = group.subtract(s, group.subtract(zero, t))
-    np.testing.assert_array_equal(group.subtract(group.subtract(u, s), t), group.subtract(u, plus))
+    np.testing.assert_array_equal(
+        group.subtract(group.subtract(u, s), t), group.subtract(u, plus)
+    )
     np.testing.assert_array_equal(group.subtract(u, zero), u)
 
 
@@ -95,7 +107,9 @@ def test_decomposition_is_exact_off_the_total(text, sizes):
     a = ramp_vector(n)
     built = group.apply(found.eigenvalues, np.eye(n)) + found.ramp * np.outer(a, a)
     dense = gram.dense()
-    np.testing.assert_allclose(centre @ built @ centre, centre @ dense @ centre, atol=1e-9)
+    np.testing.assert_allclose(
+        centre @ built @ centre, centre @ dense @ centre, atol=1e-9
+    )
     if found.whole:
         np.testing.assert_allclose(built, dense, atol=1e-9)
 
@@ -117,7 +131,9 @@ def test_groups_are_guessed_from_the_structure():
     for text, sizes in INVARIANT:
         groups = possible_groups(workload(text).gram())
         assert all(group.cells == int(np.prod(sizes)) for group in groups)
-    assert Translations((3, 4)) in possible_groups(workload("identity:3*identity:4").gram())
+    assert Translations((3, 4)) in possible_groups(
+        workload("identity:3*identity:4").gram()
+    )
     assert Translations((2,) * 4) in possible_groups(workload("random:5x16:1").gram())
 
 
@@ -173,8 +189,12 @@ def test_closed_forms_are_those_of_the_listed_rows(sizes):
     tally = rng.integers(0, 9, size=strategy.outputs)
     plain = IndexStrategy
     np.testing.assert_allclose(strategy.moment(x), plain.moment(strategy, x))
-    np.testing.assert_allclose(strategy.energy(s + s.T), plain.energy(strategy, s + s.T))
-    np.testing.assert_allclose(strategy.score(tally, 1), plain.score(strategy, tally, 1))
+    np.testing.assert_allclose(
+        strategy.energy(s + s.T), plain.energy(strategy, s + s.T)
+    )
+    np.testing.assert_allclose(
+        strategy.score(tally, 1), plain.score(strategy, tally, 1)
+    )
     np.testing.assert_allclose(
         strategy.information.dense(), plain.moment(strategy, strategy.prior), atol=1e-12
     )
@@ -193,8 +213,12 @@ def test_closed_forms_are_those_of_the_listed_rows(sizes):
 def test_type_variances_are_the_published_formula(sizes, text):
     strategy, asked = some_strategy(sizes), workload(text)
     expected = local_matrix.type_variances(strategy.dense(), asked.dense())
-    np.testing.assert_allclose(strategy.type_variances(asked.gram()), expected, rtol=1e-8)
-    np.testing.assert_allclose(Strategy.type_variances(strategy, asked.gram()), expected, rtol=1e-8)
+    np.testing.assert_allclose(
+        strategy.type_variances(asked.gram()), expected, rtol=1e-8
+    )
+    np.testing.assert_allclose(
+        Strategy.type_variances(strategy, asked.gram()), expected, rtol=1e-8
+    )
 
 
 def test_variances_query_by_query_on_large_domains(monkeypatch):
@@ -210,7 +234,10 @@ def test_orbits_are_private_exactly_and_come_back_from_storage():
     strategy = some_strategy((3, 4), epsilon=0.7)
     assert strategy.loss.epsilon <= strategy.epsilon
     assert strategy.two_valued
-    assert sum(sum(family.weights) for family in strategy.families) + strategy.spare == 1 << 64
+    assert (
+        sum(sum(family.weights) for family in strategy.families) + strategy.spare
+        == 1 << 64
+    )
     again = unpack(*pack(strategy))
     np.testing.assert_array_equal(again.dense(), strategy.dense())
 
@@ -257,7 +284,10 @@ def bound_of(problem):
 @settings(max_examples=30)
 def test_best_shares_meet_the_optimality_conditions(orbits, classes, seed):
     rng = np.random.default_rng(seed)
-    information, energies = rng.uniform(0.1, 2, (orbits, classes)), rng.uniform(0.5, 2, classes)
+    information, energies = (
+        rng.uniform(0.1, 2, (orbits, classes)),
+        rng.uniform(0.5, 2, classes),
+    )
     shares, value = best_shares(information, energies)
     gains = information @ (energies / (shares @ information) ** 2)
     assert shares.sum() == pytest.approx(1.0)
@@ -305,7 +335,9 @@ def test_flipping_cells_only_lowers_the_value():
 )
 def test_orbits_come_close_to_their_bound(text, ratio):
     problem = problem_of(text)
-    found = search_orbits(problem, OrbitEffort(rounds=15), np.random.default_rng(0), Control())
+    found = search_orbits(
+        problem, OrbitEffort(rounds=15), np.random.default_rng(0), Control()
+    )
     variance = problem.variance(problem.value(found.eigenvalues))
     assert bound_of(problem) * (1 - 1e-9) <= variance <= ratio * bound_of(problem)
 
@@ -313,8 +345,12 @@ def test_orbits_come_close_to_their_bound(text, ratio):
 @pytest.mark.parametrize("text", ["allmarginals:2^4", "ranges:16"])
 def test_symmetric_and_dense_searches_agree(text):
     problem = problem_of(text)
-    found = search_orbits(problem, OrbitEffort(rounds=15), np.random.default_rng(0), Control())
-    symmetric = OrbitStrategy.from_patterns(problem.group.sizes, found.patterns, found.shares, 1.0)
+    found = search_orbits(
+        problem, OrbitEffort(rounds=15), np.random.default_rng(0), Control()
+    )
+    symmetric = OrbitStrategy.from_patterns(
+        problem.group.sizes, found.patterns, found.shares, 1.0
+    )
     gram = workload(text).gram()
     uniform = np.full(16, 1 / 16)
     design, prior = search(
@@ -325,7 +361,9 @@ def test_symmetric_and_dense_searches_agree(text):
     # The search makes the mean small. Ranges change a little when cells are turned: their orbits
     # lose up to a percent, and of orbits equally good in the mean, which rounding chooses among,
     # the worst type varies by half a percent more or less.
-    assert dense.mean() * 0.95 <= symmetric.average_variance(gram) <= dense.mean() * 1.01
+    assert (
+        dense.mean() * 0.95 <= symmetric.average_variance(gram) <= dense.mean() * 1.01
+    )
     alike = text.startswith("all")
     assert symmetric.worst_variance(gram) <= dense.max() * (1.01 if alike else 1.03)
 

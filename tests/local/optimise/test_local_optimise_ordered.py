@@ -93,7 +93,9 @@ def test_gains_are_derivatives_of_the_value():
     assert problem.value(eigenvalues) == np.inf
 
 
-@pytest.mark.parametrize(("cells", "wanted", "bins"), [(64, 16, 16), (60, 16, 15), (13, 16, 13)])
+@pytest.mark.parametrize(
+    ("cells", "wanted", "bins"), [(64, 16, 16), (60, 16, 15), (13, 16, 13)]
+)
 def test_bins_divide_the_cells(cells, wanted, bins):
     assert bins_for(cells, wanted) == bins
 
@@ -104,7 +106,9 @@ def test_mixture_is_found_and_analysed_exactly(text):
     gram = asked.gram()
     known = decompose(gram, Translations((60,)))
     effort = OrderedEffort(bins=12, rounds=2, reports=60 * 12)
-    strategy = search_ordered(gram, known, 1.0, effort, np.random.default_rng(0), Control())
+    strategy = search_ordered(
+        gram, known, 1.0, effort, np.random.default_rng(0), Control()
+    )
     assert isinstance(strategy, CoarseFine)
     assert strategy.loss.epsilon <= strategy.epsilon
     x = Mixture.moment(strategy, strategy.prior)
@@ -121,7 +125,9 @@ def test_other_workloads_are_analysed_by_matrices():
     gram = workload("prefix:24").gram()
     known = decompose(gram, Translations((24,)))
     effort = OrderedEffort(bins=8, rounds=1, reports=24 * 8)
-    strategy = search_ordered(gram, known, 1.0, effort, np.random.default_rng(0), Control())
+    strategy = search_ordered(
+        gram, known, 1.0, effort, np.random.default_rng(0), Control()
+    )
     other = workload("random:20x24:1").gram()
     inverse = np.linalg.inv(Mixture.moment(strategy, strategy.prior))
     expected = strategy.energy(inverse @ other.dense() @ inverse) - other.diagonal()
@@ -137,7 +143,13 @@ def test_shares_follow_the_error_that_counts() -> None:
     effort = OrderedEffort(bins=24, rounds=2, reports=96 * 16)
     mean, worst = (
         search_ordered(
-            gram, known, 3.0, effort, np.random.default_rng(0), Control(), worst_case=worst_case
+            gram,
+            known,
+            3.0,
+            effort,
+            np.random.default_rng(0),
+            Control(),
+            worst_case=worst_case,
         )
         for worst_case in (False, True)
     )
@@ -161,7 +173,9 @@ def test_the_objective_counts_on_many_ordered_cells() -> None:
 def test_no_size_falls_off_a_cliff(epsilon: float) -> None:
     """A few cells more ask for a little more: their part of the answers, and of the search."""
     few, more = (
-        optimise(workload(f"prefix:{cells}").gram(), epsilon, effort="low", cache=False).value
+        optimise(
+            workload(f"prefix:{cells}").gram(), epsilon, effort="low", cache=False
+        ).value
         for cells in (128, 136)
     )
     assert more / 136 <= 1.1 * few / 128
@@ -169,9 +183,13 @@ def test_no_size_falls_off_a_cliff(epsilon: float) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("few", "more"), [(256, 260), (512, 520)])
-def test_no_size_falls_off_a_cliff_under_the_default_effort(few: int, more: int) -> None:
+def test_no_size_falls_off_a_cliff_under_the_default_effort(
+    few: int, more: int
+) -> None:
     values = [
-        optimise(workload(f"prefix:{cells}").gram(), 4.0, effort="normal", cache=False).value
+        optimise(
+            workload(f"prefix:{cells}").gram(), 4.0, effort="normal", cache=False
+        ).value
         for cells in (few, more)
     ]
     assert values[1] / more <= 1.05 * values[0] / few

@@ -46,7 +46,9 @@ def test_a_proof_leads_to_a_better_strategy(rough, proof):
 
 def test_a_proof_that_says_nothing_makes_no_strategy_worse(rough, proof):
     gram, rng = table_gram(ASKED), np.random.default_rng(0)
-    wrong = replace(proof, factor=rng.standard_normal(proof.factor.shape), prices=-proof.prices)
+    wrong = replace(
+        proof, factor=rng.standard_normal(proof.factor.shape), prices=-proof.prices
+    )
     other = refined(gram, rough, wrong, QUICK, Control())
     assert other.worst_variance(gram) <= rough.worst_variance(gram)
 
@@ -62,7 +64,9 @@ def test_strategy_and_proof_meet(rough):
 
 
 def planned(folder):
-    return local_make.plan_local(workload("prefix:12"), Privacy(4.0), effort="normal", cache=folder)
+    return local_make.plan_local(
+        workload("prefix:12"), Privacy(4.0), effort="normal", cache=folder
+    )
 
 
 def test_what_was_found_together_is_kept_together(tmp_path, monkeypatch):

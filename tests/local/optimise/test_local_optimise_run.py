@@ -53,7 +53,9 @@ SMALL = [
 
 @pytest.mark.parametrize("epsilon", [0.2, 1.0, 4.0])
 @pytest.mark.parametrize("text", SMALL)
-def test_every_strategy_is_exactly_private_two_valued_and_as_good_as_it_says(text, epsilon):
+def test_every_strategy_is_exactly_private_two_valued_and_as_good_as_it_says(
+    text, epsilon
+):
     asked = workload(text)
     found = optimise(asked, epsilon, **QUICK)
     strategy = found.strategy
@@ -111,7 +113,8 @@ def test_structure_may_be_told():
     turned = optimise(asked, 1.0, structure="translations", **QUICK)
     assert turned.strategy.kind in ("orbits", "decoded", "mixture")
     assert (
-        optimise(workload("ranges:12"), 1.0, structure="dense", **QUICK).strategy.kind == "matrix"
+        optimise(workload("ranges:12"), 1.0, structure="dense", **QUICK).strategy.kind
+        == "matrix"
     )
 
 
@@ -160,7 +163,9 @@ def test_heavier_queries_are_answered_better():
     plain = optimise(asked, 1.0, objective="average", **QUICK).strategy
     weights = np.ones(10)
     weights[2] = 50.0
-    tilted = optimise(asked, 1.0, objective="average", query_weights=weights, **QUICK).strategy
+    tilted = optimise(
+        asked, 1.0, objective="average", query_weights=weights, **QUICK
+    ).strategy
     before = plain.uniform_query_variances(asked, 1)
     after = tilted.uniform_query_variances(asked, 1)
     assert after[2] < before[2]
@@ -178,11 +183,15 @@ def test_the_same_seed_gives_the_same_strategy():
 
 def test_progress_and_target():
     seen = []
-    optimise(workload("prefix:16"), 1.0, progress=seen.append, effort="normal", cache=False)
+    optimise(
+        workload("prefix:16"), 1.0, progress=seen.append, effort="normal", cache=False
+    )
     assert {p.stage for p in seen} >= {"descent", "patterns"}
     assert [p.iteration for p in seen] == list(range(1, len(seen) + 1))
     assert seen[-1].ratio < seen[0].ratio
-    stopped = optimise(workload("prefix:16"), 1.0, target_ratio=1.3, effort="normal", cache=False)
+    stopped = optimise(
+        workload("prefix:16"), 1.0, target_ratio=1.3, effort="normal", cache=False
+    )
     assert stopped.status == "target reached"
     assert stopped.ratio <= 1.3
     assert stopped.iterations < len(seen)
@@ -210,8 +219,11 @@ def test_finished_runs_are_kept_and_damage_is_noticed(tmp_path):
     assert Cache(tmp_path).load(file.stem) is None
     document = json.loads(arrays["specification"].tobytes())
     row = document["nodes"][-1]["rows"][0]
-    row["low"] = str(int(row["low"]) - 1)  # more than e^ε between the two chances of a row
-    arrays["specification"] = np.frombuffer(json.dumps(document).encode(), dtype=np.uint8)
+    # more than e^ε between the two chances of a row
+    row["low"] = str(int(row["low"]) - 1)
+    arrays["specification"] = np.frombuffer(
+        json.dumps(document).encode(), dtype=np.uint8
+    )
     write(file, header, arrays)
     assert Cache(tmp_path).load(file.stem) is None
     file.write_bytes(b"not a file of ours")
@@ -228,12 +240,20 @@ def test_cache_folder_follows_the_environment(monkeypatch, tmp_path):
     assert default_folder() == tmp_path / "noisewright"
     # A folder that cannot be made is no reason to fail.
     (tmp_path / "file").write_text("in the way")
-    found = optimise(workload("prefix:6"), 1.0, effort="low", cache=tmp_path / "file" / "deeper")
+    found = optimise(
+        workload("prefix:6"), 1.0, effort="low", cache=tmp_path / "file" / "deeper"
+    )
     assert found.status == "finished"
 
 
 def test_fingerprints_tell_questions_apart():
-    texts = [*SMALL, "2@prefix:9", "prefix:9+identity:9", "marginals:2^4:1", "prefix:5000"]
+    texts = [
+        *SMALL,
+        "2@prefix:9",
+        "prefix:9+identity:9",
+        "marginals:2^4:1",
+        "prefix:5000",
+    ]
     grams = [workload(text).gram() for text in texts]
     assert len({fingerprint(gram, 1.0) for gram in grams}) == len(texts)
     assert fingerprint(grams[0], 1.0) != fingerprint(grams[0], 1.1)
@@ -246,14 +266,18 @@ def test_an_interrupted_run_goes_on_from_its_checkpoint(text, tmp_path, monkeypa
     from noisewright.local.optimise import run
     from noisewright.local.optimise.optimised import Control
 
-    monkeypatch.setattr(run, "Control", lambda *a, **k: Control(*a, **k, snapshot_every=0.0))
+    monkeypatch.setattr(
+        run, "Control", lambda *a, **k: Control(*a, **k, snapshot_every=0.0)
+    )
     path = tmp_path / "state.safetensors"
 
     class Interrupted(Exception):
         pass
 
     def interrupt(progress):
-        if progress.iteration == 12 or (progress.stage == "orbits" and progress.iteration == 3):
+        if progress.iteration == 12 or (
+            progress.stage == "orbits" and progress.iteration == 3
+        ):
             raise Interrupted
 
     if text == "prefix:144":
@@ -265,7 +289,9 @@ def test_an_interrupted_run_goes_on_from_its_checkpoint(text, tmp_path, monkeypa
     assert header.stage in ("descent", "orbits", "ordered")
     assert arrays
     seen = []
-    found = optimise(workload(text), 1.0, checkpoint=path, progress=seen.append, **QUICK)
+    found = optimise(
+        workload(text), 1.0, checkpoint=path, progress=seen.append, **QUICK
+    )
     fresh = optimise(workload(text), 1.0, **QUICK)
     assert found.value <= fresh.value * 1.05
     assert Checkpoint(path, "another question").load() is None
@@ -275,7 +301,9 @@ def test_an_interrupted_run_goes_on_from_its_checkpoint(text, tmp_path, monkeypa
 
 
 @pytest.mark.parametrize("epsilon", [1e-3, 1.0, 15.0])
-@pytest.mark.parametrize("text", ["identity:1", "prefix:1", "identity:2", "prefix:2", "prefix:5"])
+@pytest.mark.parametrize(
+    "text", ["identity:1", "prefix:1", "identity:2", "prefix:2", "prefix:5"]
+)
 def test_smallest_domains_and_extreme_budgets(text, epsilon):
     found = optimise(workload(text), epsilon, **QUICK)
     assert found.strategy.loss.epsilon <= found.strategy.epsilon
@@ -364,16 +392,24 @@ def test_the_worst_query_is_as_good_as_a_convex_program_makes_it():
     sets = np.array(list(product([False, True], repeat=6)))[1:-1]
     v = 1 + (e - 1) * sets
     rng = np.random.default_rng(5)
-    found = optimise(asked, 1.0, objective="average", norm=np.inf, effort="normal", cache=False)
+    found = optimise(
+        asked, 1.0, objective="average", norm=np.inf, effort="normal", cache=False
+    )
     least = np.inf
     weights = np.ones(5) / 5
     for _ in range(120):  # multiplicative weights against exact answers, on their own
         objective = Objective(w.T @ (w * weights[:, None]), np.full(6, 1 / 6))
-        q = reweight(Design(sets, np.ones(len(v)), 1.0), objective, 1e-7).design.chances()
-        variances = np.diag(w @ np.linalg.pinv(q.T @ (q / q.mean(axis=1)[:, None])) @ w.T)
+        q = reweight(
+            Design(sets, np.ones(len(v)), 1.0), objective, 1e-7
+        ).design.chances()
+        variances = np.diag(
+            w @ np.linalg.pinv(q.T @ (q / q.mean(axis=1)[:, None])) @ w.T
+        )
         variances = variances - (w**2).mean(axis=1)
         least = min(least, variances.max())
-        weights *= np.exp(0.2 * (variances / variances.max() - 1) + 1e-3 * rng.normal(size=5))
+        weights *= np.exp(
+            0.2 * (variances / variances.max() - 1) + 1e-3 * rng.normal(size=5)
+        )
         weights /= weights.sum()
     assert found.value <= 5 * least * 1.01
 
@@ -425,7 +461,9 @@ def worst_variance(q, rows):
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
-@pytest.mark.parametrize("text", ["prefix:12", "ranges:12", "marginals:2^4:2", "prefix:144"])
+@pytest.mark.parametrize(
+    "text", ["prefix:12", "ranges:12", "marginals:2^4:2", "prefix:144"]
+)
 def test_rows_have_two_values_and_whole_numbers_cost_nothing(text, epsilon):
     found = optimise(workload(text), epsilon, **QUICK)
     for part in getattr(found.strategy, "components", (found.strategy,)):

@@ -15,7 +15,11 @@ from noisewright.local.composed.parts import Parts
 from noisewright.local.composed.union import Union, union
 from noisewright.local.fixedpoint import WORD
 from noisewright.local.histogram.hashing import LocalHashing
-from noisewright.local.histogram.sets import ListedSubsets, RandomizedResponse, SubsetSelection
+from noisewright.local.histogram.sets import (
+    ListedSubsets,
+    RandomizedResponse,
+    SubsetSelection,
+)
 from noisewright.local.histogram.unary import UnaryEncoding
 from noisewright.local.listed import Decoded, MatrixStrategy
 from noisewright.local.transform.fourier import Fourier, fourier
@@ -52,8 +56,14 @@ def coarse_fine():
 
 
 def parts(sizes=(3, 2, 4)):
-    components = (RandomizedResponse(3, 1.0), LocalHashing(8, 0.5, 2), ListedSubsets(6, 1.0))
-    return Parts.of(sizes, ((0,), (1, 2), (0, 1)), components, np.array([0.3, 0.5, 0.2]))
+    components = (
+        RandomizedResponse(3, 1.0),
+        LocalHashing(8, 0.5, 2),
+        ListedSubsets(6, 1.0),
+    )
+    return Parts.of(
+        sizes, ((0,), (1, 2), (0, 1)), components, np.array([0.3, 0.5, 0.2])
+    )
 
 
 KINDS = {
@@ -73,7 +83,9 @@ KINDS = {
 VECTORS = {
     "vector": VectorStrategy(np.array([[0, 3, 1], [2, -1, 0]]), 1.0),
     "vector-fine": VectorStrategy(np.array([[0, 2**20, -5], [2**19, 0, 7]]), 0.37),
-    "vector-gaussian": VectorStrategy(np.array([[0, 300, 100], [20, -10, 0]]), 1.0, 1e-6),
+    "vector-gaussian": VectorStrategy(
+        np.array([[0, 300, 100], [20, -10, 0]]), 1.0, 1e-6
+    ),
 }
 
 
@@ -84,7 +96,10 @@ def grid_of_kinds():
             for kind in (RandomizedResponse, HadamardResponse, LocalHashing, SubsetSelection,
                          ListedSubsets, UnaryEncoding):  # fmt: skip
                 yield f"{kind.kind}-{size}-{epsilon:g}", kind(size, epsilon)
-            yield f"rappor-{size}-{epsilon:g}", UnaryEncoding(size, epsilon, symmetric=True)
+            yield (
+                f"rappor-{size}-{epsilon:g}",
+                UnaryEncoding(size, epsilon, symmetric=True),
+            )
 
 
 @cache
@@ -119,11 +134,17 @@ def whole():
     matrix = MatrixStrategy(np.vstack([low - 5, rest + 15]), 1.2)
     grid = np.arange(24).reshape(4, 6)
     book = np.array([[(7 * i * j + i) % 11 - 5 for j in range(7)] for i in range(3)])
-    lines = np.array([[(5 * i + 3 * j * j) % 13 - 6 for j in range(3)] for i in range(19)])
+    lines = np.array(
+        [[(5 * i + 3 * j * j) % 13 - 6 for j in range(3)] for i in range(19)]
+    )
     patterns = np.array([grid[0] % 3 == 0, grid[0] % 5 == 1])
     fine = Family((1,), Translations((6,)), patterns, (2**61 + 7, 2**60), 1.0)
-    both = Family((0, 1), Translations((4, 6)), (grid % 7 < 3).reshape(1, -1), (2**62 - 1,), 1.0)
-    cycle = OrbitStrategy((6,), (Family((0,), fine.group, patterns, (WORD - 5, 5), 1.0),), 1.0)
+    both = Family(
+        (0, 1), Translations((4, 6)), (grid % 7 < 3).reshape(1, -1), (2**62 - 1,), 1.0
+    )
+    cycle = OrbitStrategy(
+        (6,), (Family((0,), fine.group, patterns, (WORD - 5, 5), 1.0),), 1.0
+    )
     masks = np.array([1, 3, 6, 40], dtype=np.int64)
     responses = (RandomizedResponse(12, 1.0), RandomizedResponse(4, 1.0))
     coarsenings = (Coarsening(12), Coarsening(12, 3))

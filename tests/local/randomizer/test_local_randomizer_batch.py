@@ -29,7 +29,9 @@ def test_reports_of_many_follow_the_stated_chances(name):
     strategy = SMALL[name]
     listed = listed_reports(strategy)
     for value in (0, strategy.size - 1):
-        reports = strategy.randomize(np.full(PEOPLE, value), SeededSource(value + len(name)))
+        reports = strategy.randomize(
+            np.full(PEOPLE, value), SeededSource(value + len(name))
+        )
         assert reports.dtype == strategy.specification.layout.dtype
         assert strategy.collector.valid(reports).all()
         if reports.ndim == 2:
@@ -56,10 +58,15 @@ def test_outcomes_of_every_rank_are_the_interpreter_s(name):
             owner = node.owner
             ranked = batch._same if isinstance(owner, Same) else batch._ranked(owner)
             for own, count in ((True, owner.own), (False, owner.outcomes - owner.own)):
-                cells, ranks = rng.integers(0, owner.cells, 60), rng.integers(0, count, 60)
+                cells, ranks = (
+                    rng.integers(0, owner.cells, 60),
+                    rng.integers(0, count, 60),
+                )
                 ranks[:2] = 0, count - 1
                 pairs = zip(cells.tolist(), ranks.tolist(), strict=True)
-                exact = [interpret.outcome_of_rank(owner, v, own, rank) for v, rank in pairs]
+                exact = [
+                    interpret.outcome_of_rank(owner, v, own, rank) for v, rank in pairs
+                ]
                 assert ranked(cells, ranks, own).tolist() == exact
         elif isinstance(node, View):
             cells = rng.integers(0, node.through.cells, 60)

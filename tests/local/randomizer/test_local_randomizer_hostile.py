@@ -30,7 +30,10 @@ _EACH = 120
 
 def documents():
     for name in MUTATED:
-        yield name, json.loads(encode(ReportFormat(KINDS[name], "meaning").specification))
+        yield (
+            name,
+            json.loads(encode(ReportFormat(KINDS[name], "meaning").specification)),
+        )
     yield "vector", json.loads(encode(VECTORS["vector"].specification))
     yield "bits", json.loads(encode(bits_below_a_draw()))
 
@@ -81,10 +84,14 @@ def mutated(document, rng):
     elif isinstance(value, str):
         at = rng.randrange(len(value) + 1)
         home[key] = (
-            value[:at] + rng.choice(["A", "/", "=", "self", "\n", "é", ""]) + value[at + 1 :]
+            value[:at]
+            + rng.choice(["A", "/", "=", "self", "\n", "é", ""])
+            + value[at + 1 :]
         )
     elif isinstance(value, list) and value:
-        home[key] = rng.choice([value[:-1], value + value[-1:], value[::-1], [], None, value[0]])
+        home[key] = rng.choice(
+            [value[:-1], value + value[-1:], value[::-1], [], None, value[0]]
+        )
     else:
         home[key] = rng.choice([None, 7, [], "x"])
     return result
@@ -122,7 +129,9 @@ def test_what_is_accepted_is_as_private_as_the_verifier_says():
             continue
         assert decode(encode(specification)) == specification
         promise = verify(specification)
-        interpret(specification, specification.cells - 1) if specification.cells < 2**20 else None
+        interpret(
+            specification, specification.cells - 1
+        ) if specification.cells < 2**20 else None
         if listable(specification):
             ratio = randomizer_law.worst_ratio(json.loads(encode(specification)))
             assert 1 <= ratio <= promise.ratio, (name, document)
@@ -234,7 +243,10 @@ def test_the_digest_names_the_content_alone():
     specification = ReportFormat(KINDS["parts"], "meaning").specification
     spaced = json.dumps(json.loads(encode(specification)), indent=3, sort_keys=False)
     assert decode(spaced).digest == specification.digest
-    assert ReportFormat(KINDS["parts"], "other").specification.digest != specification.digest
+    assert (
+        ReportFormat(KINDS["parts"], "other").specification.digest
+        != specification.digest
+    )
 
 
 def test_a_plan_that_spends_more_than_it_says_is_not_exported():

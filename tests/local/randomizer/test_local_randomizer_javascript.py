@@ -30,7 +30,11 @@ needs_node = pytest.mark.skipif(NODE is None, reason="node is not installed")
 def run(**work):
     script = Path(__file__).with_name("run.mjs")
     done = subprocess.run(
-        [NODE, str(script)], input=json.dumps(work), capture_output=True, text=True, check=False
+        [NODE, str(script)],
+        input=json.dumps(work),
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -57,8 +61,14 @@ def test_the_vectors_hold_in_python():
 def test_reports_and_promises_are_the_same_on_all_vectors():
     cases = json.loads(PATH.read_text())["cases"]
     answers = run(documents=[case["specification"] for case in cases], cases=cases)
-    for case, promise, reports in zip(cases, answers["documents"], answers["cases"], strict=True):
-        assert promise == {"epsilon": case["epsilon"], "ratio": case["ratio"], "exact": True}
+    for case, promise, reports in zip(
+        cases, answers["documents"], answers["cases"], strict=True
+    ):
+        assert promise == {
+            "epsilon": case["epsilon"],
+            "ratio": case["ratio"],
+            "exact": True,
+        }
         expected = [[report, len(random) // 2] for _, random, report in case["reports"]]
         assert reports == expected, case["name"]
 
@@ -67,20 +77,34 @@ def test_reports_and_promises_are_the_same_on_all_vectors():
 def test_many_more_reports_are_the_same():
     """Ten of every kind, size and budget, from other bytes than the stored ones."""
     cases = []
-    listed = {**dict(grid_of_kinds()), **KINDS, **{f"large-{k}": s for k, s in large().items()}}
+    listed = {
+        **dict(grid_of_kinds()),
+        **KINDS,
+        **{f"large-{k}": s for k, s in large().items()},
+    }
     for name, strategy in listed.items():
         specification = strategy.specification
         rows = []
         for index in range(10 if strategy.size < 2**18 else 3):
-            source, value = Stream(f"more/{name}/{index}"), index * 104729 % specification.cells
+            source, value = (
+                Stream(f"more/{name}/{index}"),
+                index * 104729 % specification.cells,
+            )
             report = interpret(specification, value, source)
             rows.append([str(value), source.read.hex(), report.hex()])
-        cases.append({"specification": json.loads(encode(specification)), "reports": rows})
+        cases.append(
+            {"specification": json.loads(encode(specification)), "reports": rows}
+        )
     answers = run(documents=[case["specification"] for case in cases], cases=cases)
-    for case, promise, reports in zip(cases, answers["documents"], answers["cases"], strict=True):
+    for case, promise, reports in zip(
+        cases, answers["documents"], answers["cases"], strict=True
+    ):
         own = verify(decode(json.dumps(case["specification"])))
         assert promise["epsilon"] == own.epsilon
-        assert promise["ratio"] == [str(own.ratio.numerator), str(own.ratio.denominator)]
+        assert promise["ratio"] == [
+            str(own.ratio.numerator),
+            str(own.ratio.denominator),
+        ]
         assert reports == [[row[2], len(row[1]) // 2] for row in case["reports"]]
 
 
@@ -91,7 +115,10 @@ def test_ten_thousand_reports_of_every_kind_are_the_same(name):
     specification = (KINDS | VECTORS)[name].specification
     rows = []
     for index in range(10_000):
-        source, value = Stream(f"many/{name}/{index}"), index * 104729 % specification.cells
+        source, value = (
+            Stream(f"many/{name}/{index}"),
+            index * 104729 % specification.cells,
+        )
         report = interpret(specification, value, source)
         rows.append([str(value), source.read.hex(), report.hex()])
     case = {"specification": json.loads(encode(specification)), "reports": rows}
@@ -118,8 +145,12 @@ def test_the_package_holds_the_module_that_browsers_are_served(tmp_path):
     (packed,) = tmp_path.rglob("*.tgz")
     with tarfile.open(packed) as archive:
         names = set(archive.getnames())
-        assert archive.extractfile("package/noisewright.js").read() == MODULE.read_bytes()
-    assert names == {f"package/{n}" for n in ("noisewright.js", "package.json", "README.md")}
+        assert (
+            archive.extractfile("package/noisewright.js").read() == MODULE.read_bytes()
+        )
+    assert names == {
+        f"package/{n}" for n in ("noisewright.js", "package.json", "README.md")
+    }
 
 
 @needs_node

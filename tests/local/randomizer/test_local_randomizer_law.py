@@ -17,7 +17,12 @@ from local.strategies import listed_reports
 from noisewright.errors import InvalidParameter
 from noisewright.local.randomizer import interpret as room
 from noisewright.local.randomizer import verify as verifier
-from noisewright.local.randomizer.interpret import Choices, interpret, outcome_of_rank, report
+from noisewright.local.randomizer.interpret import (
+    Choices,
+    interpret,
+    outcome_of_rank,
+    report,
+)
 from noisewright.local.randomizer.laws import Grid
 from noisewright.local.randomizer.specification import Specification, encode
 from noisewright.local.randomizer.verify import verify
@@ -28,7 +33,9 @@ from noisewright.local.transform.hadamard import HadamardResponse
 from oracles import randomizer_law
 
 GRID = dict(grid_of_kinds())
-WHOLE = {f"whole-{k}": s for k, s in whole().items() if s.size < 100 and s.kind != "vector"}
+WHOLE = {
+    f"whole-{k}": s for k, s in whole().items() if s.size < 100 and s.kind != "vector"
+}
 EVERY = {**GRID, **KINDS, **WHOLE}
 
 
@@ -55,7 +62,9 @@ class Scripted(Choices):
 
     def place(self, sums):
         pairs = zip(sums, [0, *sums], strict=False)
-        return self._take([(i, Fraction(b - a, sums[-1])) for i, (b, a) in enumerate(pairs)])
+        return self._take(
+            [(i, Fraction(b - a, sums[-1])) for i, (b, a) in enumerate(pairs)]
+        )
 
     def below(self, bound):
         if bound <= 1:
@@ -85,7 +94,9 @@ def listed_law(specification, value):
     law = randomizer_law.reports(json.loads(encode(specification)), value)
     width = specification.number_bytes
     return {
-        (number.to_bytes(width, "little") + payload).ljust(specification.report_bytes, b"\0"): p
+        (number.to_bytes(width, "little") + payload).ljust(
+            specification.report_bytes, b"\0"
+        ): p
         for (number, payload), p in law.items()
     }
 
@@ -147,7 +158,8 @@ def test_interpreted_reports_are_collected_and_estimated(name):
     format, specification = ReportFormat(strategy), strategy.specification
     source = Stream(name)
     reports = [
-        format.header + interpret(specification, i % strategy.size, source) for i in range(40)
+        format.header + interpret(specification, i % strategy.size, source)
+        for i in range(40)
     ]
     aggregate = Aggregate(format).add(reports)
     assert aggregate.people == 40
@@ -271,7 +283,9 @@ def test_far_vectors_are_bounded_by_their_ranges(monkeypatch):
 
 def test_bits_below_a_draw_keep_the_number_before_them():
     specification = bits_below_a_draw()
-    lengths = Counter(len(interpret(specification, 99, Stream(str(i)))) for i in range(50))
+    lengths = Counter(
+        len(interpret(specification, 99, Stream(str(i)))) for i in range(50)
+    )
     assert lengths == {18: 50}
 
 
@@ -347,7 +361,8 @@ def test_chances_and_places_turn_at_the_word_itself(threshold):
         sums = (threshold, threshold, 2**64)
         assert Choices(Given(data)).place(sums) == (0 if word < threshold else 2)
     top = (3 * 2**62 + 5).to_bytes(8, "little")
-    assert Choices(Given(top)).place((5, 2**62)) == 1  # the two highest bits are left out
+    # the two highest bits are left out
+    assert Choices(Given(top)).place((5, 2**62)) == 1
     assert Choices(Given(top)).place((6, 2**62)) == 0
 
 

@@ -29,7 +29,9 @@ def test_estimates_from_interpreted_reports_are_right(mechanism):
     assert document["delta"] <= (delta or 0)
     values = np.arange(PEOPLE) ** 2 % 4  # half of them in cell 0, half in cell 1
     source, header = Stream(mechanism), bytes.fromhex(document["header"])
-    reports = [header + interpret(specification, int(value), source) for value in values]
+    reports = [
+        header + interpret(specification, int(value), source) for value in values
+    ]
     aggregate = plan.aggregate(reports)
     assert aggregate.people == PEOPLE
     truth = plan.workload.matvec(np.bincount(values, minlength=4).astype(float))

@@ -66,7 +66,9 @@ def vectors(name, specification):
     """[value, random bytes that are read, report] by values and edges."""
     starts = list(edges(specification))
     for index in range(max(_REPORTS, len(starts))):
-        stream = Stream(f"{name}/{index}", starts[index] if index < len(starts) else b"")
+        stream = Stream(
+            f"{name}/{index}", starts[index] if index < len(starts) else b""
+        )
         last = specification.cells - 1
         value = (0, last, index * 7919 % specification.cells)[index % 3]
         report = interpret(specification, value, stream)

@@ -33,7 +33,9 @@ class Axis:
     @property
     def splits(self) -> bool:
         """Whether the rows leave exactly the total unseen: n − 1 of them, or of sum zero."""
-        return len(self.contrasts) == self.size - 1 or not self.contrasts.sum(axis=1).any()
+        return (
+            len(self.contrasts) == self.size - 1 or not self.contrasts.sum(axis=1).any()
+        )
 
     @cached_property
     def reference(self) -> FloatArray:
@@ -54,7 +56,11 @@ class Axis:
     @cached_property
     def length(self) -> int:
         """Largest squared Euclidean length of a column."""
-        return int((self.contrasts.astype(object) ** 2).sum(axis=0).max()) if self.size > 1 else 0
+        return (
+            int((self.contrasts.astype(object) ** 2).sum(axis=0).max())
+            if self.size > 1
+            else 0
+        )
 
     @cached_property
     def covariance(self) -> FloatArray:
@@ -67,7 +73,9 @@ class Axis:
 
     def contrast_variance(self, gram: FloatArray) -> float:
         """t = ‖C‖²·tr(G E Eᵀ): what contrasts add when their sensitivity is scaled to one."""
-        variance = float(self.length) * float(np.einsum("ij,ij->", gram, self.covariance))
+        variance = float(self.length) * float(
+            np.einsum("ij,ij->", gram, self.covariance)
+        )
         return max(variance, _least(gram)) if self.size > 1 else variance
 
 
@@ -82,7 +90,9 @@ def reference_of(contrasts: IntArray) -> FloatArray:
     if not contrasts.sum(axis=1).any():
         return np.full(size, 1.0 / size)
     if rows != size - 1:
-        raise InvalidParameter("contrasts", contrasts.shape, "must be n − 1 rows, or sum to zero")
+        raise InvalidParameter(
+            "contrasts", contrasts.shape, "must be n − 1 rows, or sum to zero"
+        )
     return _square_inverse(contrasts)[0]
 
 

@@ -41,15 +41,21 @@ class Block:
     def __post_init__(self) -> None:
         """Refuse, from an edited file too, what sensitivity and measurement might read apart."""
         if any(a >= b for a, b in pairwise(self.attributes)):
-            raise InvalidParameter("attributes", self.attributes, "must be in order, each once")
+            raise InvalidParameter(
+                "attributes", self.attributes, "must be in order, each once"
+            )
         for factor in self.factors:
             ends = factor.min(initial=0), factor.max(initial=0)
             if factor.dtype != np.int64 or ends[0] < -_ENTRY or ends[1] > _ENTRY:
                 raise InvalidParameter(
-                    "factors", factor.dtype.name, f"must be 64-bit integers up to {_ENTRY}"
+                    "factors",
+                    factor.dtype.name,
+                    f"must be 64-bit integers up to {_ENTRY}",
                 )
         if type(self.multiplier) is not int or self.multiplier < 1:
-            raise InvalidParameter("multiplier", self.multiplier, "must be an integer >= 1")
+            raise InvalidParameter(
+                "multiplier", self.multiplier, "must be an integer >= 1"
+            )
         if not 0 < self.noise < inf:
             raise InvalidParameter("noise", self.noise, "must be finite and > 0")
         if self.weights is not None:
@@ -60,8 +66,15 @@ class Block:
             length in (1, len(factor))
             for length, factor in zip(weights.shape, self.factors, strict=True)
         )
-        if not fits or weights.dtype != np.int64 or weights.min() < 1 or weights.max() > _ENTRY:
-            raise InvalidParameter("weights", weights.shape, "must be integers >= 1, one per row")
+        if (
+            not fits
+            or weights.dtype != np.int64
+            or weights.min() < 1
+            or weights.max() > _ENTRY
+        ):
+            raise InvalidParameter(
+                "weights", weights.shape, "must be integers >= 1, one per row"
+            )
 
     def factor(self, attribute: int) -> IntArray:
         """The matrix that measures one of the attributes."""
@@ -102,7 +115,9 @@ class Block:
         they might not, Python's integers are used.
         """
         if table.dtype.kind not in "iu":
-            raise InvalidParameter("table", table.dtype.name, "must hold integer counts")
+            raise InvalidParameter(
+                "table", table.dtype.name, "must hold integer counts"
+            )
         heaviest = 1 if self.weights is None else int(self.weights.max())
         largest = heaviest * self.multiplier
         largest *= prod(int(np.abs(f).max(initial=0)) for f in self.factors)
@@ -113,7 +128,9 @@ class Block:
         measured = apply_along_axes(maps, table.reshape(-1).astype(word))
         scaled = measured * np.array(self.multiplier, dtype=word)
         if self.weights is not None:
-            spread = np.broadcast_to(self.weights, [len(factor) for factor in self.factors])
+            spread = np.broadcast_to(
+                self.weights, [len(factor) for factor in self.factors]
+            )
             scaled = scaled * spread.ravel().astype(word)
         return np.asarray(scaled if word is object else scaled.view(np.int64))
 
@@ -121,7 +138,9 @@ class Block:
         """Bound on the order-th power of the change one neighbour makes, in units of the noise."""
         scale = (Fraction(self.noise) / self.multiplier) ** order
         if self.weights is not None:
-            largest = Fraction(float_above(Fraction(float(self.cell_changes(order).max()))))
+            largest = Fraction(
+                float_above(Fraction(float(self.cell_changes(order).max())))
+            )
             changes = 1 if neighbours == "add-remove" else 2**order
             return changes * largest * Fraction(_MARGIN) / scale
         powers = [
@@ -142,7 +161,9 @@ class Block:
         lengths = [len(factor) for factor in self.factors]
         weights = np.ones([1] * len(lengths)) if self.weights is None else self.weights
         start = np.broadcast_to(weights.astype(np.float64) ** order, lengths)
-        powers = [np.abs(factor.T.astype(np.float64)) ** order for factor in self.factors]
+        powers = [
+            np.abs(factor.T.astype(np.float64)) ** order for factor in self.factors
+        ]
         maps = [(*power.shape, power.__matmul__) for power in powers]
         changes = apply_along_axes(maps, np.ascontiguousarray(start).reshape(-1))
         return np.asarray(changes).reshape([factor.shape[1] for factor in self.factors])
@@ -152,7 +173,9 @@ class Block:
         low, high = 1, 1
         for factor in self.factors:
             gram = exact_gram(factor)
-            ends = [e * g for e in (low, high) for g in (int(gram.min()), int(gram.max()))]
+            ends = [
+                e * g for e in (low, high) for g in (int(gram.min()), int(gram.max()))
+            ]
             low, high = min(ends), max(ends)
         return low
 
@@ -196,7 +219,9 @@ def _least_overlap(factor: IntArray) -> int:
     """
     lengths = _lengths(factor)
     pairs = zip(lengths, _column_distances(factor), strict=True)
-    return min(int((length + lengths - distance).min()) for length, distance in pairs) // 2
+    return (
+        min(int((length + lengths - distance).min()) for length, distance in pairs) // 2
+    )
 
 
 def exact_gram(factor: IntArray) -> Array:
@@ -208,4 +233,6 @@ def exact_gram(factor: IntArray) -> Array:
 
 def is_identity(factor: IntArray) -> bool:
     """Whether a factor measures every value by itself."""
-    return factor.shape[0] == factor.shape[1] and bool((factor == np.eye(len(factor))).all())
+    return factor.shape[0] == factor.shape[1] and bool(
+        (factor == np.eye(len(factor))).all()
+    )

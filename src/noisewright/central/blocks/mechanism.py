@@ -19,7 +19,11 @@ from noisewright.central.blocks.variance import query_variances
 from noisewright.central.mechanism import Counts, Measurement, StoredMechanism, Table
 from noisewright.errors import FileFormatError, TooLarge
 from noisewright.estimate.accuracy import Accuracy
-from noisewright.estimate.intervals import laplace_multiplier, normal_multiplier, sidak_multiplier
+from noisewright.estimate.intervals import (
+    laplace_multiplier,
+    normal_multiplier,
+    sidak_multiplier,
+)
 from noisewright.privacy.exact.rounding import float_above
 from noisewright.privacy.noise.law import NoiseLaw
 from noisewright.privacy.noise.source import ByteSource
@@ -72,7 +76,9 @@ class BlockMechanism:
     def law(self) -> NoiseLaw:
         """The noise on a block of relative scale one, in grid steps."""
         if not self.sensitivity:  # nobody can move it: it is public
-            return NoiseLaw("discrete-laplace" if self._pure else "rounded-gaussian", _NO_NOISE)
+            return NoiseLaw(
+                "discrete-laplace" if self._pure else "rounded-gaussian", _NO_NOISE
+            )
         if self._pure:
             return calibrate(self.privacy, l1=self.sensitivity)
         return calibrate(self.privacy, l2=self.sensitivity)
@@ -94,11 +100,14 @@ class BlockMechanism:
     @cached_property
     def unit_noise(self) -> float:
         """On its grid noise may vary a little less than the continuous law at the same budget."""
-        free = self.privacy.neighbours == "replace-one"  # a public total: no bound is about it
+        # a public total: no bound is about it
+        free = self.privacy.neighbours == "replace-one"
         pairs = zip(self.strategy.blocks, self.laws, strict=True)
         moved = [law for block, law in pairs if block.attributes or not free]
         unit = 2.0 if self._pure else 1.0
-        least = min((law.variance / (unit * law.scale**2) for law in moved), default=1.0)
+        least = min(
+            (law.variance / (unit * law.scale**2) for law in moved), default=1.0
+        )
         return continuous_deviation(self.privacy) * float(np.sqrt(min(1.0, least)))
 
     @property
@@ -107,7 +116,9 @@ class BlockMechanism:
 
     @cached_property
     def tables(self) -> tuple[Table, ...]:
-        return tuple(Table(self._attributes(a), self.content) for a in self.strategy.tables)
+        return tuple(
+            Table(self._attributes(a), self.content) for a in self.strategy.tables
+        )
 
     def _attributes(self, own: tuple[int, ...]) -> tuple[int, ...]:
         """Attributes of the domain behind those that the strategy sees."""
@@ -128,16 +139,25 @@ class BlockMechanism:
     def exact(self, counts: Counts) -> list[IntArray]:
         """What is measured, before any noise: as private as the data."""
         return self.strategy.measure(
-            {a: counts[Table(self._attributes(a), self.content)] for a in self.strategy.tables}
+            {
+                a: counts[Table(self._attributes(a), self.content)]
+                for a in self.strategy.tables
+            }
         )
 
     def measure(self, counts: Counts, source: ByteSource | None = None) -> Measurement:
         # Both are exact integers; what is kept of their sum is rounded after the noise.
-        pairs = zip(self.exact(counts), self.strategy.draw(self.law, source), strict=True)
-        return Measurement(tuple((value + noise).astype(np.float64) for value, noise in pairs))
+        pairs = zip(
+            self.exact(counts), self.strategy.draw(self.law, source), strict=True
+        )
+        return Measurement(
+            tuple((value + noise).astype(np.float64) for value, noise in pairs)
+        )
 
     def answer(self, measurement: Measurement, terms: Sequence[Term]) -> FloatArray:
-        return np.concatenate(self.strategy.answers(self._own(terms), measurement.values))
+        return np.concatenate(
+            self.strategy.answers(self._own(terms), measurement.values)
+        )
 
     def accuracy(self, terms: Sequence[Term]) -> Accuracy:
         return BlockAccuracy(self, tuple(self._own(terms)))
@@ -163,15 +183,22 @@ class BlockMechanism:
 
     def packed(self, arrays: dict[str, Array]) -> StoredBlocks:
         """Blocks by parameters; a factor shared by many blocks is stored once."""
-        known = {_content(array): name for name, array in arrays.items() if _is_factor(name)}
+        known = {
+            _content(array): name for name, array in arrays.items() if _is_factor(name)
+        }
         blocks = []
         for block in self.strategy.blocks:
             names = []
-            for factor in [*block.factors, *([] if block.weights is None else [block.weights])]:
+            for factor in [
+                *block.factors,
+                *([] if block.weights is None else [block.weights]),
+            ]:
                 name = known.setdefault(_content(factor), f"factor.{len(known)}")
                 arrays[name] = factor
                 names.append(name)
-            blocks.append(StoredBlock(block.attributes, names, block.noise, block.multiplier))
+            blocks.append(
+                StoredBlock(block.attributes, names, block.noise, block.multiplier)
+            )
         strategy = self.strategy
         return StoredBlocks(strategy.sizes, blocks, strategy.separate, self.content)
 
@@ -198,7 +225,9 @@ def _is_factor(name: str) -> bool:
     return name.startswith("factor.")
 
 
-class StoredBlock(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class StoredBlock(
+    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True
+):
     """One block: names of its factors, and of its weights behind them where it has any."""
 
     attributes: tuple[int, ...]
@@ -212,11 +241,15 @@ class StoredBlock(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_f
             raise FileFormatError("a block of the plan is incomplete; plan again")
         held, axes = [arrays[name] for name in self.arrays], len(self.attributes)
         if len(held) - axes not in (0, 1):
-            raise FileFormatError("a block of the plan does not fit its factors; plan again")
+            raise FileFormatError(
+                "a block of the plan does not fit its factors; plan again"
+            )
         if any(factor.ndim != 2 or 0 in factor.shape for factor in held[:axes]):
             raise FileFormatError("a factor of the plan is no matrix; plan again")
         weights = held[axes] if len(held) > axes else None
-        return Block(self.attributes, tuple(held[:axes]), self.noise, self.multiplier, weights)
+        return Block(
+            self.attributes, tuple(held[:axes]), self.noise, self.multiplier, weights
+        )
 
 
 class StoredBlocks(StoredMechanism, frozen=True, tag="blocks"):
@@ -234,7 +267,9 @@ class StoredBlocks(StoredMechanism, frozen=True, tag="blocks"):
         if not self.blocks or min(self.sizes, default=0) < 0:
             raise FileFormatError("the plan measures nothing; plan again")
         if self.sizes not in (sizes, (prod(sizes),)):
-            raise FileFormatError("the plan's parts are over different cells; plan again")
+            raise FileFormatError(
+                "the plan's parts are over different cells; plan again"
+            )
         blocks = tuple(block.unpacked(arrays) for block in self.blocks)
         strategy = BlockStrategy(self.sizes, blocks, self.separate)
         mechanism = BlockMechanism(strategy, privacy, self.content, sizes)
@@ -267,7 +302,9 @@ class BlockAccuracy(Accuracy):
             )
         result = np.zeros((queries, len(chosen)))
         for number, law in enumerate(self.mechanism.laws):
-            units: list[Array] = [np.zeros((b.rows, blocks[number].rows)) for b in blocks]
+            units: list[Array] = [
+                np.zeros((b.rows, blocks[number].rows)) for b in blocks
+            ]
             units[number] = np.eye(blocks[number].rows)
             part = self._effect(units)
             result += law.variance * (part @ part[chosen].T)
@@ -275,7 +312,10 @@ class BlockAccuracy(Accuracy):
 
     def draw(self, count: int, rng: np.random.Generator) -> FloatArray:
         pairs = zip(self.mechanism.strategy.blocks, self.mechanism.laws, strict=True)
-        noise = [law.standard_deviation * self._unit(rng, (b.rows, count)) for b, law in pairs]
+        noise = [
+            law.standard_deviation * self._unit(rng, (b.rows, count))
+            for b, law in pairs
+        ]
         return self._effect(noise).T
 
     def _unit(self, rng: np.random.Generator, shape: tuple[int, int]) -> Array:
@@ -289,7 +329,8 @@ class BlockAccuracy(Accuracy):
 
     def bounded_multiplier(self, answers: int, level: float) -> float:
         if self.mechanism.law.law == "discrete-laplace":
-            return super().bounded_multiplier(answers, level)  # Šidák's inequality is Gaussian
+            # Šidák's inequality is Gaussian
+            return super().bounded_multiplier(answers, level)
         return sidak_multiplier(answers, level)
 
     def tail(self, alarm: float) -> float | None:

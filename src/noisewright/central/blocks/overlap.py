@@ -28,14 +28,18 @@ class Overlap:
         self.sizes = tuple(sizes)
         self.tables = tuple(tables)
         precisions: dict[Table, list[tuple[int, float]]] = {}
-        for number, (table, deviation) in enumerate(zip(tables, deviations, strict=True)):
+        for number, (table, deviation) in enumerate(
+            zip(tables, deviations, strict=True)
+        ):
             for part in subsets(table):
                 precision = 1.0 / (deviation**2 * self._cells(table, part))
                 precisions.setdefault(part, []).append((number, precision))
         self.weights: dict[Table, list[tuple[int, float]]] = {}
         for part, pairs in precisions.items():
             total = sum(precision for _, precision in pairs)
-            self.weights[part] = [(number, precision / total) for number, precision in pairs]
+            self.weights[part] = [
+                (number, precision / total) for number, precision in pairs
+            ]
 
     def _cells(self, table: Table, part: Table) -> int:
         return prod(self.sizes[i] for i in table if i not in part)
@@ -43,7 +47,9 @@ class Overlap:
     def component_variances(self, units: Sequence[float]) -> dict[Table, float]:
         """Variance scale of every interaction when a cell of table k has variance `units[k]`."""
         return {
-            part: sum(w**2 * units[k] * self._cells(self.tables[k], part) for k, w in pairs)
+            part: sum(
+                w**2 * units[k] * self._cells(self.tables[k], part) for k, w in pairs
+            )
             for part, pairs in self.weights.items()
         }
 
@@ -55,12 +61,16 @@ class Overlap:
             for number, weight in pairs:
                 table = self.tables[number]
                 values = measured[number]
-                shaped = values.reshape([self.sizes[i] for i in table] + list(values.shape[1:]))
+                shaped = values.reshape(
+                    [self.sizes[i] for i in table] + list(values.shape[1:])
+                )
                 others = tuple(k for k, i in enumerate(table) if i not in part)
                 total = total + weight * shaped.sum(axis=others)
             result[part] = centred(total, range(len(part)))
         return result
 
-    def table(self, attributes: Table, components: Mapping[Table, FloatArray]) -> FloatArray:
+    def table(
+        self, attributes: Table, components: Mapping[Table, FloatArray]
+    ) -> FloatArray:
         """A marginal table from its interactions; what no table measures counts as zero."""
         return table_of(self.sizes, attributes, components)

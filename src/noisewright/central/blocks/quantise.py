@@ -51,7 +51,8 @@ def integer_basis(workload: Workload) -> IntArray | None:
         return None
     gram = workload.gram().dense()
     used = np.flatnonzero(np.diagonal(gram))
-    if used.size < len(gram) and _positive(gram[np.ix_(used, used)]):  # some cells in no query
+    # some cells in no query
+    if used.size < len(gram) and _positive(gram[np.ix_(used, used)]):
         return np.eye(len(gram), dtype=np.int64)[used]
     rows = np.unique(workload.dense(), axis=0)
     if not (rows == np.rint(rows)).all() or np.abs(rows).max() > 2**20:
@@ -135,7 +136,9 @@ def bits_each(total: float, factors: int, most: int) -> int:
     return max(3, min(most, floor(total / max(1, factors))))
 
 
-def contrast_bits(total: int, terms: Sequence[Term], sizes: Sequence[int], most: int) -> int:
+def contrast_bits(
+    total: int, terms: Sequence[Term], sizes: Sequence[int], most: int
+) -> int:
     """Bits of contrasts over the largest terms: columns are longer than entries, shares small."""
     spare = 6
     bits = [

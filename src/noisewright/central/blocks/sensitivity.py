@@ -30,7 +30,9 @@ _WORK = 2**25  # patterns × blocks
 _MARGIN = 1e-9
 
 
-def squared_change(sizes: Sequence[int], blocks: Sequence[Block], neighbours: str) -> float | None:
+def squared_change(
+    sizes: Sequence[int], blocks: Sequence[Block], neighbours: str
+) -> float | None:
     """Upper bound on the squared change; None where no sharper one than the sum is found."""
     used = sorted({i for block in blocks for i in block.attributes})
     cells = prod(sizes[i] for i in used)
@@ -51,7 +53,9 @@ def _precision(block: Block) -> float:
     return (block.multiplier / block.noise) ** 2
 
 
-def _over_cells(sizes: Sequence[int], used: Sequence[int], blocks: Sequence[Block]) -> float:
+def _over_cells(
+    sizes: Sequence[int], used: Sequence[int], blocks: Sequence[Block]
+) -> float:
     total = np.zeros([sizes[i] for i in used])
     for block in blocks:
         own = block.cell_changes(2) * _precision(block)
@@ -59,10 +63,13 @@ def _over_cells(sizes: Sequence[int], used: Sequence[int], blocks: Sequence[Bloc
     return float(total.max()) * (1 + _MARGIN)
 
 
-def _over_pairs(sizes: Sequence[int], used: Sequence[int], blocks: Sequence[Block]) -> float:
+def _over_pairs(
+    sizes: Sequence[int], used: Sequence[int], blocks: Sequence[Block]
+) -> float:
     """Squared distances of all pairs of cells, from the joint Gram matrix."""
     gram = np.zeros((1, 1))
-    for block in (b for b in blocks if b.attributes):  # the total is the same in all cells
+    # the total is the same in all cells
+    for block in (b for b in blocks if b.attributes):
         factors = dict(zip(block.attributes, block.factors, strict=True))
         own: Array = np.full((1, 1), _precision(block))
         for i in used:
@@ -115,10 +122,14 @@ def _distance(spans: Sequence[Span], differ: Sequence[BoolArray]) -> FloatArray:
     return np.where(touched, 2 * (longest - ends[0]) + 2 * _MARGIN * longest, 0.0)
 
 
-def pattern_distances(used: Sequence[int], block: Block, spans: Mapping[int, Span]) -> FloatArray:
+def pattern_distances(
+    used: Sequence[int], block: Block, spans: Mapping[int, Span]
+) -> FloatArray:
     """Squared distances of a block's columns, one for every set of attributes that differ."""
     masks = np.arange(1, 2 ** len(used))
-    differs = {i: (masks >> position & 1).astype(bool) for position, i in enumerate(used)}
+    differs = {
+        i: (masks >> position & 1).astype(bool) for position, i in enumerate(used)
+    }
     pairs = [
         (spans[id(f)], differs[i])
         for i, f in zip(block.attributes, block.factors, strict=True)
@@ -147,10 +158,14 @@ def _over_counts(
         return None
     members = Counter(sorts[i] for i in used)
     kinds = list(members)
-    patterns = np.array(list(product(*(range(members[k] + 1) for k in kinds))), dtype=np.int64)
+    patterns = np.array(
+        list(product(*(range(members[k] + 1) for k in kinds))), dtype=np.int64
+    )
     by_table: dict[Table, float] = {}
     for block in blocks:  # a table may be measured more than once
-        by_table[block.attributes] = by_table.get(block.attributes, 0.0) + _precision(block)
+        by_table[block.attributes] = by_table.get(block.attributes, 0.0) + _precision(
+            block
+        )
     heaviest: dict[tuple[int, ...], float] = {}
     for table, precision in by_table.items():
         inside = Counter(sorts[i] for i in table)
@@ -167,8 +182,14 @@ def _over_counts(
                     for d in range(members[kind] + 1)
                 ]
                 ways *= np.array(choices, dtype=np.float64)[patterns[:, column]]
-            chosen = [(k, d < differing[c]) for c, k in enumerate(kinds) for d in range(key[c])]
-            distance = _distance([k for k, _ in chosen], [np.array([d]) for _, d in chosen])
+            chosen = [
+                (k, d < differing[c])
+                for c, k in enumerate(kinds)
+                for d in range(key[c])
+            ]
+            distance = _distance(
+                [k for k, _ in chosen], [np.array([d]) for _, d in chosen]
+            )
             total += precision * ways * float(distance[0])
     return float(total.max()) * (1 + _MARGIN)
 
@@ -180,7 +201,10 @@ def _sorts(
     result: dict[int, Span] = {}
     for block in blocks:
         for i, factor in zip(block.attributes, block.factors, strict=True):
-            if i in used and result.setdefault(i, spans[id(factor)]) != spans[id(factor)]:
+            if (
+                i in used
+                and result.setdefault(i, spans[id(factor)]) != spans[id(factor)]
+            ):
                 return None
     members = Counter(result.values())
     work = prod(count + 1 for count in members.values()) * len(blocks)

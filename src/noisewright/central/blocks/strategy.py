@@ -55,14 +55,22 @@ class BlockStrategy:
 
     def __post_init__(self) -> None:
         for block in self.blocks:
-            if [f.shape[1] for f in block.factors] != [self.sizes[i] for i in block.attributes]:
+            if [f.shape[1] for f in block.factors] != [
+                self.sizes[i] for i in block.attributes
+            ]:
                 raise InvalidParameter(
-                    "blocks", block.attributes, "must have one factor per attribute, of its size"
+                    "blocks",
+                    block.attributes,
+                    "must have one factor per attribute, of its size",
                 )
         if self.separate:
             return
-        if self.axes is None and any(block.weights is not None for block in self.blocks):
-            raise InvalidParameter("weights", None, "need contrasts that all blocks share")
+        if self.axes is None and any(
+            block.weights is not None for block in self.blocks
+        ):
+            raise InvalidParameter(
+                "weights", None, "need contrasts that all blocks share"
+            )
         if self.axes is None and self.overlap is None and not _orthogonal(self.blocks):
             raise InvalidParameter(
                 "blocks",
@@ -73,7 +81,11 @@ class BlockStrategy:
     @classmethod
     def of_parts(cls, parts: Sequence[BlockStrategy]) -> BlockStrategy:
         """Strategies over the same attributes side by side, each to answer its own queries."""
-        return cls(parts[0].sizes, tuple(b for part in parts for b in part.blocks), separate=True)
+        return cls(
+            parts[0].sizes,
+            tuple(b for part in parts for b in part.blocks),
+            separate=True,
+        )
 
     @cached_property
     def axes(self) -> dict[int, Axis] | None:
@@ -90,7 +102,9 @@ class BlockStrategy:
                 if i in self.whole:
                     continue
                 axis = result.setdefault(i, Axis(factor))
-                same = axis.contrasts is factor or np.array_equal(axis.contrasts, factor)
+                same = axis.contrasts is factor or np.array_equal(
+                    axis.contrasts, factor
+                )
                 if not (same and axis.splits):
                     return None
         return result
@@ -111,11 +125,19 @@ class BlockStrategy:
         """How whole tables are combined, where all blocks are such."""
         tables = [block.attributes for block in self.blocks]
         whole = all(
-            b.weights is None and all(is_identity(f) for f in b.factors) for b in self.blocks
+            b.weights is None and all(is_identity(f) for f in b.factors)
+            for b in self.blocks
         )
-        if self.separate or not whole or len(tables) < 2 or len(set(tables)) < len(tables):
+        if (
+            self.separate
+            or not whole
+            or len(tables) < 2
+            or len(set(tables)) < len(tables)
+        ):
             return None
-        return Overlap(self.sizes, tables, [b.noise / b.multiplier for b in self.blocks])
+        return Overlap(
+            self.sizes, tables, [b.noise / b.multiplier for b in self.blocks]
+        )
 
     @cached_property
     def _numbers(self) -> dict[Table, int]:
@@ -124,7 +146,9 @@ class BlockStrategy:
     def visible(self, attributes: Table) -> list[int]:
         """Numbers of the blocks that say something of a table."""
         if self.axes is None:
-            return [k for k, block in enumerate(self.blocks) if _sees(block, attributes)]
+            return [
+                k for k, block in enumerate(self.blocks) if _sees(block, attributes)
+            ]
         varied = tuple(i for i in attributes if i not in self.whole)
         parts = (tuple(sorted({*part, *self.whole})) for part in subsets(varied))
         return [self._numbers[part] for part in parts if part in self._numbers]
@@ -158,7 +182,10 @@ class BlockStrategy:
 
     def with_total(self, scale: float, total: Block) -> BlockStrategy:
         """The noise times `scale`, and the number of people measured by another block."""
-        blocks = [replace(b, noise=b.noise * scale) if b.attributes else total for b in self.blocks]
+        blocks = [
+            replace(b, noise=b.noise * scale) if b.attributes else total
+            for b in self.blocks
+        ]
         return replace(self, blocks=tuple(blocks))
 
     @property
@@ -176,13 +203,17 @@ class BlockStrategy:
         check_order(order)
         check_neighbours(neighbours)
         with np.errstate(over="ignore", invalid="ignore"):
-            total = sum((b.change(order, neighbours) for b in self.blocks), start=Fraction(0))
+            total = sum(
+                (b.change(order, neighbours) for b in self.blocks), start=Fraction(0)
+            )
             if order == 1:
                 return float_above(total)
             sharper = squared_change(self.sizes, self.blocks, neighbours)
         # Numbers of an edited file may leave the range of floats: no bound then, never a warning.
         known = sharper is not None and isfinite(sharper)
-        least = min(total, Fraction(sharper)) if known and sharper is not None else total
+        least = (
+            min(total, Fraction(sharper)) if known and sharper is not None else total
+        )
         return root_above(least) if least else 0.0
 
     def measure(self, tables: Mapping[Table, IntArray]) -> list[IntArray]:
@@ -192,7 +223,10 @@ class BlockStrategy:
     def laws(self, law: NoiseLaw) -> list[NoiseLaw]:
         """The law of every block's noise, when a block of relative scale 1 has `law`."""
         scale = Fraction(law.scale)
-        return [NoiseLaw(law.law, float_above(scale * Fraction(b.noise))) for b in self.blocks]
+        return [
+            NoiseLaw(law.law, float_above(scale * Fraction(b.noise)))
+            for b in self.blocks
+        ]
 
     def draw(self, law: NoiseLaw, source: ByteSource | None = None) -> list[IntArray]:
         """Fresh noise for every measured integer; only tests pass a source."""
@@ -208,15 +242,21 @@ class BlockStrategy:
         batch = measured[visible[0]].shape[1:] if visible else ()
         total = np.zeros((*shape, *batch))
         for number in visible:
-            total += self._contribution(self.blocks[number], attributes, measured[number])
+            total += self._contribution(
+                self.blocks[number], attributes, measured[number]
+            )
         return total.reshape(-1, *batch)
 
     def _components(self, measured: Sequence[Array]) -> Components:
         assert self.overlap is not None
         pairs = zip(self.blocks, measured, strict=True)
-        return self.overlap.components([values / block.multiplier for block, values in pairs])
+        return self.overlap.components(
+            [values / block.multiplier for block, values in pairs]
+        )
 
-    def _contribution(self, block: Block, attributes: Table, values: Array) -> FloatArray:
+    def _contribution(
+        self, block: Block, attributes: Table, values: Array
+    ) -> FloatArray:
         """What one block says of a table: inverse, summed over extra axes, spread over missing."""
         maps = []
         for i, inverse in zip(block.attributes, self.inverses(block), strict=True):
@@ -226,7 +266,8 @@ class BlockStrategy:
         scales = np.asarray(block.scales).reshape(-1, *[1] * len(batch))
         table = apply_along_axes(maps, values / scales)
         result = table.reshape(
-            [self.sizes[i] if i in block.attributes else 1 for i in attributes] + list(batch)
+            [self.sizes[i] if i in block.attributes else 1 for i in attributes]
+            + list(batch)
         )
         for position, i in enumerate(attributes):
             if i not in block.attributes:
@@ -251,14 +292,23 @@ class BlockStrategy:
         if not self.separate:
             return self.visible(term.attributes)
         attributes = set(term.attributes)
-        holding = [k for k, b in enumerate(self.blocks) if attributes <= set(b.attributes)]
-        return [min(holding, key=lambda k: _variance_of(self.blocks[k], term), default=0)]
+        holding = [
+            k for k, b in enumerate(self.blocks) if attributes <= set(b.attributes)
+        ]
+        return [
+            min(holding, key=lambda k: _variance_of(self.blocks[k], term), default=0)
+        ]
 
-    def answers(self, terms: Sequence[Term], measured: Sequence[Array]) -> list[FloatArray]:
+    def answers(
+        self, terms: Sequence[Term], measured: Sequence[Array]
+    ) -> list[FloatArray]:
         """Least-squares answers of all terms of a workload."""
         if len(terms) > 1 and self._in_one_table(terms):
             attributes = self.blocks[0].attributes
-            own = [replace(t, attributes=tuple(map(attributes.index, t.attributes))) for t in terms]
+            own = [
+                replace(t, attributes=tuple(map(attributes.index, t.attributes)))
+                for t in terms
+            ]
             sizes = [self.sizes[i] for i in attributes]
             answers = cell_answers(self.table(attributes, measured), sizes, own)
             return [np.asarray(values, dtype=np.float64) for values in answers]
@@ -267,7 +317,8 @@ class BlockStrategy:
         components = self._components(measured)
         tables = (self.overlap.table(term.attributes, components) for term in terms)
         return [
-            np.asarray(t.answers(v), dtype=np.float64) for t, v in zip(terms, tables, strict=True)
+            np.asarray(t.answers(v), dtype=np.float64)
+            for t, v in zip(terms, tables, strict=True)
         ]
 
     def _in_one_table(self, terms: Sequence[Term]) -> bool:
@@ -300,7 +351,9 @@ class BlockStrategy:
         answers = term.answers(probe.ravel().astype(np.float64))
         measured: list[Array] = [np.empty(0)] * len(self.blocks)
         for number in numbers:
-            measured[number] = self._measure_spread(self.blocks[number], term.attributes, probe)
+            measured[number] = self._measure_spread(
+                self.blocks[number], term.attributes, probe
+            )
         seen = self.term_answers(term, measured)
         off = np.abs(seen - answers) > _LOST * (term.weight + np.abs(answers).max())
         if off.any():
@@ -312,16 +365,22 @@ class BlockStrategy:
             return all(part in self.overlap.weights for part in subsets(attributes))
         if self.axes is None or self.separate:
             return False
-        movable = tuple(i for i in attributes if self.sizes[i] > 1 and i not in self.whole)
+        movable = tuple(
+            i for i in attributes if self.sizes[i] > 1 and i not in self.whole
+        )
         known = all(i in self.axes and self.axes[i].complete for i in movable)
         return known and len(self.visible(movable)) == 2 ** len(movable)
 
-    def _measure_spread(self, block: Block, attributes: Table, table: IntArray) -> FloatArray:
+    def _measure_spread(
+        self, block: Block, attributes: Table, table: IntArray
+    ) -> FloatArray:
         """A block's measurement of the histogram that spreads a table over all other attributes."""
         extra = [i for i in block.attributes if i not in attributes]
         axes = tuple(k for k, i in enumerate(attributes) if i not in block.attributes)
         part = table.sum(axis=axes) / prod(self.sizes[i] for i in extra)
-        full = part.reshape([1 if i in extra else self.sizes[i] for i in block.attributes])
+        full = part.reshape(
+            [1 if i in extra else self.sizes[i] for i in block.attributes]
+        )
         full = np.broadcast_to(full, [self.sizes[i] for i in block.attributes])
         maps = [(*f.shape, f.astype(np.float64).__matmul__) for f in block.factors]
         exact = apply_along_axes(maps, np.ascontiguousarray(full).reshape(-1))
@@ -335,7 +394,9 @@ def _missed_by_block(block: Block, term: Term) -> int | None:
     """
     factors = dict(zip(term.attributes, term.factors or (), strict=True))
     missed = np.zeros(0, dtype=np.intp)
-    for i, factor, inverse in zip(block.attributes, block.factors, block.inverses, strict=True):
+    for i, factor, inverse in zip(
+        block.attributes, block.factors, block.inverses, strict=True
+    ):
         if is_identity(factor):
             continue
         rng = np.random.default_rng(i)
@@ -345,7 +406,9 @@ def _missed_by_block(block: Block, term: Term) -> int | None:
         images = np.asarray(queries.matvec(cells), dtype=np.float64)
         answers, seen, bulk = np.hsplit(images, 3)
         sizes = np.abs(answers) + 1e-3 * np.abs(bulk)
-        off = np.flatnonzero(np.abs(seen - answers).max(axis=1) > _LOST * sizes.max(axis=1))
+        off = np.flatnonzero(
+            np.abs(seen - answers).max(axis=1) > _LOST * sizes.max(axis=1)
+        )
         if off.size and i in factors:
             later = [factors[k].queries for k in term.attributes if k > i]
             return int(off[0]) * prod(later)
@@ -365,24 +428,34 @@ def _sees(block: Block, attributes: Table) -> bool:
 
 
 def _orthogonal(blocks: Sequence[Block]) -> bool:
-    if len({b.attributes for b in blocks}) == len(blocks) and all(all(b.zero_sum) for b in blocks):
+    if len({b.attributes for b in blocks}) == len(blocks) and all(
+        all(b.zero_sum) for b in blocks
+    ):
         return True  # distinct interactions of attributes never overlap
     return all(_orthogonal_pair(a, b) for a, b in combinations(blocks, 2))
 
 
 def _orthogonal_pair(a: Block, b: Block) -> bool:
-    first = dict(zip(a.attributes, zip(a.factors, a.zero_sum, strict=True), strict=True))
-    second = dict(zip(b.attributes, zip(b.factors, b.zero_sum, strict=True), strict=True))
+    first = dict(
+        zip(a.attributes, zip(a.factors, a.zero_sum, strict=True), strict=True)
+    )
+    second = dict(
+        zip(b.attributes, zip(b.factors, b.zero_sum, strict=True), strict=True)
+    )
     only = [first[i][1] for i in first if i not in second]
     only += [second[i][1] for i in second if i not in first]
     both = [(first[i][0], second[i][0]) for i in first if i in second]
-    return any(only) or any(not (f.astype(object) @ g.T.astype(object)).any() for f, g in both)
+    return any(only) or any(
+        not (f.astype(object) @ g.T.astype(object)).any() for f, g in both
+    )
 
 
 def _variance_of(block: Block, term: Term) -> float:
     """Total variance of a term's answers from one block; infinite where it does not tell them."""
     total = (block.noise / block.multiplier) ** 2
-    for i, factor, inverse in zip(block.attributes, block.factors, block.inverses, strict=True):
+    for i, factor, inverse in zip(
+        block.attributes, block.factors, block.inverses, strict=True
+    ):
         rows = _asked_of(term, i, len(inverse))
         blind = np.eye(len(inverse)) - inverse @ factor
         if np.einsum("ij,ij->", blind, rows @ blind) > 1e-9 * np.trace(rows):

@@ -28,7 +28,9 @@ def query_variances(
     strategy: BlockStrategy, terms: Sequence[Term], law: NoiseLaw
 ) -> list[FloatArray]:
     """Variance of every answer, term by term: independent blocks add up."""
-    return _with_noise(strategy, terms, [noise.variance for noise in strategy.laws(law)])
+    return _with_noise(
+        strategy, terms, [noise.variance for noise in strategy.laws(law)]
+    )
 
 
 def _with_noise(
@@ -42,15 +44,23 @@ def _with_noise(
             f"ask for fewer at once"
         )
     pairs = zip(strategy.blocks, variances, strict=True)
-    units = [np.asarray(variance / np.asarray(block.scales) ** 2) for block, variance in pairs]
+    units = [
+        np.asarray(variance / np.asarray(block.scales) ** 2)
+        for block, variance in pairs
+    ]
     quadratics = _Quadratics(strategy)
     if strategy.overlap is not None:
-        components = strategy.overlap.component_variances([float(unit) for unit in units])
+        components = strategy.overlap.component_variances(
+            [float(unit) for unit in units]
+        )
         plain = [_overlapping(term, components, quadratics) for term in terms]
     else:
         plain = [_term_variances(strategy, term, units, quadratics) for term in terms]
     # An answer that is free of noise has a variance of zero only up to rounding.
-    return [term.weight**2 * np.maximum(v, 0.0) for term, v in zip(terms, plain, strict=True)]
+    return [
+        term.weight**2 * np.maximum(v, 0.0)
+        for term, v in zip(terms, plain, strict=True)
+    ]
 
 
 def unit_error(
@@ -65,13 +75,18 @@ def unit_error(
     A total that nobody can change needs no noise.
     """
     free = neighbours == "replace-one"
-    variances = [b.noise**2 if b.attributes or not free else 0.0 for b in strategy.blocks]
+    variances = [
+        b.noise**2 if b.attributes or not free else 0.0 for b in strategy.blocks
+    ]
     std = np.sqrt(np.concatenate(_with_noise(strategy, terms, variances)))
     return mean_error(std, norm) * strategy.sensitivity(order, neighbours)
 
 
 def _term_variances(
-    strategy: BlockStrategy, term: Term, units: Sequence[FloatArray], quadratics: _Quadratics
+    strategy: BlockStrategy,
+    term: Term,
+    units: Sequence[FloatArray],
+    quadratics: _Quadratics,
 ) -> FloatArray:
     total = np.zeros(term.queries)
     for number in strategy.seen_by(term):
@@ -98,8 +113,13 @@ def _weighted_rows(
     """Variances from a block whose rows have variances of their own."""
     inverses = dict(zip(block.attributes, strategy.inverses(block), strict=True))
     used = sorted({*block.attributes, *term.attributes})
-    back = {i: inverses[i] if i in inverses else strategy.reference(i)[:, None] for i in used}
-    back |= {i: back[i].sum(axis=0, keepdims=True) for i in used if i not in term.attributes}
+    back = {
+        i: inverses[i] if i in inverses else strategy.reference(i)[:, None]
+        for i in used
+    }
+    back |= {
+        i: back[i].sum(axis=0, keepdims=True) for i in used if i not in term.attributes
+    }
     if term.factors is None:
         _check_joint(term.inner)
         joint = kron_all([back[i] for i in used])
@@ -182,17 +202,23 @@ class _Quadratics:
         n = self.strategy.sizes[attribute]
         return np.eye(n) - 1.0 / n if inside else np.full((n, n), 1.0 / n**2)
 
-    def of_interaction(self, attribute: int, inside: bool, factor: Workload) -> FloatArray:
+    def of_interaction(
+        self, attribute: int, inside: bool, factor: Workload
+    ) -> FloatArray:
         """What an interaction gives to the queries on one attribute."""
         key = (attribute, -1 - int(inside), id(factor))
         if key not in self._parts:
-            self._parts[key] = factor.row_quadratics(self.interaction(attribute, inside))
+            self._parts[key] = factor.row_quadratics(
+                self.interaction(attribute, inside)
+            )
         return self._parts[key]
 
     def outside(self, block: Block, attributes: tuple[int, ...]) -> float:
         """Variance of the sums over attributes that the block measures and the table does not."""
         pairs = zip(block.attributes, self.strategy.inverses(block), strict=True)
-        return prod(float((e.sum(axis=0) ** 2).sum()) for i, e in pairs if i not in attributes)
+        return prod(
+            float((e.sum(axis=0) ** 2).sum()) for i, e in pairs if i not in attributes
+        )
 
 
 def _joint(inner: Workload, covariances: list[FloatArray]) -> FloatArray:

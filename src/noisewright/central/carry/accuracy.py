@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 _CROSS_LIMIT = 2**26
 _LEAST_REACH = 1e-300
 _ROUNDING = 1e-11
-_WATCHED = 512  # answers whose laws are simulated: of least and largest variance, and between
+# answers whose laws are simulated: of least and largest variance, and between
+_WATCHED = 512
 _DRAWS = 2**20, 4000, 10_000  # in all over the rows, at least, at most
 _SEEN = 40  # simulated errors beyond a level that tell where it lies
 _CHUNK = 2**22
@@ -61,7 +62,9 @@ class CarryAccuracy(Accuracy):
         for attributes, half in marginal_tables(self._cells, sizes, numbers):
             ((_, table),) = marginal_tables(half.T, sizes, [attributes])
             for number in numbers[attributes]:
-                pieces[number] = _variances(self.terms[number], table, apart[attributes])
+                pieces[number] = _variances(
+                    self.terms[number], table, apart[attributes]
+                )
         return np.concatenate([pieces[number] for number in range(len(self.terms))])
 
     def covariance(self, chosen: IntArray) -> FloatArray:
@@ -83,7 +86,9 @@ class CarryAccuracy(Accuracy):
     def _watched(self) -> IntArray:
         moved = np.flatnonzero(self.variance > 0)
         ranked = moved[np.argsort(self.variance[moved], kind="stable")]
-        places = np.unique(np.linspace(0, len(ranked) - 1, _WATCHED).round().astype(np.int64))
+        places = np.unique(
+            np.linspace(0, len(ranked) - 1, _WATCHED).round().astype(np.int64)
+        )
         return np.asarray(ranked[places] if len(ranked) else ranked)
 
     def _rows(self, chosen: IntArray) -> FloatArray:
@@ -95,11 +100,17 @@ class CarryAccuracy(Accuracy):
             step = max(1, _CHUNK // term.queries)
             for first in range(0, len(own), step):
                 units = np.zeros((term.queries, len(own[first : first + step])))
-                units[own[first : first + step], np.arange(units.shape[1])] = term.weight
+                units[own[first : first + step], np.arange(units.shape[1])] = (
+                    term.weight
+                )
                 table = np.asarray(term.inner.rmatvec(units))
                 shape = [n if i in term.attributes else 1 for i, n in enumerate(sizes)]
-                spread = np.broadcast_to(table.reshape(*shape, -1), (*sizes, units.shape[1]))
-                pieces.append(np.ascontiguousarray(spread).reshape(len(self._cells), -1).T)
+                spread = np.broadcast_to(
+                    table.reshape(*shape, -1), (*sizes, units.shape[1])
+                )
+                pieces.append(
+                    np.ascontiguousarray(spread).reshape(len(self._cells), -1).T
+                )
             start += term.queries
         cells = np.concatenate(pieces)
         inverse = self.mechanism.inverse
@@ -112,7 +123,10 @@ class CarryAccuracy(Accuracy):
         count = min(most, max(least, in_all // self.mechanism.carries.rows))
         watched = np.sort(self._watched)
         noise = self.mechanism.simulated(count, np.random.default_rng(0))
-        errors = np.abs(self._rows(watched) @ noise) / np.sqrt(self.variance[watched])[:, None]
+        errors = (
+            np.abs(self._rows(watched) @ noise)
+            / np.sqrt(self.variance[watched])[:, None]
+        )
         return errors.T
 
     def multiplier(self, level: float) -> float:
@@ -123,7 +137,9 @@ class CarryAccuracy(Accuracy):
         proved = self._bound(self._watched, alarm / 2)
         if alarm * len(self._simulated) < _SEEN:
             return proved
-        return min(proved, max(largest_error_quantile(e, level) for e in self._simulated.T))
+        return min(
+            proved, max(largest_error_quantile(e, level) for e in self._simulated.T)
+        )
 
     def tail(self, alarm: float) -> float | None:
         moved = np.flatnonzero(self.variance > 0)
@@ -146,7 +162,9 @@ class CarryAccuracy(Accuracy):
         for first in range(0, len(chosen), step):
             part = slice(first, first + step)
             rows = self._rows(chosen[part])
-            largest = max(largest, float((self._exceeded(rows, alarm) / deviations[part]).max()))
+            largest = max(
+                largest, float((self._exceeded(rows, alarm) / deviations[part]).max())
+            )
         return largest
 
     def _exceeded(self, rows: FloatArray, alarm: float) -> FloatArray:
@@ -157,14 +175,19 @@ class CarryAccuracy(Accuracy):
         full, slack = rows @ carries.full_cores, np.abs(rows) @ carries.slack
         tail, cores = Tail(mechanism.scale), carries.cores.astype(np.float64)
         reach = np.abs(rows).max(axis=1, keepdims=True) * mechanism.scale
-        reach = np.maximum(reach, _LEAST_REACH)  # what is public may seem to vary, by rounding
+        # what is public may seem to vary, by rounding
+        reach = np.maximum(reach, _LEAST_REACH)
         best = np.full(len(rows), np.inf)
         for rate in _RATES:
             theta = rate / reach
             shares = np.where(cores, full / np.maximum(cores, 1), 0.0)
             flat = theta * slack + _log_sinh_ratio(theta * shares, 2 * cores + 1)
-            ends = [s * theta * full + tail.log_beyond(s * theta * rows) for s in (1, -1)]
-            total = np.logaddexp(flat, np.logaddexp(*ends)) - np.log(2 * cores + 1 + 2 * tail.mass)
+            ends = [
+                s * theta * full + tail.log_beyond(s * theta * rows) for s in (1, -1)
+            ]
+            total = np.logaddexp(flat, np.logaddexp(*ends)) - np.log(
+                2 * cores + 1 + 2 * tail.mass
+            )
             best = np.minimum(best, (total.sum(axis=1) - np.log(alarm)) / theta[:, 0])
         return best
 
@@ -183,4 +206,6 @@ def _log_sinh_ratio(x: FloatArray, width: FloatArray) -> FloatArray:
     """ln of Σ e^(xv) over |v| <= c, which is sinh(x·width/2)/sinh(x/2), width = 2c + 1."""
     x = np.maximum(np.abs(x), 1e-12)
     grown = x * width
-    return np.asarray((grown - x) / 2 + np.log(-np.expm1(-grown)) - np.log(-np.expm1(-x)))
+    return np.asarray(
+        (grown - x) / 2 + np.log(-np.expm1(-grown)) - np.log(-np.expm1(-x))
+    )

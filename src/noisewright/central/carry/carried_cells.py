@@ -39,13 +39,17 @@ class CarriedCells:
     def of(cls, problem: CentralProblem) -> CarriedCells:
         """What a problem asks for; where people are replaced, over the whole domain at once."""
         if not problem.single_product or problem.neighbours == "replace-one":
-            return cls(problem.sizes, problem.workload, tuple(range(len(problem.sizes))))
+            return cls(
+                problem.sizes, problem.workload, tuple(range(len(problem.sizes)))
+            )
         (term,) = problem.terms
         pairs = list(zip(term.attributes, term.factors or (), strict=True))
         counted = tuple(i for i, factor in pairs if isinstance(factor, Identity))
         searched = tuple(i for i, _ in pairs if i not in counted)
         factors = [factor for i, factor in pairs if i in searched]
-        return cls(problem.sizes, kron(factors) if factors else Total(1), searched, counted)
+        return cls(
+            problem.sizes, kron(factors) if factors else Total(1), searched, counted
+        )
 
     def all_counted(self) -> CarriedCells:
         """Every cell in one row with the sign of a count, so that all rows add up to the people."""
@@ -104,7 +108,9 @@ class CarriedCells:
         rows = np.zeros((self.copies, len(matrix), len(labels)), dtype=np.int64)
         rows[copies, :, np.arange(len(labels))] = matrix[:, labels].T * signs[:, None]
         whole = np.ascontiguousarray(rows.reshape(-1, len(labels)))
-        return BlockStrategy((len(labels),), (Block((0,), (whole,), multiplier=multiplier),))
+        return BlockStrategy(
+            (len(labels),), (Block((0,), (whole,), multiplier=multiplier),)
+        )
 
     def carries(self, design: Carries) -> Carries:
         """The design's carries for all copies."""

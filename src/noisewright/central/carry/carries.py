@@ -46,23 +46,36 @@ class Carries:
         rows = len(self.order)
         arrays = (self.order, self.packets, self.sizes, self.targets, self.parts)
         shapes = [(rows,)] * 3 + [(rows, self.targets.shape[-1])] * 2
-        if any(a.dtype != np.int64 for a in arrays) or [a.shape for a in arrays] != shapes:
+        if (
+            any(a.dtype != np.int64 for a in arrays)
+            or [a.shape for a in arrays] != shapes
+        ):
             raise _refused("must be whole numbers, one row of them per measurement")
         if not np.array_equal(np.sort(self.order), np.arange(rows)):
             raise _refused("must have an order that names every row once")
-        if self.packets.min(initial=0) < 0 or self.packets.max(initial=0) > MOST_PACKETS:
+        if (
+            self.packets.min(initial=0) < 0
+            or self.packets.max(initial=0) > MOST_PACKETS
+        ):
             raise _refused(f"must come in 0 to {MOST_PACKETS} packets")
         if self.sizes.min(initial=1) < 1 or self.sizes.max(initial=1) > LARGEST_CORE:
             raise _refused("must have packets of 1 to 2^46 units")
         check_cores(self.cores)
-        if self.parts.min(initial=0) < -MOST_PACKETS or self.parts.max(initial=0) > MOST_PACKETS:
+        if (
+            self.parts.min(initial=0) < -MOST_PACKETS
+            or self.parts.max(initial=0) > MOST_PACKETS
+        ):
             raise _refused("must not be larger than their core")
         if (np.abs(self.parts).sum(axis=1) > self.packets).any():
-            raise _refused("must not carry more than their core: then the noise is not private")
+            raise _refused(
+                "must not carry more than their core: then the noise is not private"
+            )
         self._check_targets(rows)
 
     def _check_targets(self, rows: int) -> None:
-        if self.targets.min(initial=0) < 0 or self.targets.max(initial=0) >= max(rows, 1):
+        if self.targets.min(initial=0) < 0 or self.targets.max(initial=0) >= max(
+            rows, 1
+        ):
             raise _refused("must go to rows that are measured")
         place = np.empty(rows, dtype=np.int64)
         place[self.order] = np.arange(rows)
@@ -89,7 +102,9 @@ class Carries:
 
     def scaled(self, ratio: float) -> Carries:
         """The same for noise so many times as large."""
-        return self if ratio == 1 else self.widened(self.cores.astype(np.float64) * ratio)
+        return (
+            self if ratio == 1 else self.widened(self.cores.astype(np.float64) * ratio)
+        )
 
     def widened(self, cores: FloatArray) -> Carries:
         """The same shares of other cores."""
@@ -136,27 +151,38 @@ class Carries:
             size, dealt = int(self.sizes[row]), self.dealt[row]
             units = np.minimum(np.abs(draws[row]), self.cores[row])
             whole, rest = units // size, units % size
-            before, after = dealt[:, whole], dealt[:, np.minimum(whole + 1, dealt.shape[1] - 1)]
+            before, after = (
+                dealt[:, whole],
+                dealt[:, np.minimum(whole + 1, dealt.shape[1] - 1)],
+            )
             moved = np.sign(draws[row]) * (size * before + rest * (after - before))
             for target in np.flatnonzero(self.parts[row]):
                 noise[self.targets[row, target]] += moved[target]
         return noise
 
-    def draw(self, scale: float, count: int, source: ByteSource | None = None) -> IntArray:
+    def draw(
+        self, scale: float, count: int, source: ByteSource | None = None
+    ) -> IntArray:
         """So many columns of noise, exactly; only tests and simulations pass a source."""
         cores = np.repeat(self.cores[:, None], count, axis=1)
         return self.carried(flat_core(scale, cores, source))
 
-    def simulated(self, scale: float, count: int, rng: np.random.Generator) -> FloatArray:
+    def simulated(
+        self, scale: float, count: int, rng: np.random.Generator
+    ) -> FloatArray:
         """Columns of noise of the same law, for forecasts: not for releases."""
         return self.carried(self.simulated_draws(scale, count, rng)).astype(np.float64)
 
-    def simulated_draws(self, scale: float, count: int, rng: np.random.Generator) -> IntArray:
+    def simulated_draws(
+        self, scale: float, count: int, rng: np.random.Generator
+    ) -> IntArray:
         """What every row draws, before anything is carried."""
         width = 2 * self.cores[:, None] + 1
         tail = Tail(scale).mass
         place = rng.random((self.rows, count)) * (width + 2 * tail)
-        beyond = width // 2 + 1 + np.floor(scale * rng.standard_exponential(place.shape))
+        beyond = (
+            width // 2 + 1 + np.floor(scale * rng.standard_exponential(place.shape))
+        )
         np.negative(beyond, out=beyond, where=place >= width + tail)
         core = np.floor(place) - width // 2
         return np.where(place < width, core, beyond).astype(np.int64)
@@ -180,7 +206,10 @@ class Carries:
     def core_squares(self) -> FloatArray:
         """Σ over v = 1, ..., c of w(v) w(v)ᵀ, w what is drawn and dealt, for every row."""
         p = self.sizes.astype(np.float64)
-        start, step = self.paths[:, :, :-1], np.diff(self.paths, axis=2) / p[:, None, None]
+        start, step = (
+            self.paths[:, :, :-1],
+            np.diff(self.paths, axis=2) / p[:, None, None],
+        )
         first, second = p * (p + 1) / 2, p * (p + 1) * (2 * p + 1) / 6
         moved = np.abs(step).sum(axis=1, keepdims=True) > 0
         x, y = start * moved, step
@@ -202,7 +231,9 @@ class Carries:
         first = np.broadcast_to(places[:, :, None], blocks.shape)
         second = np.broadcast_to(places[:, None, :], blocks.shape)
         shape = (self.rows, self.rows)
-        return sparse.coo_array((blocks.ravel(), (first.ravel(), second.ravel())), shape).tocsr()
+        return sparse.coo_array(
+            (blocks.ravel(), (first.ravel(), second.ravel())), shape
+        ).tocsr()
 
     @cached_property
     def full_cores(self) -> sparse.csr_array:

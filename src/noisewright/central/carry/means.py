@@ -77,7 +77,11 @@ class CoreWidths:
 
 
 def carries_for_mean(
-    queries: FloatArray, order: IntArray, scale: float, norm: float, cancelled: bool = False
+    queries: FloatArray,
+    order: IntArray,
+    scale: float,
+    norm: float,
+    cancelled: bool = False,
 ) -> Iterator[Carries]:
     """Carries worth comparing by their exact errors."""
     weights = np.ones(len(queries))
@@ -100,16 +104,23 @@ def powers(norm: float) -> tuple[float, ...]:
 
 def log_mean(variances: FloatArray, power: float) -> tuple[float, FloatArray]:
     """ln of the mean of this power, up to a constant, and its derivatives by the variances."""
-    variances = np.maximum(variances, 1e-300)  # budgets of hundreds leave none that a float holds
+    # budgets of hundreds leave none that a float holds
+    variances = np.maximum(variances, 1e-300)
     largest = float(variances.max())
     shares = (variances / largest) ** (power - 1)
     total = float(shares @ variances)
-    return float(np.log(largest) + np.log(total / largest) / power), np.asarray(shares / total)
+    return float(np.log(largest) + np.log(total / largest) / power), np.asarray(
+        shares / total
+    )
 
 
 def weighed_anew(weights: FloatArray, variances: FloatArray, norm: float) -> FloatArray:
     """Towards the derivatives of the mean; for the largest error, ever more for large ones."""
     shares = np.maximum(variances / max(variances.max(), 1e-300), _FLOOR)
     largest = np.isinf(norm)
-    after = weights * shares**_PACE if largest else np.sqrt(weights * shares ** (norm / 2 - 1))
+    after = (
+        weights * shares**_PACE
+        if largest
+        else np.sqrt(weights * shares ** (norm / 2 - 1))
+    )
     return np.asarray(np.maximum(after / after.max(), _FLOOR))

@@ -31,7 +31,8 @@ MOST_CELLS = 2048
 LARGEST_CLOSED = 64.0
 """Budgets of noise that adds up to zero: beyond, its variance is lost in rounding."""
 
-_ARRAYS = ("order", "packets", "sizes", "targets", "parts")  # of carries, as files name them
+# of carries, as files name them
+_ARRAYS = ("order", "packets", "sizes", "targets", "parts")
 _RELIABLE = 1e-7  # of the largest pivot: below, columns are not told apart
 
 
@@ -51,27 +52,39 @@ class CarryMechanism:
     def __post_init__(self) -> None:
         blocks = self.measured.strategy.blocks
         if len(blocks) != 1 or blocks[0].noise != 1 or blocks[0].weights is not None:
-            raise InvalidParameter("carries", len(blocks), "need one block under plain noise")
+            raise InvalidParameter(
+                "carries", len(blocks), "need one block under plain noise"
+            )
         if self.privacy.kind != "pure":
             raise InvalidParameter("privacy", self.privacy.text(), "must be pure")
         if blocks[0].rows != self.carries.rows:
-            raise InvalidParameter("carries", self.carries.rows, "must be one per row measured")
+            raise InvalidParameter(
+                "carries", self.carries.rows, "must be one per row measured"
+            )
         if prod(self.sizes) > MOST_CELLS or blocks[0].rows > 2 * MOST_CELLS:
-            raise TooLarge(f"carry noise is for up to {MOST_CELLS} cells; plan for fewer")
+            raise TooLarge(
+                f"carry noise is for up to {MOST_CELLS} cells; plan for fewer"
+            )
         if self.closed:
             self._check_closed()
 
     def _check_closed(self) -> None:
         (block,) = self.measured.strategy.blocks
         sums = [np.unique(factor.sum(axis=0)) for factor in block.factors]
-        constant = self.measured.content == COUNT and all(len(values) == 1 for values in sums)
+        constant = self.measured.content == COUNT and all(
+            len(values) == 1 for values in sums
+        )
         if self.privacy.neighbours != "replace-one" or not constant:
             raise InvalidParameter(
-                "closed", True, "needs replaced people, and rows whose sum nobody changes"
+                "closed",
+                True,
+                "needs replaced people, and rows whose sum nobody changes",
             )
         if not (self.privacy.epsilon or 0.0) <= LARGEST_CLOSED:
             rule = f"must be at most {LARGEST_CLOSED:g} for carry noise among replaced people"
-            raise InvalidParameter("epsilon", self.privacy.epsilon, rule, "it is no noise by then")
+            raise InvalidParameter(
+                "epsilon", self.privacy.epsilon, rule, "it is no noise by then"
+            )
         _ = self._zero_total  # its last row has no core, and the others are cancelled
 
     @property
@@ -107,7 +120,9 @@ class CarryMechanism:
 
     def of(self, measure: Measure) -> Self:
         if self.closed and measure != COUNT:
-            raise OutOfReach("what replaced people add up to changes; plan for added ones")
+            raise OutOfReach(
+                "what replaced people add up to changes; plan for added ones"
+            )
         measured = self.measured.of(measure)
         ratio = measured.law.scale / self.scale
         return replace(self, measured=measured, carries=self.carries.scaled(ratio))
@@ -164,7 +179,8 @@ class CarryMechanism:
             return None
         matrix = self.measured.strategy.matrix.astype(np.float64) * block.multiplier
         covariance = np.asarray(self.carries.covariance(self.scale).todense())
-        if not (covariance.diagonal() > 0).all():  # no noise at all: every solution is exact
+        # no noise at all: every solution is exact
+        if not (covariance.diagonal() > 0).all():
             covariance = np.eye(len(matrix))
         whitening = np.linalg.cholesky(covariance)
         white = solve_triangular(whitening, matrix, lower=True)
@@ -174,7 +190,9 @@ class CarryMechanism:
                 back = solve_triangular(whitening, white, lower=True, trans="T")
                 return np.asarray(cho_solve(cho_factor(white.T @ white), back.T))
         pseudo = np.linalg.pinv(white)
-        return np.asarray(solve_triangular(whitening, pseudo.T, lower=True, trans="T").T)
+        return np.asarray(
+            solve_triangular(whitening, pseudo.T, lower=True, trans="T").T
+        )
 
     def cells(self, values: Array) -> FloatArray:
         """What rows say of all cells; trailing axes are a batch."""
@@ -231,4 +249,6 @@ class StoredCarry(StoredMechanism, frozen=True, tag="carry"):
         names = [f"{self.carries}.{array}" for array in _ARRAYS]
         if not set(names) <= arrays.keys() or arrays[names[3]].ndim != 2:
             raise FileFormatError("the carries of the plan are incomplete; plan again")
-        return CarryMechanism(measured, Carries(*(arrays[n] for n in names)), self.closed)
+        return CarryMechanism(
+            measured, Carries(*(arrays[n] for n in names)), self.closed
+        )

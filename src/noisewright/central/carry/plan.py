@@ -24,16 +24,24 @@ from noisewright.central.carry.sum_rows import (
     with_sums,
 )
 from noisewright.central.carry.zero_total import ZeroTotal
-from noisewright.central.problem import CentralMechanism, CentralProblem, Proposal, refuses_laplace
+from noisewright.central.problem import (
+    CentralMechanism,
+    CentralProblem,
+    Proposal,
+    refuses_laplace,
+)
 from noisewright.workload.linear.tensor import mean_error
 
 _MOST_CLASSES = 1024  # cells over which carries are searched
-_NORM_WORK = 2**27  # entries of W times cells up to which other means than squares are minimised
+# entries of W times cells up to which other means than squares are minimised
+_NORM_WORK = 2**27
 _FINE = 64  # grid steps per scale of the noise: what is lost to rounding is not seen
 _FINEST = 4096  # parts of a person: beyond, noise is finer than any answer shows
 _LEAST, _MOST = 2.0**-32, 2.0**32  # budgets whose noise is exact on the grids tried
-_LEAST_SUMS, _MOST_SUMS = 2.0**-20, 16.0  # budgets where sums are tried: beyond, noise is coarse
-_COARSE = (1, 2, 4)  # multipliers tried besides: whole people have less noise on the unit lattice
+# budgets where sums are tried: beyond, noise is coarse
+_LEAST_SUMS, _MOST_SUMS = 2.0**-20, 16.0
+# multipliers tried besides: whole people have less noise on the unit lattice
+_COARSE = (1, 2, 4)
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +54,8 @@ class Design:
     matrix: IntArray | None = None
 
 
-_MOST_CLOSED = 24  # beyond it, moments of the noise are below the rounding of their sums
+# beyond it, moments of the noise are below the rounding of their sums
+_MOST_CLOSED = 24
 
 
 def _refuses(problem: CentralProblem) -> str | None:
@@ -67,7 +76,9 @@ def _plan(problem: CentralProblem) -> Proposal:
     closed = problem.neighbours == "replace-one"
     cells = CarriedCells.of(problem)
     cells = cells.all_counted() if closed else cells
-    designs = list(_closed_designs(cells, problem) if closed else _designs(cells, problem))
+    designs = list(
+        _closed_designs(cells, problem) if closed else _designs(cells, problem)
+    )
     if not closed:
         designs += _sum_designs(cells, problem, min(design.error for design in designs))
     best = min(designs, key=lambda design: design.error)
@@ -79,11 +90,22 @@ def _plan(problem: CentralProblem) -> Proposal:
 
 def _status(design: Design) -> str:
     carried = int((design.carries.cores > 0).sum())
-    what = f"{carried} of {design.carries.rows} cores carried" if carried else "no core is worth it"
+    what = (
+        f"{carried} of {design.carries.rows} cores carried"
+        if carried
+        else "no core is worth it"
+    )
     if design.matrix is not None:
-        sums, cells = len(design.matrix) - design.matrix.shape[1], design.matrix.shape[1]
+        sums, cells = (
+            len(design.matrix) - design.matrix.shape[1],
+            design.matrix.shape[1],
+        )
         return f"{what}, on {cells} cells and {sums} {'sum' if sums == 1 else 'sums'} of them"
-    grid = "whole people" if design.multiplier == 1 else f"1/{design.multiplier} of a person"
+    grid = (
+        "whole people"
+        if design.multiplier == 1
+        else f"1/{design.multiplier} of a person"
+    )
     return f"{what}, on a grid of {grid}"
 
 
@@ -101,12 +123,17 @@ def _designs(cells: CarriedCells, problem: CentralProblem) -> Iterator[Design]:
         yield cells_design(cells, order, multiplier, epsilon, problem.norm)
 
 
-def _sum_designs(cells: CarriedCells, problem: CentralProblem, plain: float) -> Iterator[Design]:
+def _sum_designs(
+    cells: CarriedCells, problem: CentralProblem, plain: float
+) -> Iterator[Design]:
     """On cells and sums of them, where these promise less than the error `plain` of cells."""
     epsilon, squares = problem.privacy.epsilon, _squares(cells, problem.norm)
     assert epsilon is not None
     least = LEAST_SUMMED if squares else LEAST_WEIGHED
-    if not least <= cells.classes <= MOST_SUMMED or not _LEAST_SUMS <= epsilon <= _MOST_SUMS:
+    if (
+        not least <= cells.classes <= MOST_SUMMED
+        or not _LEAST_SUMS <= epsilon <= _MOST_SUMS
+    ):
         return
     sizes = tuple(problem.sizes[i] for i in cells.searched)
     sizes = sizes if prod(sizes) == cells.classes else (cells.classes,)
@@ -144,14 +171,20 @@ def cells_design(
     """Counts of cells on one grid."""
     scale = multiplier / epsilon
     trials = list(_tried(cells, order, scale, norm))
-    covariances = (np.asarray(carries.covariance(scale).todense()) for carries in trials)
+    covariances = (
+        np.asarray(carries.covariance(scale).todense()) for carries in trials
+    )
     errors = [_error(cells, covariance, norm) for covariance in covariances]
     best = int(np.argmin(errors))
     return Design(errors[best] / multiplier, multiplier, trials[best])
 
 
 def _tried(
-    cells: CarriedCells, order: IntArray, scale: float, norm: float, closed: bool = False
+    cells: CarriedCells,
+    order: IntArray,
+    scale: float,
+    norm: float,
+    closed: bool = False,
 ) -> Iterator[Carries]:
     """Carries for the mean that is asked for; for squares where another takes long."""
     if _squares(cells, norm):

@@ -22,7 +22,8 @@ _STEPS = 20  # of accelerated projected gradients
 _CORES = np.geomspace(0.05, 80.0, 48)  # tried, in scales of the noise
 _CLOSER = np.geomspace(0.85, 1.18, 16)  # around the best of these
 _FEW = 8  # grid steps of a core that is dealt out unit by unit
-_WIDE = 32  # grid steps of a core that is only rounded: fewer are compared with small ones
+# grid steps of a core that is only rounded: fewer are compared with small ones
+_WIDE = 32
 _STILL = 1e-5  # of a core: where shares move by less, they are found
 _NEGLIGIBLE = 1e-3  # of a core: shares below are not worth a target
 
@@ -88,7 +89,9 @@ class _Candidates:
         gain[place[None, :] <= place[:, None]] = -np.inf
         count = min(_TARGETS, max(rows - 1, 1))
         targets = np.argpartition(-gain, count - 1, axis=1)[:, :count]
-        usable = (np.take_along_axis(gain, targets, axis=1) > -np.inf).astype(np.float64)
+        usable = (np.take_along_axis(gain, targets, axis=1) > -np.inf).astype(
+            np.float64
+        )
         mixed = np.take_along_axis(weights, targets, axis=1) * usable
         square = weights[targets[:, :, None], targets[:, None, :]]
         square = square * usable[:, :, None] * usable[:, None, :]
@@ -122,10 +125,14 @@ class _Candidates:
 
     def taken_back(self) -> FloatArray:
         """Every core by one later row, the one that this helps most: often the best there is."""
-        best = (2 * np.abs(self.mixed) - np.einsum("ktt->kt", self.square)).argmax(axis=1)
+        best = (2 * np.abs(self.mixed) - np.einsum("ktt->kt", self.square)).argmax(
+            axis=1
+        )
         shares = np.zeros_like(self.mixed)
         each = np.arange(len(shares))
-        signs = np.ones(len(shares)) if self.cancelled else np.sign(self.mixed[each, best])
+        signs = (
+            np.ones(len(shares)) if self.cancelled else np.sign(self.mixed[each, best])
+        )
         shares[each, best] = -signs * self.usable[each, best]
         return shares
 
@@ -164,13 +171,22 @@ class _Candidates:
         lean = 1 + moments.cross / np.maximum(moments.inside, 1e-12)
         each, step = np.arange(len(shares)), 1 / core
         for _ in range(core):
-            slope = np.einsum("ktu,ku->kt", self.square, shares) + lean[:, None] * self.mixed
+            slope = (
+                np.einsum("ktu,ku->kt", self.square, shares)
+                + lean[:, None] * self.mixed
+            )
             gain = slope if self.cancelled else np.abs(slope)
             change = step**2 * np.einsum("ktt->kt", self.square) - 2 * step * gain
             change = np.where(self.usable > 0, change, np.inf)
             best = change.argmin(axis=1)
-            signs = np.ones(len(shares)) if self.cancelled else np.sign(slope[each, best])
-            helps = self.usable[each, best] > 0 if self.cancelled else change[each, best] < 0
+            signs = (
+                np.ones(len(shares)) if self.cancelled else np.sign(slope[each, best])
+            )
+            helps = (
+                self.usable[each, best] > 0
+                if self.cancelled
+                else change[each, best] < 0
+            )
             shares[each, best] -= helps * step * signs
         return shares
 
@@ -193,10 +209,14 @@ def best_carries(
     if cancelled:
         cores[order[-1]], shares[order[-1]] = 0.0, 0.0
     carries = Carries.rounded(order, cores, candidates.targets, shares)
-    return float(candidates.cost(shares, CoreMoments(cores, scale)).sum()), _lean(carries)
+    return float(candidates.cost(shares, CoreMoments(cores, scale)).sum()), _lean(
+        carries
+    )
 
 
-def _line_search(candidates: _Candidates, shares: FloatArray, scale: float) -> FloatArray:
+def _line_search(
+    candidates: _Candidates, shares: FloatArray, scale: float
+) -> FloatArray:
     """The best core of every row among many, then among those close to it."""
     trials = np.broadcast_to(_CORES * scale, (len(shares), len(_CORES)))
     for _ in range(2):
@@ -204,7 +224,9 @@ def _line_search(candidates: _Candidates, shares: FloatArray, scale: float) -> F
         best = np.take_along_axis(trials, costs.argmin(axis=1)[:, None], axis=1)
         trials = best * _CLOSER
     costs = candidates.cost(shares, CoreMoments(trials, scale))
-    return np.asarray(np.take_along_axis(trials, costs.argmin(axis=1)[:, None], axis=1)[:, 0])
+    return np.asarray(
+        np.take_along_axis(trials, costs.argmin(axis=1)[:, None], axis=1)[:, 0]
+    )
 
 
 def _whole(
@@ -213,7 +235,9 @@ def _whole(
     """Cores of whole grid steps: the real ones rounded, or small ones dealt out unit by unit."""
     shares = np.where(np.abs(shares) > _NEGLIGIBLE, shares, 0.0)
     if candidates.cancelled:
-        shares = shares / np.maximum(np.abs(shares).sum(axis=1, keepdims=True), _NEGLIGIBLE)
+        shares = shares / np.maximum(
+            np.abs(shares).sum(axis=1, keepdims=True), _NEGLIGIBLE
+        )
     cores = np.rint(cores)
     small = np.flatnonzero(cores <= _WIDE)
     if len(small):

@@ -46,7 +46,8 @@ from noisewright.workload.base import check_size
 
 _MOST_LEVELS = 6
 _MARGIN = 1 - Fraction(1, 2**45)  # far above the rounding of scales
-_CORES = np.concatenate([[0.0], np.geomspace(0.05, 400.0, 160)])  # tried, in scales of the noise
+# tried, in scales of the noise
+_CORES = np.concatenate([[0.0], np.geomspace(0.05, 400.0, 160)])
 _DRAWS = 4000
 _BATCH = 1024
 _ONE_LEVEL = 4096  # steps; from about a thousand on two levels are better
@@ -119,7 +120,9 @@ class CarryStreamMechanism:
     def spend(self) -> Spend:
         """What all levels spend on one person, or on two where one is replaced."""
         people = 1 if self.privacy.neighbours == "add-remove" else 2
-        ratio = sum((people / Fraction(level.scale) for level in self.levels), Fraction(0))
+        ratio = sum(
+            (people / Fraction(level.scale) for level in self.levels), Fraction(0)
+        )
         return Spend(self.privacy.neighbours, (Laplace(float_above(ratio)),))
 
     def finished(self, steps: IntArray) -> list[IntArray]:
@@ -127,7 +130,9 @@ class CarryStreamMechanism:
         result = []
         for level, above in zip(self.levels, [*self.levels[1:], None], strict=True):
             blocks = steps // level.steps
-            result.append(blocks if above is None else blocks % (above.steps // level.steps))
+            result.append(
+                blocks if above is None else blocks % (above.steps // level.steps)
+            )
         return result
 
     @cached_property
@@ -135,11 +140,15 @@ class CarryStreamMechanism:
         """Standard deviation of the answer at every step, in counts."""
         finished = self.finished(np.arange(1, self.steps + 1))
         pairs = zip(self.levels, finished, strict=True)
-        return np.asarray(np.sqrt(sum(level.variances[blocks] for level, blocks in pairs)))
+        return np.asarray(
+            np.sqrt(sum(level.variances[blocks] for level, blocks in pairs))
+        )
 
     def multiplier(self, level: float) -> float:
         """Standard deviations either side that hold one answer: the widest of those simulated."""
-        chosen = np.unique(np.geomspace(1, self.steps, _WATCHED).round().astype(np.int64))
+        chosen = np.unique(
+            np.geomspace(1, self.steps, _WATCHED).round().astype(np.int64)
+        )
         rng = np.random.default_rng(0)
         finished = self.finished(chosen)
         errors = np.zeros((len(chosen), _DRAWS))
@@ -174,13 +183,19 @@ class CarryStreamMechanism:
 def carry_stream(steps: int, privacy: Privacy) -> CarryStreamMechanism:
     """The levels, and their shares of the budget, with the least mean square error."""
     if privacy.kind != "pure" or privacy.epsilon is None:
-        raise InvalidParameter("privacy", privacy.text(), "must be pure", "leave delta and rho out")
+        raise InvalidParameter(
+            "privacy", privacy.text(), "must be pure", "leave delta and rho out"
+        )
     if check_size("steps", steps) > LONGEST:
-        raise InvalidParameter("steps", steps, f"must be at most {LONGEST}", "restart the stream")
+        raise InvalidParameter(
+            "steps", steps, f"must be at most {LONGEST}", "restart the stream"
+        )
     people = 1 if privacy.neighbours == "add-remove" else 2
     budget = Fraction(privacy.epsilon) / people
     if not 1 / SCALE_LIMIT * 64 <= budget <= SCALE_LIMIT / 64:
-        raise InvalidParameter("epsilon", privacy.epsilon, "needs noise beyond any grid", "")
+        raise InvalidParameter(
+            "epsilon", privacy.epsilon, "needs noise beyond any grid", ""
+        )
     options = [tuple(_levels(shape, budget)) for shape in _shapes(steps)]
     mechanisms = [CarryStreamMechanism(steps, privacy, levels) for levels in options]
     return min(mechanisms, key=lambda mechanism: float(np.mean(mechanism.errors**2)))
@@ -199,7 +214,9 @@ def _shapes(steps: int) -> Iterator[list[int]]:
 def _levels(shape: list[int], budget: Fraction) -> Iterator[Level]:
     """Shares by the cube root of what a level's noise costs at the whole budget."""
     last = len(shape) - 1
-    counted = [children if k == last else children - 1 for k, children in enumerate(shape)]
+    counted = [
+        children if k == last else children - 1 for k, children in enumerate(shape)
+    ]
     alone = [Level(1, max(1, blocks), 64.0).variances.mean() for blocks in counted]
     roots = np.cbrt(alone) / np.cbrt(alone).sum()
     steps = 1
@@ -250,17 +267,23 @@ class CarryStream(Stream):
         self._claimed = self.steps
         if not isinstance(state, CarryState):
             raise FileFormatError("the state is one of other noise than the plan has")
-        kept = [whole_numbers(texts) for texts in (state.open, state.carried, state.sums)]
+        kept = [
+            whole_numbers(texts) for texts in (state.open, state.carried, state.sums)
+        ]
         levels = self._plan.levels
         check_state(all(len(numbers) == len(levels) for numbers in kept))
         self._open, self._carried, self._sums = kept
         finished = self._plan.finished(np.array([self.steps]))
         self._blocks = [int(blocks[0]) for blocks in finished]
-        for level, blocks, held, carried, total in zip(levels, self._blocks, *kept, strict=True):
+        for level, blocks, held, carried, total in zip(
+            levels, self._blocks, *kept, strict=True
+        ):
             core = int(level.cores[blocks - 1]) if blocks else 0
             check_state(abs(carried) <= core and (blocks > 0 or total == 0))
             check_state(self.steps % level.steps > 0 or held == 0)
-        check_state(float(sum(self._sums)) == (self._answers[-1] if self._answers else 0.0))
+        check_state(
+            float(sum(self._sums)) == (self._answers[-1] if self._answers else 0.0)
+        )
 
     def _answered(self, increment: int) -> float:
         """Count into the open blocks, and measure the highest that is finished."""
@@ -284,12 +307,15 @@ class CarryStream(Stream):
 
     def _draw(self, number: int, level: Level) -> int:
         """The next draw of a level; many are made at once."""
-        if self._process != os.getpid():  # a forked process drops noise that its parent will use
+        # a forked process drops noise that its parent will use
+        if self._process != os.getpid():
             self._process = os.getpid()
             self._draws = [deque() for _ in self._draws]
         if not self._draws[number]:
             left = self._most // level.steps - self.steps // level.steps
             places = self._blocks[number] - 1 + np.arange(min(_BATCH, max(1, left)))
             cores = level.cores[places % level.blocks]
-            self._draws[number].extend(flat_core(level.scale, cores, self._source).tolist())
+            self._draws[number].extend(
+                flat_core(level.scale, cores, self._source).tolist()
+            )
         return self._draws[number].popleft()

@@ -30,11 +30,13 @@ LEAST_WEIGHED = 24
 _START = 0.3  # weight of a sum, in weights of a cell
 _FIRST, _MORE = 2, 6  # rounds of every start, and of the best of them
 _WEIGHED = 2  # rounds for other means than squares
-_LIKE_LARGEST = 32.0  # power of variances by which queries are weighed for the largest error
+# power of variances by which queries are weighed for the largest error
+_LIKE_LARGEST = 32.0
 _RACED = 512  # cells up to which several starts race
 _STEPS = 30  # of descent in a round
 _STEPS_FOR_MEAN = 20  # the same, for every power of other means
-_HOPEFUL = 1.05  # times the error without sums: a start that is worse by then is given up
+# times the error without sums: a start that is worse by then is given up
+_HOPEFUL = 1.05
 _NEGLIGIBLE = 1e-6  # weight of a cell in a row that is left out
 _FINE = 64.0  # grid steps per scale of the noise, while rows are searched
 _HEAVIEST = 1000.0
@@ -109,7 +111,9 @@ class LeastSquares:
         square = x.T @ y
         mixed = y + t.T @ square
         first = scaled + y @ t + t.T @ mixed.T
-        return np.asarray(np.block([[(first + first.T) / 2, -mixed], [-mixed.T, square]]))
+        return np.asarray(
+            np.block([[(first + first.T) / 2, -mixed], [-mixed.T, square]])
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,7 +206,9 @@ class SumRows:
         whole = WeightedIdentity(self.rows).integers(_BITS)
         scale = float(whole.sum(axis=0).max()) / epsilon
         own = whole.diagonal().astype(np.float64)
-        before = LeastSquares(1 / own, whole[len(own) :] / own, self.covariance * scale**2)
+        before = LeastSquares(
+            1 / own, whole[len(own) :] / own, self.covariance * scale**2
+        )
         _, carries = best_carries(before.weights(gram), self.order, scale)
         if wanted:
             carries = wanted.widened(before, carries, scale)
@@ -223,7 +229,9 @@ class Mean:
 
     def gram(self, variances: FloatArray) -> FloatArray:
         """Of queries that weigh as this mean, or one of high power, grows with their variances."""
-        return _weighed(self.queries, log_mean(variances, min(_LIKE_LARGEST, self.norm / 2))[1])
+        return _weighed(
+            self.queries, log_mean(variances, min(_LIKE_LARGEST, self.norm / 2))[1]
+        )
 
     def widened(self, answers: LeastSquares, carries: Carries, scale: float) -> Carries:
         """With cores as wide as is best for these answers."""

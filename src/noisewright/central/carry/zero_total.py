@@ -42,10 +42,15 @@ class ZeroTotal:
     def __post_init__(self) -> None:
         if not self.carries.cancelled or self.carries.cores[self.last]:
             raise InvalidParameter(
-                "carries", "?", "must be taken back in full, the last row without", "plan again"
+                "carries",
+                "?",
+                "must be taken back in full, the last row without",
+                "plan again",
             )
         if not self.accepted >= _LEAST:
-            raise InvalidParameter("carries", "?", "add up to zero too rarely", "plan again")
+            raise InvalidParameter(
+                "carries", "?", "add up to zero too rarely", "plan again"
+            )
 
     @property
     def last(self) -> int:
@@ -61,7 +66,9 @@ class ZeroTotal:
             kept = self.trials(count, source)
             if kept.shape[1]:
                 return self.carries.carried(kept[:, :1])[:, 0]
-        raise NoisewrightError("no noise that adds up to zero was drawn; please report this")
+        raise NoisewrightError(
+            "no noise that adds up to zero was drawn; please report this"
+        )
 
     def trials(self, count: int, source: ByteSource | None = None) -> IntArray:
         """What is kept of so many draws of all rows: columns of one law, fewer or none."""
@@ -84,7 +91,9 @@ class ZeroTotal:
             trials = max(64, int(1.1 * count / self.accepted))
             trials = min(trials, max(64, 2**22 // self.carries.rows))
             draws = self.carries.simulated_draws(self.scale, trials, rng)
-            chances = np.floor(self.scale * rng.standard_exponential(trials)).astype(np.int64)
+            chances = np.floor(self.scale * rng.standard_exponential(trials)).astype(
+                np.int64
+            )
             parts.append(self._kept(draws, chances))
         kept = np.concatenate(parts, axis=1)[:, :count]
         return self.carries.carried(kept).astype(np.float64)
@@ -116,7 +125,9 @@ class ZeroTotal:
     def _functions(self) -> FloatArray:
         """The generating functions of all rows but the last: one row each."""
         cores = self.carries.cores[self._others][:, None]
-        return np.asarray((2.0 * cores + 1 + 2 * self._tails.real) / self._totals[:, None])
+        return np.asarray(
+            (2.0 * cores + 1 + 2 * self._tails.real) / self._totals[:, None]
+        )
 
     @cached_property
     def accepted(self) -> float:
@@ -134,7 +145,9 @@ class ZeroTotal:
         result = np.zeros_like(moments)
         inner = moments[others]
         result[others] = inner
-        result[self.last, self._others] = result[self._others, self.last] = -inner.sum(axis=0)
+        result[self.last, self._others] = result[self._others, self.last] = -inner.sum(
+            axis=0
+        )
         result[self.last, self.last] = inner.sum()
         return result
 
@@ -171,7 +184,9 @@ class ZeroTotal:
         full = self.carries.full_cores
         everything = sums + full @ signs
         result = (everything * weights) @ everything.T
-        squares = [(a * b) @ weights for a, b in ((sums, sums), (sums, signs), (signs, signs))]
+        squares = [
+            (a * b) @ weights for a, b in ((sums, sums), (sums, signs), (signs, signs))
+        ]
         ends = self.carries.ends
         own = np.zeros_like(ends)
         own[:, 0] = 1.0

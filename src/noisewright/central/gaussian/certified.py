@@ -17,7 +17,11 @@ import numpy as np
 from noisewright.arrays import FloatArray
 from noisewright.central.blocks.quantise import USUAL_BITS, contrast_bits
 from noisewright.central.gaussian.product_bounds import lower_bound
-from noisewright.central.gaussian.product_designs import MixedDesign, compile_family, design
+from noisewright.central.gaussian.product_designs import (
+    MixedDesign,
+    compile_family,
+    design,
+)
 from noisewright.central.problem import CentralProblem
 from noisewright.workload import Identity, kron
 from noisewright.workload.linear.tensor import column_kron, mean_error
@@ -41,7 +45,11 @@ class Certified:
 def certified(problem: CentralProblem) -> Certified:
     """The design that several mechanisms start from, and its bound."""
     return certified_design(
-        problem.shifted_terms, problem.sizes, problem.norm, problem.neighbours, problem.grid_bits
+        problem.shifted_terms,
+        problem.sizes,
+        problem.norm,
+        problem.neighbours,
+        problem.grid_bits,
     )
 
 
@@ -91,9 +99,13 @@ def _reweight(
         if best is None:
             best = Certified(trial, value, bound, bits)
         else:
-            gained = value < best.value * (1 - _SETTLED) or bound > best.bound * (1 + _SETTLED)
+            gained = value < best.value * (1 - _SETTLED) or bound > best.bound * (
+                1 + _SETTLED
+            )
             better = trial if value < best.value else best.design
-            best = Certified(better, min(value, best.value), max(bound, best.bound), bits)
+            best = Certified(
+                better, min(value, best.value), max(bound, best.bound), bits
+            )
             if not gained:
                 break
         importance = _moved(importance, errors, norm)
@@ -125,10 +137,14 @@ def _term_errors(trial: MixedDesign, terms: Sequence[Term], norm: float) -> Floa
         width = len(terms[number].attributes)
         inside = family.pair_inside[pair, :width].tolist()
         kinds = family.pair_kinds[pair, :width].tolist()
-        product = column_kron([parts[own][k] for own, k in zip(inside, kinds, strict=True)])
+        product = column_kron(
+            [parts[own][k] for own, k in zip(inside, kinds, strict=True)]
+        )
         totals[number] += variances[family.pair_block[pair]] * product
     pairs = zip(terms, totals, strict=True)
-    return np.array([mean_error(term.weight * np.sqrt(total), norm) for term, total in pairs])
+    return np.array(
+        [mean_error(term.weight * np.sqrt(total), norm) for term, total in pairs]
+    )
 
 
 def _row_variances(trial: MixedDesign) -> tuple[list[FloatArray], list[FloatArray]]:
@@ -136,6 +152,10 @@ def _row_variances(trial: MixedDesign) -> tuple[list[FloatArray], list[FloatArra
     totals, contrasts = [], []
     for kind in trial.family.kinds:
         axis = trial.axes[kind.group]
-        totals.append(kind.workload.row_quadratics(np.outer(axis.reference, axis.reference)))
-        contrasts.append(kind.workload.row_quadratics(float(axis.length) * axis.covariance))
+        totals.append(
+            kind.workload.row_quadratics(np.outer(axis.reference, axis.reference))
+        )
+        contrasts.append(
+            kind.workload.row_quadratics(float(axis.length) * axis.covariance)
+        )
     return totals, contrasts

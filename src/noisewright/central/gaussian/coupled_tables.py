@@ -25,8 +25,10 @@ CoupledTerms = tuple[tuple[Table, tuple[int, ...], float], ...]
 
 Eigen = Any  # the named pair of values and vectors that numpy gives
 
-_STEP = 1.5  # of the trapezoidal rule in log s: its error is e^(-2π²/1.5), below the margin
-_BELOW, _ABOVE = 18.0, 20.0  # how far beyond the spectrum, in log s; what is cut off is positive
+# of the trapezoidal rule in log s: its error is e^(-2π²/1.5), below the margin
+_STEP = 1.5
+# how far beyond the spectrum, in log s; what is cut off is positive
+_BELOW, _ABOVE = 18.0, 20.0
 _ARROW_MARGIN = 1e-5
 
 
@@ -47,10 +49,16 @@ def split_kind(gram: FloatArray, weights: FloatArray) -> Parts:
     basis = np.linalg.qr(np.column_stack([root, np.eye(len(root))[:, 1:]]))[0]
     basis[:, 0] = root
     turned = basis.T @ scaled @ basis
-    g, c, h = float(turned[0, 0]), turned[1:, 0], (turned[1:, 1:] + turned[1:, 1:].T) / 2
+    g, c, h = (
+        float(turned[0, 0]),
+        turned[1:, 0],
+        (turned[1:, 1:] + turned[1:, 1:].T) / 2,
+    )
     level = float(h[0, 0]) if len(h) else 0.0
     flat = bool(np.abs(c).max(initial=0.0) <= 1e-12 * g)
-    flat = flat and bool(np.abs(h - level * np.eye(len(h))).max(initial=0.0) <= 1e-12 * g)
+    flat = flat and bool(
+        np.abs(h - level * np.eye(len(h))).max(initial=0.0) <= 1e-12 * g
+    )
     return Parts(g, c, h, level if flat else None)
 
 
@@ -125,12 +133,17 @@ def arrow_nuclear(
     √λ = (1/π)∫ λ/(λ+s) s^-½ ds, by the trapezoidal rule in log s, which converges exponentially.
     """
     removed = set(largest)
-    others = [t for t in closure(terms) if t not in removed and (t or not without_total)]
+    others = [
+        t for t in closure(terms) if t not in removed and (t or not without_total)
+    ]
     core = dense(family, parts, terms, others)
     ends = np.cumsum([0, *(dimension(family, [t]) for t in others)])
     place = {t: np.arange(ends[k], ends[k + 1]) for k, t in enumerate(others)}
     stage(f"proving a bound over {len(removed):,} tables")
-    eigen = {k: np.linalg.eigh(parts[k].h) for k in {k for _, kinds, _ in terms for k in kinds}}
+    eigen = {
+        k: np.linalg.eigh(parts[k].h)
+        for k in {k for _, kinds, _ in terms for k in kinds}
+    }
     tips = [_Tip.of(parts, eigen, t, k, w, place) for t, k, w in terms if t in removed]
     alike = [_Tips.of(tips, len(core)) for tips in _by_shape(tips)]
     top = max([float(np.trace(core))] + [float(part.diagonal.max()) for part in alike])
@@ -176,7 +189,9 @@ class _Tip:
         rows, coupling = [np.zeros(0, dtype=np.int64)], [np.zeros((0, diagonal.size))]
         for block in _contained(table, place):
             pieces = [
-                e.eigenvectors * v if i in block else parts[k].c[None, :] @ e.eigenvectors
+                e.eigenvectors * v
+                if i in block
+                else parts[k].c[None, :] @ e.eigenvectors
                 for i, k, e, v in zip(table, kinds, own, values, strict=True)
             ]
             rows.append(place[block])

@@ -76,10 +76,14 @@ def _pairs_scale(design: MixedDesign) -> float:
     """
     used = {i for block in design.family.blocks for i in block}
     alike = [float(np.sum((b / b.sum()) ** 2)) for b in design.dual]
-    return float(np.sqrt(2 / (1 - np.prod([alike[design.family.groups[i]] for i in used]))))
+    return float(
+        np.sqrt(2 / (1 - np.prod([alike[design.family.groups[i]] for i in used])))
+    )
 
 
-def _joint_bound(family: Family, parts: Sequence[Parts], public_total: bool) -> float | None:
+def _joint_bound(
+    family: Family, parts: Sequence[Parts], public_total: bool
+) -> float | None:
     """Σ over interactions of plain attributes of the nuclear norm over the coupled ones."""
     counted: dict[tuple[CoupledTerms, bool], float] = defaultdict(float)
     for block, terms, multiplicity in _problems(family, parts):
@@ -113,9 +117,13 @@ def _nuclear(
     return arrow_nuclear(family, parts, terms, largest, without_total)
 
 
-def _problems(family: Family, parts: Sequence[Parts]) -> list[tuple[Table, CoupledTerms, float]]:
+def _problems(
+    family: Family, parts: Sequence[Parts]
+) -> list[tuple[Table, CoupledTerms, float]]:
     """Interactions of plain attributes, each with the coupled terms left and its multiplicity."""
-    coupled_groups = {k.group for k, p in zip(family.kinds, parts, strict=True) if p.level is None}
+    coupled_groups = {
+        k.group for k, p in zip(family.kinds, parts, strict=True) if p.level is None
+    }
     plain = set(family.groups) - coupled_groups
     weights: dict[Table, dict[tuple[Table, tuple[int, ...]], float]] = {}
     for pair in range(len(family.pair_block)):
@@ -144,7 +152,9 @@ def _problems(family: Family, parts: Sequence[Parts]) -> list[tuple[Table, Coupl
     ]
 
 
-def _separate_bound(family: Family, parts: Sequence[Parts], public_total: bool) -> float:
+def _separate_bound(
+    family: Family, parts: Sequence[Parts], public_total: bool
+) -> float:
     """Blocks made independent by diag(x, H − ccᵀ/(g − x)), x chosen per group on a grid."""
     best = np.zeros(len(family.group_sizes))
     value = 0.0
@@ -189,7 +199,9 @@ def commuting_bound(family: Family, public_total: bool = False) -> float:
     used = sorted({i for block in family.blocks for i in block})
     if prod(family.sizes[i] for i in used) > LARGEST_GRID:
         return 0.0
-    hardest = sorted(family.terms, key=lambda t: -(t.weight**2) * t.inner.gram().trace())
+    hardest = sorted(
+        family.terms, key=lambda t: -(t.weight**2) * t.inner.gram().trace()
+    )
     chosen: list[Term] = []
     known: dict[int, list[FloatArray]] = {i: [] for i in used}
     for term in hardest:
@@ -199,7 +211,11 @@ def commuting_bound(family: Family, public_total: bool = False) -> float:
             for i, gram in grams.items():
                 known[i].append(gram)
     nuclear = _commuting_nuclear(chosen, known, used)
-    return float(np.sqrt(2)) * (nuclear - _total_length(chosen)) if public_total else nuclear
+    return (
+        float(np.sqrt(2)) * (nuclear - _total_length(chosen))
+        if public_total
+        else nuclear
+    )
 
 
 def _total_length(chosen: list[Term]) -> float:
@@ -218,7 +234,9 @@ def _commuting_nuclear(
     total = np.zeros(prod(len(basis) for basis in bases.values()))
     for number, term in enumerate(chosen):
         parts = [
-            np.maximum(np.einsum("ie,ie->e", bases[i], known[i][number] @ bases[i]), 0.0)
+            np.maximum(
+                np.einsum("ie,ie->e", bases[i], known[i][number] @ bases[i]), 0.0
+            )
             for i in used
         ]
         total += term.weight**2 * column_kron(parts)
@@ -242,5 +260,7 @@ def _commutes(gram: FloatArray, others: list[FloatArray]) -> bool:
 
 def _common_eigenvectors(grams: list[FloatArray]) -> FloatArray:
     """Eigenvectors of a mixture in which no two matrices cancel."""
-    mixture = sum((1 + 0.61803 * k) * gram / np.trace(gram) for k, gram in enumerate(grams))
+    mixture = sum(
+        (1 + 0.61803 * k) * gram / np.trace(gram) for k, gram in enumerate(grams)
+    )
     return np.asarray(np.linalg.eigh(mixture).eigenvectors, dtype=np.float64)

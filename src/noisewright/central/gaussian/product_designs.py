@@ -95,7 +95,9 @@ class Family:
     ) -> tuple[FloatArray, FloatArray]:
         """Derivatives of Σ_T √v_T by g and by t of every kind."""
         slopes = 0.5 / np.sqrt(self.block_variances(contributions))[self.pair_block]
-        weights = np.repeat((slopes * contributions)[:, None], self.pair_kinds.shape[1], axis=1)
+        weights = np.repeat(
+            (slopes * contributions)[:, None], self.pair_kinds.shape[1], axis=1
+        )
         count = len(self.kinds) + 1
         sums = [
             np.bincount(self.pair_kinds[mask], weights[mask], minlength=count)[:-1]
@@ -176,7 +178,8 @@ _TOLERANCE = 1e-5
 _SETTLED = 1e-5
 _ITERATIONS = 500
 _LEAST_SHARE = 1e-12
-_RIDGE = 1e-7  # of the mean eigenvalue: gives queries that leave cells apart a full-rank strategy
+# of the mean eigenvalue: gives queries that leave cells apart a full-rank strategy
+_RIDGE = 1e-7
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,7 +198,9 @@ class MixedDesign:
     @property
     def value(self) -> float:
         """Root mean squared error per unit of noise."""
-        return float(np.sqrt(self.variances).sum()) / float(np.sqrt(self.family.queries))
+        return float(np.sqrt(self.variances).sum()) / float(
+            np.sqrt(self.family.queries)
+        )
 
     @property
     def shares(self) -> FloatArray:
@@ -239,7 +244,9 @@ def design(family: Family, bits: int = 12) -> MixedDesign:
     return design_of(family, [s.axis for s in chosen], [s.dual for s in chosen])
 
 
-def design_of(family: Family, axes: Sequence[Axis], dual: Sequence[FloatArray]) -> MixedDesign:
+def design_of(
+    family: Family, axes: Sequence[Axis], dual: Sequence[FloatArray]
+) -> MixedDesign:
     """The design with given axes, one per group of attributes."""
     variances = family.block_variances(family.contributions(*_variances(family, axes)))
     return MixedDesign(family, tuple(axes), tuple(dual), variances)
@@ -277,10 +284,14 @@ def exchangeable(gram: FloatArray) -> bool:
     return bool(np.abs(rest).max() <= 1e-12 * np.abs(gram).max())
 
 
-def _solve(gram: FloatArray, tau_squared: float, start: FloatArray | None, bits: int) -> _State:
+def _solve(
+    gram: FloatArray, tau_squared: float, start: FloatArray | None, bits: int
+) -> _State:
     problem = _problem(gram, tau_squared)
     begin = None if start is None else Weights(None, start)
-    solution = solve(problem, 2, tolerance=_TOLERANCE, iterations=_ITERATIONS, start=begin)
+    solution = solve(
+        problem, 2, tolerance=_TOLERANCE, iterations=_ITERATIONS, start=begin
+    )
     axis = from_strategy(problem.factors(solution.primal).strategy, bits)
     return _State(axis, solution.dual.b, False)
 
@@ -316,7 +327,8 @@ def _improve(
     by_total, by_contrast = slopes[0][own], slopes[1][own]
     shares = by_contrast / by_contrast.sum()
     gram = np.asarray(
-        sum(s * family.kinds[k].gram for s, k in zip(shares, own, strict=True)), dtype=np.float64
+        sum(s * family.kinds[k].gram for s, k in zip(shares, own, strict=True)),
+        dtype=np.float64,
     )
     g, t = float(shares @ totals[own]), float(shares @ contrasts[own])
     slope = float(by_total @ totals[own]) / g

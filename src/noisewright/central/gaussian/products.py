@@ -14,10 +14,19 @@ import numpy as np
 
 from noisewright.arrays import IntArray
 from noisewright.central.blocks.block import Block
-from noisewright.central.blocks.quantise import USUAL_BITS, bits_each, quantise, small_integers
+from noisewright.central.blocks.quantise import (
+    USUAL_BITS,
+    bits_each,
+    quantise,
+    small_integers,
+)
 from noisewright.central.blocks.strategy import BlockStrategy
 from noisewright.central.blocks.variance import unit_error
-from noisewright.central.gaussian.replaced import FREE_NOISE, PAIR_CELLS, contrasts_by_pairs
+from noisewright.central.gaussian.replaced import (
+    FREE_NOISE,
+    PAIR_CELLS,
+    contrasts_by_pairs,
+)
 from noisewright.central.problem import (
     Candidate,
     CentralMechanism,
@@ -37,7 +46,8 @@ DENSE_CELLS = 2048
 MOST_PARTS = 64
 """Parts up to which each gets a strategy of its own."""
 
-_DENSE_QUICK = {2.0: 1024}  # cells of a dense strategy that is found in seconds, by norm
+# cells of a dense strategy that is found in seconds, by norm
+_DENSE_QUICK = {2.0: 1024}
 _DENSE_QUICK_OTHERWISE = 400
 _MOST_BITS = 18
 _SPARE_BITS = 6  # shares of the budget make noise larger
@@ -76,7 +86,9 @@ def product_strategy(
 
 
 def _tell(factor: Workload, gap: float) -> None:
-    stage(f"factorizing {factor.queries:,} queries over {factor.size:,} cells: gap {gap:.0e}")
+    stage(
+        f"factorizing {factor.queries:,} queries over {factor.size:,} cells: gap {gap:.0e}"
+    )
 
 
 def replaced_product(
@@ -95,15 +107,21 @@ def replaced_product(
             return exact
     strategy = product_strategy(term, sizes, norm, total_bits).strategy
     value = unit_error(strategy, [term], norm, 2, "replace-one")
-    status = "best linear strategy for added people, under the sensitivity of replaced ones"
+    status = (
+        "best linear strategy for added people, under the sensitivity of replaced ones"
+    )
     if exact is None:
         return Candidate(strategy, value, None, "none", status, "replace-one")
     return (
-        exact if reached <= value else replace(exact, strategy=strategy, value=value, status=status)
+        exact
+        if reached <= value
+        else replace(exact, strategy=strategy, value=value, status=status)
     )
 
 
-def _by_pairs(term: Term, sizes: tuple[int, ...], norm: float, total_bits: int) -> Candidate | None:
+def _by_pairs(
+    term: Term, sizes: tuple[int, ...], norm: float, total_bits: int
+) -> Candidate | None:
     """The exact optimum over differences of columns, and the public number of people beside it."""
     (workload,) = term.factors or ()
     bits = bits_each(total_bits - 6, 1, _MOST_BITS)
@@ -119,7 +137,9 @@ def _by_pairs(term: Term, sizes: tuple[int, ...], norm: float, total_bits: int) 
     strategy = BlockStrategy(sizes, (total, contrasts))
     value, bound = term.weight * solved.value, term.weight * solved.lower_bound
     certificate = "nuclear norm weighted over pairs of cells"
-    return Candidate(strategy, value, bound, certificate, solved.explanation, "replace-one")
+    return Candidate(
+        strategy, value, bound, certificate, solved.explanation, "replace-one"
+    )
 
 
 def fine_grid(matrices: Sequence[IntArray]) -> int:
@@ -203,11 +223,15 @@ def _split(problem: CentralProblem) -> Proposal:
     parts = [product_strategy(term, sizes, norm, bits) for term in terms]
     errors = np.array([part.value for part in parts])
     queries = np.array([term.queries for term in terms], dtype=np.float64)
-    powers = errors**2 if np.isinf(norm) else (queries * errors**norm) ** (2 / (norm + 2))
+    powers = (
+        errors**2 if np.isinf(norm) else (queries * errors**norm) ** (2 / (norm + 2))
+    )
     lengths = [max(part.strategy.sensitivity(2, neighbours), 1e-9) for part in parts]
     noises = lengths / np.sqrt(powers / powers.sum())
     pairs = zip(parts, noises.tolist(), strict=True)
-    strategy = BlockStrategy.of_parts([part.strategy.with_noise(noise) for part, noise in pairs])
+    strategy = BlockStrategy.of_parts(
+        [part.strategy.with_noise(noise) for part, noise in pairs]
+    )
     bounds = np.array([part.bound or 0.0 for part in parts])
     hardest = float((bounds * (queries / queries.sum()) ** (1 / norm)).max())
     return Candidate(

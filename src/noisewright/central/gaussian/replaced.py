@@ -19,7 +19,11 @@ from noisewright.central.blocks.axes import Axis
 from noisewright.central.blocks.block import Block
 from noisewright.central.blocks.quantise import rounded
 from noisewright.central.blocks.sensitivity import Span, pattern_distances
-from noisewright.central.gaussian.product_designs import MixedDesign, design_of, exchangeable
+from noisewright.central.gaussian.product_designs import (
+    MixedDesign,
+    design_of,
+    exchangeable,
+)
 from noisewright.norm.factorize import Factorization, factorize
 from noisewright.norm.kernel.solver import Spectrum, solve
 from noisewright.workload import Workload, stack
@@ -56,7 +60,9 @@ class _Problem:
         return Spectrum(float(b @ changes), None, changes)
 
 
-def replaced_precisions(blocks: Sequence[Block], gains: FloatArray) -> FloatArray | None:
+def replaced_precisions(
+    blocks: Sequence[Block], gains: FloatArray
+) -> FloatArray | None:
     """Precision of every block (of at least one attribute) that makes Σ gains/precision least.
 
     None where there are too many attributes to tell all ways to differ apart.
@@ -80,7 +86,11 @@ def contrasts_by_pairs(
     are short. None where all cells are alike.
     """
     solved = factorize(
-        workload, norm=norm, neighbours="replace-one", tolerance=_TOLERANCE, iterations=_ITERATIONS
+        workload,
+        norm=norm,
+        neighbours="replace-one",
+        tolerance=_TOLERANCE,
+        iterations=_ITERATIONS,
     )
     rows, weights = solved.strategy.dense(), _cell_weights(solved)
     if not len(rows):
@@ -99,7 +109,8 @@ def _completed(rows: FloatArray, weights: FloatArray, share: float) -> FloatArra
     rows: at 2^(-bits/2) of the rest, both cost 2^-bits of the squared error.
     """
     size = rows.shape[1]
-    weak = share / np.sqrt(2) * (np.eye(size) - weights[:, None])  # vanishes on the weights too
+    # vanishes on the weights too
+    weak = share / np.sqrt(2) * (np.eye(size) - weights[:, None])
     _, s, vt = np.linalg.svd(np.concatenate([rows, weak]), full_matrices=False)
     return np.asarray(s[: size - 1, None] * vt[: size - 1], np.float64)
 
@@ -121,7 +132,11 @@ def replaced_design(design: MixedDesign, bits: int) -> MixedDesign | None:
     axes, dual = list(design.axes), list(design.dual)
     for group, size in enumerate(family.group_sizes):
         kinds = [kind for kind in family.kinds if kind.group == group]
-        if size > PAIR_CELLS or not kinds or all(exchangeable(kind.gram) for kind in kinds):
+        if (
+            size > PAIR_CELLS
+            or not kinds
+            or all(exchangeable(kind.gram) for kind in kinds)
+        ):
             continue
         optimum = contrasts_by_pairs(stack([kind.workload for kind in kinds]), 2, bits)
         if optimum is not None:

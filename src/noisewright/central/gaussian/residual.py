@@ -16,11 +16,23 @@ from noisewright.arrays import FloatArray, IntArray
 from noisewright.central.blocks.block import Block
 from noisewright.central.blocks.strategy import BlockStrategy
 from noisewright.central.blocks.variance import JOINT_LIMIT, unit_error
-from noisewright.central.gaussian.certified import Certified, certified, certified_design
+from noisewright.central.gaussian.certified import (
+    Certified,
+    certified,
+    certified_design,
+)
 from noisewright.central.gaussian.product_bounds import lower_bound
-from noisewright.central.gaussian.product_designs import MixedDesign, compile_family, design
+from noisewright.central.gaussian.product_designs import (
+    MixedDesign,
+    compile_family,
+    design,
+)
 from noisewright.central.gaussian.products import DENSE_CELLS, fine_grid
-from noisewright.central.gaussian.replaced import FREE_NOISE, replaced_design, replaced_precisions
+from noisewright.central.gaussian.replaced import (
+    FREE_NOISE,
+    replaced_design,
+    replaced_precisions,
+)
 from noisewright.central.problem import (
     Candidate,
     CentralMechanism,
@@ -31,7 +43,8 @@ from noisewright.central.problem import (
 from noisewright.norm.exact.residual_basis import residual_plan
 from noisewright.workload.structure import Term, as_counts
 
-_MANY_FACTORS = 4  # products of more have too few bits per factor; interactions may be exact
+# products of more have too few bits per factor; interactions may be exact
+_MANY_FACTORS = 4
 
 
 def interaction_strategy(
@@ -50,7 +63,9 @@ def interaction_strategy(
     if counts is not None:
         return _counts(counts, sizes, norm, neighbours)
     start = start or certified_design(terms, sizes, norm, neighbours)
-    best = _mixed(start) if neighbours == "add-remove" else _replaced(start, terms, norm)
+    best = (
+        _mixed(start) if neighbours == "add-remove" else _replaced(start, terms, norm)
+    )
     products = all(term.factors is not None for term in terms)
     return best if products else _restated(best, terms, norm)
 
@@ -92,7 +107,8 @@ def _replaced(start: Certified, terms: Sequence[Term], norm: float) -> Candidate
     if other is not None and norm == 2:
         bound = max(start.bound, lower_bound(other, "replace-one"))
     if any(term.factors is None for term in terms):
-        bound = None  # it is of the cells that stand in for queries which are no product
+        # it is of the cells that stand in for queries which are no product
+        bound = None
     return Candidate(
         strategies[best],
         values[best],
@@ -146,8 +162,12 @@ def _counts(
         strategy,
         value,
         solved.lower_bound,
-        "closed form in the interaction basis" if norm == 2 else "dual weights per table",
-        f"best linear strategy for {len(terms)} tables" if solved.converged else "iteration limit",
+        "closed form in the interaction basis"
+        if norm == 2
+        else "dual weights per table",
+        f"best linear strategy for {len(terms)} tables"
+        if solved.converged
+        else "iteration limit",
         neighbours,
     )
 
@@ -156,10 +176,14 @@ def _frame_scale(mixed: MixedDesign, block: tuple[int, ...]) -> float:
     """√ of the eigenvalue of ⊗CᵀC on the interaction: C is a tight frame."""
     sizes = [mixed.family.sizes[i] for i in block]
     lengths = [mixed.axis(i).length for i in block]
-    return prod(float(np.sqrt(y * n / (n - 1))) for n, y in zip(sizes, lengths, strict=True))
+    return prod(
+        float(np.sqrt(y * n / (n - 1))) for n, y in zip(sizes, lengths, strict=True)
+    )
 
 
-def _strategy(mixed: MixedDesign, noises: Sequence[float] | FloatArray) -> BlockStrategy:
+def _strategy(
+    mixed: MixedDesign, noises: Sequence[float] | FloatArray
+) -> BlockStrategy:
     blocks = []
     for attributes, noise in zip(mixed.family.blocks, noises, strict=True):
         factors = _contrasts(mixed, attributes)

@@ -32,7 +32,12 @@ from noisewright.central.gaussian.product_designs import (
     exchangeable,
 )
 from noisewright.central.gaussian.products import refuses_union
-from noisewright.central.problem import Candidate, CentralMechanism, CentralProblem, Proposal
+from noisewright.central.problem import (
+    Candidate,
+    CentralMechanism,
+    CentralProblem,
+    Proposal,
+)
 from noisewright.norm.kernel.solver import Spectrum, Weights, solve
 from noisewright.workload import Workload
 from noisewright.workload.linear.tensor import apply_along_axes, column_kron
@@ -45,7 +50,8 @@ LARGEST_QUERIES = 2**23
 """Entries of the queries of one attribute in the basis, and queries at norms above two."""
 
 _MOST_BITS = 12
-_WEIGHT = 2**10  # of the heaviest row: rounding the others to integers costs less than 1e-4
+# of the heaviest row: rounding the others to integers costs less than 1e-4
+_WEIGHT = 2**10
 _STEPS = 300
 _WORK = 2**24  # cells × steps
 _SETTLED = 1e-4
@@ -79,7 +85,9 @@ def shared_basis(
     """The best row weights in the basis of a design, and the strategy that measures so."""
     problem = SharedProblem.of(design, terms, total_bits)
     start = Weights(None, problem.product_weights())
-    steps = max(20, min(_STEPS, _WORK // max(problem.rows if norm > 2 else 0, problem.columns)))
+    steps = max(
+        20, min(_STEPS, _WORK // max(problem.rows if norm > 2 else 0, problem.columns))
+    )
     solution = solve(problem, norm, tolerance=_SETTLED, iterations=steps, start=start)
     value = solution.upper * design.family.queries ** (-1 / norm)
     return Candidate(
@@ -103,7 +111,9 @@ class Basis:
         """Squared entries, kinds of rows × values (one value where all are alike)."""
         if self.uniform:
             return np.array([[1.0], [float(self.axis.length)]])
-        return np.vstack([np.ones(self.axis.size), self.axis.contrasts.astype(np.float64) ** 2])
+        return np.vstack(
+            [np.ones(self.axis.size), self.axis.contrasts.astype(np.float64) ** 2]
+        )
 
     @property
     def units(self) -> FloatArray:
@@ -121,7 +131,9 @@ class Basis:
         if self.uniform:
             contrasts = np.einsum("ij,ij->", gram, self.axis.covariance)
         else:
-            contrasts = np.einsum("ie,ie->e", self.axis.inverse, gram @ self.axis.inverse)
+            contrasts = np.einsum(
+                "ie,ie->e", self.axis.inverse, gram @ self.axis.inverse
+            )
         return np.append(total, contrasts) * self.units**2
 
     def query_gains(self, workload: Workload) -> FloatArray:
@@ -150,10 +162,13 @@ class SharedProblem:
         """The problem in the turned basis of a design."""
         family = design.family
         used = tuple(sorted({i for block in family.blocks for i in block}))
-        spread = sum(log2(family.sizes[i]) for i in used) / 2  # many rows share the budget
+        # many rows share the budget
+        spread = sum(log2(family.sizes[i]) for i in used) / 2
         bits = bits_each(total_bits - log2(_WEIGHT) - spread, len(used), _MOST_BITS)
         turned = {g: _turned(design, g, bits) for g in {family.groups[i] for i in used}}
-        return cls(design, tuple(terms), used, tuple(turned[family.groups[i]] for i in used))
+        return cls(
+            design, tuple(terms), used, tuple(turned[family.groups[i]] for i in used)
+        )
 
     @property
     def rows(self) -> int:
@@ -220,7 +235,9 @@ class SharedProblem:
         rows = None
         if a is not None:
             spread = np.divide(1.0, y, out=np.zeros_like(y), where=y > 0)
-            rows = np.concatenate([_along(matrices, spread) for matrices in self._query_gains])
+            rows = np.concatenate(
+                [_along(matrices, spread) for matrices in self._query_gains]
+            )
         return Spectrum(float(b @ lengths), rows, lengths)
 
     def product_weights(self) -> FloatArray:
@@ -257,7 +274,9 @@ class SharedProblem:
 
 
 def _along(matrices: list[FloatArray], values: FloatArray) -> FloatArray:
-    return np.asarray(apply_along_axes([(*m.shape, m.__matmul__) for m in matrices], values))
+    return np.asarray(
+        apply_along_axes([(*m.shape, m.__matmul__) for m in matrices], values)
+    )
 
 
 def _turned(design: MixedDesign, group: int, bits: int) -> Basis:
@@ -286,7 +305,9 @@ def _refuses(problem: CentralProblem) -> str | None:
 def _plan(problem: CentralProblem) -> Proposal:
     start = problem.once(certified)
     bits = problem.grid_bits
-    candidate = shared_basis(problem.terms, start.design, problem.norm, start.bound, bits)
+    candidate = shared_basis(
+        problem.terms, start.design, problem.norm, start.bound, bits
+    )
     return candidate.proposal(problem)
 
 

@@ -90,7 +90,9 @@ def _averaged(gram: FloatArray) -> FloatArray:
         return gram
     edges = np.linspace(0, size, LARGEST + 1).astype(np.int64)
     counts = np.diff(edges)
-    sums = np.add.reduceat(np.add.reduceat(gram, edges[:-1], axis=0), edges[:-1], axis=1)
+    sums = np.add.reduceat(
+        np.add.reduceat(gram, edges[:-1], axis=0), edges[:-1], axis=1
+    )
     return np.asarray(sums / counts[:, None] / counts)
 
 
@@ -110,7 +112,9 @@ def nuclear_bound(scales: FloatArray, vectors: FloatArray) -> float:
     groups = np.arange(1.0, size + 1)
     sizes = _group_sizes(size)
     best = np.full(size, np.inf)
-    cuts = sorted({round(count) for count in np.geomspace(1, size, _CUTS[size > _QUICK])})
+    cuts = sorted(
+        {round(count) for count in np.geomspace(1, size, _CUTS[size > _QUICK])}
+    )
     for count, factor in product(cuts, _FACTORS if size <= _SMALL else _FACTORS[:1]):
         cut = np.maximum(scales, scales[min(count, len(scales)) - 1])
         weights = factor * np.sqrt(size / count) * cut / 2
@@ -152,7 +156,9 @@ def _cell_shares(
 
 def _shared_by(shares: FloatArray, least: IntArray, groups: FloatArray) -> FloatArray:
     """Σ_j share_j(m_j) over sizes m_j with Σ_j 1/m_j = r, bounded for every number r of groups."""
-    multipliers = np.concatenate([[0.0], np.geomspace(1e-4, 1e3, _MULTIPLIERS)]) * shares.max()
+    multipliers = (
+        np.concatenate([[0.0], np.geomspace(1e-4, 1e3, _MULTIPLIERS)]) * shares.max()
+    )
     relaxed = np.empty(len(multipliers))
     step = max(1, _AT_ONCE // shares.size)
     for start in range(0, len(multipliers), step):

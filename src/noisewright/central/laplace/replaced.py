@@ -30,7 +30,8 @@ MOST_CELLS = 1024
 """Cells up to which strategies for replaced people are searched."""
 
 L2_BOUND = "L2 bound over pairs of cells, valid for pure privacy too"
-_FREE = 2**20  # times the sensitivity: what noise then does to the public total is not seen
+# times the sensitivity: what noise then does to the public total is not seen
+_FREE = 2**20
 
 
 def replaced_laplace(
@@ -50,7 +51,9 @@ def replaced_laplace(
     strategy = finest(on_grid, MOST_BITS, 1, "replace-one", largest)
     value = unit_error(strategy, [as_one_axis(workload)], norm, 1, "replace-one")
     bound, name = replaced_bound(workload, norm)
-    return Candidate(strategy, value, bound, name, "best of several starts", "replace-one")
+    return Candidate(
+        strategy, value, bound, name, "best of several starts", "replace-one"
+    )
 
 
 def replaced_bound(workload: Workload, norm: float) -> tuple[float, str]:
@@ -63,14 +66,20 @@ def replaced_bound(workload: Workload, norm: float) -> tuple[float, str]:
     gram = workload.gram().dense()
     bounds = []
     if size <= PAIR_CELLS:
-        solved = factorize(workload, norm=norm, neighbours="replace-one", tolerance=1e-3)
+        solved = factorize(
+            workload, norm=norm, neighbours="replace-one", tolerance=1e-3
+        )
         bounds.append((solved.lower_bound, L2_BOUND))
     if size * (size - 1) // 2 <= LARGEST:
         first, second = np.array(list(combinations(range(size), 2))).T
         rows = gram[first] - gram[second]
-        bounds.append((pure_bound(rows[:, first] - rows[:, second], workload.queries), L1_BOUND))
+        bounds.append(
+            (pure_bound(rows[:, first] - rows[:, second], workload.queries), L1_BOUND)
+        )
     else:
         means = gram.mean(axis=0)
         centred = gram - means - means[:, None] + means.mean()
-        bounds.append((pure_bound(centred, workload.queries) * size / (size - 1), L1_BOUND))
+        bounds.append(
+            (pure_bound(centred, workload.queries) * size / (size - 1), L1_BOUND)
+        )
     return max(bounds)

@@ -7,7 +7,11 @@ from math import sqrt
 
 from noisewright.central.baselines import counted_cells, refuses_cells, valued
 from noisewright.central.blocks.variance import unit_error
-from noisewright.central.gaussian.products import as_one_axis, largest_factor, refuses_dense
+from noisewright.central.gaussian.products import (
+    as_one_axis,
+    largest_factor,
+    refuses_dense,
+)
 from noisewright.central.laplace.replaced import MOST_CELLS, replaced_laplace
 from noisewright.central.laplace.tables import laplace_tables, least_of_tables
 from noisewright.central.laplace.weighted_products import laplace_product
@@ -22,7 +26,8 @@ from noisewright.norm.kernel.factorization import without_offsets
 from noisewright.privacy.exact.rounding import SCALE_LIMIT
 from noisewright.privacy.least.least_noise import least_second_moment
 
-_SMALL_DOMAIN = 512  # cells up to which whole tables and a dense strategy are both tried
+# cells up to which whole tables and a dense strategy are both tried
+_SMALL_DOMAIN = 512
 _SETTLED = 1.001  # of the bound: no other strategy could do visibly better
 
 
@@ -39,7 +44,10 @@ def _plan(problem: CentralProblem) -> Proposal:
     if problem.neighbours == "replace-one":
         options = [_for_replaced(problem, option) for option in options]
         if 1 < problem.workload.size <= MOST_CELLS:
-            shifted, most = without_offsets(problem.workload), _largest_sensitivity(problem)
+            shifted, most = (
+                without_offsets(problem.workload),
+                _largest_sensitivity(problem),
+            )
             options.append(replaced_laplace(shifted, problem.sizes, problem.norm, most))
     if not problem.single_product and refuses_cells(problem) is None:
         options.append(valued(problem, *counted_cells(problem)))

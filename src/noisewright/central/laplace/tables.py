@@ -34,7 +34,8 @@ _WHOLE_DOMAIN = 2**16
 _MOST_ATTRIBUTES = 12
 _NEGLIGIBLE = 1e-3
 _COVER_CELLS = (2**4, 2**6, 2**8, 2**10, 2**12)
-_COVER_WORK = 200_000  # needed interactions × attributes beyond which covers are not searched
+# needed interactions × attributes beyond which covers are not searched
+_COVER_WORK = 200_000
 _MULTIPLIER = 1024
 _NORMS = (8.0, 32.0)
 _ORDERS = (0, 1, 2)
@@ -43,14 +44,20 @@ _LARGEST_NORM = 128.0  # stands for the maximum
 _ROUNDED = 1 - 1e-9  # far above what sums of many roots lose
 
 
-def laplace_tables(terms: Sequence[Term], sizes: tuple[int, ...], norm: float = 2) -> Candidate:
+def laplace_tables(
+    terms: Sequence[Term], sizes: tuple[int, ...], norm: float = 2
+) -> Candidate:
     """Weighted whole tables for product queries; the best of several starts."""
     products = as_counts(terms) or [as_product(term, sizes) for term in terms]
     family = compile_family(sizes, products)
     covers = [cover(sizes, family.blocks, cells) for cells in _COVER_CELLS]
-    tables = list(dict.fromkeys([*_candidates(family), *(t for c in covers for t in c)]))
+    tables = list(
+        dict.fromkeys([*_candidates(family), *(t for c in covers for t in c)])
+    )
     starts = _starts(family, tables)
-    starts += [np.array([1.0 if t in set(c) else 1e-4 for t in tables]) for c in covers if c]
+    starts += [
+        np.array([1.0 if t in set(c) else 1e-4 for t in tables]) for c in covers if c
+    ]
     weights = _best_weights(TablesObjective(family, tables), starts, norm)
     strategy = _as_strategy(sizes, tables, _pruned(weights, tables, family.blocks))
     return Candidate(
@@ -70,14 +77,18 @@ def least_of_tables(terms: Sequence[Term], sizes: tuple[int, ...]) -> float:
     square of ℓ_T = Σ_S θ_S/√n_S∖T, Hölder's inequality gives Σ c_T/P_T >= (Σ c_T^⅓)³/(Σ ℓ_T)²; and
     Σ_T ℓ_T is at most what the best single table of any number of attributes has.
     """
-    family = compile_family(sizes, as_counts(terms) or [as_product(term, sizes) for term in terms])
+    family = compile_family(
+        sizes, as_counts(terms) or [as_product(term, sizes) for term in terms]
+    )
     costs = family.block_variances(TablesObjective(family, ()).added)
     orders = np.array([len(block) for block in family.blocks])
     roots = np.sqrt(np.sort([size for size in sizes if size > 1]))
     best = 0.0
     for order in range(1, int(orders.max(initial=0)) + 1):
         own = np.cbrt(costs[orders == order])
-        best = max(best, float(own.sum()) ** 3 / _most_seen(roots, order, len(own)) ** 2)
+        best = max(
+            best, float(own.sum()) ** 3 / _most_seen(roots, order, len(own)) ** 2
+        )
     return sqrt(best / family.queries) * _ROUNDED
 
 
@@ -104,7 +115,9 @@ def _best_weights(
     if norm == 2:
         return best
     orders = np.array([len(table) for table in objective.tables])
-    raised = [np.where(orders <= most, share, 0.0) for most in _ORDERS for share in _RAISED]
+    raised = [
+        np.where(orders <= most, share, 0.0) for most in _ORDERS for share in _RAISED
+    ]
     bases = (best / best.max(), starts[0])
     trials = [best, *(np.maximum(base, small) for base in bases for small in raised)]
     for p in (*(p for p in _NORMS if p < norm), min(norm, _LARGEST_NORM)):
@@ -138,7 +151,9 @@ def _candidates(family: Family) -> list[Table]:
         everything = tuple(range(len(family.sizes)))
         tables.update(dict.fromkeys(subsets(everything)))
     if any(len(table) > _MOST_ATTRIBUTES for table in tables):
-        raise TooLarge(f"tables of more than {_MOST_ATTRIBUTES} attributes are too large for this")
+        raise TooLarge(
+            f"tables of more than {_MOST_ATTRIBUTES} attributes are too large for this"
+        )
     return list(tables)
 
 
@@ -228,7 +243,9 @@ class TablesObjective:
         """What unit variance of an interaction adds to a term's queries: uniform references."""
         kinds = self.family.kinds
         totals = np.array([k.gram.sum() / k.gram.shape[0] ** 2 for k in kinds])
-        contrasts = np.array([np.trace(k.gram) - k.gram.mean() * len(k.gram) for k in kinds])
+        contrasts = np.array(
+            [np.trace(k.gram) - k.gram.mean() * len(k.gram) for k in kinds]
+        )
         return self.family.contributions(totals, contrasts)
 
     @cached_property
@@ -243,7 +260,9 @@ class TablesObjective:
         shares, queries = means / means.max(), self._queries / self._queries.sum()
         mean = float((queries @ shares**self.q) ** (1 / self.q))
         weights = (shares / mean) ** (self.q - 1) / self._queries.sum()
-        return mean * float(means.max()), family.block_variances(weights[family.pair_term] * added)
+        return mean * float(means.max()), family.block_variances(
+            weights[family.pair_term] * added
+        )
 
     def __call__(self, logs: FloatArray) -> tuple[float, FloatArray]:
         """Value and gradient."""
@@ -252,7 +271,9 @@ class TablesObjective:
         precisions = np.bincount(rows, weights[columns] ** 2 / cells)
         mean, needed = self._mean(1 / precisions)
         slopes = -(needed / precisions**2)[rows] * 2 / cells
-        by_weight = np.bincount(columns, slopes * weights[columns], minlength=len(weights))
+        by_weight = np.bincount(
+            columns, slopes * weights[columns], minlength=len(weights)
+        )
         value = np.log(mean) + 2 * np.log(weights.sum())
         gradient = weights * (by_weight / mean + 2 / weights.sum())
         return float(value), np.asarray(gradient)
@@ -267,12 +288,17 @@ class TablesObjective:
         return float(result.fun), np.exp(np.asarray(result.x))
 
 
-def _pruned(weights: FloatArray, tables: Sequence[Table], needed: Sequence[Table]) -> FloatArray:
+def _pruned(
+    weights: FloatArray, tables: Sequence[Table], needed: Sequence[Table]
+) -> FloatArray:
     """Weights without tables that hardly count, unless an interaction would go unmeasured."""
     pruned = np.where(weights >= _NEGLIGIBLE * weights.max(), weights, 0.0)
     interactions = set(needed)
     covered = {
-        part for table, w in zip(tables, pruned, strict=True) if w for part in subsets(table)
+        part
+        for table, w in zip(tables, pruned, strict=True)
+        if w
+        for part in subsets(table)
     }
     for number, table in enumerate(tables):
         if not pruned[number] and any(

@@ -43,11 +43,13 @@ _WORTHWHILE = 1e-6  # a gain that pays for measuring all cells at once
 _TOTAL_BITS = 33
 MOST_BITS = 16
 _LEAST_BITS = 3
-_NORM_WORK = 2**27  # entries of W times cells up to which other means than squares are minimised
+# entries of W times cells up to which other means than squares are minimised
+_NORM_WORK = 2**27
 _BOUND_ENTRIES = 2**20  # of W up to which other norms than 2 get a bound of their own
 _OWN_ENTRIES = 2**12  # of a matrix of queries that is tried as a start
 L2_BOUND = "L2 bound, valid for pure privacy too: L1 sensitivity is never smaller"
-_SAME_BITS = 36  # of an entry of the Gram matrix that agree where columns may be the same
+# of an entry of the Gram matrix that agree where columns may be the same
+_SAME_BITS = 36
 _TINY = 1e-300
 _COMPARED = 2**22  # numbers that are compared at once
 
@@ -77,7 +79,11 @@ class Factor:
 
 
 def laplace_product(
-    term: Term, sizes: tuple[int, ...], norm: float, largest: float = inf, bounded: bool = True
+    term: Term,
+    sizes: tuple[int, ...],
+    norm: float,
+    largest: float = inf,
+    bounded: bool = True,
 ) -> Candidate:
     """A strategy for one product of workloads: factor by factor, or over all cells at once.
 
@@ -85,7 +91,9 @@ def laplace_product(
     added people is computed only where it is asked for.
     """
     workloads = term.factors or ()
-    solved = {text: _solve(f, norm) for text, f in {f.text(): f for f in workloads}.items()}
+    solved = {
+        text: _solve(f, norm) for text, f in {f.text(): f for f in workloads}.items()
+    }
     factors = [solved[factor.text()] for factor in workloads]
     error = prod(factor.error for factor in factors)
     strategy = _product(term, sizes, factors, largest)
@@ -94,13 +102,19 @@ def laplace_product(
         error, strategy = joint.error, _joint(term, sizes, factors, joint, largest)
     bound, certificate = _bound(workloads, norm) if bounded else (None, "none")
     bound = None if bound is None else term.weight * bound
-    return Candidate(strategy, term.weight * error, bound, certificate, "best of several starts")
+    return Candidate(
+        strategy, term.weight * error, bound, certificate, "best of several starts"
+    )
 
 
-def _solve(factor: Workload, norm: float, sizes: tuple[int, ...] | None = None) -> Factor:
+def _solve(
+    factor: Workload, norm: float, sizes: tuple[int, ...] | None = None
+) -> Factor:
     cells = merged_cells(factor)
     if isinstance(factor, Identity | Total):
-        return Factor(factor, cells, WeightedIdentity(np.zeros((0, cells.classes))), 1.0)
+        return Factor(
+            factor, cells, WeightedIdentity(np.zeros((0, cells.classes))), 1.0
+        )
     gram = factor.gram()
     if cells.classes < factor.size:
         gram, sizes = cells.merge(gram), None
@@ -112,7 +126,9 @@ def _solve(factor: Workload, norm: float, sizes: tuple[int, ...] | None = None) 
     return min(options, key=lambda option: option.error)
 
 
-def _valued(factor: Workload, cells: MergedCells, best: WeightedIdentity, norm: float) -> Factor:
+def _valued(
+    factor: Workload, cells: MergedCells, best: WeightedIdentity, norm: float
+) -> Factor:
     squares = factor.row_quadratics(cells.covariance(best.covariance()))
     return Factor(factor, cells, best, mean_error(np.sqrt(squares), norm))
 
@@ -131,7 +147,9 @@ def _bound(factors: Sequence[Workload], norm: float) -> tuple[float, str]:
     For plain counts of some attributes nothing changes: a strategy for one value of them is among
     the columns of a strategy for all.
     """
-    searched = [factor for factor in factors if not isinstance(factor, Identity | Total)]
+    searched = [
+        factor for factor in factors if not isinstance(factor, Identity | Total)
+    ]
     if not searched:
         return 1.0, "counts of cells have error one at sensitivity one"
     names = {factor.text(): factor for factor in searched}
@@ -185,7 +203,9 @@ def finest(
         bits = max(_LEAST_BITS, bits - ceil(min(excess / rounded, bits)))
 
 
-def _joint_factor(factors: Sequence[Factor], sizes: tuple[int, ...], norm: float) -> Factor | None:
+def _joint_factor(
+    factors: Sequence[Factor], sizes: tuple[int, ...], norm: float
+) -> Factor | None:
     """All attributes that are no plain counts as one, where their cells are few."""
     searched = [factor.workload for factor in factors if not factor.plain]
     cells = tuple(workload.size for workload in searched)
@@ -195,13 +215,23 @@ def _joint_factor(factors: Sequence[Factor], sizes: tuple[int, ...], norm: float
 
 
 def _joint(
-    term: Term, sizes: tuple[int, ...], factors: Sequence[Factor], joint: Factor, largest: float
+    term: Term,
+    sizes: tuple[int, ...],
+    factors: Sequence[Factor],
+    joint: Factor,
+    largest: float,
 ) -> BlockStrategy:
     """The joint strategy by every combination of the plain attributes, over all cells."""
     searched = [i for i, f in zip(term.attributes, factors, strict=True) if not f.plain]
-    counted = {i: f.integers(1) for i, f in zip(term.attributes, factors, strict=True) if f.plain}
+    counted = {
+        i: f.integers(1)
+        for i, f in zip(term.attributes, factors, strict=True)
+        if f.plain
+    }
     others = [i for i in range(len(sizes)) if i not in searched]
-    narrow = _product(as_one_axis(joint.workload), (joint.workload.size,), [joint], largest)
+    narrow = _product(
+        as_one_axis(joint.workload), (joint.workload.size,), [joint], largest
+    )
     matrix = narrow.matrix
     for i in others:
         matrix = np.kron(matrix, counted.get(i, np.ones((1, sizes[i]), dtype=np.int64)))
@@ -259,7 +289,9 @@ def merged_cells(workload: Workload) -> MergedCells:
     owners[apart], signs[apart] = apart, 1
     representatives = np.unique(owners[signs != 0])
     if not len(representatives):
-        raise InvalidParameter("workload", workload.brief(), "is zero everywhere", "ask something")
+        raise InvalidParameter(
+            "workload", workload.brief(), "is zero everywhere", "ask something"
+        )
     labels = np.where(signs != 0, np.searchsorted(representatives, owners), 0)
     return MergedCells(labels, signs, representatives)
 

@@ -54,8 +54,12 @@ _AFTER = ("non_negative", "integer", "suppress", "levels", "synthetic", "declare
     "and the release itself, for further questions, in .nwr.",
 )  # fmt: skip
 @non_negative_option("Fit one non-negative histogram to all answers.")
-@click.option("--integer", is_flag=True, help="The same in whole numbers that keep their total.")
-@click.option("--suppress", type=float, help="Leave out answers with a larger relative error.")
+@click.option(
+    "--integer", is_flag=True, help="The same in whole numbers that keep their total."
+)
+@click.option(
+    "--suppress", type=float, help="Leave out answers with a larger relative error."
+)
 @click.option(
     "--quantile", "levels", type=float, multiple=True,
     help="Write this quantile of every CDF to OUTPUT.quantiles.csv.",
@@ -64,11 +68,19 @@ _AFTER = ("non_negative", "integer", "suppress", "levels", "synthetic", "declare
     "--synthetic", type=(int, FILE), metavar="N FILE",
     help="Write N made-up rows that agree with the release (CSV or Parquet).",
 )  # fmt: skip
-@click.option("--report", "page", type=FILE, help="Write a page about the release here (.html).")
-@click.option("--excel", is_flag=True, help="Mark CSV as UTF-8 the way spreadsheets look for it.")
-@click.option("--invariant", "declared", multiple=True, help='Public value: "LABEL = NUMBER".')
+@click.option(
+    "--report", "page", type=FILE, help="Write a page about the release here (.html)."
+)
+@click.option(
+    "--excel", is_flag=True, help="Mark CSV as UTF-8 the way spreadsheets look for it."
+)
+@click.option(
+    "--invariant", "declared", multiple=True, help='Public value: "LABEL = NUMBER".'
+)
 @spending_options
-@click.option("--explain", is_flag=True, help="Print the SQL that would count, and end.")
+@click.option(
+    "--explain", is_flag=True, help="Print the SQL that would count, and end."
+)
 @json_option
 def release(
     spending: Spending,
@@ -118,7 +130,8 @@ def release(
     form = plan if isinstance(plan, CentralPlan) else plan.assumed()
     if explain:
         refuse_given(
-            typed(*_AFTER, "page", "excel"), "does not go with --explain, which counts nothing"
+            typed(*_AFTER, "page", "excel"),
+            "does not go with --explain, which counts nothing",
         )
         with opened(tables, form.domain) as table:
             click.echo(plan.counting_sql(table))
@@ -180,7 +193,9 @@ def release(
     where = f"{rest:,} more in {output}" if rest > 0 else f"written to {output}"
     where += "" if page is None else f"; report: {page}"
     where += "" if synthetic is None else f"; {synthetic[1]}: {made_up.note}"
-    print_answers("Private answers", released, f"{where}; what was spent: {beside}; kept: {kept}")
+    print_answers(
+        "Private answers", released, f"{where}; what was spent: {beside}; kept: {kept}"
+    )
     spending.tell_left()
 
 
@@ -192,7 +207,10 @@ def _invariant(text: str) -> tuple[str, float]:
         return label.strip(), float(number)
     except ValueError:
         raise InvalidParameter(
-            "invariant", text, "must read LABEL = NUMBER", "use a label as it is released"
+            "invariant",
+            text,
+            "must read LABEL = NUMBER",
+            "use a label as it is released",
         ) from None
 
 
@@ -210,8 +228,12 @@ def _write_quantiles(released: Release, levels: tuple[float, ...], path: str) ->
 @table_argument(required=False)
 @click.option("--schema", type=FILE, required=True, help="Schema in YAML.")
 @click.option("--value", required=True, help="The numeric attribute to sum.")
-@click.option("--by", multiple=True, help="A table of groups, as in region,sex; may be repeated.")
-@click.option("--unit", type=float, default=1.0, show_default=True, help="Values are multiples.")
+@click.option(
+    "--by", multiple=True, help="A table of groups, as in region,sex; may be repeated."
+)
+@click.option(
+    "--unit", type=float, default=1.0, show_default=True, help="Values are multiples."
+)
 @click.option(
     "--missing", type=click.Choice(["left-out", "zero"]), default="left-out", show_default=True,
     help="People without a value: in no mean, or zero.",
@@ -248,16 +270,22 @@ def sums(
     from noisewright.errors import InvalidParameter
 
     if bool(tables) == (output is None):
-        raise InvalidParameter("output", output, "goes with a table", "give both, or neither")
+        raise InvalidParameter(
+            "output", output, "goes with a table", "give both, or neither"
+        )
     if output is None and not spending.dry_run:
         given = typed("ledger", "dataset", "again", "force")
-        refuse_given(given, "goes with a table: nothing is spent", "give a table and --output")
+        refuse_given(
+            given, "goes with a table: nothing is spent", "give a table and --output"
+        )
     spent = 0
     if output is not None:
         spent = check_recorded(output, schema, *tables)
         spending.check_free(output)
     privacy = budget.privacy
-    groups = [[name.strip() for name in names.split(",") if name.strip()] for names in by] or [[]]
+    groups = [
+        [name.strip() for name in names.split(",") if name.strip()] for names in by
+    ] or [[]]
     with progress("planning"):
         domain = nw.Domain.from_yaml(schema)
         plan = nw.plan_sums(
@@ -301,8 +329,12 @@ def _show_expected(plan: CentralPlan, as_json: bool) -> None:
     "-o", "--output", type=click.Path(file_okay=False), default="demo-output", show_default=True,
     help="Folder for the table, the plan, the answers and the report.",
 )  # fmt: skip
-@click.option("--epsilon", type=float, default=1.0, show_default=True, help="Privacy budget ε.")
-@click.option("--delta", type=float, default=1e-9, show_default=True, help="Probability δ.")
+@click.option(
+    "--epsilon", type=float, default=1.0, show_default=True, help="Privacy budget ε."
+)
+@click.option(
+    "--delta", type=float, default=1e-9, show_default=True, help="Probability δ."
+)
 @json_option
 def demo(output: str, epsilon: float, delta: float, as_json: bool) -> None:
     """Make a table of 50,000 synthetic people and answer questions about them privately.

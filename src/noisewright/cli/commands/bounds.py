@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from noisewright.cli.shared.options import FILE, Budget, budget_options, check_recorded, json_option
+from noisewright.cli.shared.options import (
+    FILE,
+    Budget,
+    budget_options,
+    check_recorded,
+    json_option,
+)
 from noisewright.cli.shared.output import print_json, print_table, progress
 from noisewright.cli.shared.spending import Spending, noise_text, spending_options
 
@@ -19,8 +25,12 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("table", type=FILE)
-@click.option("--column", "columns", multiple=True, help="A numeric column; may be repeated.")
-@click.option("--all-columns", is_flag=True, help="A first private summary of every column.")
+@click.option(
+    "--column", "columns", multiple=True, help="A numeric column; may be repeated."
+)
+@click.option(
+    "--all-columns", is_flag=True, help="A first private summary of every column."
+)
 @click.option("--schema", type=FILE, help="A schema to put the bounds into.")
 @click.option(
     "--unit", metavar="COLUMN",
@@ -62,7 +72,10 @@ def bounds(
 
     if bool(columns) == all_columns:
         raise InvalidParameter(
-            "column", list(columns), "or else --all-columns must be given", "name the columns"
+            "column",
+            list(columns),
+            "or else --all-columns must be given",
+            "name the columns",
         )
     if output is not None:
         check_recorded(output, table, *([] if schema is None else [schema]))
@@ -70,7 +83,11 @@ def bounds(
     known = _declared(schema)
     own = known.unit if unit is None and known is not None else read_unit(unit)
     privacy = budget.privacy
-    names = [name for name in columns or _names(table) if own is None or name not in own.columns]
+    names = [
+        name
+        for name in columns or _names(table)
+        if own is None or name not in own.columns
+    ]
     if spending.dry_run:
         _show_dry_run(bounds_cost(names, privacy, own), spending, as_json)
         return
@@ -115,7 +132,9 @@ def _write(search: BoundsSearch, known: Domain | None, output: Path) -> None:
     found = {attribute.name: attribute for attribute in search.domain()}
     if known is not None:
         kept = {attribute.name: attribute for attribute in known}
-        boxes = [box.to_dict(known) for box in known.boxes if not set(box.names) & set(found)]
+        boxes = [
+            box.to_dict(known) for box in known.boxes if not set(box.names) & set(found)
+        ]
         unit = search.unit or known.unit
         domain = Domain(list((kept | found).values()), known.reviewed, boxes, unit)
     else:
@@ -128,10 +147,17 @@ def _show_dry_run(cost: Cost, spending: Spending, as_json: bool) -> None:
     if spending.book is not None and spending.dataset is not None:
         spending.book.check(spending.dataset, cost, spending.again)
     if as_json:
-        facts = {"privacy": cost.privacy.to_dict(), "spend": cost.spend, "noise": list(cost.noise)}
+        facts = {
+            "privacy": cost.privacy.to_dict(),
+            "spend": cost.spend,
+            "noise": list(cost.noise),
+        }
         print_json({"dry_run": True, "title": cost.title, **facts})
         return
-    rows = [("what", cost.title), *(("noise", noise_text(noise)) for noise in cost.noise)]
+    rows = [
+        ("what", cost.title),
+        *(("noise", noise_text(noise)) for noise in cost.noise),
+    ]
     rows.append(("would spend", cost.privacy.text()))
     print_table("Dry run: nothing was read, nothing was spent", ["", ""], rows)
 

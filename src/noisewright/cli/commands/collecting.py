@@ -17,7 +17,13 @@ from noisewright.cli.shared.options import (
     non_negative_option,
     plan_argument,
 )
-from noisewright.cli.shared.output import SHOWN, print_answers, print_json, print_table, progress
+from noisewright.cli.shared.output import (
+    SHOWN,
+    print_answers,
+    print_json,
+    print_table,
+    progress,
+)
 from noisewright.cli.shared.sources import opened, table_argument
 
 if TYPE_CHECKING:
@@ -29,7 +35,9 @@ if TYPE_CHECKING:
 
 @click.command()
 @plan_argument
-@click.option("--specification", is_flag=True, help="Print all that a client needs, as JSON.")
+@click.option(
+    "--specification", is_flag=True, help="Print all that a client needs, as JSON."
+)
 @json_option
 def client(plan_file: str, specification: bool, as_json: bool) -> None:
     """Recompute from PLAN's own chances what every report spends, and export its client.
@@ -77,7 +85,9 @@ def client(plan_file: str, specification: bool, as_json: bool) -> None:
     help="Reports: Parquet, or hexadecimal text in CSV by suffix.",
 )  # fmt: skip
 @json_option
-def randomize(plan_file: str, tables: tuple[str, ...], output: str, as_json: bool) -> None:
+def randomize(
+    plan_file: str, tables: tuple[str, ...], output: str, as_json: bool
+) -> None:
     """Write one report per row of TABLE, as each person's own device would.
 
     TABLE is a CSV or Parquet file, several of them, a folder, or - for standard input.
@@ -94,9 +104,15 @@ def randomize(plan_file: str, tables: tuple[str, ...], output: str, as_json: boo
     with progress("randomising"), opened(tables) as table:
         count = plan.randomize_table(table, output)
     if as_json:
-        about = {"plan": plan.format.name, "mechanism": plan.mechanism, "epsilon": plan.epsilon}
+        about = {
+            "plan": plan.format.name,
+            "mechanism": plan.mechanism,
+            "epsilon": plan.epsilon,
+        }
         length = plan.format.length
-        print_json({"reports": count, **about, "report_bytes": length, "output": output})
+        print_json(
+            {"reports": count, **about, "report_bytes": length, "output": output}
+        )
         return
     rows = [
         ("reports", f"{count:,}"),
@@ -123,11 +139,19 @@ def randomize(plan_file: str, tables: tuple[str, ...], output: str, as_json: boo
     "--distribution", type=FILE,
     help="Write the share of people in every cell here (CSV): none negative, summing to one.",
 )  # fmt: skip
-@click.option("--report", "page", type=FILE, help="Write a page about the estimates here (.html).")
+@click.option(
+    "--report", "page", type=FILE, help="Write a page about the estimates here (.html)."
+)
 @non_negative_option("Answers of the best fitting table of people.")
-@click.option("--shrink", is_flag=True, help="Biased answers with the least worst error.")
-@click.option("--population", is_flag=True, help="Errors for the population people come from.")
-@click.option("--worst-case", is_flag=True, help="Errors on the worst data, not the estimated.")
+@click.option(
+    "--shrink", is_flag=True, help="Biased answers with the least worst error."
+)
+@click.option(
+    "--population", is_flag=True, help="Errors for the population people come from."
+)
+@click.option(
+    "--worst-case", is_flag=True, help="Errors on the worst data, not the estimated."
+)
 @click.option(
     "--robust", multiple=True,
     help="Against poisoned reports: median:20 (medians over 20 groups), cap:6 (set aside reports "
@@ -232,7 +256,10 @@ def _robust(options: tuple[str, ...]) -> tuple[int, float | None]:
                 raise ValueError
         except ValueError:
             raise InvalidParameter(
-                "robust", option, "must be median:GROUPS or cap:DEVIATIONS", "try median:20"
+                "robust",
+                option,
+                "must be median:GROUPS or cap:DEVIATIONS",
+                "try median:20",
             ) from None
     return groups, cap
 
@@ -242,7 +269,11 @@ def _warn(release: Release) -> None:
     fit = release.metadata["fit"]
     if fit["status"] == "alarm":
         least = fit["least_liars"]
-        number = f"; at least {least:,} of them were not sent by honest devices" if least else ""
+        number = (
+            f"; at least {least:,} of them were not sent by honest devices"
+            if least
+            else ""
+        )
         cover = (
             f"limits allow for {release.metadata['liars']:.1%} of liars"
             if release.metadata["liars"]
@@ -260,7 +291,9 @@ def _margins(plan: LocalPlan, path: str) -> Margins:
     from noisewright.planning.local.population import Margins
 
     if plan.domain is None:
-        raise InvalidParameter("margins", path, "need a plan with a schema", "plan with --schema")
+        raise InvalidParameter(
+            "margins", path, "need a plan with a schema", "plan with --schema"
+        )
     return Margins.read(path, plan.domain)
 
 
@@ -306,7 +339,9 @@ def _fit_text(fit: dict[str, Any]) -> str:
 
 def _show(release: Release, output: str | None, page: str | None) -> None:
     aside = {reason: n for reason, n in release.metadata["set_aside"].items() if n}
-    reasons = ", ".join(f"{n:,} {reason.replace('_', ' ')}" for reason, n in aside.items())
+    reasons = ", ".join(
+        f"{n:,} {reason.replace('_', ' ')}" for reason, n in aside.items()
+    )
     rows = [
         ("reports that count", f"{release.metadata['people']:,}"),
         ("set aside", reasons or "none"),
@@ -319,4 +354,6 @@ def _show(release: Release, output: str | None, page: str | None) -> None:
     caption = f"{more:,} more answers" if more > 0 else ""
     where = f"written to {output}" if output else "use -o to write them"
     where += f"; report: {page}" if page else ""
-    print_answers("Answers, in people", release, "; ".join(t for t in (caption, where) if t))
+    print_answers(
+        "Answers, in people", release, "; ".join(t for t in (caption, where) if t)
+    )

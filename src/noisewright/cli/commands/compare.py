@@ -45,7 +45,9 @@ if TYPE_CHECKING:
     help="How many there are, if public: adds mechanisms whose error depends on it (simulated).",
 )  # fmt: skip
 @composition_option
-@click.option("--alpha", type=float, help="Local: variance per query aimed at (0.01 unless told).")
+@click.option(
+    "--alpha", type=float, help="Local: variance per query aimed at (0.01 unless told)."
+)
 @click.option("--chart", type=FILE, help="Draw it (.html, .svg or .png).")
 @json_option
 def compare(
@@ -79,9 +81,13 @@ def compare(
             "is for the central model",
             "say --alpha, or plan",
         )
-        _compare_local(question, effort, ALPHA if alpha is None else alpha, chart, as_json)
+        _compare_local(
+            question, effort, ALPHA if alpha is None else alpha, chart, as_json
+        )
     else:
-        refuse_given(typed("effort", "alpha"), "is for the local model", "add --model local")
+        refuse_given(
+            typed("effort", "alpha"), "is for the local model", "add --model local"
+        )
         _compare_central(question, people, composition or "one", chart, as_json)
 
 
@@ -112,22 +118,38 @@ def _compare_central(
         # The bound is on the error compared: nothing else may be drawn beside it.
         # A bound for linear strategies is one for their noise: others have no ratio to this one.
         values = [
-            (r.mechanism, r.achieved, r.ratio if _same(r.lower_bound, first.lower_bound) else None)
+            (
+                r.mechanism,
+                r.achieved,
+                r.ratio if _same(r.lower_bound, first.lower_bound) else None,
+            )
             for r in planned
             if r.achieved is not None
         ]
         title, axis = f"Error at {privacy.text()}", f"error ({question.error}), people"
-        draw_comparison(values, first.lower_bound, first.bound_class, title, axis, chart)
+        draw_comparison(
+            values, first.lower_bound, first.bound_class, title, axis, chart
+        )
     if as_json:
         print_json([row.to_dict() for row in planned])
         return
-    columns = ("mechanism", "rmse", "max", "errors", "lower_bound", "ratio", "widest_ratio")
+    columns = (
+        "mechanism",
+        "rmse",
+        "max",
+        "errors",
+        "lower_bound",
+        "ratio",
+        "widest_ratio",
+    )
     bound, widest = f"bound ({question.error})", "to any"
     print_table(
         f"Expected error in people, {privacy.text()}",
         ["mechanism", "rmse", "largest", "errors", bound, "ratio", widest],
         [[_rounded(getattr(row, name)) for name in columns] for row in planned],
-        caption="\n".join(filter(None, [_WIDEST if first.bounds else "", _refusals(rows)])),
+        caption="\n".join(
+            filter(None, [_WIDEST if first.bounds else "", _refusals(rows)])
+        ),
     )
     for sentence in [] if first.limits is None else first.limits.sentences(people):
         click.echo(sentence)
@@ -140,13 +162,23 @@ def _compare_central(
 
 def _same(bound: float | None, other: float | None) -> bool:
     """Whether two bounds are one, but for what coarser grids change."""
-    return bound is not None and other is not None and isclose(bound, other, rel_tol=_GRIDS)
+    return (
+        bound is not None
+        and other is not None
+        and isclose(bound, other, rel_tol=_GRIDS)
+    )
 
 
 def _worst_cases(rows: Sequence[Comparison]) -> str | None:
     """Errors that no data exceed, of those mechanisms whose forecasts are for some data alone."""
-    known = [f"{r.mechanism} {r.worst_rmse:.4g}" for r in rows if r.worst_rmse is not None]
-    return f"Root mean square errors that no data exceed: {', '.join(known)}." if known else None
+    known = [
+        f"{r.mechanism} {r.worst_rmse:.4g}" for r in rows if r.worst_rmse is not None
+    ]
+    return (
+        f"Root mean square errors that no data exceed: {', '.join(known)}."
+        if known
+        else None
+    )
 
 
 def _rounded(value: str | float | None) -> str | float:
@@ -161,11 +193,17 @@ def _refusals(rows: Sequence[Comparison | LocalComparison]) -> str:
     for row in rows:
         if row.refusal is not None:
             reasons.setdefault(row.refusal, []).append(row.mechanism)
-    return "\n".join(f"{', '.join(names)}: {reason}" for reason, names in reasons.items())
+    return "\n".join(
+        f"{', '.join(names)}: {reason}" for reason, names in reasons.items()
+    )
 
 
 def _compare_local(
-    question: Question, effort: str | None, alpha: float, chart: str | None, as_json: bool
+    question: Question,
+    effort: str | None,
+    alpha: float,
+    chart: str | None,
+    as_json: bool,
 ) -> None:
     """Every local mechanism with the people it needs, against the lower bound."""
     from noisewright import api
@@ -177,7 +215,9 @@ def _compare_local(
 
     queries, privacy, domain = question.queries, question.privacy, question.domain
     with progress("comparing"):
-        own = Local(alpha=alpha) if effort is None else Local(alpha=alpha, effort=effort)
+        own = (
+            Local(alpha=alpha) if effort is None else Local(alpha=alpha, effort=effort)
+        )
         rows = api.compare(queries, privacy, model="local", domain=domain, local=own)
         best = best_bound(narrowed(queries), rows[0].epsilon)
     bound_class = BoundClass.UNBIASED if best else None

@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from noisewright.cli.plan.rows import show_regression
-from noisewright.cli.shared.options import FILE, check_output, check_recorded, json_option
+from noisewright.cli.shared.options import (
+    FILE,
+    check_output,
+    check_recorded,
+    json_option,
+)
 from noisewright.cli.shared.output import SHOWN, print_answers, print_json, progress
 
 if TYPE_CHECKING:
@@ -21,9 +26,15 @@ _kept = click.argument("release_file", metavar="RELEASE", type=FILE)
 @_kept
 @click.argument("workload", required=False)
 @click.option("--queries", type=FILE, help="Further questions in YAML.")
-@click.option("--regress", metavar="COLUMN", help="Least squares of it, from second moments.")
-@click.option("--on", metavar="NAMES", help="With --regress: on these (all others unless told).")
-@click.option("-o", "--output", type=FILE, help="Answers: CSV, Parquet or .nwr by suffix.")
+@click.option(
+    "--regress", metavar="COLUMN", help="Least squares of it, from second moments."
+)
+@click.option(
+    "--on", metavar="NAMES", help="With --regress: on these (all others unless told)."
+)
+@click.option(
+    "-o", "--output", type=FILE, help="Answers: CSV, Parquet or .nwr by suffix."
+)
 @json_option
 def answer(
     release_file: str,
@@ -52,7 +63,9 @@ def answer(
         asked = workload or queries
         if asked is not None or regress is None:
             rule = "goes with --regress alone, and that with no other question"
-            raise InvalidParameter("on", on or asked, rule, "name the column to fit by --regress")
+            raise InvalidParameter(
+                "on", on or asked, rule, "name the column to fit by --regress"
+            )
         if output is not None:
             check_recorded(output, release_file)
         show_regression(moments(release_file), regress, on, output, as_json)
@@ -60,7 +73,10 @@ def answer(
 
     if (workload is None) == (queries is None):
         raise InvalidParameter(
-            "queries", queries, "or else a workload must be given", "give exactly one of the two"
+            "queries",
+            queries,
+            "or else a workload must be given",
+            "give exactly one of the two",
         )
     if output is not None:
         check_recorded(output, release_file)
@@ -72,7 +88,10 @@ def answer(
         print_json({**answers.metadata, "rows": answers.to_arrow().to_pylist()})
         return
     more = len(answers) - SHOWN
-    note = [f"{more:,} more" if more > 0 else "", f"written to {output}" if output else ""]
+    note = [
+        f"{more:,} more" if more > 0 else "",
+        f"written to {output}" if output else "",
+    ]
     cost = "from the same measurement: nothing was spent"
     print_answers("Further answers", answers, "; ".join(filter(None, [*note, cost])))
 
@@ -130,7 +149,9 @@ def _behind(path: str) -> str:
         return path
     name = read_record(record)[-1].get("release")
     if not kept.exists() or kept_release(str(kept)).identity != name:
-        raise FileFormatError(f"{path}: the release behind these answers is not beside them")
+        raise FileFormatError(
+            f"{path}: the release behind these answers is not beside them"
+        )
     return str(kept)
 
 
@@ -143,7 +164,9 @@ def moments(path: str) -> CovarianceRelease:
     content = nw.load(path)
     if not isinstance(content, CovarianceRelease):
         rule = "tells no second moments of numeric columns"
-        raise InvalidParameter("release", path, rule, "plan with --columns and --radius")
+        raise InvalidParameter(
+            "release", path, rule, "plan with --columns and --radius"
+        )
     return content
 
 
@@ -162,12 +185,19 @@ def _release_of(content: object, path: str) -> Release:
 
     if isinstance(content, StreamRelease | RunningStream):
         rule = "is of a stream, which answers its running count alone"
-        raise InvalidParameter("release", path, rule, "see it by `noisewright report` or `show`")
+        raise InvalidParameter(
+            "release", path, rule, "see it by `noisewright report` or `show`"
+        )
     if isinstance(content, RowRelease):
         rule = "is of columns, whose cells were not counted"
-        raise InvalidParameter("release", path, rule, "its figures stand in the file of answers")
+        raise InvalidParameter(
+            "release", path, rule, "its figures stand in the file of answers"
+        )
     if not isinstance(content, Release):
         raise InvalidParameter(
-            "release", path, "is a plan, which has no answers", "give the .nwr file of a release"
+            "release",
+            path,
+            "is a plan, which has no answers",
+            "give the .nwr file of a release",
         )
     return content

@@ -37,13 +37,22 @@ def ledger() -> None:
     "--rule", type=click.Choice(["gaussian", "zcdp", "sum"]),
     help="How spends add up: gaussian for ε at δ, zcdp for ρ and sum for ε alone, unless told.",
 )  # fmt: skip
-@click.option("--pure", type=float, default=0.0, help="Of ε, kept for releases of pure ε.")
-@click.option("--aside", type=float, default=0.0, help="Of δ, kept for promises (ε, δ).")
+@click.option(
+    "--pure", type=float, default=0.0, help="Of ε, kept for releases of pure ε."
+)
+@click.option(
+    "--aside", type=float, default=0.0, help="Of δ, kept for promises (ε, δ)."
+)
 @click.option(
     "--unit", metavar="COLUMN",
     help="The column that names the people whose budget it is; without it a row is a person.",
 )  # fmt: skip
-@click.option("--group", "groups", multiple=True, help="A part that shares nobody with the others.")
+@click.option(
+    "--group",
+    "groups",
+    multiple=True,
+    help="A part that shares nobody with the others.",
+)
 @json_option
 def create(
     location: str,
@@ -61,7 +70,13 @@ def create(
     from noisewright.ledger.standing import standing
 
     account = Ledger(location).create(
-        dataset, budget.privacy, rule=rule, pure=pure, aside=aside, unit=unit, groups=groups
+        dataset,
+        budget.privacy,
+        rule=rule,
+        pure=pure,
+        aside=aside,
+        unit=unit,
+        groups=groups,
     )
     facts = standing(account)
     print_json(facts) if as_json else _show_one(facts)
@@ -72,7 +87,9 @@ def create(
 @dataset_option
 @click.option("--delta", type=float, help="The δ at which ε is stated.")
 @json_option
-def show(location: str, dataset: str | None, delta: float | None, as_json: bool) -> None:
+def show(
+    location: str, dataset: str | None, delta: float | None, as_json: bool
+) -> None:
     """What was spent of every budget and what is left; JSON is a list where there are several."""
     from noisewright.ledger.book import Ledger
     from noisewright.ledger.standing import standing
@@ -81,7 +98,9 @@ def show(location: str, dataset: str | None, delta: float | None, as_json: bool)
     if delta is not None:
         probability("delta", delta)
     history = Ledger(location).history()
-    accounts = history.accounts.values() if dataset is None else [history.account(dataset)]
+    accounts = (
+        history.accounts.values() if dataset is None else [history.account(dataset)]
+    )
     facts = [standing(account, delta) for account in accounts]
     if as_json:
         print_json(facts[0] if len(facts) == 1 else facts)
@@ -106,7 +125,9 @@ def history(location: str, dataset: str | None, as_json: bool) -> None:
     if as_json:
         print_json(entries)
         return
-    rows = [_row(entry) for entry in entries if entry["entry"] in ("created", "reserved")]
+    rows = [
+        _row(entry) for entry in entries if entry["entry"] in ("created", "reserved")
+    ]
     columns = ["entry", "time (UTC)", "dataset", "what", "of budget"]
     note = "* reserved and never finished: it counts as spent"
     unfinished = any(entry.get("finished") is False for entry in entries)
@@ -138,14 +159,20 @@ def verify(location: str, checkpoints: tuple[str, ...], as_json: bool) -> None:
         print_json(facts)
         return
     against = f", which go on from {', '.join(checkpoints)}" if checkpoints else ""
-    click.echo(f"sound: {len(sound.entries)} entries{against}; the last has hash {sound.last.hash}")
+    click.echo(
+        f"sound: {len(sound.entries)} entries{against}; the last has hash {sound.last.hash}"
+    )
     if not checkpoints:
-        click.echo("whether entries are missing at the end, only a checkpoint kept elsewhere tells")
+        click.echo(
+            "whether entries are missing at the end, only a checkpoint kept elsewhere tells"
+        )
 
 
 @ledger.command()
 @ledger_argument
-@click.option("-o", "--output", type=FILE, required=True, help="The checkpoint, as JSON.")
+@click.option(
+    "-o", "--output", type=FILE, required=True, help="The checkpoint, as JSON."
+)
 @json_option
 def export(location: str, output: str, as_json: bool) -> None:
     """Write a checkpoint: keep it elsewhere, and `ledger verify` shows a lost tail or old copy."""
@@ -155,7 +182,9 @@ def export(location: str, output: str, as_json: bool) -> None:
     if as_json:
         print_json(document)
     else:
-        click.echo(f"entry {document['entry']} of ledger {document['ledger']}: {output}")
+        click.echo(
+            f"entry {document['entry']} of ledger {document['ledger']}: {output}"
+        )
         click.echo("keep it where whoever can write the ledger cannot")
 
 
@@ -170,7 +199,13 @@ def _row(entry: dict[str, Any]) -> tuple[object, ...]:
     name = entry["dataset"] + (f"/{entry['group']}" if entry["group"] else "")
     name += f"@{entry['version']}" if entry["version"] else ""
     star = "" if entry["finished"] else " *"
-    return entry["number"], time, name, entry["title"], f"{entry['charged']['share']:.2%}{star}"
+    return (
+        entry["number"],
+        time,
+        name,
+        entry["title"],
+        f"{entry['charged']['share']:.2%}{star}",
+    )
 
 
 def _show_one(facts: dict[str, Any]) -> None:
@@ -179,14 +214,23 @@ def _show_one(facts: dict[str, Any]) -> None:
     from noisewright.privacy.promise.budget import Privacy
 
     budget, spent = facts["budget"], facts["spent"]
-    stated = {k: v for k, v in budget.items() if k not in ("rule", "statement", "limits")}
+    stated = {
+        k: v for k, v in budget.items() if k not in ("rule", "statement", "limits")
+    }
     privacy = Privacy.from_dict(stated)
-    releases = "1 release" if facts["entries"] == 1 else f"{facts['entries']:,} releases"
-    unfinished = f", {spent['unfinished']} of them unfinished" if spent["unfinished"] else ""
+    releases = (
+        "1 release" if facts["entries"] == 1 else f"{facts['entries']:,} releases"
+    )
+    unfinished = (
+        f", {spent['unfinished']} of them unfinished" if spent["unfinished"] else ""
+    )
     rows = [
         ("budget", privacy.text()),
         ("unit", facts["person"]),
-        ("spent", f"{bar(spent['share'])} {spent['share']:.1%} by {releases}{unfinished}"),
+        (
+            "spent",
+            f"{bar(spent['share'])} {spent['share']:.1%} by {releases}{unfinished}",
+        ),
         ("left", left_text(facts["left"])),
     ]
     if "odometer" in spent:
@@ -194,10 +238,15 @@ def _show_one(facts: dict[str, Any]) -> None:
         rows.append(("so far", f"{_promise_text(promise)}, {note}"))
     if "composed" in spent:
         rows.append(
-            ("in advance", f"{_promise_text(spent['composed'])}, had all been planned first")
+            (
+                "in advance",
+                f"{_promise_text(spent['composed'])}, had all been planned first",
+            )
         )
     if facts["groups"]:
-        shares = ", ".join(f"{name} {share:.1%}" for name, share in facts["groups"].items())
+        shares = ", ".join(
+            f"{name} {share:.1%}" for name, share in facts["groups"].items()
+        )
         rows.append(("groups", f"{shares}; above is whoever has the least left"))
     rows.append(("rule", budget["statement"]))
     print_table(f"Dataset {facts['dataset']}", ["", ""], rows)

@@ -40,7 +40,9 @@ if TYPE_CHECKING:
     type=float,
     help="Answer queries only to within this much per entry: the approximate norm γ2(W, ·).",
 )
-@click.option("--shift", is_flag=True, help="With --entrywise: shifting a query is free.")
+@click.option(
+    "--shift", is_flag=True, help="With --entrywise: shifting a query is free."
+)
 @neighbours_option
 @click.option("--tolerance", type=float, help="Relative gap at which to stop.")
 @click.option(
@@ -85,11 +87,15 @@ def norm(
         rule = "does not go with --entrywise, which limits every entry"
         others = {"norm": [each for each in norms if check_norm(each) != math.inf]}
         refuse_given(typed("norms") and others, rule, "leave it out: the norm is inf")
-        refuse_given(typed("neighbours"), rule, "say --shift where shifting a query is free")
+        refuse_given(
+            typed("neighbours"), rule, "say --shift where shifting a query is free"
+        )
         stop = TOLERANCE if tolerance is None else tolerance
         with progress("approximating"):
             results = [
-                approximate_norm(named_workload(text), entrywise, shift=shift, tolerance=stop)
+                approximate_norm(
+                    named_workload(text), entrywise, shift=shift, tolerance=stop
+                )
                 for text in workloads
             ]
     else:
@@ -122,7 +128,13 @@ def _factorized(
 
             asked = named_workload(text)
             results.append(
-                factorize(asked, exponent, neighbours=neighbours, tolerance=stop, progress=show)
+                factorize(
+                    asked,
+                    exponent,
+                    neighbours=neighbours,
+                    tolerance=stop,
+                    progress=show,
+                )
             )
     return results
 
@@ -133,7 +145,16 @@ def _exponent(result: Factorization | ApproximateNorm) -> float:
     return result.norm if isinstance(result, Factorization) else math.inf
 
 
-_COLUMNS = ["workload", "queries", "cells", "norm", "value", "lower bound", "gap", "seconds"]
+_COLUMNS = [
+    "workload",
+    "queries",
+    "cells",
+    "norm",
+    "value",
+    "lower bound",
+    "gap",
+    "seconds",
+]
 
 
 def _print(results: list[Factorization] | list[ApproximateNorm]) -> None:
@@ -165,7 +186,11 @@ def _print(results: list[Factorization] | list[ApproximateNorm]) -> None:
     )
     if isinstance(first, Factorization) and len(results) == 1:
         rows = [
-            (bound.name, "—" if bound.value is None else f"{bound.value:.6g}", bound.statement)
+            (
+                bound.name,
+                "—" if bound.value is None else f"{bound.value:.6g}",
+                bound.statement,
+            )
             for bound in lower_bounds(first)
         ]
         print_table("lower bounds", ["name", "value", "statement"], rows)

@@ -17,11 +17,18 @@ _FOLDER = click.Path(file_okay=False)
 @click.option("-o", "--output", type=_FOLDER, default="reproduced", show_default=True,
               help="Folder for the rows, the chart and the remarks.")  # fmt: skip
 @click.option("--quick", is_flag=True, help="Small sizes: minutes in place of hours.")
-@click.option("--paper", is_flag=True, help="The paper's own variants of its competitors too.")
+@click.option(
+    "--paper", is_flag=True, help="The paper's own variants of its competitors too."
+)
 @click.option("--data", type=_FOLDER, help="Folder of the DPBench histograms (fig3a).")
 @json_option
 def reproduce(
-    figure: str | None, output: str, quick: bool, paper: bool, data: str | None, as_json: bool
+    figure: str | None,
+    output: str,
+    quick: bool,
+    paper: bool,
+    data: str | None,
+    as_json: bool,
 ) -> None:
     """Make FIGURE of a paper anew: rows as CSV, a chart, and what agrees with the paper.
 
@@ -52,4 +59,6 @@ def reproduce(
         return
     for remark in result["remarks"]:
         click.echo(f"- {remark}")
-    click.echo(f"{result['rows']} rows: {result['files']['csv']}; chart: {result['files']['svg']}")
+    click.echo(
+        f"{result['rows']} rows: {result['files']['csv']}; chart: {result['files']['svg']}"
+    )

@@ -22,9 +22,17 @@ def schema() -> None:
 
 @schema.command()
 @table_argument()
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the draft here.")
-@click.option("--codes", multiple=True, help="A column of numbers that are codes; may be repeated.")
-@click.option("--numbers", multiple=True, help="A column of few numbers that are no codes.")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), help="Write the draft here."
+)
+@click.option(
+    "--codes",
+    multiple=True,
+    help="A column of numbers that are codes; may be repeated.",
+)
+@click.option(
+    "--numbers", multiple=True, help="A column of few numbers that are no codes."
+)
 @json_option
 def suggest(
     tables: tuple[str, ...],
@@ -51,7 +59,9 @@ def suggest(
     with opened(tables) as table:
         draft = suggest_schema(table, codes=codes, numbers=numbers)
     if as_json:
-        print_json(draft.domain.to_dict() | {"left_out": draft.left_out, "notes": draft.notes})
+        print_json(
+            draft.domain.to_dict() | {"left_out": draft.left_out, "notes": draft.notes}
+        )
     elif output is None:
         click.echo(draft.to_yaml(), nl=False)
     if output is not None:
@@ -84,10 +94,14 @@ def show(file: Path, as_json: bool) -> None:
     domain = Domain.from_yaml(file)
     if as_json:
         names = ("name", "kind", "size", "outside", "missing", "labels")
-        details = [{name: getattr(attribute, name) for name in names} for attribute in domain]
+        details = [
+            {name: getattr(attribute, name) for name in names} for attribute in domain
+        ]
         print_json(_summary(domain) | {"attributes": details})
         return
-    state = "reviewed" if domain.reviewed else "a draft: nothing plans or releases from it"
+    state = (
+        "reviewed" if domain.reviewed else "a draft: nothing plans or releases from it"
+    )
     print_table(
         f"{file} ({state})",
         ["attribute", "kind", "cells", "outside", "missing", "labels"],

@@ -29,9 +29,13 @@ if TYPE_CHECKING:
     help="A file (SQLite), or postgresql://…; NOISEWRIGHT_DATABASE keeps a password off the list "
     "of processes.", envvar="NOISEWRIGHT_DATABASE",
 )  # fmt: skip
-@click.option("--workers", default=1, show_default=True, help="Processes that take reports.")
+@click.option(
+    "--workers", default=1, show_default=True, help="Processes that take reports."
+)
 @click.option("--campaign", type=FILE, help="Title, questions and terms in YAML.")
-@click.option("--name", help="The campaign's name in addresses; by default that of the plan file.")
+@click.option(
+    "--name", help="The campaign's name in addresses; by default that of the plan file."
+)
 @click.option("--title", help="What people read first.")
 @click.option(
     "--rate", default=20.0, show_default=True,
@@ -47,11 +51,20 @@ if TYPE_CHECKING:
     help="Connections that one process holds open at most.",
 )  # fmt: skip
 @click.option(
-    "--per-sender", default=128, show_default=True, help="How many of them from one address."
+    "--per-sender",
+    default=128,
+    show_default=True,
+    help="How many of them from one address.",
 )
-@click.option("--open-metrics", is_flag=True, help="Tell /metrics to whoever asks, without a key.")
-@click.option("--new-key", is_flag=True, help="Make another admin key, in a file of its own.")
-@click.option("--new-view-key", is_flag=True, help="Make a key that opens estimates only.")
+@click.option(
+    "--open-metrics", is_flag=True, help="Tell /metrics to whoever asks, without a key."
+)
+@click.option(
+    "--new-key", is_flag=True, help="Make another admin key, in a file of its own."
+)
+@click.option(
+    "--new-view-key", is_flag=True, help="Make a key that opens estimates only."
+)
 @click.option(
     "--keys", "key_folder", type=click.Path(exists=True, file_okay=False), default=".",
     help="Folder for files of new keys, which only their owner can read; by default this one.",
@@ -91,11 +104,16 @@ def serve(
         from noisewright.collect.service import Settings
     except ModuleNotFoundError as error:
         raise InvalidParameter(
-            "serve", error.name, "is not installed", "pip install 'noisewright[collector]'"
+            "serve",
+            error.name,
+            "is not installed",
+            "pip install 'noisewright[collector]'",
         ) from None
 
     if workers < 1 or not 0 <= rate < float("inf"):
-        raise InvalidParameter("workers, rate", (workers, rate), "must be >= 1 and >= 0")
+        raise InvalidParameter(
+            "workers, rate", (workers, rate), "must be >= 1 and >= 0"
+        )
     if connections < 1 or per_sender < 1:
         raise InvalidParameter("connections", (connections, per_sender), "must be >= 1")
     settings = Settings(
@@ -125,8 +143,13 @@ def serve(
             ("dashboard", f"{page}/dashboard"),
             ("every report", f"{plan.privacy.text()}, {plan.mechanism}"),
         ]
-    rows += [(f"new {level} key, in", str(file)) for level, file in prepared.key_files.items()]
-    print_table("Collector", ["", ""], rows, "Ctrl-C ends it; what was acknowledged is kept")
+    rows += [
+        (f"new {level} key, in", str(file))
+        for level, file in prepared.key_files.items()
+    ]
+    print_table(
+        "Collector", ["", ""], rows, "Ctrl-C ends it; what was acknowledged is kept"
+    )
     run(settings, host, port, workers)
 
 
@@ -134,22 +157,33 @@ def _networks(proxies: tuple[str, ...]) -> tuple[str, ...]:
     """Addresses and networks, one after the other or with commas, refused where they are none."""
     from noisewright.errors import InvalidParameter
 
-    named = [part.strip() for each in proxies for part in each.split(",") if part.strip()]
+    named = [
+        part.strip() for each in proxies for part in each.split(",") if part.strip()
+    ]
     for each in named:
         try:
             ip_network(each, strict=False)
         except ValueError:
             rule = "is no address or network"
-            raise InvalidParameter("proxy", each, rule, "give 127.0.0.1 or 10.0.0.0/8") from None
+            raise InvalidParameter(
+                "proxy", each, rule, "give 127.0.0.1 or 10.0.0.0/8"
+            ) from None
     return tuple(named)
 
 
-def _terms(plan_file: str, campaign: str | None, name: str | None, title: str | None) -> Terms:
+def _terms(
+    plan_file: str, campaign: str | None, name: str | None, title: str | None
+) -> Terms:
     """The declared terms; what is not declared follows from the name of the plan file."""
     from noisewright.collect.campaign import Terms, read_terms
 
     document: dict[str, Any] = {} if campaign is None else read_terms(Path(campaign))
-    stem = re.sub(r"[^a-z0-9]+", "-", Path(plan_file).stem.lower()).strip("-")[:64] or "survey"
+    stem = (
+        re.sub(r"[^a-z0-9]+", "-", Path(plan_file).stem.lower()).strip("-")[:64]
+        or "survey"
+    )
     document = {"name": stem, "title": stem.replace("-", " ").capitalize()} | document
     given = {"name": name, "title": title}
-    return Terms.read(document | {key: text for key, text in given.items() if text is not None})
+    return Terms.read(
+        document | {key: text for key, text in given.items() if text is not None}
+    )

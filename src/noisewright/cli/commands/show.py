@@ -55,8 +55,12 @@ def show(file: str, as_json: bool) -> None:
         print_json(facts)
         return
     tables = facts.pop("tables", [])
-    facts.pop("statement", None)  # what the other lines say, for whoever reads the record alone
-    lines = [(name.replace("_", " "), _text(_worded(name, value))) for name, value in facts.items()]
+    # what the other lines say, for whoever reads the record alone
+    facts.pop("statement", None)
+    lines = [
+        (name.replace("_", " "), _text(_worded(name, value)))
+        for name, value in facts.items()
+    ]
     print_table(file, ["", ""], [line for line in lines if line[1]])
     if tables:
         names = list(tables[0])
@@ -90,12 +94,24 @@ def _ledger(path: Path) -> dict[str, Any]:
 
     history = Ledger(path).history()
     stood = [standing(account) for account in history.accounts.values()]
-    facts = {"kind": "ledger", "what": "budgets of datasets; `noisewright ledger show` says more"}
+    facts = {
+        "kind": "ledger",
+        "what": "budgets of datasets; `noisewright ledger show` says more",
+    }
     tables = [
-        {"dataset": s["dataset"], "releases": s["entries"], "spent": f"{s['spent']['share']:.1%}"}
+        {
+            "dataset": s["dataset"],
+            "releases": s["entries"],
+            "spent": f"{s['spent']['share']:.1%}",
+        }
         for s in stood
     ]
-    return {**facts, "ledger": history.identity, "entries": len(history.entries), "tables": tables}
+    return {
+        **facts,
+        "ledger": history.identity,
+        "entries": len(history.entries),
+        "tables": tables,
+    }
 
 
 def _container(path: Path) -> dict[str, Any]:
@@ -108,7 +124,11 @@ def _container(path: Path) -> dict[str, Any]:
     from noisewright.planning.streams.running import RunningStream, StreamRelease
 
     kind, version = container.kind_of(path)
-    facts: dict[str, Any] = {"kind": kind, "what": _WORDS.get(kind, ""), "version": version}
+    facts: dict[str, Any] = {
+        "kind": kind,
+        "what": _WORDS.get(kind, ""),
+        "version": version,
+    }
     if kind in _SEARCHES:
         return facts
     if kind == _SECRET:
@@ -132,7 +152,9 @@ def _running(path: Path) -> dict[str, Any]:
     release, place, latest = stored_stream(path)
     state = "the latest; `nw.load` goes on from it"
     if not latest:
-        state = "not where the position is: older, or of another disk; it does not go on"
+        state = (
+            "not where the position is: older, or of another disk; it does not go on"
+        )
     return {"position": place, "state": state, **_stream(release)}
 
 
@@ -141,7 +163,10 @@ def _stream(release: StreamRelease) -> dict[str, Any]:
     facts = {name: record.pop(name) for name in ("privacy", "spend")}
     figures: dict[str, Any] = {"answered": len(release)}
     if len(release):
-        figures |= {"latest_answer": float(release.answers[-1]), "std_error": release.std[-1]}
+        figures |= {
+            "latest_answer": float(release.answers[-1]),
+            "std_error": release.std[-1],
+        }
     return {
         **facts,
         **figures,
@@ -150,8 +175,13 @@ def _stream(release: StreamRelease) -> dict[str, Any]:
 
 
 def _plan(plan: Plan) -> dict[str, Any]:
-    facts: dict[str, Any] = {"privacy": plan.privacy.to_dict(), "spend": plan.spend.to_dict()}
-    facts |= {name: value for name, value in plan.summary().items() if name not in facts}
+    facts: dict[str, Any] = {
+        "privacy": plan.privacy.to_dict(),
+        "spend": plan.spend.to_dict(),
+    }
+    facts |= {
+        name: value for name, value in plan.summary().items() if name not in facts
+    }
     errors = getattr(plan, "table_errors", None)
     if errors is not None and (plan.model == "central" or facts.get("people")):
         names = ("name", "queries", "rmse", "max")
@@ -164,7 +194,9 @@ def _release(release: Release) -> dict[str, Any]:
     facts = {name: record.pop(name, None) for name in ("privacy", "spend")}
     facts["answers"] = len(release)
     facts |= {name: value for name, value in record.items() if name not in _FORM}
-    tables = [{"name": t.name, "queries": t.queries, "unit": t.unit} for t in release.tables]
+    tables = [
+        {"name": t.name, "queries": t.queries, "unit": t.unit} for t in release.tables
+    ]
     return {**facts, "tables": tables}
 
 
@@ -186,7 +218,11 @@ def _answers(path: Path) -> dict[str, Any]:
     if not beside.exists():
         note = f"no {beside.name} beside it: not answers, or without the record of what they cost"
         return {"kind": "table", "what": note}
-    return {**_record(beside), "kind": "answers", "what": f"answers; {beside.name} is their record"}
+    return {
+        **_record(beside),
+        "kind": "answers",
+        "what": f"answers; {beside.name} is their record",
+    }
 
 
 def _yaml(path: Path) -> dict[str, Any]:
@@ -198,23 +234,32 @@ def _yaml(path: Path) -> dict[str, Any]:
     if isinstance(document, Mapping) and "queries" in document:
         asked = document["queries"]
         count = len(asked) if isinstance(asked, list) else 0
-        return {"kind": "questions", "what": "what is asked of a table", "questions": count}
+        return {
+            "kind": "questions",
+            "what": "what is asked of a table",
+            "questions": count,
+        }
     if isinstance(document, Mapping) and declares_open(document):
         names = ("name", "kind")
         return {
             "kind": "schema",
             "what": "the public schema of a table, with attributes whose values are told first",
-            "tables": [{n: entry.get(n) for n in names} for entry in document["attributes"]],
+            "tables": [
+                {n: entry.get(n) for n in names} for entry in document["attributes"]
+            ],
         }
     domain = Domain.from_yaml(path)
-    state = "reviewed" if domain.reviewed else "a draft: nothing plans or releases from it"
+    state = (
+        "reviewed" if domain.reviewed else "a draft: nothing plans or releases from it"
+    )
     return {
         "kind": "schema",
         "what": f"the public schema of a table, {state}",
         "size": domain.size if domain.size < 2**53 else str(domain.size),
         "fingerprint": domain.fingerprint,
         "tables": [
-            {"name": a.name, "kind": a.kind, "cells": a.size, "outside": a.outside} for a in domain
+            {"name": a.name, "kind": a.kind, "cells": a.size, "outside": a.outside}
+            for a in domain
         ],
     }
 
@@ -228,7 +273,9 @@ def _worded(name: str, value: Any) -> object:
     if name == "spend" and value is not None:
         symbols = {"mu": "μ", "ratio": "ε", "epsilon": "ε", "delta": "δ"}
         return [
-            ", ".join(f"{symbols[k]} = {v:.6g}" for k, v in loss.items() if k in symbols)
+            ", ".join(
+                f"{symbols[k]} = {v:.6g}" for k, v in loss.items() if k in symbols
+            )
             + f" ({loss['loss']})"
             for loss in value["losses"]
         ]

@@ -49,22 +49,32 @@ def _without_curator(question: Question) -> dict[str, object]:
 
 @click.command()
 @question_options
-@click.option("--target-rmse", type=float, help="Find the budget for this mean error instead.")
-@click.option("--target-max", type=float, help="Find the budget for this largest error instead.")
+@click.option(
+    "--target-rmse", type=float, help="Find the budget for this mean error instead."
+)
+@click.option(
+    "--target-max", type=float, help="Find the budget for this largest error instead."
+)
 @click.option(
     "--target",
     "table_targets",
     multiple=True,
     help='Largest standard error of a table, as in "income*region: 5% of 1000".',
 )
-@click.option("--pure", is_flag=True, help="With targets: find ε of pure privacy, not ρ.")
-@click.option("--mechanism", default="auto", show_default=True, help="A mechanism's name.")
+@click.option(
+    "--pure", is_flag=True, help="With targets: find ε of pure privacy, not ρ."
+)
+@click.option(
+    "--mechanism", default="auto", show_default=True, help="A mechanism's name."
+)
 @click.option(
     "--strategy", type=FILE,
     help="Your own matrix instead (.npy, .npz, .mtx, .csv): rows to measure; local: chances.",
 )  # fmt: skip
 @composition_option
-@click.option("--explain", is_flag=True, help="Say why this mechanism, and what others reach.")
+@click.option(
+    "--explain", is_flag=True, help="Say why this mechanism, and what others reach."
+)
 @click.option(
     "--people", type=int,
     help="How many there are, if public. Local: the expected error; else adds biased mechanisms.",
@@ -79,7 +89,9 @@ def _without_curator(question: Question) -> dict[str, object]:
     help="Second moments of these numeric columns; with conjunctions:D:2 all pairs of binary ones. "
     "Between commas, or @FILE with a name to a line.",
 )  # fmt: skip
-@click.option("--radius", type=float, help="With --columns: rows are clipped to this length.")
+@click.option(
+    "--radius", type=float, help="With --columns: rows are clipped to this length."
+)
 @click.option("-o", "--output", type=FILE, help="Write the plan here.")
 @click.option(
     "--report", "page", type=FILE,
@@ -128,20 +140,26 @@ def plan(
     if output is not None:
         check_writable(output)
     if asks_rows(question, columns):
-        given = _without_curator(question) | typed(*_OF_CELLS, *_NOT_OF_ROWS, *LOCAL, *TARGETS)
+        given = _without_curator(question) | typed(
+            *_OF_CELLS, *_NOT_OF_ROWS, *LOCAL, *TARGETS
+        )
         refuse_given(given, "does not go with second moments of columns")
         plan_rows(question, columns, radius, people, output, as_json)
         return
     refuse_given({"radius": radius}, "goes with --columns", "name the columns")
     if (schema := open_schema(question)) is not None:
-        given = _without_curator(question) | typed(*_OF_CELLS, "people", *LOCAL, *TARGETS)
+        given = _without_curator(question) | typed(
+            *_OF_CELLS, "people", *LOCAL, *TARGETS
+        )
         remedy = "leave it out, or list the values"
         refuse_given(given, "does not go with attributes that are open", remedy)
         plan_open(question, schema, values_share, output, as_json)
         return
     refuse_given(typed("values_share"), "is for attributes that are open", "see --help")
     if question.model == "local":
-        refuse_given(typed(*TARGETS), "is for the central model", "say --people, or --max-error")
+        refuse_given(
+            typed(*TARGETS), "is for the central model", "say --people, or --max-error"
+        )
         refuse_given(typed("composition"), "is for the central model")
         own = local.options(people)
         plan_local(question, mechanism, strategy, own, explain, output, page, as_json)
@@ -153,7 +171,9 @@ def plan(
     if target_max is not None:
         targets.append(Target("max", target_max))
     if not targets:
-        refuse_given(typed("pure"), "goes with targets", "say --target-rmse, or a budget")
+        refuse_given(
+            typed("pure"), "goes with targets", "say --target-rmse, or a budget"
+        )
     with progress("planning"):
         reasons, binding = _planned(
             question, mechanism, strategy, targets, pure, people, composition or "one"
@@ -165,7 +185,10 @@ def plan(
     if as_json:
         told: dict[str, object] = {} if binding is None else {"binding": binding}
         if explain:
-            told |= {"why": reasons.why, "others": [other.to_dict() for other in reasons.others]}
+            told |= {
+                "why": reasons.why,
+                "others": [other.to_dict() for other in reasons.others],
+            }
         print_json(result.summary() | told)
         return
     _show_central(result, output, binding)
@@ -191,7 +214,9 @@ def _show_reasons(reasons: Explanation) -> None:
         if other.achieved is None:
             left_out.setdefault(other.reason, []).append(other.mechanism)
     title = f"Why {reasons.plan.mechanism}: {reasons.why}"
-    note = "\n".join(f"{', '.join(names)}: {reason}" for reason, names in left_out.items())
+    note = "\n".join(
+        f"{', '.join(names)}: {reason}" for reason, names in left_out.items()
+    )
     columns = ["instead", "error", "times this", "ρ", ""]
     print_table(title, columns if planned else [], planned, note)
 
@@ -265,7 +290,9 @@ def _show_central(plan: CentralPlan, output: str | None, binding: str | None) ->
         rows.append(("root mean square error", f"{forecast.rmse:,.2f} people"))
         rows.append(("largest standard error", f"{forecast.max:,.2f} people"))
     if forecast.worst_rmse is not None:
-        rows.append(("at most, whatever the data", f"{forecast.worst_rmse:,.2f} people"))
+        rows.append(
+            ("at most, whatever the data", f"{forecast.worst_rmse:,.2f} people")
+        )
     rows.append(("solver", plan.status))
     if forecast.ratio is not None:
         rows.append(("linear bound by", plan.proposal.certificate))

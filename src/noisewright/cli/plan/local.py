@@ -125,7 +125,9 @@ def plan_local(
     with progress("planning") as advance:
 
         def tell(state: Progress) -> None:
-            ratio = f"{state.ratio:.3f} × the bound" if state.ratio < 1e3 else "no bound"
+            ratio = (
+                f"{state.ratio:.3f} × the bound" if state.ratio < 1e3 else "no bound"
+            )
             share = state.seconds / (limit or 10.0)
             doing = _STAGES.get(state.stage, f"optimising ({state.stage})")
             advance(min(share, 0.99), f"{doing}: {ratio}")
@@ -171,19 +173,26 @@ def _show_local(plan: LocalPlan, document: dict[str, Any], output: str | None) -
     from noisewright.planning.local.forecast import CUT_SHORT
 
     ratio, bound = document["certified_ratio"], document["certified_lower_bound"]
-    against = f"{ratio:.4f} × the bound ({bound:,.4g} people)" if ratio else "no bound known"
+    against = (
+        f"{ratio:.4f} × the bound ({bound:,.4g} people)" if ratio else "no bound known"
+    )
     rows = [
         ("queries", f"{document['queries']:,}"),
         ("privacy of every report", plan.privacy.text()),
         ("mechanism", plan.mechanism),
         ("one report", f"{document['report_bytes']:,} bytes"),
-        ("people for a variance of 0.01 per query", f"{document['sample_complexity']:,.0f}"),
+        (
+            "people for a variance of 0.01 per query",
+            f"{document['sample_complexity']:,.0f}",
+        ),
         ("certified", against),
     ]
     bound_class = plan.comparison.bound_class if ratio else None
     if bound_class is not None:
         rows.append(("bound for", str(bound_class)))
-        rows.append(("bound by", PROOFS.get(document["certificate"], document["certificate"])))
+        rows.append(
+            ("bound by", PROOFS.get(document["certificate"], document["certificate"]))
+        )
     if "people_needed" in document:
         needed = f"{document['people_needed']:,}"
         rows.append((f"people for a variance of {document['alpha']:g}", needed))
@@ -193,7 +202,9 @@ def _show_local(plan: LocalPlan, document: dict[str, Any], output: str | None) -
         rows.append(("but with probability", f"{plan.goal.beta:g}"))
         hard = plan.hard_instance
         if hard is not None:
-            rows.append((f"{hard.bound_class} needs, biased or not", f"{hard.people:,}"))
+            rows.append(
+                (f"{hard.bound_class} needs, biased or not", f"{hard.people:,}")
+            )
         rows.append(("largest bias, included", f"{document['largest_bias']:g}"))
     if document.get("shuffled"):
         shuffled = document["shuffled"]
@@ -219,7 +230,9 @@ def _show_forecast(plan: LocalPlan, people: int) -> None:
     if len(tables) > 1:
         print_errors(title, tables, caption)
         return
-    shown = zip(islice(plan.each_label(), SHOWN), forecast.std, forecast.halfwidth, strict=False)
+    shown = zip(
+        islice(plan.each_label(), SHOWN), forecast.std, forecast.halfwidth, strict=False
+    )
     rows = [(label, f"{std:,.1f}", f"{half:,.1f}") for label, std, half in shown]
     more = len(forecast.std) - len(rows)
     caption += f"; {more:,} more queries" if more else ""
@@ -235,5 +248,8 @@ def _numbers(path: str) -> FloatArray:
         return np.array([float(word) for word in words])
     except ValueError:  # not text, or not numbers
         raise InvalidParameter(
-            "prior", path, "must be text that holds a number per cell", "write one to a line"
+            "prior",
+            path,
+            "must be text that holds a number per cell",
+            "write one to a line",
         ) from None

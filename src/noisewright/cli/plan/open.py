@@ -66,9 +66,18 @@ def _show(plan: OpenPlan, output: str | None) -> None:
     if output is not None:
         rows.append(("written to", output))
     print_table("Plan", ["", ""], rows)
-    chances = [(f"{people:,}", f"{chance:.3g}") for people, chance in plan.chances().items()]
+    chances = [
+        (f"{people:,}", f"{chance:.3g}") for people, chance in plan.chances().items()
+    ]
     note = "a value that nobody holds is never told"
-    print_table("Values that will appear", ["people who hold it", "fraction told"], chances, note)
+    print_table(
+        "Values that will appear",
+        ["people who hold it", "fraction told"],
+        chances,
+        note,
+    )
     errors = [(f"{count:,}", f"{plan.forecast(count).rmse:,.2f}") for count in _VALUES]
     note = "each open attribute; all values that are not told are one cell, `other`"
-    print_table("Expected error of the tables, in people", ["values told", "rmse"], errors, note)
+    print_table(
+        "Expected error of the tables, in people", ["values told", "rmse"], errors, note
+    )

@@ -60,13 +60,17 @@ def plan_rows(
         *((name, significant(value)) for name, value in _flat(told)),
     ]
     if not told:
-        rows.append(("errors", "add --people N to see them as shares of so many people"))
+        rows.append(
+            ("errors", "add --people N to see them as shares of so many people")
+        )
     if output is not None:
         rows.append(("written to", output))
     print_table("Plan", ["", ""], rows)
 
 
-def _planned(question: Question, columns: str | None, radius: float | None) -> RowsPlanned:
+def _planned(
+    question: Question, columns: str | None, radius: float | None
+) -> RowsPlanned:
     import noisewright as nw
     from noisewright.errors import InvalidParameter
     from noisewright.workload.kinds.conjunctions import Conjunctions
@@ -81,7 +85,9 @@ def _planned(question: Question, columns: str | None, radius: float | None) -> R
     asked = question.queries
     if not isinstance(asked, Conjunctions) or asked.ways != 2:
         rule = "goes with no workload, or with conjunctions of 2"
-        raise InvalidParameter("columns", columns, rule, "leave it out, or the workload")
+        raise InvalidParameter(
+            "columns", columns, rule, "leave it out, or the workload"
+        )
     if radius is not None:
         rule = "is of numeric columns; rows of pairs have a length of their own"
         raise InvalidParameter("radius", radius, rule, "leave it out")
@@ -129,7 +135,10 @@ def _flat(told: Mapping[str, Any]) -> list[tuple[str, float]]:
         if isinstance(value, float):
             rows.append((f"error, {words}", value))
         else:
-            rows += [(f"error of a share, {words} attributes, {k}", v) for k, v in value.items()]
+            rows += [
+                (f"error of a share, {words} attributes, {k}", v)
+                for k, v in value.items()
+            ]
     return rows
 
 
@@ -145,7 +154,8 @@ def release_rows(
     """Measure the columns of a table once, and write figures, record and the release itself."""
     from noisewright.planning.release import kept_path
 
-    assert output is not None  # without one only counting is explained, which is refused above
+    # without one only counting is explained, which is refused above
+    assert output is not None
     kept = str(kept_path(output))
     spent = check_recorded(output, plan_file, *tables)
     check_output(kept, plan_file, *tables)
@@ -164,7 +174,8 @@ def release_rows(
         return
     figures = released.to_arrow()
     head = [
-        [_cell(value) for value in row.values()] for row in figures.slice(0, _SHOWN).to_pylist()
+        [_cell(value) for value in row.values()]
+        for row in figures.slice(0, _SHOWN).to_pylist()
     ]
     rest = max(0, len(figures) - _SHOWN)
     where = f"{rest:,} more in {output}" if rest else f"written to {output}"
@@ -178,7 +189,11 @@ def _cell(value: object) -> str:
 
 
 def show_regression(
-    release: CovarianceRelease, target: str, on: str | None, output: str | None, as_json: bool
+    release: CovarianceRelease,
+    target: str,
+    on: str | None,
+    output: str | None,
+    as_json: bool,
 ) -> None:
     """Coefficients of least squares with the intervals that the noise gives them."""
     import pyarrow as pa

@@ -21,7 +21,11 @@ class Failure(click.ClickException):
     exit_code = 2
 
     def __init__(
-        self, message: str, kind: str, as_json: bool, details: dict[str, str] | None = None
+        self,
+        message: str,
+        kind: str,
+        as_json: bool,
+        details: dict[str, str] | None = None,
     ) -> None:
         super().__init__(message)
         self.as_json = as_json
@@ -70,31 +74,53 @@ def one_style(arguments: Sequence[str]) -> Iterator[None]:
     except NoisewrightError as error:
         raise Failure(_noted(error), type(error).__name__, as_json) from None
     except KeyboardInterrupt as error:
-        raise Interruption(_noted(error, "interrupted"), "Interrupted", as_json) from None
+        raise Interruption(
+            _noted(error, "interrupted"), "Interrupted", as_json
+        ) from None
     except OSError as error:
         where = f" ({error.filename})" if error.filename else ""
         message = _noted(error, f"{error.strerror or type(error).__name__}{where}")
         raise Failure(message, "System", as_json) from None
     except MemoryError:
-        raise Failure("out of memory; ask for less at once", "Memory", as_json) from None
+        raise Failure(
+            "out of memory; ask for less at once", "Memory", as_json
+        ) from None
     except Exception as error:
-        raise Breakdown(_noted(error, _without_values(error)), "Unexpected", as_json) from None
+        raise Breakdown(
+            _noted(error, _without_values(error)), "Unexpected", as_json
+        ) from None
 
 
 def _usage(error: click.ClickException) -> str:
     """A mistake on the command line in the style of all others: what, what was meant, where to."""
     context = error.ctx if isinstance(error, click.UsageError) else None
     if isinstance(error, click.NoSuchOption):
-        known = [] if context is None else [o for p in context.command.params for o in p.opts]
-        message = f"no such option {error.option_name}" + _guess(error.option_name, known)
+        known = (
+            []
+            if context is None
+            else [o for p in context.command.params for o in p.opts]
+        )
+        message = f"no such option {error.option_name}" + _guess(
+            error.option_name, known
+        )
     elif isinstance(error, click.exceptions.NoSuchCommand):
         group = None if context is None else context.command
-        known = group.list_commands(context) if context and isinstance(group, click.Group) else []
-        message = f"no such command {error.command_name}" + _guess(error.command_name, known)
+        known = (
+            group.list_commands(context)
+            if context and isinstance(group, click.Group)
+            else []
+        )
+        message = f"no such command {error.command_name}" + _guess(
+            error.command_name, known
+        )
     else:
         text = " ".join(error.format_message().split()).rstrip(".")
         message = text[:1].lower() + text[1:]
-    return message if context is None else f"{message} (see `{context.command_path} --help`)"
+    return (
+        message
+        if context is None
+        else f"{message} (see `{context.command_path} --help`)"
+    )
 
 
 def _guess(word: str, known: Sequence[str]) -> str:
@@ -104,7 +130,9 @@ def _guess(word: str, known: Sequence[str]) -> str:
 
 def _without_values(error: Exception) -> str:
     """Say where it failed from code lines alone: messages of engines quote cells."""
-    lines = "".join(traceback.format_list(traceback.extract_tb(error.__traceback__)[-4:]))
+    lines = "".join(
+        traceback.format_list(traceback.extract_tb(error.__traceback__)[-4:])
+    )
     return (
         f"unexpected {type(error).__name__} (its message is withheld, since it may quote records); "
         f"please report these lines:\n{lines.rstrip()}"

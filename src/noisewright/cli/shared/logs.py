@@ -52,7 +52,9 @@ def logging_to(path: str, command: str) -> Iterator[None]:
         LOGGER.info("done")
     except BaseException as error:
         told = (
-            error.document["error"]["kind"] if isinstance(error, Failure) else type(error).__name__
+            error.document["error"]["kind"]
+            if isinstance(error, Failure)
+            else type(error).__name__
         )
         LOGGER.error("ended by %s", told)
         raise

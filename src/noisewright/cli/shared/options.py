@@ -27,9 +27,13 @@ Option = Callable[[Command], Command]
 class FileName(click.Path):
     """The name of a file; not the next option, taken where a name was left out."""
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Any:
         if isinstance(value, str) and value.startswith("--"):
-            self.fail(f"{value!r} is no name of a file; write ./{value} if it is", param, ctx)
+            self.fail(
+                f"{value!r} is no name of a file; write ./{value} if it is", param, ctx
+            )
         return super().convert(value, param, ctx)
 
 
@@ -58,7 +62,9 @@ composition_option: Option = click.option(
 
 def non_negative_option(text: str) -> Option:
     """`--non-negative`, which means something else before and after a curator."""
-    return click.option("--non-negative", "--nonnegative", "non_negative", is_flag=True, help=text)
+    return click.option(
+        "--non-negative", "--nonnegative", "non_negative", is_flag=True, help=text
+    )
 
 
 @dataclass(frozen=True)
@@ -127,7 +133,10 @@ class Question(Budget):
         if self.workload is not None and self.spec is None:
             return workload(named_workload(self.workload))
         if self.spec is None or self.workload is not None:
-            rule, remedy = "must be given, or else --queries", "give exactly one of the two"
+            rule, remedy = (
+                "must be given, or else --queries",
+                "give exactly one of the two",
+            )
             raise InvalidParameter("workload", self.workload, rule, remedy)
         if self.domain is None:
             raise InvalidParameter(
@@ -187,8 +196,12 @@ def gathered(name: str, kind: type[Any], options: Sequence[Option]) -> Option:
 
 _BUDGET: tuple[Option, ...] = (
     click.option("--epsilon", type=float, help="Privacy budget ε."),
-    click.option("--delta", type=float, help="Probability δ for approximate privacy (try 1e-9)."),
-    click.option("--rho", type=float, help="Budget ρ of zero-concentrated privacy, instead of ε."),
+    click.option(
+        "--delta", type=float, help="Probability δ for approximate privacy (try 1e-9)."
+    ),
+    click.option(
+        "--rho", type=float, help="Budget ρ of zero-concentrated privacy, instead of ε."
+    ),
     neighbours_option,
 )
 _QUESTION: tuple[Option, ...] = (
@@ -196,7 +209,9 @@ _QUESTION: tuple[Option, ...] = (
     click.option("--queries", "spec", type=FILE, help="Questions in YAML."),
     click.option("--schema", type=FILE, help="The table's schema in YAML."),
     *_BUDGET,
-    click.option("--error", default="rmse", show_default=True, help="rmse, max or a number >= 2."),
+    click.option(
+        "--error", default="rmse", show_default=True, help="rmse, max or a number >= 2."
+    ),
     click.option(
         "--model",
         type=click.Choice(["central", "local"]),
@@ -204,8 +219,12 @@ _QUESTION: tuple[Option, ...] = (
         show_default=True,
         help="Who adds the noise: a trusted curator, or every person.",
     ),
-    click.option("--unit", help="The column that names people, where one has several rows."),
-    click.option("--rows", type=int, help="How many rows of one person count (with a unit)."),
+    click.option(
+        "--unit", help="The column that names people, where one has several rows."
+    ),
+    click.option(
+        "--rows", type=int, help="How many rows of one person count (with a unit)."
+    ),
 )
 budget_options = gathered("budget", Budget, _BUDGET)
 question_options = gathered("question", Question, _QUESTION)

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 SHOWN = 20
 _LEAST_DIGITS = 1  # after the point of an answer, for counts with errors of tens
-_ROUNDING = 1e-8  # of an answer: a smaller error is that of floating point, and shows no digits
+# of an answer: a smaller error is that of floating point, and shows no digits
+_ROUNDING = 1e-8
 
 
 def tell_earlier(spent: int, beside: object) -> None:
@@ -70,7 +71,10 @@ def _plain(value: object) -> object:
 
 
 def print_table(
-    title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], caption: str = ""
+    title: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    caption: str = "",
 ) -> None:
     """Print a table for people; columns of numbers are aligned to the right and never folded.
 
@@ -93,7 +97,9 @@ def print_table(
     for position, column in enumerate(columns):
         numeric = any(columns) and _numeric([row[position] for row in listed])
         justify: Literal["left", "right"] = "right" if numeric else "left"
-        table.add_column(Text(column), justify=justify, no_wrap=numeric, overflow="fold")
+        table.add_column(
+            Text(column), justify=justify, no_wrap=numeric, overflow="fold"
+        )
     for row in listed:
         table.add_row(*map(Text, row))
     console = Console()
@@ -123,7 +129,12 @@ def _cell(value: object) -> str:
 
 def significant(value: float, digits: int = 4) -> str:
     """A figure for people, of so many digits and with its thousands apart."""
-    if value != value or value in (inf, -inf) or value == 0 or not 1e-6 < abs(value) < 1e15:
+    if (
+        value != value
+        or value in (inf, -inf)
+        or value == 0
+        or not 1e-6 < abs(value) < 1e15
+    ):
         return _cell(float(value))
     decimals = max(0, digits - 1 - floor(log10(abs(value))))
     return f"{value:,.{decimals}f}"
@@ -143,7 +154,10 @@ def currencies(spends: Mapping[str, float]) -> str:
 
 def print_errors(title: str, errors: Iterable[TableError], caption: str = "") -> None:
     """Expected errors table by table."""
-    rows = [(name, queries, *map(significant, figures)) for name, queries, *figures in errors]
+    rows = [
+        (name, queries, *map(significant, figures))
+        for name, queries, *figures in errors
+    ]
     columns = ["table", "queries", "rmse", "largest", "95 % ±", "all at once ±"]
     print_table(title, columns, rows, caption)
 
@@ -153,12 +167,18 @@ def print_answers(title: str, release: Release, caption: str) -> None:
     rows = []
     for i, label in enumerate(islice(release.plan.each_label(), SHOWN)):
         answer = release.answers[i]
-        ends = [(low[i], high[i]) for low, high in (release.intervals.each, release.intervals.all)]
+        ends = [
+            (low[i], high[i])
+            for low, high in (release.intervals.each, release.intervals.all)
+        ]
         digits = answer_digits(answer, (ends[0][1] - ends[0][0]) / 2)
         told = [
-            f"{low:,.{digits}f} … {high:,.{digits}f}" if low == low else "" for low, high in ends
+            f"{low:,.{digits}f} … {high:,.{digits}f}" if low == low else ""
+            for low, high in ends
         ]
-        rows.append((label, f"{answer:,.{digits}f}" if answer == answer else "left out", *told))
+        rows.append(
+            (label, f"{answer:,.{digits}f}" if answer == answer else "left out", *told)
+        )
     print_table(title, ["query", "answer", "95 %", "all at once"], rows, caption)
 
 
@@ -166,7 +186,11 @@ def answer_digits(answer: float, error: float) -> int:
     """Digits after the point of an answer that may be off by so much."""
     from noisewright.report.words.numbers import decimals
 
-    return _LEAST_DIGITS if error < _ROUNDING * abs(answer) else max(_LEAST_DIGITS, decimals(error))
+    return (
+        _LEAST_DIGITS
+        if error < _ROUNDING * abs(answer)
+        else max(_LEAST_DIGITS, decimals(error))
+    )
 
 
 def bound_note(bound_class: BoundClass | None) -> str:
@@ -222,7 +246,9 @@ def progress(description: str) -> Iterator[Callable[..., None]]:
 
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as p:
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as p:
         task = p.add_task(description, total=None)
 
         def update(fraction: float, text: str = description) -> None:

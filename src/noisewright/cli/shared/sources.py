@@ -28,14 +28,22 @@ STANDARD_INPUT = "-"
 def table_argument(required: bool = True) -> Option:
     """The argument TABLE, which may be repeated."""
     return click.argument(
-        "tables", metavar="TABLE...", nargs=-1, required=required, type=click.Path(allow_dash=True)
+        "tables",
+        metavar="TABLE...",
+        nargs=-1,
+        required=required,
+        type=click.Path(allow_dash=True),
     )
 
 
 def plain_paths(tables: Sequence[str], domain: Domain | None) -> list[str]:
     """The paths alone, where a schema that derives people's rows has them as NAME=TABLE."""
     named = domain is not None and bool(domain.derived)
-    return [table.partition("=")[2] or table for table in tables] if named else list(tables)
+    return (
+        [table.partition("=")[2] or table for table in tables]
+        if named
+        else list(tables)
+    )
 
 
 @contextmanager
@@ -80,9 +88,13 @@ def _by_name(tables: Sequence[str]) -> dict[str, object]:
     for table in tables:
         name, _, path = table.partition("=")
         if not name or not path or path == STANDARD_INPUT:
-            raise click.UsageError("the schema derives from several tables: write NAME=TABLE")
+            raise click.UsageError(
+                "the schema derives from several tables: write NAME=TABLE"
+            )
         named.setdefault(name, []).append(path)
-    return {name: paths[0] if len(paths) == 1 else paths for name, paths in named.items()}
+    return {
+        name: paths[0] if len(paths) == 1 else paths for name, paths in named.items()
+    }
 
 
 @contextmanager

@@ -54,7 +54,10 @@ class Spending:
         for output in outputs:
             if not self.force and Path(output).is_file():
                 raise InvalidParameter(
-                    "output", str(output), "exists", "choose another path, or add --force"
+                    "output",
+                    str(output),
+                    "exists",
+                    "choose another path, or add --force",
                 )
 
     def release(
@@ -64,7 +67,9 @@ class Spending:
         output: str,
     ) -> Any:
         """The release, taken from the budget of the dataset where there is a ledger."""
-        release = plan.release(table, ledger=self.book, dataset=self.dataset, again=self.again)
+        release = plan.release(
+            table, ledger=self.book, dataset=self.dataset, again=self.again
+        )
         self.told = f"the budget was spent, and {output} may hold the answers"
         if release.ledger is not None:
             self.told = (
@@ -165,8 +170,14 @@ def show_dry_run(
     if book is not None and spending.dataset is not None:
         book.check(spending.dataset, cost, spending.again)
         before, after = _shares(book, spending.dataset, plan)
-        facts |= {"dataset": spending.dataset, "share_before": before, "share_after": after}
-        rows.append(("of the dataset", f"{bar(after)} {before:.1%} spent now, {after:.1%} then"))
+        facts |= {
+            "dataset": spending.dataset,
+            "share_before": before,
+            "share_after": after,
+        }
+        rows.append(
+            ("of the dataset", f"{bar(after)} {before:.1%} spent now, {after:.1%} then")
+        )
     if as_json:
         print_json(facts)
     else:
@@ -184,7 +195,11 @@ def _shares(
 
 def noise_text(noise: dict[str, Any]) -> str:
     """A law with its figures, for people."""
-    figures = [f"{name} {noise[name]:.6g}" for name in ("scale", "sensitivity") if name in noise]
+    figures = [
+        f"{name} {noise[name]:.6g}"
+        for name in ("scale", "sensitivity")
+        if name in noise
+    ]
     return ", ".join([noise["law"], *figures])
 
 

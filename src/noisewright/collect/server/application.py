@@ -25,7 +25,14 @@ from noisewright.collect.pages import Pages
 from noisewright.collect.server.door import Refusal
 from noisewright.collect.server.openapi import description
 from noisewright.collect.server.places import Places
-from noisewright.collect.server.routes import Ready, Routes, answered, guarded, json, refused
+from noisewright.collect.server.routes import (
+    Ready,
+    Routes,
+    answered,
+    guarded,
+    json,
+    refused,
+)
 from noisewright.collect.service import Service, Settings
 
 SETTINGS = "NOISEWRIGHT_COLLECTOR"
@@ -39,7 +46,8 @@ BACKLOG = 256
 
 _OWN_FILES = 128  # the database, its log, libraries, pipes: some forty are seen
 
-_SWITCH_SECONDS = 0.001  # the thread that writes must not keep the one that answers waiting
+# the thread that writes must not keep the one that answers waiting
+_SWITCH_SECONDS = 0.001
 
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -104,7 +112,9 @@ class Guard:
         except Exception as error:
             log.error("unexpected %s\n%s", type(error).__name__, _code_lines(error))
             if status == 500:
-                response = refused(Refusal(500, "internal", "something went wrong here"))
+                response = refused(
+                    Refusal(500, "internal", "something went wrong here")
+                )
                 await response(scope, receive, guarded_send)
         finally:
             self.service.counters["requests", str(status)] += 1
@@ -117,7 +127,11 @@ class Guard:
 def _reported(scope: Scope) -> str | None:
     """The campaign that a report is sent to, where the request is one."""
     path = scope["path"]
-    if scope["method"] == "POST" and path.startswith(_CAMPAIGNS) and path.endswith(_REPORTS):
+    if (
+        scope["method"] == "POST"
+        and path.startswith(_CAMPAIGNS)
+        and path.endswith(_REPORTS)
+    ):
         name = path[len(_CAMPAIGNS) : -len(_REPORTS)]
         return name if "/" not in name else None
     return None
@@ -133,7 +147,9 @@ def _is_shared(path: str) -> bool:
 
 def _code_lines(error: Exception) -> str:
     """Where it failed; what failed may quote what somebody sent."""
-    return "".join(traceback.format_list(traceback.extract_tb(error.__traceback__)[-4:])).rstrip()
+    return "".join(
+        traceback.format_list(traceback.extract_tb(error.__traceback__)[-4:])
+    ).rstrip()
 
 
 async def _preflight(request: Request) -> Response:
@@ -144,7 +160,9 @@ async def _preflight(request: Request) -> Response:
 async def _no_such_page(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 404
     name = {404: "unknown", 405: "method"}.get(status, "refused")
-    response = refused(Refusal(status, name, "there is nothing here by that method and address"))
+    response = refused(
+        Refusal(status, name, "there is nothing here by that method and address")
+    )
     if isinstance(error, HTTPException) and error.headers:
         response.headers.update(error.headers)
     return response

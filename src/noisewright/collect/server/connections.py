@@ -42,7 +42,8 @@ class Connection(HttpToolsProtocol):
         super().connection_made(transport)
         self.places = self.app_state["places"]
         self._message = False  # whether a request's head is whole and its body is not
-        self._beside = 0  # bytes since the last that were of a body: heads, trailers, framing
+        # bytes since the last that were of a body: heads, trailers, framing
+        self._beside = 0
         self._moved = self._unread = 0
 
         self._peer = self.client[0] if self.client else ""
@@ -73,7 +74,10 @@ class Connection(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         self._beside = 0
-        if len(self.url) + sum(len(n) + len(v) + 4 for n, v in self.headers) > MOST_HEAD:
+        if (
+            len(self.url) + sum(len(n) + len(v) + 4 for n, v in self.headers)
+            > MOST_HEAD
+        ):
             self._refuse(431)
             return
         crowded = len(self.pipeline) >= MOST_AHEAD
@@ -155,5 +159,7 @@ class Connection(HttpToolsProtocol):
         )
         if not answered:
             line = b"HTTP/1.1 %d %s\r\n" % (status, _REASONS[status])
-            self.transport.write(line + b"content-length: 0\r\nconnection: close\r\n\r\n")
+            self.transport.write(
+                line + b"content-length: 0\r\nconnection: close\r\n\r\n"
+            )
         self.transport.close()

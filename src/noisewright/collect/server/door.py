@@ -22,9 +22,16 @@ Base64 = Annotated[str, Meta(pattern=r"^[A-Za-z0-9+/]*={0,2}$(?!\n)")]
 class Refusal(Exception):
     """A request that is answered with an error: a status, a short name and a sentence."""
 
-    def __init__(self, status: int, name: str, text: str, retry_after: float | None = None) -> None:
+    def __init__(
+        self, status: int, name: str, text: str, retry_after: float | None = None
+    ) -> None:
         super().__init__(text)
-        self.status, self.name, self.text, self.retry_after = status, name, text, retry_after
+        self.status, self.name, self.text, self.retry_after = (
+            status,
+            name,
+            text,
+            retry_after,
+        )
 
 
 class Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -33,7 +40,9 @@ class Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     nonce: Annotated[str, Meta(pattern=r"^[A-Za-z0-9+/]{22}==$(?!\n)")]
     report: Annotated[Base64, Meta(max_length=2**21)]
     round: Annotated[str, Meta(max_length=10, pattern=r"^[0-9-]*$(?!\n)")] = ""
-    token: Annotated[str, Meta(max_length=64, pattern=r"^[A-Za-z0-9_-]+$(?!\n)")] | None = None
+    token: (
+        Annotated[str, Meta(max_length=64, pattern=r"^[A-Za-z0-9_-]+$(?!\n)")] | None
+    ) = None
 
 
 _decoder = msgspec.json.Decoder(Body)
@@ -60,15 +69,23 @@ def admitted(campaign: Campaign, body: bytes) -> Submission:
         raise Refusal(410, "closed", "the campaign takes no more reports")
     header, length = campaign.header, campaign.report_bytes
     if report[:HEADER] != header:
-        name = "foreign" if report[:1] == header[:1] and len(report) >= HEADER else "malformed"
-        raise Refusal(422, name, "the report is not of this campaign's plan and version")
+        name = (
+            "foreign"
+            if report[:1] == header[:1] and len(report) >= HEADER
+            else "malformed"
+        )
+        raise Refusal(
+            422, name, "the report is not of this campaign's plan and version"
+        )
     if len(report) != length:
         raise Refusal(422, "malformed", f"a report has {length} bytes")
     repetition = campaign.terms.repetition
     if repetition.repeats:
         if not repetition.is_current(sent.round, dt.datetime.now(dt.UTC)):
             every = repetition.every
-            raise Refusal(422, "round", f"the {every} of the report is not the current one")
+            raise Refusal(
+                422, "round", f"the {every} of the report is not the current one"
+            )
     elif sent.round:
         raise Refusal(422, "round", "the campaign has no rounds")
     if campaign.terms.invitations and sent.token is None:

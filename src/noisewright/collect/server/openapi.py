@@ -20,7 +20,11 @@ _SECURITY: dict[Level, list[dict[str, list[str]]]] = {
 }
 _SCHEMES = {
     "admin": {"type": "http", "scheme": "bearer", "description": "An admin key."},
-    "view": {"type": "http", "scheme": "bearer", "description": "A key that opens estimates."},
+    "view": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "A key that opens estimates.",
+    },
     "session": {"type": "apiKey", "in": "cookie", "name": COOKIE},
 }
 
@@ -29,8 +33,12 @@ _SCHEMES = {
 def description() -> dict[str, Any]:
     """The whole document."""
     kinds = (Body, Publication, Invitations, Entrance, Terms)
-    _, schemas = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
-    schemas["Publication"]["properties"]["terms"] = {"$ref": "#/components/schemas/Terms"}
+    _, schemas = msgspec.json.schema_components(
+        kinds, ref_template="#/components/schemas/{name}"
+    )
+    schemas["Publication"]["properties"]["terms"] = {
+        "$ref": "#/components/schemas/Terms"
+    }
     schemas["Error"] = {
         "type": "object",
         "required": ["error", "detail"],
@@ -79,21 +87,31 @@ def _paths() -> dict[str, Any]:
     }  # fmt: skip
     paths: dict[str, Any] = {
         "/api/campaigns": {"get": listed, "post": published},
-        one: {"get": _operation("All that a device needs.", {200: "the campaign", **exists})},
+        one: {
+            "get": _operation(
+                "All that a device needs.", {200: "the campaign", **exists}
+            )
+        },
         f"{one}/reports": {"post": submitted},
         **admin,
         "/health": {
-            "get": _operation("Whether the worker lives.", {200: "it does", 503: "hardly"})
+            "get": _operation(
+                "Whether the worker lives.", {200: "it does", 503: "hardly"}
+            )
         },
         "/metrics": {
-            "get": _operation("Counts of this worker.", {200: "Prometheus' text"}, level="view")
+            "get": _operation(
+                "Counts of this worker.", {200: "Prometheus' text"}, level="view"
+            )
         },
         "/api/session": _session(),
         "/openapi.json": {"get": _operation("This document.", {200: "OpenAPI"})},
     }
     for path, item in paths.items():
         if "{name}" in path:
-            item["parameters"] = [_in_path("name", {"type": "string", "pattern": _NAME})]
+            item["parameters"] = [
+                _in_path("name", {"type": "string", "pattern": _NAME})
+            ]
         if "{kind}" in path:
             kinds = {"type": "string", "enum": ["csv", "parquet"]}
             item["parameters"].append(_in_path("kind", kinds))
@@ -139,7 +157,8 @@ def _operation(
     told.setdefault(503, "come again")
     error = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
     responses = {
-        str(status): {"description": text} | ({"content": error} if status >= 400 else {})
+        str(status): {"description": text}
+        | ({"content": error} if status >= 400 else {})
         for status, text in sorted(told.items())
     }
     operation: dict[str, Any] = {"summary": summary, "responses": responses}

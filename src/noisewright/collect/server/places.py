@@ -39,10 +39,16 @@ class Places:
     """The open connections of one worker."""
 
     def __init__(
-        self, most: int, most_a_sender: int, patience: float, proxies: Iterable[str] = ()
+        self,
+        most: int,
+        most_a_sender: int,
+        patience: float,
+        proxies: Iterable[str] = (),
     ) -> None:
         self.most, self.most_a_sender, self.patience = most, most_a_sender, patience
-        self.proxies: list[Network] = [ip_network(each, strict=False) for each in proxies]
+        self.proxies: list[Network] = [
+            ip_network(each, strict=False) for each in proxies
+        ]
         self.cut: Counter[str] = Counter()
         """How many were closed, and why."""
         # Both in the order in which they began what they are at.

@@ -36,7 +36,10 @@ class Ready(Response):
     """An answer whose bytes are always the same; pages of other sites may read it."""
 
     def __init__(self, status: int, text: bytes) -> None:
-        headers = {"x-content-type-options": "nosniff", "access-control-allow-origin": "*"}
+        headers = {
+            "x-content-type-options": "nosniff",
+            "access-control-allow-origin": "*",
+        }
         super().__init__(text, status, headers, _JSON)
         self.start: Message = {
             "type": "http.response.start",
@@ -121,7 +124,11 @@ class Routes:
         """
         scheme, _, secret = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer":
-            secret = request.cookies.get(COOKIE, "") if request.method in ("GET", "HEAD") else ""
+            secret = (
+                request.cookies.get(COOKIE, "")
+                if request.method in ("GET", "HEAD")
+                else ""
+            )
         level = await self.service.level(secret.strip())
         if level is None:
             raise Refusal(401, "unauthorised", "a key is needed")
@@ -141,7 +148,9 @@ class Routes:
 
     async def submit(self, request: Request) -> Response:
         """Take one report."""
-        return await self.take(request.path_params["name"], request.scope, request.receive)
+        return await self.take(
+            request.path_params["name"], request.scope, request.receive
+        )
 
     async def take(self, name: str, scope: Scope, receive: Receive) -> Response:
         """Take one report; answered once it is on the disk."""
@@ -164,7 +173,9 @@ class Routes:
             return _ANSWERS[outcome]
         if outcome is Outcome.UNINVITED:
             raise Refusal(403, "uninvited", "the invitation is unknown or was used")
-        raise Refusal(422, outcome.value, "no client of this plan could have sent this report")
+        raise Refusal(
+            422, outcome.value, "no client of this plan could have sent this report"
+        )
 
     # --- for analysts -------------------------------------------------------------------------
 
@@ -183,9 +194,13 @@ class Routes:
             sent = msgspec.json.decode(content, type=Publication)
             plan = b64decode(sent.plan, validate=True)
         except (msgspec.MsgspecError, ValueError, RecursionError):
-            raise Refusal(422, "malformed", "terms and a plan in base64 are expected") from None
+            raise Refusal(
+                422, "malformed", "terms and a plan in base64 are expected"
+            ) from None
         campaign = await self.service.read(
-            lambda store: store.publish(Campaign.published(Terms.read(sent.terms), plan))
+            lambda store: store.publish(
+                Campaign.published(Terms.read(sent.terms), plan)
+            )
         )
         self.service.forget()
         return json({"name": campaign.name, "digest": campaign.digest}, 201)
@@ -213,22 +228,30 @@ class Routes:
         """Estimates with intervals, and what there is to say about them."""
         await self._require(request, "view")
         campaign, round_name = await self._round(request)
-        return json(await self.service.figures(campaign, round_name), cache_control="no-store")
+        return json(
+            await self.service.figures(campaign, round_name), cache_control="no-store"
+        )
 
     async def _round(self, request: Request) -> tuple[Campaign, str]:
         campaign = await self._campaign(request)
         rounds = await self.service.read(lambda store: store.rounds(campaign))
-        return campaign, check_round(campaign, rounds, request.query_params.get("round"))
+        return campaign, check_round(
+            campaign, rounds, request.query_params.get("round")
+        )
 
     async def answers(self, request: Request) -> Response:
         """The answers as a file."""
         await self._require(request, "view")
         campaign, round_name = await self._round(request)
-        aggregate = await self.service.read(lambda store: store.aggregate(campaign, round_name))
+        aggregate = await self.service.read(
+            lambda store: store.aggregate(campaign, round_name)
+        )
         if not aggregate.people:
             raise Refusal(409, "no_reports", "no report has come yet")
         return _table_file(
-            campaign.plan.estimate(aggregate).to_arrow(), request.path_params["kind"], campaign.name
+            campaign.plan.estimate(aggregate).to_arrow(),
+            request.path_params["kind"],
+            campaign.name,
         )
 
     async def reports(self, request: Request) -> Response:
@@ -236,16 +259,26 @@ class Routes:
         await self._require(request, "admin")
         campaign, round_name = await self._round(request)
         content = await self.service.read(
-            lambda store: reports_parquet(list(store.reports(campaign, round_name)), round_name)
+            lambda store: reports_parquet(
+                list(store.reports(campaign, round_name)), round_name
+            )
         )
-        return _file(content, "application/vnd.apache.parquet", f"{campaign.name}-reports.parquet")
+        return _file(
+            content,
+            "application/vnd.apache.parquet",
+            f"{campaign.name}-reports.parquet",
+        )
 
     async def statistics(self, request: Request) -> Response:
         """What the reports add up to: a file for `noisewright estimate`."""
         await self._require(request, "view")
         campaign, round_name = await self._round(request)
-        aggregate = await self.service.read(lambda store: store.aggregate(campaign, round_name))
-        return _file(aggregate.to_bytes(), "application/octet-stream", f"{campaign.name}.agg")
+        aggregate = await self.service.read(
+            lambda store: store.aggregate(campaign, round_name)
+        )
+        return _file(
+            aggregate.to_bytes(), "application/octet-stream", f"{campaign.name}.agg"
+        )
 
     async def invite(self, request: Request) -> Response:
         """New one-time tokens, told once."""
@@ -255,8 +288,12 @@ class Routes:
         try:
             wanted = msgspec.json.decode(content, type=Invitations)
         except (msgspec.MsgspecError, RecursionError):
-            raise Refusal(422, "malformed", "a count from 1 to 100000 is expected") from None
-        tokens = await self.service.read(lambda s: s.invite(campaign.number, wanted.count))
+            raise Refusal(
+                422, "malformed", "a count from 1 to 100000 is expected"
+            ) from None
+        tokens = await self.service.read(
+            lambda s: s.invite(campaign.number, wanted.count)
+        )
         return json({"tokens": tokens}, 201, cache_control="no-store")
 
     async def close(self, request: Request) -> Response:
@@ -272,23 +309,35 @@ class Routes:
     async def health(self, request: Request) -> Response:
         """Whether the worker lives and its last transaction reached the disk."""
         healthy = self.service.writer.healthy
-        return json({"status": "ok" if healthy else "degraded"}, 200 if healthy else 503)
+        return json(
+            {"status": "ok" if healthy else "degraded"}, 200 if healthy else 503
+        )
 
     async def metrics(self, request: Request) -> Response:
         """Counts of this worker's requests and reports, in Prometheus' text format."""
         if not self.service.settings.open_metrics:
             await self._require(request, "view")
         kinds = {"reports": "outcome", "requests": "status", "connections": "cut"}
-        now = {"waiting": self.service.writer.waiting, "connections": len(self.service.places)}
+        now = {
+            "waiting": self.service.writer.waiting,
+            "connections": len(self.service.places),
+        }
         lines = []
         for name, level in now.items():
             lines += [f"# TYPE noisewright_{name} gauge", f"noisewright_{name} {level}"]
-        cut = {("connections", why): count for why, count in self.service.places.cut.items()}
+        cut = {
+            ("connections", why): count
+            for why, count in self.service.places.cut.items()
+        }
         for kind, label in kinds.items():
             lines.append(f"# TYPE noisewright_{kind}_total counter")
-            for (group, value), count in sorted({**self.service.counters, **cut}.items()):
+            for (group, value), count in sorted(
+                {**self.service.counters, **cut}.items()
+            ):
                 if group == kind:
-                    lines.append(f'noisewright_{kind}_total{{{label}="{value}"}} {count}')
+                    lines.append(
+                        f'noisewright_{kind}_total{{{label}="{value}"}} {count}'
+                    )
         return Response("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4")
 
 
@@ -350,12 +399,17 @@ def _table_file(table: Any, kind: str, name: str) -> Response:
     if kind == "parquet":
         sink = io.BytesIO()
         parquet.write_table(table, sink)
-        return _file(sink.getvalue(), "application/vnd.apache.parquet", f"{name}.parquet")
+        return _file(
+            sink.getvalue(), "application/vnd.apache.parquet", f"{name}.parquet"
+        )
     if kind != "csv":
         raise Refusal(404, "unknown", "answers are csv or parquet")
     return _file(csv_bytes(table), "text/csv; charset=utf-8", f"{name}.csv")
 
 
 def _file(content: bytes, kind: str, name: str) -> Response:
-    headers = {"content-disposition": f'attachment; filename="{name}"', "cache-control": "no-store"}
+    headers = {
+        "content-disposition": f'attachment; filename="{name}"',
+        "cache-control": "no-store",
+    }
     return Response(content, headers=headers, media_type=kind)

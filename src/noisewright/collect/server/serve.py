@@ -42,9 +42,14 @@ def prepare(
         if plan is not None and terms is not None:
             campaign = store.publish(Campaign.published(terms, Path(plan).read_bytes()))
         levels = list(new_keys)
-        if "admin" not in levels and "admin" not in store.levels(sessions=False).values():
+        if (
+            "admin" not in levels
+            and "admin" not in store.levels(sessions=False).values()
+        ):
             levels.insert(0, "admin")
-        return Prepared(campaign, {level: _key_file(store, level, folder) for level in levels})
+        return Prepared(
+            campaign, {level: _key_file(store, level, folder) for level in levels}
+        )
     finally:
         store.close()
 
@@ -59,7 +64,9 @@ def _key_file(store: Store, level: Level, folder: Path) -> Path:
             continue  # another key, which still opens
         except OSError as error:
             reason = error.strerror or "cannot be written"
-            raise InvalidParameter("keys", str(path), f"cannot be written ({reason})") from None
+            raise InvalidParameter(
+                "keys", str(path), f"cannot be written ({reason})"
+            ) from None
         with os.fdopen(descriptor, "w") as file:
             file.write(store.add_key(level) + "\n")
         return path
@@ -81,7 +88,8 @@ def run(settings: Settings, host: str, port: int, workers: int) -> None:
         log_level="warning",
         server_header=False,
         date_header=True,
-        http="noisewright.collect.server.connections:Connection",  # bounds and deadlines
+        # bounds and deadlines
+        http="noisewright.collect.server.connections:Connection",
         backlog=BACKLOG,
         proxy_headers=False,  # a connection reads them, where it was told of a proxy
         timeout_graceful_shutdown=10,

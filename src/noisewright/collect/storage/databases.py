@@ -130,17 +130,24 @@ class Sqlite(Database):
                 lock = self.path.with_name(self.path.name + ".lock")
                 self._lock = os.open(lock, os.O_CREAT | os.O_RDWR, PRIVATE)
                 connection = sqlite3.connect(
-                    self.path, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False
+                    self.path,
+                    timeout=_WAIT_SECONDS,
+                    isolation_level=None,
+                    check_same_thread=False,
                 )
                 with self._alone():
                     connection.executescript(
                         "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA secure_delete=ON;"
                         "PRAGMA trusted_schema=OFF; PRAGMA wal_autocheckpoint=2000;"
-                        + TABLES.replace("BYTES", "BLOB").replace("NO_ORDER", "WITHOUT ROWID")
+                        + TABLES.replace("BYTES", "BLOB").replace(
+                            "NO_ORDER", "WITHOUT ROWID"
+                        )
                     )
             except (sqlite3.Error, OSError) as error:
                 self.close()
-                raise Unavailable(f"the database cannot be opened ({_kind(error)})") from None
+                raise Unavailable(
+                    f"the database cannot be opened ({_kind(error)})"
+                ) from None
             self._connection = connection
         return self._connection
 
@@ -181,7 +188,9 @@ class Sqlite(Database):
                 error, sqlite3.IntegrityError
             ):
                 self.close()  # a full disk may have closed the transaction by itself
-            raise Unavailable(f"the database cannot be written ({_kind(error)})") from None
+            raise Unavailable(
+                f"the database cannot be written ({_kind(error)})"
+            ) from None
         except BaseException:
             _quietly_rolled_back(connection)
             raise
@@ -228,11 +237,17 @@ class Postgres(Database):
                 # A server may be set to acknowledge before the disk does; we never do.
                 connection.execute("SET synchronous_commit = on")
                 with connection.transaction():
-                    connection.execute("SELECT pg_advisory_xact_lock(%s, -1)", (_SHARD_CLASS,))
-                    connection.execute(TABLES.replace("BYTES", "BYTEA").replace("NO_ORDER", ""))
+                    connection.execute(
+                        "SELECT pg_advisory_xact_lock(%s, -1)", (_SHARD_CLASS,)
+                    )
+                    connection.execute(
+                        TABLES.replace("BYTES", "BYTEA").replace("NO_ORDER", "")
+                    )
                 self.shard = _own_shard(connection)
             except psycopg.Error as error:
-                raise Unavailable(f"the database cannot be reached ({_kind(error)})") from None
+                raise Unavailable(
+                    f"the database cannot be reached ({_kind(error)})"
+                ) from None
             self._connection = connection
         return self._connection
 
@@ -264,7 +279,9 @@ class Postgres(Database):
                 yield
         except psycopg.Error as error:
             self.close()
-            raise Unavailable(f"the database cannot be written ({_kind(error)})") from None
+            raise Unavailable(
+                f"the database cannot be written ({_kind(error)})"
+            ) from None
 
     def close(self) -> None:
         if self._connection is not None:
@@ -275,7 +292,9 @@ class Postgres(Database):
 def _own_shard(connection: psycopg.Connection[Row]) -> int:
     """A part of the tallies that no other session holds, for as long as this session lives."""
     for shard in range(_MOST_SHARDS):
-        row = connection.execute("SELECT pg_try_advisory_lock(%s, %s)", (_SHARD_CLASS, shard))
+        row = connection.execute(
+            "SELECT pg_try_advisory_lock(%s, %s)", (_SHARD_CLASS, shard)
+        )
         if (row.fetchone() or (False,))[0]:
             return shard
     raise Unavailable(f"more than {_MOST_SHARDS} workers write to the database at once")

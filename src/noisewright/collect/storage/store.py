@@ -80,36 +80,46 @@ class Store:
         terms = msgspec.json.encode(campaign.terms, order="sorted")
         with self.database.transaction():
             rows = self.database.run(
-                "SELECT number, terms, plan, closed FROM campaigns WHERE name = ?", [campaign.name]
+                "SELECT number, terms, plan, closed FROM campaigns WHERE name = ?",
+                [campaign.name],
             )
             if not rows:
-                last = self.database.run("SELECT COALESCE(MAX(number), 0) FROM campaigns")[0][0]
+                last = self.database.run(
+                    "SELECT COALESCE(MAX(number), 0) FROM campaigns"
+                )[0][0]
                 salt = secrets.token_bytes(32)
                 self.database.run(
                     "INSERT INTO campaigns (number, name, terms, plan, salt) "
                     "VALUES (?, ?, ?, ?, ?)",
                     [last + 1, campaign.name, terms, campaign.content, salt],
                 )
-                return Campaign(campaign.terms, campaign.plan, campaign.content, last + 1)
+                return Campaign(
+                    campaign.terms, campaign.plan, campaign.content, last + 1
+                )
         number, kept, plan, closed = rows[0]
         if (bytes(kept), bytes(plan)) != (terms, campaign.content):
             raise InvalidParameter(
                 "name", campaign.name, "is published with another plan or other terms",
                 "published campaigns never change; choose another name",
             )  # fmt: skip
-        return Campaign(campaign.terms, campaign.plan, campaign.content, number, bool(closed))
+        return Campaign(
+            campaign.terms, campaign.plan, campaign.content, number, bool(closed)
+        )
 
     def campaigns(self) -> list[tuple[int, str, bool]]:
         """Number, name and whether it is closed, of every campaign."""
         with self.database.transaction(writes=False):
-            rows = self.database.run("SELECT number, name, closed FROM campaigns ORDER BY number")
+            rows = self.database.run(
+                "SELECT number, name, closed FROM campaigns ORDER BY number"
+            )
         return [(number, name, bool(closed)) for number, name, closed in rows]
 
     def campaign(self, name: str) -> Campaign | None:
         """The campaign of a name, checked like a file from anybody."""
         with self.database.transaction(writes=False):
             rows = self.database.run(
-                "SELECT number, terms, plan, closed FROM campaigns WHERE name = ?", [name]
+                "SELECT number, terms, plan, closed FROM campaigns WHERE name = ?",
+                [name],
             )
         if not rows:
             return None
@@ -120,7 +130,9 @@ class Store:
     def close_campaign(self, number: int) -> None:
         """Take no more reports."""
         with self.database.transaction():
-            self.database.run("UPDATE campaigns SET closed = 1 WHERE number = ?", [number])
+            self.database.run(
+                "UPDATE campaigns SET closed = 1 WHERE number = ?", [number]
+            )
 
     # --- keys and invitations -----------------------------------------------------------------
 
@@ -130,7 +142,9 @@ class Store:
         now = int(time.time())
         with self.database.transaction():
             if level == "admin" and not session:
-                self.database.run("INSERT INTO admin_keys (hash) VALUES (?)", [hashed(secret)])
+                self.database.run(
+                    "INSERT INTO admin_keys (hash) VALUES (?)", [hashed(secret)]
+                )
                 return secret
             self.database.run("DELETE FROM passes WHERE expires <= ?", [now])
             self.database.run(
@@ -143,7 +157,8 @@ class Store:
         """Forget a session."""
         with self.database.transaction():
             self.database.run(
-                "DELETE FROM passes WHERE hash = ? AND expires IS NOT NULL", [hashed(secret)]
+                "DELETE FROM passes WHERE hash = ? AND expires IS NOT NULL",
+                [hashed(secret)],
             )
 
     def levels(self, *, sessions: bool = True) -> dict[bytes, Level]:
@@ -152,7 +167,8 @@ class Store:
         with self.database.transaction(writes=False):
             admins = self.database.run("SELECT hash FROM admin_keys")
             passes = self.database.run(
-                "SELECT hash, level FROM passes WHERE expires IS NULL OR expires > ?", [now]
+                "SELECT hash, level FROM passes WHERE expires IS NULL OR expires > ?",
+                [now],
             )
         known: dict[bytes, Level] = {bytes(digest): level for digest, level in passes}
         return known | {bytes(row[0]): "admin" for row in admins}
@@ -177,7 +193,9 @@ class Store:
         outcomes = [Outcome.NOTED] * len(batch)
         with self.database.transaction():
             for key in sorted(groups):
-                self._set_aside([batch[place] for place in groups[key] if batch[place].aside])
+                self._set_aside(
+                    [batch[place] for place in groups[key] if batch[place].aside]
+                )
                 places = [place for place in groups[key] if not batch[place].aside]
                 added = self._add([batch[place] for place in places]) if places else []
                 for place, outcome in zip(places, added, strict=True):
@@ -194,7 +212,9 @@ class Store:
     def _add(self, part: Sequence[Submission]) -> list[Outcome]:
         campaign, round_name = part[0].campaign, part[0].round
         format = campaign.plan.format
-        rows = np.frombuffer(b"".join(s.report for s in part), np.uint8).reshape(len(part), -1)
+        rows = np.frombuffer(b"".join(s.report for s in part), np.uint8).reshape(
+            len(part), -1
+        )
         assert rows.shape[1] == format.length, "the door lets no other length in"
         assert format.length > HEADER
         numbers = format.decode(rows)
@@ -205,7 +225,9 @@ class Store:
         if campaign.terms.invitations:
             wanted = self._invited(part, names, outcomes, wanted)
         places = {name: place for place, name in reversed(list(enumerate(names)))}
-        fresh = self._insert(campaign, round_name, {n: part[places[n]].report for n in wanted})
+        fresh = self._insert(
+            campaign, round_name, {n: part[places[n]].report for n in wanted}
+        )
         new = sorted(places[name] for name in fresh)
         for place in new:
             outcomes[place] = Outcome.ACCEPTED
@@ -219,7 +241,9 @@ class Store:
     def _name(self, number: int, nonce: bytes) -> bytes:
         """Where a report is kept: a keyed hash of its nonce, so that reports lie shuffled."""
         if number not in self._salts:
-            row = self.database.run("SELECT salt FROM campaigns WHERE number = ?", [number])
+            row = self.database.run(
+                "SELECT salt FROM campaigns WHERE number = ?", [number]
+            )
             self._salts[number] = bytes(row[0][0])
         return hmac.digest(self._salts[number], nonce, "sha256")[:_NAMED]
 
@@ -227,11 +251,20 @@ class Store:
         self, campaign: Campaign, round_name: str, reports: dict[bytes, bytes]
     ) -> set[bytes]:
         """Keep reports by name; the names that were not there before."""
-        names = sorted(reports)  # one order for all workers, who then cannot block each other
-        kept = [reports[name] for name in names] if campaign.terms.keep_reports else None
-        return self.database.keep(campaign.number, round_name, names, kept) if names else set()
+        # one order for all workers, who then cannot block each other
+        names = sorted(reports)
+        kept = (
+            [reports[name] for name in names] if campaign.terms.keep_reports else None
+        )
+        return (
+            self.database.keep(campaign.number, round_name, names, kept)
+            if names
+            else set()
+        )
 
-    def _known(self, campaign: Campaign, round_name: str, names: Sequence[bytes]) -> set[bytes]:
+    def _known(
+        self, campaign: Campaign, round_name: str, names: Sequence[bytes]
+    ) -> set[bytes]:
         marks = ", ".join("?" * len(names))
         rows = self.database.run(
             f"SELECT name FROM reports WHERE campaign = ? AND round = ? AND name IN ({marks})",
@@ -287,7 +320,9 @@ class Store:
             f"AND chunk IN ({marks})",
             [*place, *chunks],
         )
-        earlier = {chunk: np.frombuffer(bytes(counts), np.int64) for chunk, counts in rows}
+        earlier = {
+            chunk: np.frombuffer(bytes(counts), np.int64) for chunk, counts in rows
+        }
         values: list[object] = []
         for chunk in chunks:
             total = numbers[chunk * _CHUNK : (chunk + 1) * _CHUNK]
@@ -319,7 +354,9 @@ class Store:
                 [campaign.number, round_name],
             )
         for chunk, counts in rows:
-            numbers[chunk * _CHUNK : (chunk + 1) * _CHUNK] += np.frombuffer(bytes(counts), np.int64)
+            numbers[chunk * _CHUNK : (chunk + 1) * _CHUNK] += np.frombuffer(
+                bytes(counts), np.int64
+            )
         return _unflat(empty, numbers)
 
     def reports(self, campaign: Campaign, round_name: str = "") -> Iterator[bytes]:
@@ -350,7 +387,9 @@ def hashed(secret: str) -> bytes:
 def _flat(aggregate: Aggregate) -> IntArray:
     """All whole numbers of an aggregate in one row."""
     aside = [aggregate.set_aside[reason] for reason in REASONS]
-    return np.concatenate([aggregate.group_people, np.array(aside), aggregate.tally.ravel()])
+    return np.concatenate(
+        [aggregate.group_people, np.array(aside), aggregate.tally.ravel()]
+    )
 
 
 def _unflat(empty: Aggregate, numbers: IntArray) -> Aggregate:

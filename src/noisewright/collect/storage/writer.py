@@ -96,7 +96,9 @@ class Writer:
                 return batch, False
         return batch, True
 
-    def _answer(self, batch: list[Waiting], results: Sequence[Outcome] | Exception) -> None:
+    def _answer(
+        self, batch: list[Waiting], results: Sequence[Outcome] | Exception
+    ) -> None:
         def settle() -> None:
             self._waiting -= len(batch)
             self.healthy = not isinstance(results, Exception)
@@ -130,7 +132,11 @@ def _one_by_one(store: Store, batch: list[Submission]) -> Sequence[Outcome] | Ex
     results = [_committed(store, [each]) for each in batch]
     failures = [result for result in results if isinstance(result, Exception)]
     if failures:
-        return failures[0]  # those that were kept are known by their nonce when they come again
+        # those that were kept are known by their nonce when they come again
+        return failures[0]
     return [
-        outcome for result in results if not isinstance(result, Exception) for outcome in result
+        outcome
+        for result in results
+        if not isinstance(result, Exception)
+        for outcome in result
     ]

@@ -121,7 +121,9 @@ def with_declared(rows: Rows, sums: FloatArray, values: FloatArray) -> Rows:
     return Rows(columns, np.append(rows.values, values), np.append(rows.slack, slack))
 
 
-def newton_fit(rows: Rows, start: FloatArray, tolerance: float) -> tuple[FloatArray, int]:
+def newton_fit(
+    rows: Rows, start: FloatArray, tolerance: float
+) -> tuple[FloatArray, int]:
     """The best x ≥ 0, and the Newton steps it took.
 
     Ends when the objective is within `tolerance` of its least value, by convexity: the gradient at
@@ -134,7 +136,9 @@ def newton_fit(rows: Rows, start: FloatArray, tolerance: float) -> tuple[FloatAr
         u, count = step.solve(u)
         moved = step.point(u)
         used += count
-        gap = float(np.linalg.norm(moved - x)) * 2 * float(np.linalg.norm(moved)) / length
+        gap = (
+            float(np.linalg.norm(moved - x)) * 2 * float(np.linalg.norm(moved)) / length
+        )
         x = moved
         if gap <= tolerance:
             break
@@ -147,11 +151,15 @@ class _Proximal:
 
     def __init__(self, rows: Rows, start: FloatArray, length: float) -> None:
         self.rows, self.start, self.length = rows, start, length
-        self.enough = _INNER * (1 + float(np.linalg.norm(rows.values / np.sqrt(rows.slack.max()))))
+        self.enough = _INNER * (
+            1 + float(np.linalg.norm(rows.values / np.sqrt(rows.slack.max())))
+        )
 
     def point(self, u: FloatArray) -> FloatArray:
         """The histogram that belongs to multipliers."""
-        return np.asarray(np.maximum(self.start - self.length * (self.rows.columns @ u), 0.0))
+        return np.asarray(
+            np.maximum(self.start - self.length * (self.rows.columns @ u), 0.0)
+        )
 
     def cost(self, u: FloatArray, x: FloatArray) -> float:
         """What the multipliers make least."""
@@ -191,7 +199,9 @@ class _Proximal:
                 share /= 2
         return None
 
-    def _direction(self, above: BoolArray, slope: FloatArray, damping: float) -> FloatArray:
+    def _direction(
+        self, above: BoolArray, slope: FloatArray, damping: float
+    ) -> FloatArray:
         from scipy.linalg import cho_factor, cho_solve
 
         seen = self.rows.columns[above]

@@ -14,7 +14,11 @@ import numpy as np
 
 from noisewright.arrays import BoolArray, FloatArray
 from noisewright.errors import InvalidParameter, TooLarge
-from noisewright.estimate.fits.newton_fit import gathered_rows, newton_fit, with_declared
+from noisewright.estimate.fits.newton_fit import (
+    gathered_rows,
+    newton_fit,
+    with_declared,
+)
 from noisewright.stages import stage
 from noisewright.workload.base import Workload
 
@@ -25,7 +29,8 @@ _NEWTON_STEPS = 60
 _CLOSE = 1e-9
 _EXACT = 0.02  # of the largest standard error
 _KNOWN = 1e-3
-_NEGLIGIBLE = 1e-7  # of the largest variance: answers are then within 5e-4 standard errors
+# of the largest variance: answers are then within 5e-4 standard errors
+_NEGLIGIBLE = 1e-7
 _ROUNDS = 10
 _ASTRAY = 1e-3  # of declared sums: a projection makes up for less
 
@@ -38,7 +43,9 @@ class Facts:
     rows: FloatArray | None = None
     values: FloatArray | None = None
 
-    def equalities(self, total: float | None, size: int) -> tuple[FloatArray, FloatArray]:
+    def equalities(
+        self, total: float | None, size: int
+    ) -> tuple[FloatArray, FloatArray]:
         """All sums that are known, one per row; the declared ones hold the total where there is."""
         if self.rows is not None and self.values is not None:
             return self.rows, self.values
@@ -66,11 +73,17 @@ class Projector:
 
     def _inside(self, x: FloatArray, rows: FloatArray | None) -> FloatArray:
         if rows is None:
-            return np.maximum(x, 0.0) if self.total is None else project_to_total(x, self.total)
+            return (
+                np.maximum(x, 0.0)
+                if self.total is None
+                else project_to_total(x, self.total)
+            )
         assert self.facts.values is not None
         return self._declared(x, rows, self.facts.values)
 
-    def _declared(self, x: FloatArray, rows: FloatArray, values: FloatArray) -> FloatArray:
+    def _declared(
+        self, x: FloatArray, rows: FloatArray, values: FloatArray
+    ) -> FloatArray:
         """Newton on the convex dual ½‖max(x − Aᵀλ, 0)‖² + cᵀλ, with shortened steps."""
         scale = 1.0 + float(np.abs(values).max())
         nearest, cost = self._at(x, rows, values, self.multipliers)
@@ -135,12 +148,20 @@ def nonnegative_histogram(
         raise InvalidParameter("total", total, "must be a number of people >= 0")
     rows, values = facts.equalities(total, workload.size)
     unit = max(float(std.max()), np.finfo(float).tiny) ** 2
-    problem = _Problem(workload, answers, _weights(std, bool(len(rows))), rows, values, unit)
-    people = float(total) if total is not None else max(0.0, float(np.abs(answers).max()))
+    problem = _Problem(
+        workload, answers, _weights(std, bool(len(rows))), rows, values, unit
+    )
+    people = (
+        float(total) if total is not None else max(0.0, float(np.abs(answers).max()))
+    )
     x = np.full(workload.size, people / workload.size)
     stage("fitting a non-negative histogram")
     newton = _by_newton(problem, x, facts.possible)
-    x, used = newton if newton is not None else _by_descent(problem, x, facts, steps, tolerance)
+    x, used = (
+        newton
+        if newton is not None
+        else _by_descent(problem, x, facts, steps, tolerance)
+    )
     return NonNegativeFit(Projector(facts, total)(x), used)
 
 
@@ -193,7 +214,9 @@ class _Problem:
     ) -> None:
         self.workload, self.answers, self.weights = workload, answers, weights
         self.rows, self.values, self.unit = rows, values, unit
-        self.curvature = max(_largest_curvature(workload, weights), np.finfo(float).tiny)
+        self.curvature = max(
+            _largest_curvature(workload, weights), np.finfo(float).tiny
+        )
         self.multipliers = np.zeros(len(rows))
         self.penalty = self.curvature / max(float((rows**2).sum()), 1.0)
 
@@ -211,7 +234,9 @@ class _Problem:
         slope = np.asarray(self.workload.rmatvec(self.weights * residual))
         if len(self.rows):
             gap = self.rows @ x - self.values
-            value += float(self.multipliers @ gap) + 0.5 * self.penalty * float(gap @ gap)
+            value += float(self.multipliers @ gap) + 0.5 * self.penalty * float(
+                gap @ gap
+            )
             slope = slope + self.rows.T @ (self.multipliers + self.penalty * gap)
         return value / self.curvature, slope / self.curvature
 
@@ -225,7 +250,11 @@ class _Problem:
         """The best point within bounds, and the steps it took."""
         from scipy.optimize import Bounds, minimize
 
-        top = np.full(start.size, np.inf) if possible is None else np.where(possible, np.inf, 0.0)
+        top = (
+            np.full(start.size, np.inf)
+            if possible is None
+            else np.where(possible, np.inf, 0.0)
+        )
         settings: dict[str, Any] = {"maxiter": steps, "maxfun": 2 * steps, "maxcor": 30}
         settings |= {"ftol": 1e-15, "gtol": tolerance * max(1.0, float(start.max()))}
         result = minimize(
@@ -265,9 +294,13 @@ def project_to_total(values: FloatArray, total: float) -> FloatArray:
     if total <= 0:
         return np.zeros_like(values)
     ordered = np.sort(values, axis=-1)[..., ::-1]
-    lowering = (np.cumsum(ordered, axis=-1) - total) / np.arange(1, values.shape[-1] + 1)
+    lowering = (np.cumsum(ordered, axis=-1) - total) / np.arange(
+        1, values.shape[-1] + 1
+    )
     last = np.count_nonzero(ordered > lowering, axis=-1, keepdims=True) - 1
-    return np.asarray(np.maximum(values - np.take_along_axis(lowering, last, axis=-1), 0.0))
+    return np.asarray(
+        np.maximum(values - np.take_along_axis(lowering, last, axis=-1), 0.0)
+    )
 
 
 # --- values declared beforehand -------------------------------------------------------------------
@@ -280,7 +313,9 @@ def check_agreement(
     solution = np.linalg.lstsq(rows, declared, rcond=None)[0]
     gap = np.abs(rows @ solution - declared).max(initial=0.0)
     close = 1e-6 * (1 + np.abs(declared).max(initial=0.0))
-    if gap > close or not _some_table(rows if possible is None else rows[:, possible], declared):
+    if gap > close or not _some_table(
+        rows if possible is None else rows[:, possible], declared
+    ):
         raise InvalidParameter(
             "invariants",
             declared.tolist(),
@@ -289,7 +324,9 @@ def check_agreement(
         )
 
 
-def tells_total(rows: FloatArray, declared: FloatArray, possible: BoolArray | None = None) -> bool:
+def tells_total(
+    rows: FloatArray, declared: FloatArray, possible: BoolArray | None = None
+) -> bool:
     """Whether all tables of people with these sums, and in possible cells alone, have one size."""
     from scipy.optimize import linprog
 
@@ -313,7 +350,9 @@ def _some_table(rows: FloatArray, declared: FloatArray) -> bool:
     from scipy.optimize import linprog
 
     kinds = np.unique(rows, axis=1)
-    solution = linprog(np.zeros(kinds.shape[1]), A_eq=kinds, b_eq=declared, bounds=(0, None))
+    solution = linprog(
+        np.zeros(kinds.shape[1]), A_eq=kinds, b_eq=declared, bounds=(0, None)
+    )
     return bool(solution.status != 2)
 
 

@@ -81,7 +81,9 @@ class AnswerSpace:
         """
         targets = np.asarray(self.workload.rmatvec(answers.T).T)
         lipschitz = self.curvature
-        x = np.full((len(answers), self.workload.size), possible.people / self.workload.size)
+        x = np.full(
+            (len(answers), self.workload.size), possible.people / self.workload.size
+        )
         ahead, momentum, gap = x, np.ones((len(x), 1)), np.inf
         for step in range(1, _MOST_STEPS + 1):
             gradient = self._product(ahead) - targets

@@ -27,5 +27,7 @@ def fit_on_simplex(metric: FloatArray, pull: FloatArray) -> FloatArray:
     # Of the size of the columns, so that no digits are lost between the two parts.
     scale = float(np.linalg.norm(columns, axis=0).mean())
     rows = np.vstack([columns / scale, np.ones(len(pull))])
-    multiple, _ = nnls(rows, np.append(np.zeros(len(pull)), 1.0), maxiter=_MOST_STEPS * len(pull))
+    multiple, _ = nnls(
+        rows, np.append(np.zeros(len(pull)), 1.0), maxiter=_MOST_STEPS * len(pull)
+    )
     return np.asarray(multiple / multiple.sum())

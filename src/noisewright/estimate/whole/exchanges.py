@@ -174,14 +174,23 @@ def _chosen(slopes: FloatArray, rng: np.random.Generator) -> IntArray:
 
 
 def _best_pairs(
-    columns: Any, weights: FloatArray, strayed: FloatArray, sources: IntArray, goals: IntArray
+    columns: Any,
+    weights: FloatArray,
+    strayed: FloatArray,
+    sources: IntArray,
+    goals: IntArray,
 ) -> _Pairs:
     """For every source the goal that gains most, the best first."""
     out, into = columns[:, sources], columns[:, goals]
-    weighted_out, weighted_into = out.multiply(weights[:, None]), into.multiply(weights[:, None])
+    weighted_out, weighted_into = (
+        out.multiply(weights[:, None]),
+        into.multiply(weights[:, None]),
+    )
     slope = (weighted_into.T @ strayed)[None, :] - (weighted_out.T @ strayed)[:, None]
     shared = (weighted_out.T @ into).toarray()
-    squares = _squares(weighted_out, out)[:, None] + _squares(weighted_into, into)[None, :]
+    squares = (
+        _squares(weighted_out, out)[:, None] + _squares(weighted_into, into)[None, :]
+    )
     gains = 2 * slope + squares - 2 * shared
     best = np.argmin(gains, axis=1)
     found = gains[np.arange(len(sources)), best]

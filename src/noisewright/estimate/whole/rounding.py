@@ -34,7 +34,8 @@ _MOST_ENTRIES = 2**16
 """Of a linear program, which is built in a moment then."""
 _MOST_PIVOTS = 2500
 """Of its simplex, 0.3 s at most: flows over 20,000 cells take 1,200, 1,000 cells in pairs 1,800."""
-_WHOLE = 1e-6  # within which a vertex counts as whole; the solver's own tolerance is 1e-7
+# within which a vertex counts as whole; the solver's own tolerance is 1e-7
+_WHOLE = 1e-6
 _TIE = 2.0**-10  # what the order among equals costs, beside what squares do
 _GOLDEN = (5**0.5 - 1) / 2
 
@@ -88,13 +89,16 @@ def controlled_rounding(values: FloatArray, sums: Sums) -> IntArray | None:
         program = _Program.of(sums.of_cells(left), held)
         below = np.floor(targets) - sums.near @ whole
         above = np.ceil(targets) - sums.near @ whole
-        vertex = program.vertex(costs[left], below, above, sums.values - sums.exact @ whole)
+        vertex = program.vertex(
+            costs[left], below, above, sums.values - sums.exact @ whole
+        )
         if vertex is None:
             return None
         done = np.abs(vertex - np.rint(vertex)) < _WHOLE
         whole[left[done]] += np.rint(vertex[done])
         left = left[~done]
-        if len(left) and not held.any():  # only the exact sums are left, and are no flow
+        # only the exact sums are left, and are no flow
+        if len(left) and not held.any():
             return None
         held = _without_fewest(sums.near[:, left], held)
     result = whole.astype(np.int64)

@@ -58,7 +58,9 @@ class LearningFile(Header, frozen=True, tag="learning-plan"):
     def of(cls, plan: LearningPlan, arrays: dict[str, Array]) -> LearningFile:
         """What a plan is kept as."""
         given = plan.concepts
-        points = None if given.points is None else [_kept(point) for point in given.points]
+        points = (
+            None if given.points is None else [_kept(point) for point in given.points]
+        )
         if given.text is None:
             arrays["table"] = given.table
         settings = None
@@ -97,7 +99,9 @@ class LearningFile(Header, frozen=True, tag="learning-plan"):
         }
         plan = self._plan(known, given, self._estimates(given, arrays), arrays)
         if plan.privacy.epsilon != self.epsilon:
-            raise FileFormatError(f"its clients keep another epsilon than it says; {_REMEDY}")
+            raise FileFormatError(
+                f"its clients keep another epsilon than it says; {_REMEDY}"
+            )
         return plan
 
     def _plan(
@@ -109,12 +113,18 @@ class LearningFile(Header, frozen=True, tag="learning-plan"):
     ) -> LearningPlan:
         if self.task in ("realizable", "refute-realizable"):
             shifts = _finite(arrays, "shifts", (given.count,))
-            kind = RealizablePlan if self.task == "realizable" else RealizableRefutationPlan
+            kind = (
+                RealizablePlan
+                if self.task == "realizable"
+                else RealizableRefutationPlan
+            )
             plan: LearningPlan = kind(**known, answers=answers, shifts=shifts)
         elif self.task == "agnostic":
             f = _finite(arrays, "subtracted", (given.size,))
             if self.loss and f.any():
-                raise FileFormatError(f"a loss does not follow from differences; {_REMEDY}")
+                raise FileFormatError(
+                    f"a loss does not follow from differences; {_REMEDY}"
+                )
             plan = AgnosticPlan(**known, answers=answers, loss=self.loss, subtracted=f)
         elif self.task == "refute" and self.theta is not None:
             plan = RefutationPlan(**known, answers=answers, theta=self.theta)
@@ -134,21 +144,33 @@ class LearningFile(Header, frozen=True, tag="learning-plan"):
         table = stored(arrays, "table", np.int8, (None, None))
         if table.size > MOST_ENTRIES:
             raise FileFormatError(f"its class is too large; {_REMEDY}")
-        points = self.points and tuple(tuple(p) if isinstance(p, list) else p for p in self.points)
+        points = self.points and tuple(
+            tuple(p) if isinstance(p, list) else p for p in self.points
+        )
         numbers = self.numbers and tuple(self.numbers)
         return ConceptClass(
-            table, tuple(self.names or ()), points=points or None, numbers=numbers or None
+            table,
+            tuple(self.names or ()),
+            points=points or None,
+            numbers=numbers or None,
         )
 
-    def _estimates(self, given: ConceptClass, arrays: dict[str, Array]) -> LinearAnswers | None:
+    def _estimates(
+        self, given: ConceptClass, arrays: dict[str, Array]
+    ) -> LinearAnswers | None:
         if self.strategy is None:
             return None
-        own = {n.removeprefix(_STRATEGY): a for n, a in arrays.items() if n.startswith(_STRATEGY)}
+        own = {
+            n.removeprefix(_STRATEGY): a
+            for n, a in arrays.items()
+            if n.startswith(_STRATEGY)
+        }
         strategy = unpack(self.strategy, own)
         if not isinstance(strategy, IndexStrategy) or strategy.size != 2 * given.size:
             raise FileFormatError(f"its clients report about something else; {_REMEDY}")
         targets = _finite(arrays, "targets", (None, 2 * given.size))
-        strategy.check_reach(Explicit(targets))  # estimates of anything else would be biased
+        # estimates of anything else would be biased
+        strategy.check_reach(Explicit(targets))
         return LinearAnswers(strategy, targets)
 
 
@@ -163,7 +185,9 @@ def _kept(point: object) -> Any:
     return list(parts) if isinstance(point, tuple) else point
 
 
-def _finite(arrays: dict[str, Array], name: str, shape: tuple[int | None, ...]) -> FloatArray:
+def _finite(
+    arrays: dict[str, Array], name: str, shape: tuple[int | None, ...]
+) -> FloatArray:
     array = stored(arrays, name, np.float64, shape)
     if not np.isfinite(array).all():
         raise FileFormatError(f"its {name} are not numbers; {_REMEDY}")

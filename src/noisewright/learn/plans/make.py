@@ -58,12 +58,18 @@ def plan(
     if task not in TASKS:
         raise unknown_name("task", task, "is no task", TASKS)
     if privacy.kind != "pure" or privacy.epsilon is None:
-        raise InvalidParameter("privacy", privacy.kind, "must be pure: an epsilon alone")
+        raise InvalidParameter(
+            "privacy", privacy.kind, "must be pure: an epsilon alone"
+        )
     epsilon = check_epsilon(privacy.epsilon)
     probability("alpha", alpha, "try 0.1")
     probability("beta", beta, "try 0.05")
     given = concepts(source, points).distinct()
-    known: dict[str, Any] = {"alpha": float(alpha), "beta": float(beta), "epsilon": epsilon}
+    known: dict[str, Any] = {
+        "alpha": float(alpha),
+        "beta": float(beta),
+        "epsilon": epsilon,
+    }
     _check_applies(task, loss, theta)
     if task == "agnostic":
         return _agnostic(given, loss is not False, **known)
@@ -80,7 +86,9 @@ def plan(
     return _better(plan, (1 - _signed(given.matrix)) / 2, shifts=np.zeros(given.count))
 
 
-def _better(together: LearningPlan, targets: FloatArray, **settings: Any) -> LearningPlan:
+def _better(
+    together: LearningPlan, targets: FloatArray, **settings: Any
+) -> LearningPlan:
     """The plan as it is, or from one concept a person: the fewer people; it says what both need."""
     try:
         answers = one_concept_each(together.concepts, targets, together.epsilon)
@@ -106,7 +114,9 @@ def _check_applies(task: str, loss: bool | None, theta: float | None) -> None:
         raise InvalidParameter("loss", loss, rule, "leave it out")
     if theta is not None and task != "refute":
         rule = f"is what losses are compared with in the task refute, and this one is {task}"
-        raise InvalidParameter("theta", theta, rule, "leave it out, or take the task refute")
+        raise InvalidParameter(
+            "theta", theta, rule, "leave it out, or take the task refute"
+        )
 
 
 def _agnostic(given: ConceptClass, loss: bool, **known: Any) -> LearningPlan:
@@ -117,10 +127,14 @@ def _agnostic(given: ConceptClass, loss: bool, **known: Any) -> LearningPlan:
     """
     nothing = np.zeros(given.size)
     if given.count == 1 and not loss:
-        return AgnosticPlan(concepts=given, answers=None, loss=False, subtracted=nothing, **known)
+        return AgnosticPlan(
+            concepts=given, answers=None, loss=False, subtracted=nothing, **known
+        )
 
     def less(f: FloatArray) -> AgnosticPlan:
-        empty = AgnosticPlan(concepts=given, answers=None, loss=loss, subtracted=f, **known)
+        empty = AgnosticPlan(
+            concepts=given, answers=None, loss=loss, subtracted=f, **known
+        )
         return replace(empty, answers=_answers(empty.correlations, **known))
 
     together = less(nothing if loss else given.matrix.mean(axis=0))
@@ -133,7 +147,9 @@ def _agnostic(given: ConceptClass, loss: bool, **known: Any) -> LearningPlan:
     return _better(together, _signed(whole.correlations), subtracted=nothing)
 
 
-def _answers(matrix: FloatArray, epsilon: float, alpha: float, beta: float) -> LinearAnswers:
+def _answers(
+    matrix: FloatArray, epsilon: float, alpha: float, beta: float
+) -> LinearAnswers:
     """Within the best tolerance of the matrix; of large squares the matrix itself, exactly.
 
     A tolerance takes an eigenproblem of rows and columns together a step there, the exact
@@ -148,7 +164,9 @@ def _answers(matrix: FloatArray, epsilon: float, alpha: float, beta: float) -> L
 
 def common_part(given: ConceptClass, entrywise: float) -> FloatArray:
     """f for which γ2(W_C − 1fᵀ, α) is least: transposed, the norm with free shifts of rows."""
-    norm = approximate_norm(given.matrix.T, entrywise, shift=True, tolerance=_SEARCH_GAP)
+    norm = approximate_norm(
+        given.matrix.T, entrywise, shift=True, tolerance=_SEARCH_GAP
+    )
     return np.asarray(-norm.shifts)
 
 
@@ -160,12 +178,17 @@ def _penalties(
     People grow with (η(C, a)/(α(1 + a) − 2a))².
     """
     largest = alpha / (2 - alpha)
-    if not quickly_searched((given.count, 2 * given.size)):  # η hardly falls, and each takes long
-        return _estimated(eta(given, _SHARES[0] * largest, tolerance=_SEARCH_GAP), epsilon)
+    # η hardly falls, and each takes long
+    if not quickly_searched((given.count, 2 * given.size)):
+        return _estimated(
+            eta(given, _SHARES[0] * largest, tolerance=_SEARCH_GAP), epsilon
+        )
     costs: dict[float, float] = {}
     for share in _SHARES:
         a = share * largest
-        costs[a] = eta(given, a, tolerance=_SEARCH_GAP).value / (alpha * (1 + a) - 2 * a)
+        costs[a] = eta(given, a, tolerance=_SEARCH_GAP).value / (
+            alpha * (1 + a) - 2 * a
+        )
         if costs[a] > 1.1 * min(costs.values()):
             break
     best = min(costs, key=costs.__getitem__)

@@ -24,10 +24,14 @@ _CONCEPTS_A_POINT = 4
 """With more it is not tried: people grow with the concepts here, with the points at most there."""
 
 
-def one_concept_each(given: ConceptClass, targets: FloatArray, epsilon: float) -> LinearAnswers:
+def one_concept_each(
+    given: ConceptClass, targets: FloatArray, epsilon: float
+) -> LinearAnswers:
     """Estimates of the mean of `targets` from such reports."""
     if given.count > _CONCEPTS_A_POINT * given.size or 2 * given.size > DENSE_SIZE:
-        raise TooLarge(f"{given.count:,} concepts are too many to ask each person about one")
+        raise TooLarge(
+            f"{given.count:,} concepts are too many to ask each person about one"
+        )
     return LinearAnswers(Codebook(_owned(given), epsilon), targets)
 
 

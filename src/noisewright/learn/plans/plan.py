@@ -90,12 +90,18 @@ class LearningPlan(Shown):
     @cached_property
     def protocol(self) -> str | None:
         """Whether people report about all concepts together or about one each; None for nobody."""
-        return None if self.answers is None else protocol_of(self.answers.strategy, self.concepts)
+        return (
+            None
+            if self.answers is None
+            else protocol_of(self.answers.strategy, self.concepts)
+        )
 
     @property
     def needs(self) -> dict[str, int]:
         """The people that this protocol takes, and the other where it was planned as well."""
-        return {} if self.protocol is None else {self.protocol: self.people, **self.others}
+        return (
+            {} if self.protocol is None else {self.protocol: self.people, **self.others}
+        )
 
     @abstractmethod
     def proves(self, alpha: float, people: int) -> bool:
@@ -115,10 +121,14 @@ class LearningPlan(Shown):
         while not self.proves(self.alpha, high):
             low, high = high, 2 * high
             if high > _MOST_PEOPLE:
-                raise TooLarge(f"alpha={self.alpha:g} needs more people than there are; raise it")
+                raise TooLarge(
+                    f"alpha={self.alpha:g} needs more people than there are; raise it"
+                )
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (low, middle) if self.proves(self.alpha, middle) else (middle, high)
+            low, high = (
+                (low, middle) if self.proves(self.alpha, middle) else (middle, high)
+            )
         return high
 
     def accuracy(self, people: int) -> float | None:
@@ -167,7 +177,10 @@ class LearningPlan(Shown):
     def _asking(self) -> LinearAnswers:
         if self.answers is None:
             raise InvalidParameter(
-                "concepts", 1, "is all there is: nobody needs to be asked", "call decide()"
+                "concepts",
+                1,
+                "is all there is: nobody needs to be asked",
+                "call decide()",
             )
         return self.answers
 
@@ -190,7 +203,11 @@ class LearningPlan(Shown):
 
     @abstractmethod
     def _decided(
-        self, estimates: FloatArray, people: int, alpha: float | None, warning: str | None
+        self,
+        estimates: FloatArray,
+        people: int,
+        alpha: float | None,
+        warning: str | None,
     ) -> Outcome:
         """What follows from the estimates."""
 
@@ -286,7 +303,11 @@ class AgnosticPlan(CorrelationPlan):
         return comparisons(self._asking, np.hstack([rows, -rows]))
 
     def _decided(
-        self, estimates: FloatArray, people: int, alpha: float | None, warning: str | None
+        self,
+        estimates: FloatArray,
+        people: int,
+        alpha: float | None,
+        warning: str | None,
     ) -> Learned:
         if len(estimates) < self.concepts.count:
             estimates = np.concatenate([estimates, -estimates])
@@ -297,7 +318,12 @@ class AgnosticPlan(CorrelationPlan):
             reach = 0.5 if alpha is None else alpha / 2
             interval = (max(0.0, loss - reach), min(1.0, loss + reach))
             interval = (0.0, 1.0) if alpha is None else interval
-        outcome = {"alpha": alpha, "beta": self.beta, "people": people, "warning": warning}
+        outcome = {
+            "alpha": alpha,
+            "beta": self.beta,
+            "people": people,
+            "warning": warning,
+        }
         return self._learned(best, loss=loss, interval=interval, **outcome)
 
 
@@ -312,7 +338,9 @@ class RefutationPlan(CorrelationPlan):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 <= self.theta <= 1:
-            raise InvalidParameter("theta", self.theta, "must lie between 0 and 1", "try 0.25")
+            raise InvalidParameter(
+                "theta", self.theta, "must lie between 0 and 1", "try 0.25"
+            )
 
     def failure(self, alpha: float, people: int) -> float:
         """Of the concept that fits below, of all that do not above: the larger of the two."""
@@ -326,7 +354,11 @@ class RefutationPlan(CorrelationPlan):
         return LearningPlan.decide(replace(self, theta=theta), reports)
 
     def _decided(
-        self, estimates: FloatArray, people: int, alpha: float | None, warning: str | None
+        self,
+        estimates: FloatArray,
+        people: int,
+        alpha: float | None,
+        warning: str | None,
     ) -> Refutation:
         loss = float(np.clip((1 - estimates.max()) / 2, 0.0, 1.0))
         threshold = self.theta + (self.alpha if alpha is None else alpha) / 2

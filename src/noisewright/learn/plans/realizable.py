@@ -52,8 +52,12 @@ class RealizablePlan(LearningPlan):
             tails, (missed, mistaken) = self.tails, self._betas
             most = float(np.max(np.maximum(tails.above, tails.below)))
             self._known[people] = (
-                least_where(lambda e: tails.chances(e, people)[0].max() <= missed, most),
-                least_where(lambda e: tails.chances(e, people)[1].sum() <= mistaken, most),
+                least_where(
+                    lambda e: tails.chances(e, people)[0].max() <= missed, most
+                ),
+                least_where(
+                    lambda e: tails.chances(e, people)[1].sum() <= mistaken, most
+                ),
             )
         return self._known[people]
 
@@ -71,7 +75,11 @@ class RealizablePlan(LearningPlan):
         return best, float(penalties[best]), self.limits[0] + self._strays(people)[0]
 
     def _decided(
-        self, estimates: FloatArray, people: int, alpha: float | None, warning: str | None
+        self,
+        estimates: FloatArray,
+        people: int,
+        alpha: float | None,
+        warning: str | None,
     ) -> Learned:
         if self.answers is None:  # the one concept there is
             return self._learned(0, alpha=0.0, beta=self.beta, people=0)
@@ -82,7 +90,12 @@ class RealizablePlan(LearningPlan):
             warning = said if warning is None else f"{said}; {warning}"
         bound = None if alpha is None else (0.0, alpha)
         return self._learned(
-            best, alpha=alpha, beta=self.beta, people=people, warning=warning, interval=bound
+            best,
+            alpha=alpha,
+            beta=self.beta,
+            people=people,
+            warning=warning,
+            interval=bound,
         )
 
 
@@ -98,7 +111,11 @@ class RealizableRefutationPlan(RealizablePlan):
         return self.beta, self.beta
 
     def _decided(  # type: ignore[override]
-        self, estimates: FloatArray, people: int, alpha: float | None, warning: str | None
+        self,
+        estimates: FloatArray,
+        people: int,
+        alpha: float | None,
+        warning: str | None,
     ) -> Refutation:
         _, score, threshold = self._compared(estimates, people)
         return Refutation(

@@ -43,7 +43,10 @@ class CorrelationalLearner(Shown):
     tolerance: float
 
     def _facts(self) -> list[tuple[str, str]]:
-        facts = [("queries", f"{self.queries:,}"), ("tolerance", f"{self.tolerance:.4g}")]
+        facts = [
+            ("queries", f"{self.queries:,}"),
+            ("tolerance", f"{self.tolerance:.4g}"),
+        ]
         return [*self.concepts._facts(), ("alpha", f"{self.alpha:g}"), *facts]
 
     @property
@@ -119,4 +122,6 @@ def correlational(
         if best is not None and learner.cost > best.cost:
             return best
         best = learner
-    raise TooLarge(f"{given.title} takes more than {_MOST:,} queries at alpha={alpha:g}")
+    raise TooLarge(
+        f"{given.title} takes more than {_MOST:,} queries at alpha={alpha:g}"
+    )

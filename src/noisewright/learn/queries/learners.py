@@ -19,7 +19,12 @@ import numpy.typing as npt
 from noisewright.arrays import FloatArray, IntArray, SignArray
 from noisewright.display import Shown
 from noisewright.errors import InvalidParameter, TooLarge
-from noisewright.learn.concept_classes import ConceptClass, columns_below, concepts, label_signs
+from noisewright.learn.concept_classes import (
+    ConceptClass,
+    columns_below,
+    concepts,
+    label_signs,
+)
 from noisewright.learn.queries.oracle import Demand, Oracle
 from noisewright.privacy.exact.rounding import probability
 
@@ -139,7 +144,11 @@ class MonotoneConjunction:
 
     def learn(self, oracle: Oracle) -> Hypothesis:
         _check(self, oracle)
-        unset = np.arange(self.size)[None, :] >> np.arange(self.bits - 1, -1, -1)[:, None] & 1 == 0
+        unset = (
+            np.arange(self.size)[None, :] >> np.arange(self.bits - 1, -1, -1)[:, None]
+            & 1
+            == 0
+        )
         never = np.zeros_like(unset)
         queries = 2.0 * np.hstack([unset, never]) - 1.0
         shares = (1 + oracle.ask_together(list(queries))) / 2
@@ -171,13 +180,20 @@ class MultiplicativeWeights:
     def __post_init__(self) -> None:
         probability("alpha", self.alpha, "try 0.1")
         f = np.asarray(self.features, dtype=np.float64)
-        if f.ndim != 2 or 0 in f.shape or not np.isfinite(f).all() or np.abs(f).max() > 1:
+        if (
+            f.ndim != 2
+            or 0 in f.shape
+            or not np.isfinite(f).all()
+            or np.abs(f).max() > 1
+        ):
             rule = "must be a row per feature, between −1 and 1"
             raise InvalidParameter("features", f"shape {f.shape}", rule)
         if not 0 < self.margin <= 1:
             raise InvalidParameter("margin", self.margin, "must lie between 0 and 1")
         if self.rounds > 10**6:
-            raise TooLarge(f"{self.rounds:,} rounds are too many; the margin is too small")
+            raise TooLarge(
+                f"{self.rounds:,} rounds are too many; the margin is too small"
+            )
         object.__setattr__(self, "features", f)
 
     @property
@@ -248,7 +264,11 @@ class Verdict(Shown):
 
     def _facts(self) -> list[tuple[str, str]]:
         said = "fits" if self.fits else "refuted"
-        return [("verdict", said), ("theta", f"{self.theta:g}"), ("loss", f"{self.loss:.4f}")]
+        return [
+            ("verdict", said),
+            ("theta", f"{self.theta:g}"),
+            ("loss", f"{self.loss:.4f}"),
+        ]
 
 
 @dataclass(frozen=True)

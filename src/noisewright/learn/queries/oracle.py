@@ -47,7 +47,9 @@ def on_grid(query: npt.ArrayLike, size: int) -> IntArray:
     """A query as whole steps, one value per cell; all of them between −1 and 1."""
     values = np.asarray(query, dtype=np.float64)
     if values.shape != (size,):
-        raise InvalidParameter("query", f"shape {values.shape}", f"must hold {size} values")
+        raise InvalidParameter(
+            "query", f"shape {values.shape}", f"must hold {size} values"
+        )
     if not np.isfinite(values).all() or np.abs(values).max() > 1:
         raise InvalidParameter("query", f"{size} values", "must lie between −1 and 1")
     return np.rint(values * GRID).astype(np.int64)
@@ -62,8 +64,14 @@ class Demand:
     beta: float = 0.05
 
     def __post_init__(self) -> None:
-        if isinstance(self.queries, bool) or self.queries < 1 or int(self.queries) != self.queries:
-            raise InvalidParameter("queries", self.queries, "must be a whole number >= 1")
+        if (
+            isinstance(self.queries, bool)
+            or self.queries < 1
+            or int(self.queries) != self.queries
+        ):
+            raise InvalidParameter(
+                "queries", self.queries, "must be a whole number >= 1"
+            )
         if not 2 * ROUNDING <= self.tolerance <= 1:
             rule = f"must lie between {2 * ROUNDING:.1e} and 1"
             raise InvalidParameter("tolerance", self.tolerance, rule, "try 0.05")
@@ -131,11 +139,21 @@ class ExactOracle(Oracle):
     model = "exact"
 
     def __init__(
-        self, distribution: FloatArray, demand: Demand, rng: np.random.Generator | None = None
+        self,
+        distribution: FloatArray,
+        demand: Demand,
+        rng: np.random.Generator | None = None,
     ) -> None:
         weights = np.asarray(distribution, dtype=np.float64)
-        if weights.ndim != 1 or not len(weights) or not (weights >= 0).all() or not weights.sum():
-            raise InvalidParameter("people", f"shape {weights.shape}", "must be shares of cells")
+        if (
+            weights.ndim != 1
+            or not len(weights)
+            or not (weights >= 0).all()
+            or not weights.sum()
+        ):
+            raise InvalidParameter(
+                "people", f"shape {weights.shape}", "must be shares of cells"
+            )
         self.distribution, self.size = weights / weights.sum(), len(weights)
         self.demand, self._rng = demand, rng
 
@@ -150,7 +168,9 @@ class ExactOracle(Oracle):
     def _answers(self, queries: IntArray) -> FloatArray:
         means = queries / GRID @ self.distribution
         if self._rng is not None:
-            means = means + self.demand.margin * self._rng.choice([-1.0, 1.0], len(means))
+            means = means + self.demand.margin * self._rng.choice(
+                [-1.0, 1.0], len(means)
+            )
         return np.asarray(means)
 
 
@@ -175,7 +195,9 @@ class Question:
         """What a bit as ±1 is on average, per unit of the query."""
         return Fraction(2 * self.threshold, WORD) - 1
 
-    def randomize(self, cells: npt.ArrayLike, source: ByteSource | None = None) -> BoolArray:
+    def randomize(
+        self, cells: npt.ArrayLike, source: ByteSource | None = None
+    ) -> BoolArray:
         """The bits of people who hold these cells; only tests pass a source."""
         held = self.values[np.asarray(cells, dtype=np.int64)]
         signs = integers_below(2 * GRID, len(held), source) < GRID + held
@@ -198,12 +220,18 @@ class Respondents(Protocol):
 class Listed:
     """People by the cells they hold, in the order in which they are asked."""
 
-    def __init__(self, cells: npt.ArrayLike, size: int, source: ByteSource | None = None) -> None:
+    def __init__(
+        self, cells: npt.ArrayLike, size: int, source: ByteSource | None = None
+    ) -> None:
         listed = np.asarray(cells)
         if listed.ndim != 1 or (len(listed) and listed.dtype.kind not in "iu"):
-            raise InvalidParameter("people", f"{listed.dtype} {listed.shape}", "must be cells")
+            raise InvalidParameter(
+                "people", f"{listed.dtype} {listed.shape}", "must be cells"
+            )
         if len(listed) and (listed.min() < 0 or listed.max() >= size):
-            raise InvalidParameter("people", len(listed), f"must hold cells 0 to {size - 1}")
+            raise InvalidParameter(
+                "people", len(listed), f"must hold cells 0 to {size - 1}"
+            )
         self._cells, self._taken, self._source = listed.astype(np.int64), 0, source
 
     def take(self, count: int) -> IntArray:
@@ -232,7 +260,9 @@ class SequentialOracle(Oracle):
 
     model = "sequential"
 
-    def __init__(self, people: Respondents, size: int, epsilon: float, demand: Demand) -> None:
+    def __init__(
+        self, people: Respondents, size: int, epsilon: float, demand: Demand
+    ) -> None:
         self._respondents, self.size, self.demand = people, size, demand
         self.epsilon = check_epsilon(epsilon)
         self.transcript: list[tuple[Question, BoolArray]] = []
@@ -253,12 +283,16 @@ class SequentialOracle(Oracle):
         return Privacy(self.epsilon, neighbours="replace-one")
 
     def _answers(self, queries: IntArray) -> FloatArray:
-        return np.array([self._answer(Question(values, self.epsilon)) for values in queries])
+        return np.array(
+            [self._answer(Question(values, self.epsilon)) for values in queries]
+        )
 
     def _answer(self, question: Question) -> float:
         bits = self._respondents.respond(question, self.people_per_query)
         if bits.shape != (self.people_per_query,):
-            raise InvalidParameter("reports", bits.shape, f"must be {self.people_per_query} bits")
+            raise InvalidParameter(
+                "reports", bits.shape, f"must be {self.people_per_query} bits"
+            )
         self.transcript.append((question, bits))
         ones = int(np.count_nonzero(bits))
         return float(Fraction(2 * ones - len(bits), len(bits)) / question.slope)

@@ -36,7 +36,9 @@ class NoisySums:
     `draw` is the noise; only tests give another.
     """
 
-    def __init__(self, queries: IntArray, epsilon: float, draw: Draw = discrete_laplace) -> None:
+    def __init__(
+        self, queries: IntArray, epsilon: float, draw: Draw = discrete_laplace
+    ) -> None:
         self._queries, self._draw = queries, draw
         # What one person moves at most, summed over the queries: every one from end to end.
         reach = int((queries.max(axis=1) - queries.min(axis=1)).sum())
@@ -80,11 +82,18 @@ class PanPrivateOracle(Oracle):
             low, high = high, 2 * high
             if high > _MOST_PEOPLE:
                 raise InvalidParameter(
-                    "tolerance", self.demand.tolerance, "takes more people than there are", "raise"
+                    "tolerance",
+                    self.demand.tolerance,
+                    "takes more people than there are",
+                    "raise",
                 )
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (middle, high) if self.failure(middle) > self.demand.beta else (low, middle)
+            low, high = (
+                (middle, high)
+                if self.failure(middle) > self.demand.beta
+                else (low, middle)
+            )
         return high
 
     def failure(self, people: int) -> float:
@@ -121,7 +130,9 @@ class PanPrivateOracle(Oracle):
 
     def _answers(self, queries: IntArray) -> FloatArray:
         parts = range(0, len(queries), self.together)
-        return np.concatenate([self._batch(queries[k : k + self.together]) for k in parts])
+        return np.concatenate(
+            [self._batch(queries[k : k + self.together]) for k in parts]
+        )
 
     def _batch(self, queries: IntArray) -> FloatArray:
         sums = NoisySums(queries, self.epsilon)

@@ -56,14 +56,24 @@ class QueryDimension(Shown):
 
     def _facts(self) -> list[tuple[str, str]]:
         between = f"{self.lower_bound:.4g} to {self.upper_bound:.4g}"
-        return [("class", self.concepts.title), ("alpha", f"{self.alpha:g}"), ("SQD", between)]
+        return [
+            ("class", self.concepts.title),
+            ("alpha", f"{self.alpha:g}"),
+            ("SQD", between),
+        ]
 
     def proves(self) -> float:
         """The lower bound from what proves it, after checking that it is allowed to."""
         p, d, t = self.prior, self.marginal, self.lean
         shares = [x.min() >= 0 and abs(x.sum() - 1) <= 1e-12 for x in (p, d)]
-        if not all(shares) or (np.abs(t) > d).any() or (1 - np.abs(t).sum()) / 2 <= self.alpha:
-            raise InvalidParameter("proof", self.concepts.title, "is of no distributions")
+        if (
+            not all(shares)
+            or (np.abs(t) > d).any()
+            or (1 - np.abs(t).sum()) / 2 <= self.alpha
+        ):
+            raise InvalidParameter(
+                "proof", self.concepts.title, "is of no distributions"
+            )
         return 1 / sign_norm(p[:, None] * (self.concepts.matrix * d - t))[0]
 
 
@@ -138,7 +148,9 @@ class _Search:
             self.lean[agreed] = self.marginal[agreed] * table[0, agreed]
         self.value = self._norm(self.prior, self.marginal, self.lean)[0]
 
-    def _norm(self, p: FloatArray, d: FloatArray, t: FloatArray) -> tuple[float, FloatArray]:
+    def _norm(
+        self, p: FloatArray, d: FloatArray, t: FloatArray
+    ) -> tuple[float, FloatArray]:
         return sign_norm(p[:, None] * (self.table * d - t))
 
     def run(self) -> None:
@@ -198,7 +210,9 @@ class _Search:
         return np.concatenate([(sides @ self.table) * signs, lean, -lean])
 
 
-def _program(cuts: FloatArray, shares: int, alpha: float | None = None) -> FloatArray | None:
+def _program(
+    cuts: FloatArray, shares: int, alpha: float | None = None
+) -> FloatArray | None:
     """Minimise the largest cut over shares that sum to one, and over leans where α is given."""
     count = cuts.shape[1]
     upper = [np.hstack([cuts, -np.ones((len(cuts), 1))])]

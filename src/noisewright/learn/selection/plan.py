@@ -65,7 +65,9 @@ class Selected(Shown):
 class Selection(Shown):
     """A selection under way: `ask()`, `tell(bit)`, and `result()` at any time."""
 
-    def __init__(self, contest: Contest, protocol: str, picked: list[int] | None = None) -> None:
+    def __init__(
+        self, contest: Contest, protocol: str, picked: list[int] | None = None
+    ) -> None:
         self.contest, self.protocol = contest, protocol
         self._state = begun(contest, protocol, picked)
         self._parts: list[BoolArray] = []
@@ -125,8 +127,12 @@ class Selection(Shown):
         """Randomised answers of people whose true bits, of the coordinates asked, are these."""
         held = np.asarray(bits)
         if held.dtype.kind not in "biu" or ((held != 0) & (held != 1)).any():
-            raise InvalidParameter("bits", f"{held.dtype} {held.shape}", "must be 0 and 1")
-        return self.contest.response.randomize(held.astype(np.int64).ravel()).astype(bool)
+            raise InvalidParameter(
+                "bits", f"{held.dtype} {held.shape}", "must be 0 and 1"
+            )
+        return self.contest.response.randomize(held.astype(np.int64).ravel()).astype(
+            bool
+        )
 
     # --- asking -------------------------------------------------------------------------------
 
@@ -147,19 +153,29 @@ class Selection(Shown):
     def ask_many(self, most: int) -> IntArray:
         """The coordinates to ask of the next people, who need not wait for each other."""
         if self._block is None:
-            raise InvalidParameter("selection", "finished", "asks nobody", "read `result()`")
+            raise InvalidParameter(
+                "selection", "finished", "asks nobody", "read `result()`"
+            )
         places = np.arange(self._filled, min(self._filled + most, self._block.people))
         return self._block.coordinates[places % len(self._block.coordinates)]
 
     def tell(self, bits: npt.ArrayLike) -> None:
         """The randomised bit of the person asked last, or those of several, in order."""
         told = np.atleast_1d(np.asarray(bits))
-        if told.ndim != 1 or told.dtype.kind not in "biu" or ((told != 0) & (told != 1)).any():
-            raise InvalidParameter("bits", f"{told.dtype} {told.shape}", "must be 0 and 1")
+        if (
+            told.ndim != 1
+            or told.dtype.kind not in "biu"
+            or ((told != 0) & (told != 1)).any()
+        ):
+            raise InvalidParameter(
+                "bits", f"{told.dtype} {told.shape}", "must be 0 and 1"
+            )
         rest = told.astype(bool)
         while len(rest):
             if self._block is None:
-                raise InvalidParameter("bits", len(rest), "are more than were asked for")
+                raise InvalidParameter(
+                    "bits", len(rest), "are more than were asked for"
+                )
             part = rest[: self._block.people - self._filled]
             self._room[self._filled : self._filled + len(part)] = part
             self._filled += len(part)
@@ -246,9 +262,13 @@ class SelectionFile(Header, frozen=True, tag="selection"):
         """The selection again, by asking and telling all of it anew."""
         contest = Contest(self.coordinates, self.epsilon, self.alpha, self.beta)
         if self.protocol not in PROTOCOLS:
-            raise FileFormatError(f"a selection has no protocol of that name; {_REMEDY}")
+            raise FileFormatError(
+                f"a selection has no protocol of that name; {_REMEDY}"
+            )
         if self.protocol == "bandit" and self.answers > _MOST_REPLAYED:
-            raise FileFormatError(f"a bandit of so many steps is not replayed; {_REMEDY}")
+            raise FileFormatError(
+                f"a bandit of so many steps is not replayed; {_REMEDY}"
+            )
         packed = stored(arrays, "bits", np.uint8, (-(-self.answers // 8),))
         selection = Selection(contest, self.protocol, self.picked)
         selection.tell(np.unpackbits(packed, count=self.answers))
@@ -290,11 +310,15 @@ def select(
     "elimination" often ends long before its most. `.needs` lists what each may take.
     """
     if privacy.kind != "pure" or privacy.epsilon is None:
-        raise InvalidParameter("privacy", privacy.kind, "must be pure: an epsilon alone")
+        raise InvalidParameter(
+            "privacy", privacy.kind, "must be pure: an epsilon alone"
+        )
     contest = Contest(coordinates, privacy.epsilon, alpha, beta)
     if protocol == "auto":
         listed = needs(contest)
         protocol = min(listed, key=listed.__getitem__)
     if protocol not in PROTOCOLS:
-        raise unknown_name("protocol", protocol, "is no way to select", ("auto", *PROTOCOLS))
+        raise unknown_name(
+            "protocol", protocol, "is no way to select", ("auto", *PROTOCOLS)
+        )
     return Selection(contest, protocol)

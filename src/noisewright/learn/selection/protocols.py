@@ -53,9 +53,13 @@ class Contest:
         whole("coordinates", self.coordinates, 1, 2**20)
         check_epsilon(self.epsilon)
         if not 1e-6 <= self.alpha <= 1:
-            raise InvalidParameter("alpha", self.alpha, "must lie between 1e-6 and 1", "try 0.1")
+            raise InvalidParameter(
+                "alpha", self.alpha, "must lie between 1e-6 and 1", "try 0.1"
+            )
         if probability("beta", self.beta, "try 0.05") < _LEAST_BETA:
-            raise InvalidParameter("beta", self.beta, f"must be at least {_LEAST_BETA:g}")
+            raise InvalidParameter(
+                "beta", self.beta, f"must be at least {_LEAST_BETA:g}"
+            )
 
     @cached_property
     def response(self) -> RandomizedResponse:
@@ -145,7 +149,11 @@ class NonInteractive(Protocol):
 
     def block(self) -> Block | None:
         each = self.people // self.contest.coordinates
-        return None if self.asked.min() >= each else Block(np.arange(len(self.asked)), each)
+        return (
+            None
+            if self.asked.min() >= each
+            else Block(np.arange(len(self.asked)), each)
+        )
 
     @property
     def reached(self) -> float:
@@ -233,7 +241,8 @@ class Runs:
                 beta = contest.beta if count == 1 else 0.8 * contest.beta
                 chance = beta ** (1 / count)
                 rounds = ceil(
-                    (_REGRET / (contest.slope * alpha * chance)) ** 2 * contest.coordinates
+                    (_REGRET / (contest.slope * alpha * chance)) ** 2
+                    * contest.coordinates
                 )
                 each = 0
                 if count > 1:
@@ -248,10 +257,14 @@ class Bandit(Protocol):
 
     name = "bandit"
 
-    def __init__(self, contest: Contest, picked: list[int], runs: Runs | None = None) -> None:
+    def __init__(
+        self, contest: Contest, picked: list[int], runs: Runs | None = None
+    ) -> None:
         super().__init__(contest)
         self.runs = runs or Runs.best(contest)
-        if len(picked) != self.runs.count or not all(0 <= t < self.runs.rounds for t in picked):
+        if len(picked) != self.runs.count or not all(
+            0 <= t < self.runs.rounds for t in picked
+        ):
             rule = f"must be {self.runs.count} rounds below {self.runs.rounds}"
             raise InvalidParameter("picked", len(picked), rule)
         self.picked, self.candidates, self._round = picked, list[int](), 0
@@ -272,7 +285,11 @@ class Bandit(Protocol):
         """The arm with the largest index, each tried once first."""
         if self._round < len(self.asked):
             return self._round
-        return int(np.argmax(moss_index(self.ones, self.asked, self.runs.rounds / len(self.asked))))
+        return int(
+            np.argmax(
+                moss_index(self.ones, self.asked, self.runs.rounds / len(self.asked))
+            )
+        )
 
     def learn(self, block: Block, ones: IntArray) -> None:
         super().learn(block, ones)
@@ -289,7 +306,13 @@ class Bandit(Protocol):
 
     @property
     def choice(self) -> int:
-        return super().choice if self._compared else self.candidates[0] if self.candidates else 0
+        return (
+            super().choice
+            if self._compared
+            else self.candidates[0]
+            if self.candidates
+            else 0
+        )
 
     @property
     def reached(self) -> float:

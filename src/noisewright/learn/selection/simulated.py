@@ -28,7 +28,9 @@ def simulated(
     truth = np.asarray(means, dtype=np.float64)
     contest = selection.contest
     if truth.shape != (contest.coordinates,) or truth.min() < 0 or truth.max() > 1:
-        raise InvalidParameter("means", truth.shape, f"must be {contest.coordinates} shares")
+        raise InvalidParameter(
+            "means", truth.shape, f"must be {contest.coordinates} shares"
+        )
     people, missed = 0, 0
     for _ in range(runs):
         state = begun(contest, selection.protocol)
@@ -62,7 +64,9 @@ def _found_arms(state: Bandit, chances: FloatArray, rng: np.random.Generator) ->
     return state.runs.count * state.runs.rounds
 
 
-def arm_of_round(chances: FloatArray, rounds: int, picked: int, rng: np.random.Generator) -> int:
+def arm_of_round(
+    chances: FloatArray, rounds: int, picked: int, rng: np.random.Generator
+) -> int:
     """The arm that a bandit of so many rounds pulls in one of them, all arms having these chances.
 
     What comes after that round does not matter and is not drawn.
@@ -70,14 +74,21 @@ def arm_of_round(chances: FloatArray, rounds: int, picked: int, rng: np.random.G
     arms = len(chances)
     if picked < arms:
         return picked
-    ones, asked = (rng.random(arms) < chances).astype(np.int64), np.ones(arms, dtype=np.int64)
+    ones, asked = (
+        (rng.random(arms) < chances).astype(np.int64),
+        np.ones(arms, dtype=np.int64),
+    )
     index = moss_index(ones, asked, rounds / arms)
     done, arm = arms, 0
     while done <= picked:
         arm = int(np.argmax(index))
         index[arm] = -np.inf
         rival = int(np.argmax(index))
-        level = float(np.nextafter(index[rival], -np.inf)) if arm < rival else float(index[rival])
+        level = (
+            float(np.nextafter(index[rival], -np.inf))
+            if arm < rival
+            else float(index[rival])
+        )
         share, most = rounds / arms, picked + 1 - done
         before = int(asked[arm])
         ones[arm], asked[arm] = _burst(
@@ -117,7 +128,11 @@ def _burst(
             won = ones + np.cumsum(rng.random(len(pulled)) < chance)
             below = moss_index(won, pulled, share) <= level
             taken = int(below.argmax()) if below.any() else len(pulled) - 1
-            ones, asked, size = int(won[taken]), int(pulled[taken]), min(2 * size, _MANY)
+            ones, asked, size = (
+                int(won[taken]),
+                int(pulled[taken]),
+                min(2 * size, _MANY),
+            )
             if below[taken]:
                 break
     return ones, asked

@@ -58,7 +58,9 @@ class LocalAccuracy(Accuracy):
 
     def __post_init__(self) -> None:
         if self.errors not in ("plug-in", "worst"):
-            raise InvalidParameter("errors", self.errors, "must be 'plug-in' or 'worst'")
+            raise InvalidParameter(
+                "errors", self.errors, "must be 'plug-in' or 'worst'"
+            )
 
     @property
     def kind(self) -> Kind:  # type: ignore[override]
@@ -92,7 +94,9 @@ class LocalAccuracy(Accuracy):
             return self.bounded_multiplier(queries, level)
         # Nothing here touches reports beyond the fitted histogram, so a fixed seed is right.
         rng = np.random.default_rng(0)
-        joint = simultaneous_multiplier(self._standard_errors, level, draws=_DRAWS, rng=rng)
+        joint = simultaneous_multiplier(
+            self._standard_errors, level, draws=_DRAWS, rng=rng
+        )
         return max(joint, self.multiplier(level))
 
     def _standard_errors(self, count: int, rng: np.random.Generator) -> FloatArray:
@@ -128,7 +132,10 @@ class LocalAccuracy(Accuracy):
 
     @cached_property
     def _tables(self) -> TableData | None:
-        strategy, given = self.strategy, self.tables is not None or self.histogram is not None
+        strategy, given = (
+            self.strategy,
+            self.tables is not None or self.histogram is not None,
+        )
         if given or not isinstance(strategy, TableStrategy) or not strategy.by_tables:
             return self.tables
         return TableData.even(strategy, self.workload, self.people)
@@ -136,7 +143,11 @@ class LocalAccuracy(Accuracy):
     @cached_property
     def _questions(self) -> Workload:
         """The queries up to a constant each, of which no variance depends."""
-        return without_offsets(self.workload) if self.strategy.lists_cells else self.workload
+        return (
+            without_offsets(self.workload)
+            if self.strategy.lists_cells
+            else self.workload
+        )
 
     def _here(self) -> FloatArray:
         """Variances at these people.
@@ -147,7 +158,9 @@ class LocalAccuracy(Accuracy):
         strategy = self.strategy
         try:
             if self._work > _QUADRATIC_WORK:
-                raise TooLarge("a quadratic form for each of these queries takes minutes")
+                raise TooLarge(
+                    "a quadratic form for each of these queries takes minutes"
+                )
             if self._tables is not None:
                 return self._tables.variances()
             if self.histogram is None:
@@ -170,7 +183,8 @@ class LocalAccuracy(Accuracy):
             return 0
         if asked.size > DENSE_SIZE:
             return asked.queries * 2**6 * max(asked.size, strategy.collector.counters)
-        shared = 64 if isinstance(asked, Kron) else asked.queries  # products are done in halves
+        # products are done in halves
+        shared = 64 if isinstance(asked, Kron) else asked.queries
         return shared * asked.size**2
 
     def _worst(self) -> FloatArray:
@@ -187,17 +201,26 @@ class LocalAccuracy(Accuracy):
             except TooLarge:
                 pass
         # Hashing to more than two values adds terms for cells in line.
-        elif isinstance(strategy, CentredStrategy) and getattr(strategy, "buckets", 2) == 2:
+        elif (
+            isinstance(strategy, CentredStrategy)
+            and getattr(strategy, "buckets", 2) == 2
+        ):
             if workload.queries * workload.size <= _LISTED_ENTRIES:
                 w = self._questions.dense()
                 centred = (w - w.mean(axis=1, keepdims=True)) ** 2
                 own = (strategy.own_spread * centred).max(axis=1)
-                return np.asarray(people * (strategy.spread * centred.sum(axis=1) + own))
+                return np.asarray(
+                    people * (strategy.spread * centred.sum(axis=1) + own)
+                )
         elif workload.size <= _TRIED_CELLS:
             kinds = np.eye(workload.size) * people
-            variances = [strategy.query_variances(self._questions, kind) for kind in kinds]
+            variances = [
+                strategy.query_variances(self._questions, kind) for kind in kinds
+            ]
             return np.asarray(np.max(variances, axis=0))
-        return np.full(workload.queries, people * strategy.worst_variance(table_gram(workload)))
+        return np.full(
+            workload.queries, people * strategy.worst_variance(table_gram(workload))
+        )
 
     def _sampling(self) -> FloatArray:
         """What the drawing of these people from a large population adds to each variance."""

@@ -24,16 +24,24 @@ _ROUNDING = 64 * np.finfo(float).eps
 
 def lists_reports(strategy: Strategy) -> bool:
     """Whether estimates may be linear in counts of single reports, not of their scores alone."""
-    entries = strategy.outputs * strategy.size if isinstance(strategy, IndexStrategy) else None
+    entries = (
+        strategy.outputs * strategy.size
+        if isinstance(strategy, IndexStrategy)
+        else None
+    )
     return entries is not None and entries <= _LISTED_ENTRIES
 
 
-def affine_bound(strategy: Strategy, gram: FloatArray, people: int, prior: FloatArray) -> float:
+def affine_bound(
+    strategy: Strategy, gram: FloatArray, people: int, prior: FloatArray
+) -> float:
     """A number just below the worst squared error of every affine estimate from so many people."""
     told = _told(strategy, prior)
     values, vectors = np.linalg.eigh(told)
     # The sum falls with every eigenvalue: each gives up what rounding can have taken from it.
-    values = np.clip(values + _ROUNDING * len(values) * max(1.0, float(values[-1])), 0.0, 1.0)
+    values = np.clip(
+        values + _ROUNDING * len(values) * max(1.0, float(values[-1])), 0.0, 1.0
+    )
     left = (1 - values) / (1 + (people - 1) * values)
     root = np.sqrt(prior)[:, None] * vectors
     sizes = np.maximum(np.einsum("uk,uk->k", root, gram @ root), 0.0)

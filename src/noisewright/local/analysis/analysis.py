@@ -45,7 +45,11 @@ class Analysis:
     @cached_property
     def questions(self) -> Workload:
         """The queries up to a constant each; as they are for strategies that go by tables."""
-        return without_offsets(self.workload) if self.strategy.lists_cells else self.workload
+        return (
+            without_offsets(self.workload)
+            if self.strategy.lists_cells
+            else self.workload
+        )
 
     @cached_property
     def gram(self) -> Gram:
@@ -85,7 +89,9 @@ class Analysis:
 
     def total_variance(self, histogram: FloatArray) -> float:
         """Variance of all answers together on one histogram of people."""
-        return float(self.type_variances @ check_histogram(histogram, self.strategy.size))
+        return float(
+            self.type_variances @ check_histogram(histogram, self.strategy.size)
+        )
 
     @property
     def objective(self) -> float:
@@ -106,13 +112,17 @@ class Analysis:
         x = check_histogram(histogram, self.strategy.size)
         w = self.questions.dense()
         if w.shape[0] ** 2 > _MATRIX_ENTRIES:
-            raise TooLarge(f"a covariance of {w.shape[0]} answers is too large; use variances")
+            raise TooLarge(
+                f"a covariance of {w.shape[0]} answers is too large; use variances"
+            )
         return np.asarray(w @ self.strategy.covariance(x) @ w.T)
 
     def reconstruction(self) -> FloatArray:
         """V with W = VQ: what each report adds to each answer, dense."""
         if not isinstance(self.strategy, IndexStrategy):
-            raise TooLarge(f"the reports of {self.strategy.kind} are too many to be listed")
+            raise TooLarge(
+                f"the reports of {self.strategy.kind} are too many to be listed"
+            )
         return np.asarray(self.workload.matvec(report_estimates(self.strategy)))
 
 
@@ -131,7 +141,9 @@ def check_alpha(alpha: float) -> float:
     """Refuse a variance target that is not a positive number, or for which none counts people."""
     positive("alpha", alpha, "0.01 is customary")
     if alpha < _LEAST_ALPHA:
-        raise InvalidParameter("alpha", alpha, f"must be >= {_LEAST_ALPHA:g}", "0.01 is customary")
+        raise InvalidParameter(
+            "alpha", alpha, f"must be >= {_LEAST_ALPHA:g}", "0.01 is customary"
+        )
     return float(alpha)
 
 
@@ -140,6 +152,8 @@ def check_histogram(histogram: FloatArray, size: int) -> FloatArray:
     x = np.asarray(histogram, dtype=np.float64)
     if x.shape != (size,) or not np.isfinite(x).all() or x.min(initial=0.0) < 0:
         raise InvalidParameter(
-            "histogram", f"array of shape {x.shape}", f"must be {size} finite counts >= 0"
+            "histogram",
+            f"array of shape {x.shape}",
+            f"must be {size} finite counts >= 0",
         )
     return x

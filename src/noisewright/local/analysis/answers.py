@@ -13,7 +13,10 @@ import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray
 from noisewright.errors import InvalidParameter
-from noisewright.estimate.fits.nonnegative import nonnegative_histogram, project_to_total
+from noisewright.estimate.fits.nonnegative import (
+    nonnegative_histogram,
+    project_to_total,
+)
 from noisewright.local.analysis.accuracy import Errors, LocalAccuracy
 from noisewright.local.composed.table_strategy import TableData, TableStrategy
 from noisewright.local.reports.aggregate import Aggregate
@@ -56,8 +59,12 @@ def estimate(
     strategy.check_reach(workload)
     known = _known(strategy, workload, aggregate)
     price = _MEDIAN_PRICE if aggregate.groups > 1 else 1.0
-    accuracy = replace(known.accuracy, errors=errors, population=population, price=price)
-    fitted = known.fitted(accuracy.std) if non_negative else (known.centre, known.histogram)
+    accuracy = replace(
+        known.accuracy, errors=errors, population=population, price=price
+    )
+    fitted = (
+        known.fitted(accuracy.std) if non_negative else (known.centre, known.histogram)
+    )
     answers, histogram = fitted
     return Estimates(answers, known.centre, accuracy, histogram)
 
@@ -66,7 +73,9 @@ def checked_people(aggregate: Aggregate) -> int:
     """How many people reported; nobody is refused."""
     if aggregate.people == 0:
         aside = [
-            f"{n} {reason.replace('_', ' ')}" for reason, n in aggregate.set_aside.items() if n
+            f"{n} {reason.replace('_', ' ')}"
+            for reason, n in aggregate.set_aside.items()
+            if n
         ]
         told = f"set aside: {', '.join(aside)}" if aside else "collect reports first"
         raise InvalidParameter("reports", 0, "hold no valid report of this plan", told)
@@ -105,7 +114,9 @@ def _known(strategy: Strategy, workload: Workload, aggregate: Aggregate) -> _Kno
     return _KnownCells(centre, histogram, strategy, workload, people)
 
 
-def filled_groups(aggregate: Aggregate) -> tuple[list[tuple[IntArray, int]], FloatArray]:
+def filled_groups(
+    aggregate: Aggregate,
+) -> tuple[list[tuple[IntArray, int]], FloatArray]:
     """Statistics and people of every group that has any, and what scales it to all people."""
     filled = np.flatnonzero(aggregate.group_people)
     groups = [(aggregate.tally[g], int(aggregate.group_people[g])) for g in filled]
@@ -116,7 +127,9 @@ def median(parts: list[FloatArray], scales: FloatArray) -> FloatArray:
     """What groups say of all people: their median, entry by entry."""
     if len(parts) == 1:
         return np.asarray(parts[0] * scales[0])
-    return np.asarray(np.median([s * part for s, part in zip(scales, parts, strict=True)], axis=0))
+    return np.asarray(
+        np.median([s * part for s, part in zip(scales, parts, strict=True)], axis=0)
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,14 +145,18 @@ class _KnownCells:
     @property
     def accuracy(self) -> LocalAccuracy:
         likely = project_to_total(self.histogram, float(self.people))
-        return LocalAccuracy(self.strategy, self.workload, self.people, histogram=likely)
+        return LocalAccuracy(
+            self.strategy, self.workload, self.people, histogram=likely
+        )
 
     def fitted(self, std: FloatArray) -> tuple[FloatArray, FloatArray | None]:
         # Answers known exactly follow from the number of people, which the fit keeps anyway.
         largest = max(float(std.max()), np.finfo(float).tiny)
         weighted = np.where(std > 1e-6 * largest, std, largest)
         total = float(self.people)
-        fit = nonnegative_histogram(self.workload, self.centre, weighted, total=total).histogram
+        fit = nonnegative_histogram(
+            self.workload, self.centre, weighted, total=total
+        ).histogram
         return np.asarray(self.workload.matvec(fit), dtype=np.float64), fit
 
 
@@ -155,7 +172,9 @@ class _KnownTables:
     @property
     def accuracy(self) -> LocalAccuracy:
         likely = self.data.likely()
-        return LocalAccuracy(likely.strategy, self.workload, likely.people, tables=likely)
+        return LocalAccuracy(
+            likely.strategy, self.workload, likely.people, tables=likely
+        )
 
     def fitted(self, std: FloatArray) -> tuple[FloatArray, FloatArray | None]:
         return self.data.fitted().answers(), None

@@ -61,7 +61,9 @@ def distribution(aggregate: Aggregate, lines: tuple[Line, ...] = ()) -> FloatArr
     if isinstance(information, CentredInformation) and strategy.size > DENSE_SIZE:
         # All cells are alike, and so their metric is the plain distance.
         known = people * information.contrast
-        return project_to_total((known * shares + _TAU / strategy.size) / (known + _TAU), 1.0)
+        return project_to_total(
+            (known * shares + _TAU / strategy.size) / (known + _TAU), 1.0
+        )
     return likely_shares(people * information.dense(), shares, lines)
 
 
@@ -103,7 +105,9 @@ def smoothing(
     multipliers = np.geomspace(1e-3 / seen[-1], 1e3 / seen[0], _MULTIPLIERS)
     shrunk = 1.0 + np.outer(multipliers, k)
     evidence = np.log(_TAU + np.outer(multipliers, roughness.eigenvalues)).sum(axis=1)
-    evidence = (evidence - np.log(shrunk).sum(axis=1) + (squares / shrunk).sum(axis=1)) / 2
+    evidence = (
+        evidence - np.log(shrunk).sum(axis=1) + (squares / shrunk).sum(axis=1)
+    ) / 2
 
     best = int(np.argmax(evidence))
     return float(evidence[best]), multipliers[best] * roughness.matrix
@@ -124,5 +128,7 @@ def _information(strategy: Strategy) -> Information:
     # Tables drawn at random are decoded one by one; here the reports are taken together.
     entries = strategy.size * (strategy.outputs or _CHANCES_ENTRIES)
     if not isinstance(strategy, IndexStrategy) or entries > _CHANCES_ENTRIES:
-        raise TooLarge(f"a distribution from reports of {strategy.kind} takes long; ask for tables")
+        raise TooLarge(
+            f"a distribution from reports of {strategy.kind} takes long; ask for tables"
+        )
     return DenseInformation(strategy.moment(strategy.prior))

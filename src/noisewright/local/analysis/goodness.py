@@ -88,7 +88,11 @@ def goodness_of_fit(aggregate: Aggregate) -> Fit:
     cells = _estimated(strategy, aggregate) if enough else None
     fit = Fit(
         (
-            FitTest("counts", "reports that come too often, or too seldom, for any answer", counts),
+            FitTest(
+                "counts",
+                "reports that come too often, or too seldom, for any answer",
+                counts,
+            ),
             FitTest(
                 "cells",
                 "cells with fewer than none, or more than all people",
@@ -120,7 +124,9 @@ def _counts(strategy: Strategy, tally: FloatArray, people: int) -> float | None:
     if bounds is None:
         return None
     low, high = bounds
-    tails = np.asarray([binom.sf(tally - 1, people, high), binom.cdf(tally, people, low)])
+    tails = np.asarray(
+        [binom.sf(tally - 1, people, high), binom.cdf(tally, people, low)]
+    )
     return float(min(1.0, tails.size * tails.min()))
 
 

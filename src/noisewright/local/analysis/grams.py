@@ -124,7 +124,8 @@ def _drowns(workload: Workload) -> bool:
     if workload.queries * n > DENSE_LIMIT or (n > DENSE_SIZE and not given):
         return False
     ones = np.ones(n)
-    with np.errstate(over="ignore", invalid="ignore"):  # too large: refused with its Gram matrix
+    # too large: refused with its Gram matrix
+    with np.errstate(over="ignore", invalid="ignore"):
         if given:
             squares = workload.row_squares(ones)
             constant = np.asarray(workload.matvec(ones) ** 2 / n)
@@ -132,7 +133,11 @@ def _drowns(workload: Workload) -> bool:
             gram = workload.gram()
             squares = np.array([gram.trace()])
             constant = np.array([float(ones @ gram.matvec(ones)) / n])
-        low = (squares - constant < _HIDDEN * squares) & (squares > 0) & np.isfinite(squares)
+        low = (
+            (squares - constant < _HIDDEN * squares)
+            & (squares > 0)
+            & np.isfinite(squares)
+        )
     return bool(low.any())
 
 
@@ -149,7 +154,9 @@ def _differences(workload: Workload) -> tuple[FloatArray, FloatArray]:
         return workload.weight * rows, workload.weight * constants
     if isinstance(workload, Stack):
         pieces = [_differences(part) for part in workload.parts]
-        return np.concatenate([p[0] for p in pieces]), np.concatenate([p[1] for p in pieces])
+        return np.concatenate([p[0] for p in pieces]), np.concatenate(
+            [p[1] for p in pieces]
+        )
     if isinstance(workload, OnAttributes):
         rows, constants = _differences(workload.inner)
         return spread(rows.T, workload.sizes, workload.attributes).T, constants
@@ -218,7 +225,8 @@ def normalised(gram: Gram) -> tuple[float, Gram]:
     if scale == 0.0:
         return 1.0, gram
     if isinstance(inner, DenseGram):
-        unit = 2.0 ** round(log2(inner.mean_square() or 1.0))  # divides without rounding
+        # divides without rounding
+        unit = 2.0 ** round(log2(inner.mean_square() or 1.0))
         return scale * unit, DenseGram(inner.matrix / unit)
     return scale, inner
 

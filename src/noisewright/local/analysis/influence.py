@@ -7,21 +7,31 @@ import numpy as np
 from noisewright.arrays import FloatArray
 from noisewright.errors import TooLarge
 from noisewright.local.randomizer.chances import listed_reports
-from noisewright.local.reports.tallies import FlipTally, NumberTally, SubsetTally, VectorTally
+from noisewright.local.reports.tallies import (
+    FlipTally,
+    NumberTally,
+    SubsetTally,
+    VectorTally,
+)
 from noisewright.local.strategy import Strategy
 from noisewright.workload.base import Workload
 
 _ENTRIES = 2**22
 
 
-def influence(strategy: Strategy, workload: Workload, cap: float | None = None) -> FloatArray:
+def influence(
+    strategy: Strategy, workload: Workload, cap: float | None = None
+) -> FloatArray:
     """Per query, the most that one report in place of another changes the answer, in people.
 
     The answer is a sum over reports, so that k liars among any number of people move it by k times
     this at most. Exact over all reports that are counted; infinite for vectors without a `cap`.
     """
     counters = strategy.collector.counters
-    if not strategy.lists_cells or counters * max(strategy.size, workload.queries) > _ENTRIES:
+    if (
+        not strategy.lists_cells
+        or counters * max(strategy.size, workload.queries) > _ENTRIES
+    ):
         raise TooLarge(
             f"the influence of a report on {workload.queries:,} answers is not worked out"
         )
@@ -30,14 +40,17 @@ def influence(strategy: Strategy, workload: Workload, cap: float | None = None) 
     if isinstance(collector, SubsetTally):
         ordered = np.sort(moved, axis=1)
         return np.asarray(
-            ordered[:, -collector.size :].sum(axis=1) - ordered[:, : collector.size].sum(axis=1)
+            ordered[:, -collector.size :].sum(axis=1)
+            - ordered[:, : collector.size].sum(axis=1)
         )
     if isinstance(collector, FlipTally):
         sums = np.zeros((len(moved), counters + 1))
         sums[:, 1:] = np.cumsum(np.sort(moved, axis=1), axis=1)
         allowed = collector.usual_sizes(cap)
         # The largest k entries sum to the total less the smallest n − k.
-        most = ((sums[:, -1:] - sums[:, ::-1]) * collector.weights)[:, allowed].max(axis=1)
+        most = ((sums[:, -1:] - sums[:, ::-1]) * collector.weights)[:, allowed].max(
+            axis=1
+        )
         return np.asarray(most - (sums * collector.weights)[:, allowed].min(axis=1))
     if isinstance(collector, VectorTally):
         low, high = collector.reach(cap)

@@ -27,7 +27,12 @@ from typing import Any
 import numpy as np
 
 from noisewright.arrays import FloatArray
-from noisewright.errors import Contradiction, InvalidParameter, NoisewrightError, TooLarge
+from noisewright.errors import (
+    Contradiction,
+    InvalidParameter,
+    NoisewrightError,
+    TooLarge,
+)
 from noisewright.estimate.intervals import sidak_multiplier
 from noisewright.local.analysis.accuracy import LocalAccuracy
 from noisewright.local.analysis.influence import added_by_one, chances_of_reports
@@ -107,18 +112,24 @@ def can_be_robust(strategy: Strategy, workload: Workload) -> bool:
     if not strategy.lists_cells:
         return False
     rows = workload.queries + max(strategy.size, strategy.collector.counters)
-    return workload.queries * rows * (strategy.size + strategy.collector.counters) <= _WORK
+    return (
+        workload.queries * rows * (strategy.size + strategy.collector.counters) <= _WORK
+    )
 
 
 class _Program:
     """The linear program of some reports, in shares of people: x, d in units of its own, and κ."""
 
-    def __init__(self, aggregate: Aggregate, workload: Workload | None, level: float) -> None:
+    def __init__(
+        self, aggregate: Aggregate, workload: Workload | None, level: float
+    ) -> None:
         self.strategy = aggregate.format.strategy
         self.people, self.level = aggregate.people, level
         self.statistics = np.asarray(aggregate.total, dtype=np.float64) / self.people
         self.hull = Hull.of(self.strategy, aggregate.cap)
-        self.unit = np.maximum(np.maximum(np.abs(self.hull.low), np.abs(self.hull.high)), 1.0)
+        self.unit = np.maximum(
+            np.maximum(np.abs(self.hull.low), np.abs(self.hull.high)), 1.0
+        )
         self.listed = chances_of_reports(self.strategy)
         self.added = added_by_one(self.strategy)
         self.start = self.strategy.estimate(np.zeros(len(self.unit), dtype=np.int64), 1)
@@ -129,10 +140,14 @@ class _Program:
         """Estimates add over reports: what all of this rests on."""
         whole = self.strategy.estimate(aggregate.total, self.people) / self.people
         parts = self.added @ self.statistics + self.start
-        if not np.allclose(whole, parts, rtol=1e-6, atol=1e-6 * max(1.0, np.abs(whole).max())):
+        if not np.allclose(
+            whole, parts, rtol=1e-6, atol=1e-6 * max(1.0, np.abs(whole).max())
+        ):
             raise Contradiction("an estimate is not the sum of what its reports add")
 
-    def _seen(self, workload: Workload | None) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def _seen(
+        self, workload: Workload | None
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Rows over x, d and κ; what they come to, but for noise; and what noise may do."""
         parts = [] if workload is None else [self._told(workload)]
         if self.listed is not None:
@@ -145,7 +160,9 @@ class _Program:
             parts.append(self._told(Identity(self.strategy.size)))
         if not parts:
             raise TooLarge("what honest reports add up to is not listed")
-        rows, told, variances = (np.concatenate(each) for each in zip(*parts, strict=True))
+        rows, told, variances = (
+            np.concatenate(each) for each in zip(*parts, strict=True)
+        )
         scale = np.abs(rows).max(axis=1)
         multiplier = sidak_multiplier(len(rows), self.level)
         room = multiplier * np.sqrt(variances) / self.people + _ROUNDING * scale
@@ -154,7 +171,9 @@ class _Program:
     def _told(self, workload: Workload) -> tuple[FloatArray, FloatArray, FloatArray]:
         """The rows of some questions: estimates from what honest people sent are near the truth."""
         asked = workload.dense()
-        rows = np.hstack([asked, asked @ (self.added * self.unit), (asked @ self.start)[:, None]])
+        rows = np.hstack(
+            [asked, asked @ (self.added * self.unit), (asked @ self.start)[:, None]]
+        )
         told = asked @ (self.added @ self.statistics + self.start)
         accuracy = LocalAccuracy(self.strategy, workload, self.people, errors="worst")
         return rows, told, accuracy.variance
@@ -165,7 +184,11 @@ class _Program:
         rows, told, room = self.seen
         size, counters = self.strategy.size, len(self.unit)
         hull = self._hull_rows()
-        equal = np.isclose(*self.hull.total) if np.isfinite(self.hull.total).all() else False
+        equal = (
+            np.isclose(*self.hull.total)
+            if np.isfinite(self.hull.total).all()
+            else False
+        )
         inside = np.hstack([np.zeros((len(hull), size)), hull])
         total = np.concatenate([np.ones(size), np.zeros(counters), [1.0]])
         fixed = [total, inside[-1]] if equal else [total]
@@ -201,7 +224,10 @@ class _Program:
         if np.isfinite(self.hull.total).all():
             least, most = self.hull.total
             scale = float(unit.max())
-            parts += [np.append(unit, -most)[None] / scale, -np.append(unit, -least)[None] / scale]
+            parts += [
+                np.append(unit, -most)[None] / scale,
+                -np.append(unit, -least)[None] / scale,
+            ]
         return np.vstack(parts)
 
     def _solved(self, objective: FloatArray, most: float) -> tuple[float, FloatArray]:
@@ -214,19 +240,24 @@ class _Program:
 
         given = self.constraints
         low, high = (
-            np.append(end, last) for end, last in zip(self.bounds, (0.0, most), strict=True)
+            np.append(end, last)
+            for end, last in zip(self.bounds, (0.0, most), strict=True)
         )
         result = linprog(
             objective, **given, bounds=list(zip(low.tolist(), high.tolist(), strict=True)),
             method="highs-ds", options={"presolve": False},
         )  # fmt: skip
         if result.status != 0:
-            raise Contradiction(f"a linear program of limits ended with status {result.status}")
+            raise Contradiction(
+                f"a linear program of limits ended with status {result.status}"
+            )
         above = np.maximum(-np.asarray(result.ineqlin.marginals), 0.0)
         equal = np.asarray(result.eqlin.marginals)
         rest = objective + above @ given["A_ub"] - equal @ given["A_eq"]
         least = float(equal @ given["b_eq"] - above @ given["b_ub"])
-        return least + float(np.minimum(rest * low, rest * high).sum()), np.asarray(result.x)
+        return least + float(np.minimum(rest * low, rest * high).sum()), np.asarray(
+            result.x
+        )
 
     def least_liars(self) -> int:
         """A number that liars, with the level's chance, do not stay below."""
@@ -247,7 +278,10 @@ class _Program:
                 f"allow for {min(1.0, least + 0.001):.3f} of the reports",
             )  # fmt: skip
         limits = self.people * np.array([self._limits(row, most) for row in asked])
-        taken, share = self.unit * fewest[self.strategy.size : -1], 1 - float(fewest[-1])
+        taken, share = (
+            self.unit * fewest[self.strategy.size : -1],
+            1 - float(fewest[-1]),
+        )
         honest = self.added @ (self.statistics - taken) + share * self.start
         whole = self.people / max(share, _ROUNDING)
         answers = np.clip(whole * (asked @ honest), limits[:, 0], limits[:, 1])

@@ -78,7 +78,9 @@ class _Reports:
 
     def square(self, estimate: FloatArray, gram: FloatArray) -> FloatArray:
         """E of the squared answers to one report, of every type."""
-        return np.asarray(np.einsum("uo,uo->o", gram @ estimate, estimate) @ self.chances)
+        return np.asarray(
+            np.einsum("uo,uo->o", gram @ estimate, estimate) @ self.chances
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +113,11 @@ def minimax_affine(
     check_dense(strategy.size)
     m, n = gram.dense(), strategy.size
     listed = lists_reports(strategy)
-    law = _Reports(strategy.dense()) if listed else _Scores(strategy, strategy.information.dense())
+    law = (
+        _Reports(strategy.dense())
+        if listed
+        else _Scores(strategy, strategy.information.dense())
+    )
     prior = np.full(n, 1.0 / n)
     best, bound, upper, count = prior, 0.0, np.inf, 0
     errors = np.zeros(n)
@@ -125,7 +131,9 @@ def minimax_affine(
             bound, best = lower, prior
         if upper <= bound * (1 + tolerance):
             break
-        prior = prior * (np.maximum(each, 0) / max(lower, 1e-300)) ** (1.5 if count < 50 else 0.7)
+        prior = prior * (np.maximum(each, 0) / max(lower, 1e-300)) ** (
+            1.5 if count < 50 else 0.7
+        )
         prior = np.maximum(prior / prior.sum(), _LEAST / n)
         prior /= prior.sum()
 

@@ -75,7 +75,8 @@ def comparisons(answers: LinearAnswers, matrix: FloatArray) -> Comparisons | Non
     return _worked_out(answers, np.asarray(matrix, dtype=np.float64).tobytes())
 
 
-@lru_cache(maxsize=2)  # of two protocols the better plan is made anew, with what the other takes
+# of two protocols the better plan is made anew, with what the other takes
+@lru_cache(maxsize=2)
 def _worked_out(answers: LinearAnswers, content: bytes) -> Comparisons:
     matrix = np.frombuffer(content).reshape(answers.targets.shape)
     cells = answers.targets.shape[1]

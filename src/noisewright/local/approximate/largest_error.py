@@ -28,7 +28,9 @@ def strategy_tails(
     most that one report moves an answer.
     """
     if workload.queries * workload.size > _LISTED_ENTRIES:
-        raise TooLarge(f"the largest error of {workload.queries:,} answers is not worked out")
+        raise TooLarge(
+            f"the largest error of {workload.queries:,} answers is not worked out"
+        )
     matrix = workload.dense()
     answered = matrix if targets is None else targets
     if isinstance(strategy, IndexStrategy) and _quick(strategy, len(answered)):
@@ -36,7 +38,9 @@ def strategy_tails(
     asked = workload if targets is None else Explicit(targets)
     strategy.check_reach(asked)
     spread = np.ptp(answered, axis=1)
-    variance = LocalAccuracy(strategy, asked, 1, errors="worst").variance + spread**2 / 4
+    variance = (
+        LocalAccuracy(strategy, asked, 1, errors="worst").variance + spread**2 / 4
+    )
     with np.errstate(invalid="ignore"):  # reports without a limit that do not matter
         reach = influence(strategy, asked)
     if not np.isfinite(reach).all():

@@ -30,14 +30,16 @@ from noisewright.local.vector.codebook import Randomizer, codebook, padded_vecto
 
 _BLOCK_ENTRIES = 2**23
 _CENTRING_STEPS = 40
-_LOST = 1e-2  # of a query: where rank is lost it is nearly all, and less is counted as a bias
+# of a query: where rank is lost it is nearly all, and less is counted as a bias
+_LOST = 1e-2
 _FEWEST_OWN = 16
 """Own directions at least, where ε is large.
 
 With 7, 3 and 1 of 1,024, at ε = 5, 6 and 8, thresholds:32 takes 7,208, 11,365 and 15,435 people;
 with 16 it takes 5,081, 3,918 and 3,382, with 32 4,754, 4,102 and 3,804. Other classes go likewise.
 """
-_TYPICAL = 10_000, 0.05  # people and failure probability at which randomizers are compared
+# people and failure probability at which randomizers are compared
+_TYPICAL = 10_000, 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,8 +90,15 @@ class LinearAnswers(Shown):
     @cached_property
     def _spreads(self) -> tuple[FloatArray, ...]:
         parts = [self._moments(rows) for rows in self._blocks()]
-        variance, high, low, missed = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return variance, high - self.targets.min(axis=1), self.targets.max(axis=1) - low, missed
+        variance, high, low, missed = (
+            np.concatenate(part) for part in zip(*parts, strict=True)
+        )
+        return (
+            variance,
+            high - self.targets.min(axis=1),
+            self.targets.max(axis=1) - low,
+            missed,
+        )
 
     def _biases(self) -> tuple[FloatArray, FloatArray]:
         """How far the mean of an estimate can lie above and below the truth."""
@@ -110,14 +119,20 @@ class LinearAnswers(Shown):
         missed = self._missed(rows, numbers)
         squares = numbers**2 @ self.chances
         low, high = rows.min(axis=1), rows.max(axis=1)
-        for _ in range(_CENTRING_STEPS):  # a convex function of c: its slope is that of the worst
+        # a convex function of c: its slope is that of the worst
+        for _ in range(_CENTRING_STEPS):
             c = (low + high) / 2
             worst = np.argmax(squares - 2 * c[:, None] * rows, axis=1)
             rising = c > rows[np.arange(len(rows)), worst]
             low, high = np.where(rising, low, c), np.where(rising, c, high)
         c = (low + high) / 2
         variance = (squares - 2 * c[:, None] * rows).max(axis=1) + c**2
-        return np.maximum(variance, 0.0), numbers.max(axis=1), numbers.min(axis=1), missed
+        return (
+            np.maximum(variance, 0.0),
+            numbers.max(axis=1),
+            numbers.min(axis=1),
+            missed,
+        )
 
     def _missed(self, rows: FloatArray, numbers: FloatArray) -> FloatArray:
         """How far the means of numbers are from the queries.
@@ -126,7 +141,9 @@ class LinearAnswers(Shown):
         own. All figures rest on these means: a rank that is lost is seen nowhere else.
         """
         missed = np.abs(numbers @ self.chances - rows).max(axis=1)
-        lost = float((missed / np.maximum(np.abs(rows).max(axis=1), np.finfo(float).tiny)).max())
+        lost = float(
+            (missed / np.maximum(np.abs(rows).max(axis=1), np.finfo(float).tiny)).max()
+        )
         if lost <= _LOST:
             return np.asarray(missed)
         if self.strategy.epsilon < 1:
@@ -210,7 +227,9 @@ def vector_answers(
     """
     r, a = np.asarray(rows, dtype=np.float64), np.asarray(columns, dtype=np.float64)
     if r.ndim != 2 or a.ndim != 2 or r.shape[1] != a.shape[0] or 0 in r.shape + a.shape:
-        raise InvalidParameter("rows", f"array of shape {r.shape}", f"must fit columns {a.shape}")
+        raise InvalidParameter(
+            "rows", f"array of shape {r.shape}", f"must fit columns {a.shape}"
+        )
     if not (np.isfinite(r).all() and np.isfinite(a).all()):
         raise InvalidParameter("rows", f"array of shape {r.shape}", "must be finite")
     return fitted_answers(r @ a, a, epsilon, signed=signed, randomizer=randomizer)
@@ -230,7 +249,9 @@ def fitted_answers(
     vectors = np.hstack([vectors, -vectors]) if signed else vectors
     names: tuple[Randomizer, ...] = ("one-bit", "privunit")
     if randomizer not in ("auto", *names):
-        raise InvalidParameter("randomizer", randomizer, f"must be 'auto' or one of {names}")
+        raise InvalidParameter(
+            "randomizer", randomizer, f"must be 'auto' or one of {names}"
+        )
 
     tried: list[tuple[float, LinearAnswers]] = []
     refusals: list[OutOfReach] = []

@@ -82,11 +82,19 @@ def plan_answers(
     `entrywise` fixes the tolerance; the one that needs the fewest people is found otherwise. A
     workload says more than its matrix: intervals and marginals have symmetries.
     """
-    rows = matrix.dense() if isinstance(matrix, Workload) else np.array(matrix, dtype=np.float64)
+    rows = (
+        matrix.dense()
+        if isinstance(matrix, Workload)
+        else np.array(matrix, dtype=np.float64)
+    )
     if rows.ndim != 2 or 0 in rows.shape or not np.isfinite(rows).all():
-        raise InvalidParameter("matrix", f"array of shape {rows.shape}", "must be finite rows")
+        raise InvalidParameter(
+            "matrix", f"array of shape {rows.shape}", "must be finite rows"
+        )
     if not (np.isfinite(alpha) and alpha > 0):
-        raise InvalidParameter("alpha", alpha, "must be > 0", "0.05 is five in a hundred")
+        raise InvalidParameter(
+            "alpha", alpha, "must be > 0", "0.05 is five in a hundred"
+        )
     check_beta(beta)
     free = not signed if shift is None else shift
     asked = matrix if isinstance(matrix, Workload) else as_workload(rows)
@@ -147,7 +155,9 @@ def _planned(problem: LocalProblem) -> ApproximateAnswers:
     """For the goal; without one, the exact factorization at a customary error."""
     questions, goal = problem.questions, problem.goal
     if questions.queries * questions.size > _LARGEST:
-        raise TooLarge(f"{questions.queries:,} queries over {questions.size:,} cells are too many")
+        raise TooLarge(
+            f"{questions.queries:,} queries over {questions.size:,} cells are too many"
+        )
     if goal is None:
         return plan_answers(questions, problem.epsilon, 1.0, 0.05, entrywise=0.0)
     return plan_answers(questions, problem.epsilon, goal.error, goal.beta)

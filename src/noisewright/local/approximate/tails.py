@@ -18,7 +18,8 @@ from noisewright.privacy.exact.rounding import positive, probability
 
 _STEPS = 60  # halvings of an interval: beyond, doubles do not tell its ends apart
 _MOST_PEOPLE = 2**62
-_LEAST_ERROR = 1e-50  # squares of it and of its inverse, and weights beside them, are floats
+# squares of it and of its inverse, and weights beside them, are floats
+_LEAST_ERROR = 1e-50
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,9 @@ class MaxError:
         positive("max_error", self.error, "0.05 is 5 in a hundred")
         if not _LEAST_ERROR <= self.error <= 1 / _LEAST_ERROR:
             rule = f"must lie between {_LEAST_ERROR:g} and {1 / _LEAST_ERROR:g}"
-            raise InvalidParameter("max_error", self.error, rule, "0.05 is 5 in a hundred")
+            raise InvalidParameter(
+                "max_error", self.error, rule, "0.05 is 5 in a hundred"
+            )
         check_beta(self.beta)
 
 
@@ -79,7 +82,10 @@ class Tails:
         check_beta(beta)
         if people < 1:
             raise InvalidParameter("people", people, "must be a whole number >= 1")
-        low, high = 0.0, float(np.max(self.bias + np.maximum(self.above, self.below), initial=0.0))
+        low, high = (
+            0.0,
+            float(np.max(self.bias + np.maximum(self.above, self.below), initial=0.0)),
+        )
         if self.failure(high, people) > beta:
             return high  # no mean strays further than one number can
         return _least(lambda error: self.failure(error, people) <= beta, low, high)
@@ -98,10 +104,14 @@ class Tails:
         while self.failure(error, high) > beta:
             low, high = high, 2 * high
             if high > _MOST_PEOPLE:
-                raise TooLarge(f"an error of {error:g} needs more than {_MOST_PEOPLE:.1e} people")
+                raise TooLarge(
+                    f"an error of {error:g} needs more than {_MOST_PEOPLE:.1e} people"
+                )
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (low, middle) if self.failure(error, middle) <= beta else (middle, high)
+            low, high = (
+                (low, middle) if self.failure(error, middle) <= beta else (middle, high)
+            )
         return high
 
 

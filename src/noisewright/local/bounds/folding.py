@@ -42,7 +42,9 @@ class Folding:
         if not h:
             return (stack,)
         near, far = stack[..., :h, :h], stack[..., :h, h : 2 * h]
-        even = np.empty((*stack.shape[:-2], h + self.alone, h + self.alone), stack.dtype)
+        even = np.empty(
+            (*stack.shape[:-2], h + self.alone, h + self.alone), stack.dtype
+        )
         even[..., :h, :h] = near + far
         even[..., :h, h:] = _ROOT * stack[..., :h, 2 * h :]
         even[..., h:, :h] = _ROOT * stack[..., 2 * h :, :h]
@@ -62,7 +64,9 @@ class Folding:
         stack[..., :h, h : 2 * h] = stack[..., h : 2 * h, :h] = far
         side = even[..., :h, h:] / _ROOT
         stack[..., :h, 2 * h :] = stack[..., h : 2 * h, 2 * h :] = side
-        stack[..., 2 * h :, :h] = stack[..., 2 * h :, h : 2 * h] = np.swapaxes(side, -1, -2)
+        stack[..., 2 * h :, :h] = stack[..., 2 * h :, h : 2 * h] = np.swapaxes(
+            side, -1, -2
+        )
         stack[..., 2 * h :, 2 * h :] = even[..., h:, h:]
         return stack
 
@@ -123,7 +127,10 @@ def folding_of(gram: FloatArray) -> tuple[IntArray, Folding]:
     image, size = centred @ probe, float(np.abs(centred).max(initial=0.0)) * n
     for swap in _relabellings(n):
         alone = int((swap == np.arange(n)).sum())
-        if alone >= cells or np.abs(centred @ probe[swap] - image[swap]).max() > _EQUAL * size:
+        if (
+            alone >= cells
+            or np.abs(centred @ probe[swap] - image[swap]).max() > _EQUAL * size
+        ):
             continue
         if np.abs(centred[np.ix_(swap, swap)] - centred).max() <= _EQUAL * size / n:
             best, cells = swap, alone

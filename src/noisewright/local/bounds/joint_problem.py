@@ -22,7 +22,8 @@ _NEGLIGIBLE = 1e-4  # share of the nuclear norm that directions left out of R ma
 _STEADY = 15  # steps with Φ fixed, while the multipliers get their first values
 _BALANCE_EVERY, _BALANCE, _MANY_CELLS = 10, 1.5, 128
 _SOLVER_STEPS, _SOLVED = 12, 1e-4
-_OVERHEAD = 7e6  # of a round, besides its products: a quarter of a millisecond of small arrays
+# of a round, besides its products: a quarter of a millisecond of small arrays
+_OVERHEAD = 7e6
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +55,9 @@ class Roots:
             np.sqrt(values[some])[:, None] * vectors[:, some].T
             for (values, vectors), some in zip(spectra, kept, strict=True)
         )
-        return cls(roots, int(sum(some.sum() for some in kept)) == len(gram) - 1, centred)
+        return cls(
+            roots, int(sum(some.sum() for some in kept)) == len(gram) - 1, centred
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +70,9 @@ class Start:
     phi: FloatArray
 
     @classmethod
-    def of(cls, gram: FloatArray, epsilon: float, reports: Reports, folding: Folding) -> Start:
+    def of(
+        cls, gram: FloatArray, epsilon: float, reports: Reports, folding: Folding
+    ) -> Start:
         """Z = X⁻¹MX⁻¹, and the prices for which the strategy's own reports are worth just that."""
         n, prior, weights = len(gram), reports.prior, reports.weights
         gram = _centred(gram, prior)  # once for all priors: large offsets take digits
@@ -158,7 +163,9 @@ class _Part:
     phi: FloatArray
 
     def __post_init__(self) -> None:
-        self.spectrum: tuple[FloatArray, FloatArray] = np.linalg.eigh(self.inner(self.phi))
+        self.spectrum: tuple[FloatArray, FloatArray] = np.linalg.eigh(
+            self.inner(self.phi)
+        )
         self.back = np.linalg.pinv(self.root)
         self.own_duals = np.zeros_like(self.phi)
         self.own = self.own_duals
@@ -171,7 +178,9 @@ class _Part:
     def freed(self, matrix: FloatArray) -> FloatArray:
         """The matrix off π·e."""
         side = np.outer(self.along, matrix @ self.along)
-        both = float(self.along @ matrix @ self.along) * np.outer(self.along, self.along)
+        both = float(self.along @ matrix @ self.along) * np.outer(
+            self.along, self.along
+        )
         return np.asarray(matrix - side - side.T + both)
 
     def make_definite(self, weight: float) -> None:
@@ -227,7 +236,9 @@ class JointProblem:
         """The problem at its start; the blocks' multipliers get the size that suits Φ."""
         scale, folding = blocks.scale, blocks.folding
         scaled = start.phi * np.outer(scale, scale)
-        size = float(np.linalg.norm(blocks.duals) / np.linalg.norm(blocks.forward(scaled)))
+        size = float(
+            np.linalg.norm(blocks.duals) / np.linalg.norm(blocks.forward(scaled))
+        )
         blocks.duals /= size
         weight = 0.0 if start.roots.full else float(np.mean(blocks.own**4) ** 0.5)
         parts = _parts(start.roots, blocks, prior, folding.halves(scaled))
@@ -268,7 +279,9 @@ class JointProblem:
 
     def centre(self, roots: Roots, prior: FloatArray) -> bool:
         """Go on under another prior, unless RΦRᵀ ≻ 0 is lost there."""
-        parts = _parts(roots, self.blocks, prior, tuple(part.phi for part in self.parts))
+        parts = _parts(
+            roots, self.blocks, prior, tuple(part.phi for part in self.parts)
+        )
         if any(part.spectrum[0].min(initial=1.0) <= 0 for part in parts):
             return False
         for part, earlier in zip(parts, self.parts, strict=True):
@@ -293,7 +306,9 @@ class JointProblem:
             if self.weight:
                 part.make_definite(self.weight)
         if moving:
-            pulls = self.blocks.folding.halves(self.blocks.adjoint(rest + self.blocks.duals))
+            pulls = self.blocks.folding.halves(
+                self.blocks.adjoint(rest + self.blocks.duals)
+            )
             for part, pull in zip(self.parts, pulls, strict=True):
                 self._move(part, pull)
             self.image = self.blocks.forward(self.phi)
@@ -302,7 +317,9 @@ class JointProblem:
         for part in self.parts:
             if self.weight:
                 part.own_duals += 1.6 * (part.own - self.weight * part.freed(part.phi))
-        self.primal = float(np.linalg.norm(left) / (np.linalg.norm(self.image) + 1e-300))
+        self.primal = float(
+            np.linalg.norm(left) / (np.linalg.norm(self.image) + 1e-300)
+        )
         change = np.linalg.norm(self.image - before)
         self.dual = float(change / (np.linalg.norm(self.blocks.duals) + 1e-300))
         if self.steps > 2 * _STEADY and self.steps % _BALANCE_EVERY == 0:

@@ -28,7 +28,8 @@ from noisewright.errors import FileFormatError, InvalidParameter, refusing
 from noisewright.local.reading import stored
 
 EPS = 2.0**-52
-_MARGIN = 2.0**-40  # of the two numbers whose difference a floor is: far above their own rounding
+# of the two numbers whose difference a floor is: far above their own rounding
+_MARGIN = 2.0**-40
 _WIDENINGS = (1.0, 16.0, 256.0, 2.0**16, 2.0**28)
 
 
@@ -65,7 +66,9 @@ class Proof(ABC):
         with refusing("the proof is incomplete or damaged"):
             cells = stored(arrays, "cells", np.int64, (None,))
             if len(cells) > cls.most_cells:
-                raise FileFormatError(f"a proof over {len(cells)} cells is too large; plan again")
+                raise FileFormatError(
+                    f"a proof over {len(cells)} cells is too large; plan again"
+                )
             common = {
                 "prior": (np.float64, 1),
                 "factor": (np.float64, 2),
@@ -81,7 +84,9 @@ class Proof(ABC):
         for name, shape in shapes.items():
             array = getattr(self, name)
             if array.shape != shape or not np.isfinite(array).all():
-                raise InvalidParameter(name, f"{array.shape}", f"must be finite, of shape {shape}")
+                raise InvalidParameter(
+                    name, f"{array.shape}", f"must be finite, of shape {shape}"
+                )
 
     @abstractmethod
     def _shapes(self) -> dict[str, tuple[int, ...]]:
@@ -99,7 +104,9 @@ class Proof(ABC):
     def variance(self, gram: FloatArray, epsilon: float) -> float:
         """The floor under the worst-case variance that it proves; −∞ where it proves nothing."""
         if self.cells[-1] >= len(gram):
-            raise InvalidParameter("proof", int(self.cells[-1]), f"must be over {len(gram)} cells")
+            raise InvalidParameter(
+                "proof", int(self.cells[-1]), f"must be over {len(gram)} cells"
+            )
         prices = self.prices
         total = float(prices.sum()) + len(prices) * EPS * float(np.abs(prices).sum())
         inner = gram[np.ix_(self.cells, self.cells)]
@@ -109,7 +116,8 @@ class Proof(ABC):
 def floor_of(gram: FloatArray, prior: FloatArray, y: FloatArray, limit: float) -> float:
     """‖W(I − π1ᵀ)Y‖_*² over the sum of prices, less what is known; −∞ where that says nothing."""
     n = len(gram)
-    share = float(prior.sum())  # one, but for rounding: else prices were for as much more
+    # one, but for rounding: else prices were for as much more
+    share = float(prior.sum())
     prior, limit = prior / share, limit * share
     unit = float(np.trace(gram)) / n
     if not 0.0 < unit < inf or not 0 < limit < inf:
@@ -118,7 +126,8 @@ def floor_of(gram: FloatArray, prior: FloatArray, y: FloatArray, limit: float) -
     mean = m @ prior
     centred = m - mean[:, None] - mean[None, :] + float(prior @ mean)
     inner = y.T @ centred @ y
-    reach = np.abs(m).max(initial=0.0) * 4.0 * np.abs(y).sum(axis=0)  # bounds |Yᵀ||M| entries
+    # bounds |Yᵀ||M| entries
+    reach = np.abs(m).max(initial=0.0) * 4.0 * np.abs(y).sum(axis=0)
     noise = 16 * (2 * n + len(reach)) * EPS * float(reach @ np.abs(y).sum(axis=0))
     values = np.maximum(np.linalg.eigvalsh((inner + inner.T) / 2) - noise, 0.0)
     moment = float(np.sqrt(values).sum()) ** 2 / limit
@@ -137,7 +146,9 @@ def largest_eigenvalue(matrix: FloatArray) -> float:
     n = len(matrix)
     top = float(np.linalg.eigvalsh(matrix)[-1])
     diagonal = np.diagonal(matrix)
-    slack = 8 * (n + 2) * EPS * float(np.abs(top - diagonal).sum() + n * abs(top) + 1e-300)
+    slack = (
+        8 * (n + 2) * EPS * float(np.abs(top - diagonal).sum() + n * abs(top) + 1e-300)
+    )
     for widening in _WIDENINGS:
         shift = top + widening * slack
         try:

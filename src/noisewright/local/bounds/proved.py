@@ -39,5 +39,7 @@ def proved_bound(workload: Workload, epsilon: float, proof: Proof) -> ProvedBoun
 def stored_proof(arrays: Mapping[str, Array]) -> Proof:
     """The proof in a file: nothing but numbers, which are checked when used."""
     kinds: tuple[type[Proof], ...] = (CutProof, TripleProof)
-    kind = next((kind for kind in kinds if kind.layout.keys() <= arrays.keys()), SetProof)
+    kind = next(
+        (kind for kind in kinds if kind.layout.keys() <= arrays.keys()), SetProof
+    )
     return kind.of(arrays)

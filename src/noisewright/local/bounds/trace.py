@@ -40,8 +40,10 @@ _PRIOR_CELLS = 2048  # up to here stating the bound for one prior takes some sec
 _MERGED_FROM = 512  # cells beyond which a prior is looked for over runs of them
 _ORDERED_CELLS = 64
 _INTERVAL_CELLS = 1024  # from there to here cells as intervals prove more, in less time
-_EVEN_CELLS = 128  # beyond it no prior is tried where cells are alike: the even one is best
-_LEAST_EPSILON = 1.5  # below this the trace bound leaves falling kernels nothing to gain
+# beyond it no prior is tried where cells are alike: the even one is best
+_EVEN_CELLS = 128
+# below this the trace bound leaves falling kernels nothing to gain
+_LEAST_EPSILON = 1.5
 _LEAST_SHARE = 1e-12
 _ASCENT_STEPS = 40
 
@@ -96,10 +98,14 @@ def contrast_limit(size: int, epsilon: float, high: int | None = None) -> float:
     candidates = {min(near + k, size) for k in (0, 1)} if high is None else {high}
     # As a variance, (d/n)(1−d/n) r², it is free of cancellation at small ε.
     r = expm1(epsilon)
-    return max((d / size) * (1 - d / size) * (r / (1 + r * d / size)) ** 2 for d in candidates)
+    return max(
+        (d / size) * (1 - d / size) * (r / (1 + r * d / size)) ** 2 for d in candidates
+    )
 
 
-def lower_bound(workload: Workload, epsilon: float, gram: Gram | None = None) -> LowerBound:
+def lower_bound(
+    workload: Workload, epsilon: float, gram: Gram | None = None
+) -> LowerBound:
     """The bound for the uniform distribution, with the exact finite-n constant."""
     gram = gram or table_gram(workload)
     return off_the_total(workload, gram, even_moment(gram, epsilon))
@@ -163,7 +169,9 @@ def prior_variance(gram: Gram, epsilon: float, prior: FloatArray) -> float:
 
 
 @lru_cache(maxsize=4)  # a plan states this bound beside the highest
-def optimised_prior(workload: Workload, epsilon: float) -> tuple[LowerBound, FloatArray]:
+def optimised_prior(
+    workload: Workload, epsilon: float
+) -> tuple[LowerBound, FloatArray]:
     """The largest bound found over distributions, by multiplicative ascent, and where it is.
 
     Any distribution gives a valid bound, so stopping early costs tightness, never truth. Large
@@ -185,11 +193,18 @@ def _ascended(m: FloatArray, prior: FloatArray, epsilon: float) -> FloatArray:
     value, gradient = _prior_value(m, prior, epsilon)
     step = 1.0
     for _ in range(_ASCENT_STEPS):
-        scale = max(float(np.abs(gradient - prior @ gradient).max()), np.finfo(float).tiny)
+        scale = max(
+            float(np.abs(gradient - prior @ gradient).max()), np.finfo(float).tiny
+        )
         trial = _moved(prior, step * (gradient - prior @ gradient) / scale)
         trial_value, trial_gradient = _prior_value(m, trial, epsilon)
         if trial_value > value:
-            prior, value, gradient, step = trial, trial_value, trial_gradient, step * 1.3
+            prior, value, gradient, step = (
+                trial,
+                trial_value,
+                trial_gradient,
+                step * 1.3,
+            )
         else:
             step /= 3.0
             if step < 1e-4:
@@ -219,7 +234,9 @@ def _moved(prior: FloatArray, logs: FloatArray) -> FloatArray:
     return np.asarray(moved / moved.sum())
 
 
-def _prior_value(m: FloatArray, prior: FloatArray, epsilon: float) -> tuple[float, FloatArray]:
+def _prior_value(
+    m: FloatArray, prior: FloatArray, epsilon: float
+) -> tuple[float, FloatArray]:
     """Worst-case floor at π and its gradient.
 
     ‖W Π^{1/2}(I − √π√πᵀ)‖_* = ‖(W − Wπ1ᵀ)Π^{1/2}‖_*, whose derivative in π_u is
@@ -250,7 +267,9 @@ def floors(workload: Workload, epsilon: float, gram: Gram) -> Iterator[LowerBoun
         yield optimised_prior(workload, epsilon)[0]
     if scheme is not None:
         unit = float(scheme.eigenvalues.max()) or 1.0  # a search sees one scale
-        moment = SchemeBound(replace(scheme, eigenvalues=scheme.eigenvalues / unit), epsilon).best()
+        moment = SchemeBound(
+            replace(scheme, eigenvalues=scheme.eigenvalues / unit), epsilon
+        ).best()
         yield off_the_total(workload, gram, unit * moment / workload.size, "tables")
     elif _ORDERED_CELLS < workload.size <= _INTERVAL_CELLS and epsilon > _LEAST_EPSILON:
         yield interval_bound(workload, epsilon)

@@ -36,18 +36,23 @@ def _plan(problem: LocalProblem) -> Strategy:
 
 
 def _parts(problem: LocalProblem, questions: Questions) -> Parts:
-    from noisewright.local.choose.candidates import candidates  # it reads the list that has this
+    # it reads the list that has this
+    from noisewright.local.choose.candidates import candidates
 
     sizes = questions.domain.shape
     tables = _by_table(questions, sizes)
     if not 2 <= len(tables) <= _MOST_TABLES:
-        raise NoisewrightError(f"{len(tables)} tables are asked, not 2 to {_MOST_TABLES}")
+        raise NoisewrightError(
+            f"{len(tables)} tables are asked, not 2 to {_MOST_TABLES}"
+        )
     grams = table_grams(questions, sizes)
     known: dict[str, IndexStrategy] = {}
     components, costs = [], []
     for table, workload in tables.items():
         if workload.size > _LARGEST_TABLE:
-            raise NoisewrightError(f"a table of {workload.size} cells is too large to be a part")
+            raise NoisewrightError(
+                f"a table of {workload.size} cells is too large to be a part"
+            )
         text = workload.text()
         if text not in known:
             known[text] = _component(candidates(replace(problem, workload=workload)))
@@ -63,7 +68,9 @@ def _by_table(questions: Questions, sizes: tuple[int, ...]) -> dict[Block, Workl
     by_table: dict[Block, list[Workload]] = {}
     for term in terms(questions, sizes):
         if term.attributes:
-            plain = term.inner if term.weight == 1.0 else Weighted(term.weight, term.inner)
+            plain = (
+                term.inner if term.weight == 1.0 else Weighted(term.weight, term.inner)
+            )
             by_table.setdefault(term.attributes, []).append(plain)
     return {
         table: parts[0] if len(parts) == 1 else Stack(tuple(parts))

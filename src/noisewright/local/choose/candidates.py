@@ -8,7 +8,12 @@ from typing import Unpack
 
 from noisewright.arrays import FloatArray
 from noisewright.domain import Domain
-from noisewright.errors import InvalidParameter, NoisewrightError, refuse_given, unknown_name
+from noisewright.errors import (
+    InvalidParameter,
+    NoisewrightError,
+    refuse_given,
+    unknown_name,
+)
 from noisewright.local.analysis.analysis import Analysis
 from noisewright.local.approximate.largest_error import strategy_tails
 from noisewright.local.bounds.trace import LowerBound, even_bound
@@ -50,7 +55,9 @@ class Candidate:
         return self.worst_case if self.people is None else self.people
 
 
-def candidates(problem: LocalProblem, mechanism: str | LocalMechanism = "auto") -> list[Candidate]:
+def candidates(
+    problem: LocalProblem, mechanism: str | LocalMechanism = "auto"
+) -> list[Candidate]:
     """The mechanism named, or all, refusals last.
 
     First is the smallest worst-case variance or, with a goal, the fewest people for it.
@@ -72,7 +79,9 @@ def candidates(problem: LocalProblem, mechanism: str | LocalMechanism = "auto") 
     return sorted(ranked, key=lambda candidate: candidate.cost)
 
 
-def _candidate(mechanism: LocalMechanism, problem: LocalProblem, named: bool = False) -> Candidate:
+def _candidate(
+    mechanism: LocalMechanism, problem: LocalProblem, named: bool = False
+) -> Candidate:
     began = TimeLimit()
     refusal = mechanism.refuses(problem, named)
     if refusal is None:
@@ -84,10 +93,13 @@ def _candidate(mechanism: LocalMechanism, problem: LocalProblem, named: bool = F
                 tails = strategy_tails(analysis.strategy, problem.workload, targets)
                 people = tails.people_for(problem.goal.error, problem.goal.beta)
             taken = began.seconds
-            return Candidate(mechanism.name, taken, analysis, targets=targets, people=people)
+            return Candidate(
+                mechanism.name, taken, analysis, targets=targets, people=people
+            )
         except NoisewrightError as error:
             if mechanism.searches and isinstance(error, InvalidParameter):
-                raise  # settings that only a search reads are wrong: nobody else would say so
+                # settings that only a search reads are wrong: nobody else would say so
+                raise
             refusal = str(error)
     return Candidate(mechanism.name, began.seconds, refusal=refusal)
 
@@ -133,7 +145,11 @@ def compare_local(
     """All local mechanisms, fewest people first; those that do not apply come last."""
     settings = Local.of(options, local)
     goal = {"max_error": settings.max_error, "people": settings.people}
-    refuse_given(goal, "is for a plan, not for a comparison", "give an alpha, a variance per query")
+    refuse_given(
+        goal,
+        "is for a plan, not for a comparison",
+        "give an alpha, a variance per query",
+    )
     alpha = ALPHA if settings.alpha is None else settings.alpha
     workload = narrowed(workload)
     checked_domain(workload, domain)
@@ -142,7 +158,9 @@ def compare_local(
     return [
         LocalComparison(c.mechanism, epsilon, seconds=c.seconds, refusal=c.refusal)
         if c.analysis is None
-        else LocalComparison.of(c.mechanism, epsilon, c.analysis, bound, c.seconds, alpha)
+        else LocalComparison.of(
+            c.mechanism, epsilon, c.analysis, bound, c.seconds, alpha
+        )
         for c in candidates(problem)
     ]
 

@@ -64,7 +64,9 @@ class LocalComparison:
 
     def to_dict(self) -> dict[str, object]:
         """The figures scripts rely on."""
-        figures = {name: value for name, value in asdict(self).items() if name != "refusal"}
+        figures = {
+            name: value for name, value in asdict(self).items() if name != "refusal"
+        }
         return figures | {"bound_class": self.bound_class}
 
     @property
@@ -77,5 +79,7 @@ def check_people(people: int | None) -> int:
     """A whole number of people."""
     whole = isinstance(people, int | np.integer) and not isinstance(people, bool)
     if people is None or not whole or people < 1:
-        raise InvalidParameter("people", people, "must be a whole number >= 1", "say how many")
+        raise InvalidParameter(
+            "people", people, "must be a whole number >= 1", "say how many"
+        )
     return int(people)

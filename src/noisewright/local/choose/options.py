@@ -45,10 +45,14 @@ class Local(Search):
     def goal(self) -> MaxError | None:
         """The largest error to reach, where one is asked for."""
         if self.max_error is None:
-            refuse_given({"beta": self.beta}, "needs a max_error", "say how large it may be")
+            refuse_given(
+                {"beta": self.beta}, "needs a max_error", "say how large it may be"
+            )
             return None
         return (
-            MaxError(self.max_error) if self.beta is None else MaxError(self.max_error, self.beta)
+            MaxError(self.max_error)
+            if self.beta is None
+            else MaxError(self.max_error, self.beta)
         )
 
     def check_error(self, error: str | float) -> None:
@@ -57,7 +61,13 @@ class Local(Search):
         if error in ("rmse", 2) or (largest and self.max_error is not None):
             return
         remedy = (
-            "max_error=0.05, say" if largest else "leave it out, or error='max' with a max_error"
+            "max_error=0.05, say"
+            if largest
+            else "leave it out, or error='max' with a max_error"
         )
-        rule = "needs a max_error in the local model" if largest else "is not for the local model"
+        rule = (
+            "needs a max_error in the local model"
+            if largest
+            else "is not for the local model"
+        )
         raise InvalidParameter("error", error, rule, remedy)

@@ -72,7 +72,9 @@ class Bins:
 def filtered(spectrum: FloatArray, x: FloatArray) -> FloatArray:
     """The circulant matrix with a real even spectrum, times `x` (first axis)."""
     shape = (-1,) + (1,) * (x.ndim - 1)
-    return np.asarray(np.fft.ifft(np.fft.fft(x, axis=0) * spectrum.reshape(shape), axis=0).real)
+    return np.asarray(
+        np.fft.ifft(np.fft.fft(x, axis=0) * spectrum.reshape(shape), axis=0).real
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,14 +104,17 @@ class CoarseFineInverse:
     @cached_property
     def middle(self) -> FloatArray:
         """K = C(I + GC)⁻¹, symmetric; well defined where C is singular."""
-        k = np.linalg.solve(np.eye(self.bins.bins) + self.coarse @ self.gathered, self.coarse)
+        k = np.linalg.solve(
+            np.eye(self.bins.bins) + self.coarse @ self.gathered, self.coarse
+        )
         return np.asarray((k + k.T) / 2)
 
     def solve(self, x: FloatArray) -> FloatArray:
         """X⁻¹ applied to a vector or to columns, off the total."""
         y = filtered(self.inverse, x)
         return np.asarray(
-            y - filtered(self.inverse, self.bins.spread(self.middle @ self.bins.sums(y)))
+            y
+            - filtered(self.inverse, self.bins.spread(self.middle @ self.bins.sums(y)))
         )
 
 
@@ -158,9 +163,13 @@ class Sandwich:
 
     def on_bins(self) -> FloatArray:
         """Uᵀ(X⁻¹MX⁻¹)U: minus the derivative of the value in the coarse matrix."""
-        rest = np.eye(self.inverse.bins.bins) - self.inverse.gathered @ self.inverse.middle
+        rest = (
+            np.eye(self.inverse.bins.bins) - self.inverse.gathered @ self.inverse.middle
+        )
         seen = self.inverse.bins.sums(self.solved_ramp)
-        return np.asarray(rest @ self.between_bins @ rest.T + self.ramp * np.outer(seen, seen))
+        return np.asarray(
+            rest @ self.between_bins @ rest.T + self.ramp * np.outer(seen, seen)
+        )
 
     def on_translates(self, values: FloatArray) -> FloatArray:
         """sᵀ(X⁻¹MX⁻¹)s for all translates s of one vector, less the part of DAD alone."""
@@ -182,7 +191,9 @@ class Sandwich:
         """Row t: sums over the bins of a vector translated by t, from its running box sums."""
         bins = self.inverse.bins
         first = np.arange(bins.bins) * bins.width
-        return np.asarray(boxed[(first[None, :] - np.arange(bins.cells)[:, None]) % bins.cells])
+        return np.asarray(
+            boxed[(first[None, :] - np.arange(bins.cells)[:, None]) % bins.cells]
+        )
 
 
 def full_spectrum(half: FloatArray, cells: int) -> FloatArray:
@@ -222,7 +233,9 @@ class CoarseFineInformation(Information):
         spectrum = self.inverse.fine.copy()
         spectrum[0] = self.size
         bins = self.inverse.bins
-        return np.asarray(filtered(spectrum, x) + bins.spread(self.inverse.coarse @ bins.sums(x)))
+        return np.asarray(
+            filtered(spectrum, x) + bins.spread(self.inverse.coarse @ bins.sums(x))
+        )
 
     def solve(self, x: FloatArray) -> FloatArray:
         """Inverse applied to `x`."""
@@ -240,10 +253,16 @@ class CoarseFine(Mixture):
         bins, cells = (self.coarsenings * 2)[:2]
         even = bins.table is None and cells.table is None and cells.width == 1
         if len(self.components) != 2 or not even or self.size % bins.width:
-            raise InvalidParameter("components", len(self.components), "must be bins and cells")
+            raise InvalidParameter(
+                "components", len(self.components), "must be bins and cells"
+            )
         coarse, fine = self.components
-        if not isinstance(coarse, MatrixStrategy) or not isinstance(fine, OrbitStrategy):
-            raise InvalidParameter("components", coarse.kind, "must be a matrix, then orbits")
+        if not isinstance(coarse, MatrixStrategy) or not isinstance(
+            fine, OrbitStrategy
+        ):
+            raise InvalidParameter(
+                "components", coarse.kind, "must be a matrix, then orbits"
+            )
         if fine.sizes != (self.size,) or len(fine.families) != 1:
             raise InvalidParameter("components", fine.sizes, "must turn all cells")
 
@@ -297,7 +316,9 @@ class CoarseFine(Mixture):
     def _variances_on(self, known: Decomposition) -> FloatArray:
         group = Translations((self.size,))
         coarse, fine, first, second = self._parts
-        product = sandwich(self._bins, second * self._spectrum, first * self._centred_coarse, known)
+        product = sandwich(
+            self._bins, second * self._spectrum, first * self._centred_coarse, known
+        )
         result = first * self._bins.spread(coarse.energy(product.on_bins()))
         between = product.between[: len(group.counts)] * group.counts
         result += second * float(between[1:] @ self._spectrum[1:])
@@ -306,7 +327,9 @@ class CoarseFine(Mixture):
         result += second * fine.expectation(np.concatenate([*energies, silent]))
         weights = known.eigenvalues * group.counts
         return np.asarray(
-            result - weights[1:].sum() / self.size - known.ramp * ramp_vector(self.size) ** 2
+            result
+            - weights[1:].sum() / self.size
+            - known.ramp * ramp_vector(self.size) ** 2
         )
 
 

@@ -47,10 +47,14 @@ class TreeMixture(Mixture):
     def __post_init__(self) -> None:
         super().__post_init__()
         widths = [coarsening.width for coarsening in self.coarsenings]
-        nested = all(b % a == 0 for a, b in zip(widths, [*widths[1:], self.size], strict=True))
+        nested = all(
+            b % a == 0 for a, b in zip(widths, [*widths[1:], self.size], strict=True)
+        )
         nested &= all(coarsening.table is None for coarsening in self.coarsenings)
         if not nested or widths[0] != 1 or not all(map(_is_alike, self.components)):
-            raise InvalidParameter("components", widths, "must be alike cells of nested blocks")
+            raise InvalidParameter(
+                "components", widths, "must be alike cells of nested blocks"
+            )
 
     @property
     def counts_people(self) -> bool:
@@ -66,7 +70,9 @@ class TreeMixture(Mixture):
     def tree(self) -> TreeInformation:
         """What X is on the blocks."""
         widths = tuple(coarsening.width for coarsening in self.coarsenings)
-        contrasts = [c.contrast for c in self.components if isinstance(c, CentredStrategy)]
+        contrasts = [
+            c.contrast for c in self.components if isinstance(c, CentredStrategy)
+        ]
         gains = np.array(self._chances) * np.array(contrasts) * np.array(widths)
         return TreeInformation(self.size, widths, np.cumsum(gains))
 
@@ -84,7 +90,10 @@ def _tree_variances(strategy: TreeMixture, gram: Gram) -> FloatArray:
     result = -gram.diagonal()
     for level, component in enumerate(strategy.components):
         assert isinstance(component, CentredStrategy)
-        coarsening, diagonal = strategy.coarsenings[level], tree.inverse_products(gram, level)
+        coarsening, diagonal = (
+            strategy.coarsenings[level],
+            tree.inverse_products(gram, level),
+        )
         energy = component.energy_of(diagonal, coarsening.gather(image))
         result = result + chances[level] * coarsening.spread(energy)
     result.setflags(write=False)
@@ -106,7 +115,10 @@ def frequency_oracle(cells: int, epsilon: float) -> Oracle:
 
 def alike_oracle(cells: int, epsilon: float) -> Oracle:
     """The same among those that treat all cells alike."""
-    response, hashing = RandomizedResponse(cells, epsilon), LocalHashing(cells, epsilon, 2)
+    response, hashing = (
+        RandomizedResponse(cells, epsilon),
+        LocalHashing(cells, epsilon, 2),
+    )
     return response if response.contrast >= hashing.contrast else hashing
 
 
@@ -120,7 +132,9 @@ class _Tree:
     weights: FloatArray
 
 
-def hierarchical(gram: Gram, epsilon: float, branching: int | None = None) -> IndexStrategy:
+def hierarchical(
+    gram: Gram, epsilon: float, branching: int | None = None
+) -> IndexStrategy:
     """Levels of a tree with the given branching, or the best one, weighted for the workload.
 
     Above 4096 cells blocks must be even, and every level's mechanism treats its cells alike.
@@ -128,7 +142,9 @@ def hierarchical(gram: Gram, epsilon: float, branching: int | None = None) -> In
     check_epsilon(epsilon)
     size, asked = check_cells(gram.size), gram
     if branching is not None and (int(branching) != branching or branching < 2):
-        raise InvalidParameter("branching", branching, "must be a whole number >= 2", "try 4")
+        raise InvalidParameter(
+            "branching", branching, "must be a whole number >= 2", "try 4"
+        )
     if not has_closed_form(gram):
         gram = SummedGram.of(gram)
     large = size > DENSE_SIZE
@@ -136,7 +152,9 @@ def hierarchical(gram: Gram, epsilon: float, branching: int | None = None) -> In
     widths = [_even_widths(size, b) if large else _widths(size, b) for b in choices]
     trees = [_tree(gram, epsilon, w, large) for w in widths if w is not None]
     if not trees:
-        raise TooLarge(f"{size} cells have no tree of even blocks; pad to a multiple of a power")
+        raise TooLarge(
+            f"{size} cells have no tree of even blocks; pad to a multiple of a power"
+        )
     best = min(trees, key=lambda tree: tree.objective)
     coarsenings = [Coarsening(size, width) for width in best.widths]
     if not large:
@@ -188,11 +206,14 @@ def _tree(gram: Gram, epsilon: float, widths: list[int], alike: bool) -> _Tree:
 
 def level_weights(detail: FloatArray, gains: FloatArray) -> tuple[float, FloatArray]:
     """Minimise Σ_l m_l/λ_l with λ_l = Σ_{j<=l} p_j g_j over distributions p."""
-    value, p = _level_weights(*(np.asarray(x, np.float64).tobytes() for x in (detail, gains)))
+    value, p = _level_weights(
+        *(np.asarray(x, np.float64).tobytes() for x in (detail, gains))
+    )
     return value, p.copy()
 
 
-@lru_cache(maxsize=256)  # a plan has these trees as candidates, and again as what to be better than
+# a plan has these trees as candidates, and again as what to be better than
+@lru_cache(maxsize=256)
 def _level_weights(details: bytes, gained: bytes) -> tuple[float, FloatArray]:
     detail, gains = np.frombuffer(details), np.frombuffer(gained)
     p = faded_shares(

@@ -52,7 +52,11 @@ class DrawnComponent(IndexStrategy):
 
     def beside(self) -> tuple[Settings, Arrays]:
         parts = [described(component) for component in self.components]
-        arrays = {f"{i}.{name}": a for i, (_, own) in enumerate(parts) for name, a in own.items()}
+        arrays = {
+            f"{i}.{name}": a
+            for i, (_, own) in enumerate(parts)
+            for name, a in own.items()
+        }
         return {"components": [settings for settings, _ in parts]}, arrays
 
 
@@ -64,10 +68,14 @@ def restored_parts(
     parts = zip(places, listed("components", settings["components"]), strict=True)
     for index, (place, described_part) in enumerate(parts):
         prefix = f"{index}."
-        own = {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
+        own = {
+            n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)
+        }
         component = restored(place, cast("Settings", described_part), own)
         if not isinstance(component, IndexStrategy):
-            raise InvalidParameter("components", component.kind, "must report whole numbers")
+            raise InvalidParameter(
+                "components", component.kind, "must report whole numbers"
+            )
         components.append(component)
     return tuple(components)
 
@@ -87,7 +95,9 @@ class Coarsening:
             return
         shape = self.table.dtype.name, self.table.shape
         if shape != ("int64", (self.size,)) or self.table.min() < 0:
-            raise InvalidParameter("table", shape, f"must be {self.size} whole numbers >= 0")
+            raise InvalidParameter(
+                "table", shape, f"must be {self.size} whole numbers >= 0"
+            )
 
     @property
     def cells(self) -> int:
@@ -120,7 +130,9 @@ class Coarsening:
     def gather(self, x: FloatArray) -> FloatArray:
         """G x: sums over the cells of each coarse cell (first axis)."""
         if self.table is None:
-            return np.asarray(np.add.reduceat(x, np.arange(0, self.size, self.width), axis=0))
+            return np.asarray(
+                np.add.reduceat(x, np.arange(0, self.size, self.width), axis=0)
+            )
         result = np.zeros((self.cells, *x.shape[1:]))
         np.add.at(result, self.table, x)
         return result
@@ -147,9 +159,16 @@ class Mixture(DrawnComponent):
                 "components", len(self.components), "need one weight and map each"
             )
         check_weights(self.weights, len(self.components))
-        for component, coarsening in zip(self.components, self.coarsenings, strict=True):
-            if component.size != coarsening.cells or coarsening.size != self.coarsenings[0].size:
-                raise InvalidParameter("components", component.kind, "must fit their coarsenings")
+        for component, coarsening in zip(
+            self.components, self.coarsenings, strict=True
+        ):
+            if (
+                component.size != coarsening.cells
+                or coarsening.size != self.coarsenings[0].size
+            ):
+                raise InvalidParameter(
+                    "components", component.kind, "must fit their coarsenings"
+                )
 
     @classmethod
     def of(
@@ -180,7 +199,8 @@ class Mixture(DrawnComponent):
     def express(self, nodes: Nodes) -> int:
         pairs = zip(self.components, self.coarsenings, strict=True)
         return nodes.draw(
-            self.weights, [nodes.view(part.express(nodes), view.through) for part, view in pairs]
+            self.weights,
+            [nodes.view(part.express(nodes), view.through) for part, view in pairs],
         )
 
     def score(self, tally: IntArray, people: int) -> FloatArray:
@@ -188,18 +208,24 @@ class Mixture(DrawnComponent):
         total = np.zeros(self.size)
         for index, component in enumerate(self.components):
             part = tally[self.starts[index] : self.starts[index + 1]]
-            total += self.coarsenings[index].spread(component.score(part, int(part.sum())))
+            total += self.coarsenings[index].spread(
+                component.score(part, int(part.sum()))
+            )
         return total
 
     @cached_property
     def information(self) -> Information:
         """X = Σ_c w_c G_cᵀ X_c G_c."""
         check_dense(self.size)
-        return DenseInformation(self._total([c.information.dense() for c in self.components]))
+        return DenseInformation(
+            self._total([c.information.dense() for c in self.components])
+        )
 
     def _total(self, parts: list[FloatArray]) -> FloatArray:
         result = np.zeros((self.size, self.size))
-        for chance, coarsening, part in zip(self._chances, self.coarsenings, parts, strict=True):
+        for chance, coarsening, part in zip(
+            self._chances, self.coarsenings, parts, strict=True
+        ):
             result += chance * part[np.ix_(coarsening.map, coarsening.map)]
         return result
 

@@ -47,7 +47,9 @@ class Parts(ManyTables, DrawnComponent):
 
     def __post_init__(self) -> None:
         if not len(self.tables) == len(self.components) == len(self.weights) > 0:
-            raise InvalidParameter("tables", len(self.tables), "need one component and weight each")
+            raise InvalidParameter(
+                "tables", len(self.tables), "need one component and weight each"
+            )
         check_weights(self.weights, len(self.tables))
         sizes = check_sizes(self.sizes)
         for table, component in zip(self.tables, self.components, strict=True):
@@ -110,7 +112,11 @@ class Parts(ManyTables, DrawnComponent):
             return np.zeros((1, 1))
         index = self.tables.index(attributes)
         component, chance = self.components[index], self._chances[index]
-        x = np.full(component.size, people / component.size) if counts is None else counts
+        x = (
+            np.full(component.size, people / component.size)
+            if counts is None
+            else counts
+        )
         return centred(component.covariance(x) / chance + (1 / chance - 1) * np.diag(x))
 
     def total_variances(self, workload: Workload) -> tuple[float, float]:
@@ -155,7 +161,9 @@ def table_grams(workload: Workload, sizes: tuple[int, ...]) -> dict[Block, Float
     return {table: centred(gram) for table, gram in grams.items()}
 
 
-def person_moments(component: IndexStrategy, gram: FloatArray) -> tuple[FloatArray, FloatArray]:
+def person_moments(
+    component: IndexStrategy, gram: FloatArray
+) -> tuple[FloatArray, FloatArray]:
     """Second moments and squared means of what a person of each type adds to a table's answers."""
     squares = np.diagonal(gram).copy()
     return component.type_variances(DenseGram(gram)) + squares, squares

@@ -134,20 +134,32 @@ class TableData:
         queries = tuple(terms(workload, strategy.sizes))
         parts = strategy.interactions(tally, people)
         return cls(
-            strategy, queries, people, {b: strategy.table(parts, b) for b in _blocks(queries)}
+            strategy,
+            queries,
+            people,
+            {b: strategy.table(parts, b) for b in _blocks(queries)},
         )
 
     @classmethod
-    def even(cls, strategy: TableStrategy, workload: Workload, people: int) -> TableData:
+    def even(
+        cls, strategy: TableStrategy, workload: Workload, people: int
+    ) -> TableData:
         """People spread evenly over the cells."""
         queries = tuple(terms(workload, strategy.sizes))
         cells = {b: prod(strategy.sizes[i] for i in b) for b in _blocks(queries)}
-        return cls(strategy, queries, people, {b: np.full(n, people / n) for b, n in cells.items()})
+        return cls(
+            strategy,
+            queries,
+            people,
+            {b: np.full(n, people / n) for b, n in cells.items()},
+        )
 
     def likely(self) -> TableData:
         """The same without negative counts, each table on its own."""
         total = float(self.people)
-        return replace(self, tables={b: project_to_total(t, total) for b, t in self.tables.items()})
+        return replace(
+            self, tables={b: project_to_total(t, total) for b, t in self.tables.items()}
+        )
 
     def answers(self) -> FloatArray:
         """Answers from the tables."""
@@ -163,19 +175,26 @@ class TableData:
 
         Variances are linear in the counts, so the worst table has everybody in one cell.
         """
-        return self._quadratics(lambda block: list(self.people * np.eye(len(self.tables[block]))))
+        return self._quadratics(
+            lambda block: list(self.people * np.eye(len(self.tables[block])))
+        )
 
     def _quadratics(self, counts: Callable[[Block], list[FloatArray]]) -> FloatArray:
         pieces = []
         for term in self.terms:
             block = term.attributes
             if len(self.tables[block]) > _LARGEST_COVARIANCE:
-                raise TooLarge(f"covariances of {len(self.tables[block])} cells take long")
+                raise TooLarge(
+                    f"covariances of {len(self.tables[block])} cells take long"
+                )
             covariances = [
-                self.strategy.table_covariance(block, self.people, x) for x in counts(block)
+                self.strategy.table_covariance(block, self.people, x)
+                for x in counts(block)
             ]
             queries = without_offsets(term.inner)
-            quadratics = [queries.row_quadratics(covariance) for covariance in covariances]
+            quadratics = [
+                queries.row_quadratics(covariance) for covariance in covariances
+            ]
             pieces.append(term.weight**2 * np.max(quadratics, axis=0))
         return np.concatenate(pieces)
 
@@ -193,10 +212,14 @@ class TableData:
         likely = self.likely().tables
         std = {}
         for block, counts in likely.items():
-            variances = np.diagonal(self.strategy.table_covariance(block, self.people, counts))
+            variances = np.diagonal(
+                self.strategy.table_covariance(block, self.people, counts)
+            )
             std[block] = float(np.sqrt(max(variances.mean(), 0.0)))
         total = float(self.people)
-        return replace(self, tables=agreeing_tables(self.strategy.sizes, self.tables, std, total))
+        return replace(
+            self, tables=agreeing_tables(self.strategy.sizes, self.tables, std, total)
+        )
 
 
 def _blocks(queries: tuple[Term, ...]) -> list[Block]:

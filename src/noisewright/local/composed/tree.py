@@ -70,12 +70,18 @@ def has_closed_form(gram: Gram) -> bool:
         return has_closed_form(gram.inner)
     if isinstance(gram, SumGram):
         return all(has_closed_form(part) for part in gram.parts)
-    return isinstance(gram, IdentityGram | OnesGram | PrefixGram | RangesGram | SummedGram)
+    return isinstance(
+        gram, IdentityGram | OnesGram | PrefixGram | RangesGram | SummedGram
+    )
 
 
 @singledispatch
 def interval_products(
-    gram: Gram, start: IntArray, stop: IntArray, outer_start: IntArray, outer_stop: IntArray
+    gram: Gram,
+    start: IntArray,
+    stop: IntArray,
+    outer_start: IntArray,
+    outer_stop: IntArray,
 ) -> FloatArray:
     """1ᵀM1' over intervals [start, stop) of cells, each inside its outer interval."""
     raise TooLarge(f"no closed form for sums over blocks of {gram.size} cells")
@@ -103,7 +109,9 @@ def _interval_products_of_ones_gram(
     return np.asarray((b - a).astype(np.float64) * (d - c))
 
 
-def _prefix_products(n: int, a: IntArray, b: IntArray, c: IntArray, d: IntArray) -> FloatArray:
+def _prefix_products(
+    n: int, a: IntArray, b: IntArray, c: IntArray, d: IntArray
+) -> FloatArray:
     """Σ_t S(t) S'(t): prefix sums rise by one a cell inside an interval and stay after it."""
     w, outer, lead = (b - a).astype(np.float64), (d - c).astype(np.float64), (a - c)
     inside = lead * w * (w + 1) / 2 + w * (w + 1) * (2 * w + 1) / 6
@@ -165,7 +173,9 @@ class TreeInformation(Information):
         """Whether every level is seen."""
         return bool((self.eigenvalues > 0).all())
 
-    def _filtered(self, x: FloatArray, gains: Sequence[float], total: float) -> FloatArray:
+    def _filtered(
+        self, x: FloatArray, gains: Sequence[float], total: float
+    ) -> FloatArray:
         tail = x.shape[1:]
         mean = x.mean(axis=0)
         result = np.broadcast_to(total * mean, x.shape).copy()
@@ -205,7 +215,9 @@ class TreeInformation(Information):
             for j in range(i, len(widths)):
                 outer = first // widths[j] * widths[j]
                 twice = 1.0 if i == j else 2.0
-                product = interval_products(gram, first, first + inner, outer, outer + widths[j])
+                product = interval_products(
+                    gram, first, first + inner, outer, outer + widths[j]
+                )
                 part += twice * k[i] * k[j] * product
             total += part[starts // inner]
         return total

@@ -21,7 +21,11 @@ from noisewright.estimate.agreeing_tables import Block, interaction
 from noisewright.local.composed.table_strategy import ManyTables, drawn_tables
 from noisewright.local.fixedpoint import WORD, check_epsilon, whole_weights
 from noisewright.local.histogram.hashing import LocalHashing
-from noisewright.local.histogram.sets import ListedSubsets, RandomizedResponse, best_subset_size
+from noisewright.local.histogram.sets import (
+    ListedSubsets,
+    RandomizedResponse,
+    best_subset_size,
+)
 from noisewright.local.randomizer.routers import Axes
 from noisewright.local.randomizer.specification import Nodes, Place
 from noisewright.local.reading import check_axes, check_sizes, check_weights
@@ -39,7 +43,10 @@ _LISTED_SETS = 2**12
 
 def table_oracle(cells: int, epsilon: float) -> Oracle:
     """The best histogram mechanism for a table among those that treat all its cells alike."""
-    oracles: list[Oracle] = [RandomizedResponse(cells, epsilon), LocalHashing(cells, epsilon, 2)]
+    oracles: list[Oracle] = [
+        RandomizedResponse(cells, epsilon),
+        LocalHashing(cells, epsilon, 2),
+    ]
     if comb(cells, best_subset_size(cells, epsilon)) <= _LISTED_SETS:
         oracles.append(ListedSubsets(cells, epsilon))
     # Near ties go to the simplest.
@@ -70,7 +77,10 @@ class Union(ManyTables, IndexStrategy):
 
     @cached_property
     def _oracles(self) -> dict[int, Oracle]:
-        return {n: table_oracle(n, self.epsilon) for n in {self.cells(t) for t in self.tables}}
+        return {
+            n: table_oracle(n, self.epsilon)
+            for n in {self.cells(t) for t in self.tables}
+        }
 
     def oracle(self, index: int) -> Oracle:
         """The mechanism of one component."""
@@ -78,7 +88,9 @@ class Union(ManyTables, IndexStrategy):
 
     def express(self, nodes: Nodes) -> int:
         seen = [
-            nodes.view(self.oracle(i).express(nodes), Axes(sizes=self.sizes, keep=table))
+            nodes.view(
+                self.oracle(i).express(nodes), Axes(sizes=self.sizes, keep=table)
+            )
             for i, table in enumerate(self.tables)
         ]
         return nodes.draw(self.weights, seen)
@@ -94,7 +106,9 @@ class Union(ManyTables, IndexStrategy):
     @cached_property
     def _gains(self) -> FloatArray:
         """p_c a_c / n_c for every component."""
-        each = [self.oracle(i).contrast / self.cells(t) for i, t in enumerate(self.tables)]
+        each = [
+            self.oracle(i).contrast / self.cells(t) for i, t in enumerate(self.tables)
+        ]
         return np.asarray(np.array([w / WORD for w in self.weights]) * np.array(each))
 
     @cached_property
@@ -135,9 +149,16 @@ class Union(ManyTables, IndexStrategy):
             held = np.stack([self._estimate(index, tally) for index in members])
             tensors = held.reshape(-1, *shape)
             for axes in interactions(tuple(range(len(shape)))):
-                blocks = [tuple(self.tables[index][k] for k in axes) for index in members]
-                shares = self._gains[members] / [self.knowledge[block] for block in blocks]
-                parts = interaction(tensors, axes).reshape(len(members), -1) * shares[:, None]
+                blocks = [
+                    tuple(self.tables[index][k] for k in axes) for index in members
+                ]
+                shares = self._gains[members] / [
+                    self.knowledge[block] for block in blocks
+                ]
+                parts = (
+                    interaction(tensors, axes).reshape(len(members), -1)
+                    * shares[:, None]
+                )
                 firsts = np.array([self._offsets[block] for block in blocks])
                 np.add.at(total, firsts[:, None] + np.arange(parts.shape[1]), parts)
         return total
@@ -163,7 +184,10 @@ class Union(ManyTables, IndexStrategy):
         spread: dict[Block, float] = {}
         own: dict[Block, float] = {}
         for index, table in enumerate(self.tables):
-            oracle, share = self.oracle(index), self._gains[index] ** 2 * WORD / self.weights[index]
+            oracle, share = (
+                self.oracle(index),
+                self._gains[index] ** 2 * WORD / self.weights[index],
+            )
             for block in interactions(table):
                 gained = share * oracle.spread * self.cells(table)
                 spread[block] = spread.get(block, 0.0) + gained
@@ -182,13 +206,19 @@ class Union(ManyTables, IndexStrategy):
         n = prod(shape)
         x = np.full(n, people / n) if counts is None else counts
         spread, own = self._noise
-        named = {axes: tuple(attributes[k] for k in axes) for axes in _projections(shape)}
-        known = {a: _projections(shape)[a] for a, block in named.items() if block in own}
+        named = {
+            axes: tuple(attributes[k] for k in axes) for axes in _projections(shape)
+        }
+        known = {
+            a: _projections(shape)[a] for a, block in named.items() if block in own
+        }
         seen = sum(known.values(), np.zeros((n, n)))
         result = -(seen * x) @ seen
         for axes, projection in known.items():
             block = named[axes]
-            result += people / n * spread[block] / self.knowledge[block] ** 2 * projection
+            result += (
+                people / n * spread[block] / self.knowledge[block] ** 2 * projection
+            )
             # What components that share these attributes and no others of the table know.
             alone = sum(
                 (-1) ** (len(other) - len(axes)) * own.get(named[other], 0.0)
@@ -224,7 +254,9 @@ class Union(ManyTables, IndexStrategy):
     def type_variances(self, gram: Gram) -> FloatArray:
         """All types are alike."""
         if self.size > 2**24:
-            raise TooLarge(f"{self.size:.3g} types are too many to be listed; they are all alike")
+            raise TooLarge(
+                f"{self.size:.3g} types are too many to be listed; they are all alike"
+            )
         return np.full(self.size, self.worst_variance(gram))
 
     def beside(self) -> tuple[Settings, Arrays]:
@@ -262,22 +294,35 @@ def union(gram: Gram, epsilon: float) -> Union:
     blocks = [b for b in gram.closure if b and all(sizes[i] > 1 for i in b)]
     tables = [b for b in blocks if prod(sizes[i] for i in b) <= _LARGEST_TABLE]
     if len(tables) < len(blocks):
-        raise TooLarge(f"a table asked has more than {_LARGEST_TABLE} cells; ask smaller tables")
+        raise TooLarge(
+            f"a table asked has more than {_LARGEST_TABLE} cells; ask smaller tables"
+        )
     position = {block: k for k, block in enumerate(blocks)}
     cost = np.array(
-        [gram.eigenvalues[b] / gram.size * prod(sizes[i] - 1 for i in b) for b in blocks]
+        [
+            gram.eigenvalues[b] / gram.size * prod(sizes[i] - 1 for i in b)
+            for b in blocks
+        ]
     )
     cells = [prod(sizes[i] for i in table) for table in tables]
     oracles = {n: table_oracle(n, epsilon) for n in set(cells)}
     gains = np.array([oracles[n].contrast / n for n in cells])
-    pairs = [(c, position[s]) for c, table in enumerate(tables) for s in interactions(table)]
+    pairs = [
+        (c, position[s]) for c, table in enumerate(tables) for s in interactions(table)
+    ]
     owner, member = (np.array(side) for side in zip(*pairs, strict=True))
     p = faded_shares(
         len(tables),
-        lambda p: np.bincount(member, (p * gains)[owner], len(blocks)).astype(np.float64),
-        lambda known: gains * np.bincount(owner, (cost / known**2)[member], len(tables)),
+        lambda p: np.bincount(member, (p * gains)[owner], len(blocks)).astype(
+            np.float64
+        ),
+        lambda known: (
+            gains * np.bincount(owner, (cost / known**2)[member], len(tables))
+        ),
         _STEPS,
     )
     weights = whole_weights(np.where(p > 1e-9 * p.max(), p, 0.0))
     chosen = [(t, w) for t, w in zip(tables, weights, strict=True) if w > 0]
-    return Union(sizes, epsilon, tuple(t for t, _ in chosen), tuple(w for _, w in chosen))
+    return Union(
+        sizes, epsilon, tuple(t for t, _ in chosen), tuple(w for _, w in chosen)
+    )

@@ -54,7 +54,9 @@ class LocalHashing(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrat
             object.__setattr__(self, "buckets", best_buckets(self.size, self.epsilon))
         # Larger ones fit no table, and would take long to be tried for divisors.
         if self.buckets > _LARGEST_TABLE or not _is_prime(self.buckets):
-            raise InvalidParameter("buckets", self.buckets, "must be prime", "try 2, 3, 5 or 7")
+            raise InvalidParameter(
+                "buckets", self.buckets, "must be prime", "try 2, 3, 5 or 7"
+            )
         if self.outputs > _LARGEST_TABLE:
             raise TooLarge(
                 f"local hashing of {self.size} cells to {self.buckets} values needs "
@@ -87,7 +89,9 @@ class LocalHashing(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrat
     def express(self, nodes: Nodes) -> int:
         hashed = nodes.favour(self.threshold, Same(cells=self.buckets))
         digits, cells = self.digits, str(self.size)
-        return nodes.add(Project(cells=cells, base=self.buckets, digits=digits, of=hashed))
+        return nodes.add(
+            Project(cells=cells, base=self.buckets, digits=digits, of=hashed)
+        )
 
     @classmethod
     def restored(cls, place: Place, settings: Settings, arrays: Arrays) -> LocalHashing:
@@ -123,7 +127,9 @@ class LocalHashing(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrat
     def _digit_table(self) -> Array:
         powers = self.buckets ** np.arange(self.digits)
         dtype = np.int16 if self.buckets < 128 else np.int64
-        return ((np.arange(self.functions)[:, None] // powers) % self.buckets).astype(dtype)
+        return ((np.arange(self.functions)[:, None] // powers) % self.buckets).astype(
+            dtype
+        )
 
     def supporters(self, tally: IntArray) -> IntArray:
         """Σ over reports (a, y) of 1[⟨a, v⟩ = y], by a transform over GF(g)^digits."""
@@ -176,10 +182,14 @@ class LocalHashing(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrat
         for factor in range(2, g):
             # Σ_v 1[v] 1[(1−f)u + fv] has transform 1̂(k/(1−f)) 1̂(−fk/(1−f)).
             inverse = pow((1 - factor) % g, -1, g)
-            out, back = self._combine(d * inverse % g), self._combine(-d * factor * inverse % g)
+            out, back = (
+                self._combine(d * inverse % g),
+                self._combine(-d * factor * inverse % g),
+            )
             spectrum += wave[out] * wave[back]
         pairs = field_transform(spectrum, g, sign=1).real / self.functions
-        return np.rint(pairs[: self.size]) - (g - 2)  # the pair (u, u) itself is no line
+        # the pair (u, u) itself is no line
+        return np.rint(pairs[: self.size]) - (g - 2)
 
     def type_variances(self, gram: Gram) -> FloatArray:
         """The histogram formula, and what lines through the true cell add.
@@ -194,7 +204,9 @@ class LocalHashing(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrat
         weights = gram.identity_and_ones()
         if weights is not None:
             # P M P = w (I − 11ᵀ/n): off the diagonal it is −w/n.
-            return np.asarray(plain - scale * weights[0] * self._line_counts / self.size)
+            return np.asarray(
+                plain - scale * weights[0] * self._line_counts / self.size
+            )
         if self.size > DENSE_SIZE:
             spread = gram.trace() - float(gram.matvec(np.ones(self.size)).mean())
             return np.asarray(plain + abs(scale) * (self.buckets - 2) * spread)
@@ -259,13 +271,17 @@ def field_transform(x: Array, prime: int, sign: int) -> ComplexArray:
         block = min(step, left)
         shape = (len(x) // block, block)
         # Each pass transforms the fastest digits and rotates them to the front.
-        work = np.ascontiguousarray((work.reshape(shape) @ _digit_waves(prime, block, sign)).T)
+        work = np.ascontiguousarray(
+            (work.reshape(shape) @ _digit_waves(prime, block, sign)).T
+        )
         left //= block
     return work.reshape(len(x))
 
 
 def _digit_waves(prime: int, block: int, sign: int) -> ComplexArray:
-    one = np.exp(sign * 2j * np.pi * np.outer(np.arange(prime), np.arange(prime)) / prime)
+    one = np.exp(
+        sign * 2j * np.pi * np.outer(np.arange(prime), np.arange(prime)) / prime
+    )
     waves = np.ones((1, 1), dtype=np.complex128)
     while len(waves) < block:
         waves = np.kron(waves, one)
@@ -289,4 +305,6 @@ def _plan(problem: LocalProblem) -> LocalHashing:
     return LocalHashing(problem.listed_cells, problem.epsilon, 2 if lines else 0)
 
 
-ENTRY = LocalMechanism("local-hashing", "a random hash of the cell", _plan, slow=slow_matrices)
+ENTRY = LocalMechanism(
+    "local-hashing", "a random hash of the cell", _plan, slow=slow_matrices
+)

@@ -32,7 +32,9 @@ from noisewright.local.strategy import Arrays, IndexStrategy, Settings
 
 
 @dataclass(frozen=True)
-class RandomizedResponse(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrategy):
+class RandomizedResponse(
+    FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrategy
+):
     """Report the truth with odds e^ε against each other cell."""
 
     size: int
@@ -49,7 +51,9 @@ class RandomizedResponse(FavouringStrategy, PlainStrategy, CentredStrategy, Inde
         return nodes.favour(self.threshold, Same(cells=self.size))
 
     @classmethod
-    def restored(cls, place: Place, settings: Settings, arrays: Arrays) -> RandomizedResponse:
+    def restored(
+        cls, place: Place, settings: Settings, arrays: Arrays
+    ) -> RandomizedResponse:
         return cls(place.cells, settings["epsilon"])
 
     @cached_property
@@ -75,9 +79,13 @@ class SubsetSelection(FavouringStrategy, PlainStrategy, CentredStrategy):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.chosen == 0:
-            object.__setattr__(self, "chosen", best_subset_size(self.size, self.epsilon))
+            object.__setattr__(
+                self, "chosen", best_subset_size(self.size, self.epsilon)
+            )
         if not 1 <= self.chosen < self.size:
-            raise InvalidParameter("chosen", self.chosen, f"must lie in 1..{self.size - 1}")
+            raise InvalidParameter(
+                "chosen", self.chosen, f"must lie in 1..{self.size - 1}"
+            )
 
     @property
     def favoured(self) -> tuple[int, int]:
@@ -89,7 +97,9 @@ class SubsetSelection(FavouringStrategy, PlainStrategy, CentredStrategy):
         return nodes.add(Subset(cells=self.size, size=self.chosen, threshold=threshold))
 
     @classmethod
-    def restored(cls, place: Place, settings: Settings, arrays: Arrays) -> SubsetSelection:
+    def restored(
+        cls, place: Place, settings: Settings, arrays: Arrays
+    ) -> SubsetSelection:
         law = place.node(Subset)
         return cls(law.cells, settings["epsilon"], law.size)
 
@@ -114,7 +124,9 @@ class ListedSubsets(PlainStrategy, CentredStrategy, IndexStrategy):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.sets.outputs is None:
-            raise TooLarge(f"the subsets of {self.size} cells are too many to be listed")
+            raise TooLarge(
+                f"the subsets of {self.size} cells are too many to be listed"
+            )
 
     @cached_property
     def sets(self) -> SubsetSelection:
@@ -139,7 +151,9 @@ class ListedSubsets(PlainStrategy, CentredStrategy, IndexStrategy):
         return nodes.favour(self.sets.threshold, Rows.of(self._membership.T == 1))
 
     @classmethod
-    def restored(cls, place: Place, settings: Settings, arrays: Arrays) -> ListedSubsets:
+    def restored(
+        cls, place: Place, settings: Settings, arrays: Arrays
+    ) -> ListedSubsets:
         return cls(place.cells, settings["epsilon"])
 
     @property

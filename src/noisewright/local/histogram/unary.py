@@ -56,9 +56,13 @@ class UnaryEncoding(PlainStrategy, CentredStrategy):
         return nodes.add(Flip(cells=self.size, own=own, other=other))
 
     @classmethod
-    def restored(cls, place: Place, settings: Settings, arrays: Arrays) -> UnaryEncoding:
+    def restored(
+        cls, place: Place, settings: Settings, arrays: Arrays
+    ) -> UnaryEncoding:
         law = place.node(Flip)
-        return cls(law.cells, settings["epsilon"], int(law.own) + int(law.other) == WORD)
+        return cls(
+            law.cells, settings["epsilon"], int(law.own) + int(law.other) == WORD
+        )
 
     @cached_property
     def support(self) -> Support:
@@ -83,7 +87,11 @@ class UnaryEncoding(PlainStrategy, CentredStrategy):
         slope = (p - q) * mean(two, c, 1)
         other = q * (p * mean(two, c**2, 2) + (1 - p) * mean(two, c**2, 1))
         if self.size == 2:
-            return slope, other, (p - q) * mean(two, c**2, 1) - 2 * p * q * mean(two, c**2, 2)
+            return (
+                slope,
+                other,
+                (p - q) * mean(two, c**2, 1) - 2 * p * q * mean(two, c**2, 2),
+            )
         pair = q**2 * (p * mean(three, c**2, 3) + (1 - p) * mean(three, c**2, 2))
         gained = (p - q) * (mean(two, c**2, 1) - 2 * q * mean(three, c**2, 2))
         return slope, other - pair, gained
@@ -125,7 +133,9 @@ def _binomial(trials: int, chance: float) -> FloatArray:
 RAPPOR = LocalMechanism(
     "rappor",
     "one bit per cell, truth and lie alike",
-    lambda problem: UnaryEncoding(problem.listed_cells, problem.epsilon, symmetric=True),
+    lambda problem: UnaryEncoding(
+        problem.listed_cells, problem.epsilon, symmetric=True
+    ),
 )
 
 UNARY = LocalMechanism(

@@ -32,7 +32,13 @@ CACHE_VARIABLE = "NOISEWRIGHT_CACHE"
 _FORMAT = 5
 
 RETURNED = {
-    "optimised": ("matrix", "orbits", "coarse-fine", "randomized-response", "subset-selection"),
+    "optimised": (
+        "matrix",
+        "orbits",
+        "coarse-fine",
+        "randomized-response",
+        "subset-selection",
+    ),
     "randomized-response": ("randomized-response",),
     "subset-selection": ("subset-selection",),
     "hadamard": ("hadamard",),
@@ -112,7 +118,9 @@ class Cache:
             strategy = unpack(header.strategy, arrays)
         except NoisewrightError:
             return None
-        known = header.question == question and strategy.kind in RETURNED.get(header.mechanism, ())
+        known = header.question == question and strategy.kind in RETURNED.get(
+            header.mechanism, ()
+        )
         return (strategy, header.mechanism) if known else None
 
     def save(self, question: str, strategy: Strategy, mechanism: str) -> None:
@@ -166,10 +174,14 @@ def _keep(path: Path, header: Header, arrays: Arrays) -> None:
 # --- the arrays of a state, or None where they do not fit -----------------------------------------
 
 
-def saved_patterns(state: Arrays | None, cells: int, name: str = "patterns") -> BoolArray | None:
+def saved_patterns(
+    state: Arrays | None, cells: int, name: str = "patterns"
+) -> BoolArray | None:
     """Subsets of cells, one a row."""
     array = None if state is None else state.get(name)
-    fits = array is not None and array.dtype == np.bool_ and array.ndim == 2 and array.size
+    fits = (
+        array is not None and array.dtype == np.bool_ and array.ndim == 2 and array.size
+    )
     return array if array is not None and fits and array.shape[1] == cells else None
 
 
@@ -196,14 +208,22 @@ def saved_design(
 ) -> Design | None:
     """A design whose columns sum to one."""
     patterns = saved_patterns(state, cells, name)
-    weights = None if patterns is None else saved_shares(state, "weights", len(patterns))
+    weights = (
+        None if patterns is None else saved_shares(state, "weights", len(patterns))
+    )
     if patterns is None or weights is None:
         return None
     design = Design(patterns, weights, epsilon)
-    return design if np.abs(design.chances().sum(axis=0) - 1.0).max() <= _BALANCED else None
+    return (
+        design
+        if np.abs(design.chances().sum(axis=0) - 1.0).max() <= _BALANCED
+        else None
+    )
 
 
-def saved_descent(state: Arrays | None, cells: int) -> tuple[FloatArray, FloatArray] | None:
+def saved_descent(
+    state: Arrays | None, cells: int
+) -> tuple[FloatArray, FloatArray] | None:
     """Positions between the bounds, and low chances, of the rows under descent."""
     array = None if state is None else state.get("positions")
     if array is None or array.dtype != np.float64 or array.ndim != 2 or not array.size:

@@ -51,16 +51,22 @@ class Control:
         return variance / self.floor if self.floor > 0 else float("inf")
 
     def met(self, variance: float) -> bool:
-        return self.target_ratio is not None and self.ratio(variance) <= self.target_ratio
+        return (
+            self.target_ratio is not None and self.ratio(variance) <= self.target_ratio
+        )
 
     def step(self, stage: str, variance: float) -> bool:
         """Count an iteration and report it; true when the run should stop."""
         self.iterations += 1
         if self.listener is not None:
-            self.listener(Progress(stage, self.iterations, self.ratio(variance), self.seconds))
+            self.listener(
+                Progress(stage, self.iterations, self.ratio(variance), self.seconds)
+            )
         return self.expired or self.met(variance)
 
-    def keep(self, stage: str, state: Callable[[], Mapping[str, Array]], now: bool = False) -> None:
+    def keep(
+        self, stage: str, state: Callable[[], Mapping[str, Array]], now: bool = False
+    ) -> None:
         """Hand the state to the snapshot, if one is wanted and it is time."""
         first = min(_FIRST_SNAPSHOT, self.snapshot_every)
         due = self.saved + self.snapshot_every if self.saved else first
@@ -84,7 +90,8 @@ class Optimised(Solution):
 
 
 def _plan(problem: LocalProblem) -> Strategy:
-    from noisewright.local.optimise.run import optimise  # plans without a search do not need it
+    # plans without a search do not need it
+    from noisewright.local.optimise.run import optimise
 
     if problem.cells > LARGEST_VECTOR:
         raise TooLarge(f"{problem.cells:.3g} cells are too many to search")
@@ -94,4 +101,6 @@ def _plan(problem: LocalProblem) -> Strategy:
     return found.strategy
 
 
-ENTRY = LocalMechanism("optimised", "the best strategy that a search finds", _plan, searches=True)
+ENTRY = LocalMechanism(
+    "optimised", "the best strategy that a search finds", _plan, searches=True
+)

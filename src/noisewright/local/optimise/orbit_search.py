@@ -88,7 +88,9 @@ def search_orbits(
         fresh = problem.spectral_patterns(min(limit, 64), rng, 0.5)
         starts += [_uniform(problem, written.patterns[few]), _uniform(problem, fresh)]
     flipped = [flip_cells(problem, start, effort.flips, control) for start in starts]
-    best = min([written, *flipped], key=lambda orbits: problem.value(orbits.eigenvalues))
+    best = min(
+        [written, *flipped], key=lambda orbits: problem.value(orbits.eigenvalues)
+    )
     return _reweighted(problem, best)
 
 
@@ -114,8 +116,12 @@ def generate_orbits(
     n, classes = problem.group.cells, problem.classes
     batch, rounds = effort.batch(n), effort.rounds_over(n)
     pool = problem.spectral_patterns(batch, rng, 0.5)
-    pool = np.concatenate([pool, problem.ascend(pool, np.sqrt(np.abs(problem.energies)))])
-    pool = np.concatenate([pool, random_juntas(problem, batch, rng), _waves(problem, batch)])
+    pool = np.concatenate(
+        [pool, problem.ascend(pool, np.sqrt(np.abs(problem.energies)))]
+    )
+    pool = np.concatenate(
+        [pool, random_juntas(problem, batch, rng), _waves(problem, batch)]
+    )
     if earlier is not None:
         pool = np.concatenate([pool, earlier])
     best = np.inf
@@ -150,7 +156,9 @@ def _waves(problem: SymmetricProblem, rows: int) -> BoolArray:
     return np.asarray(problem.group.backward(spectra) > 0)
 
 
-def random_juntas(problem: SymmetricProblem, rows: int, rng: np.random.Generator) -> BoolArray:
+def random_juntas(
+    problem: SymmetricProblem, rows: int, rng: np.random.Generator
+) -> BoolArray:
     """Random patterns that depend on a few attributes only.
 
     Ascents keep the attributes a pattern depends on, so these find functions of low degree, which
@@ -160,7 +168,9 @@ def random_juntas(problem: SymmetricProblem, rows: int, rng: np.random.Generator
     sizes = problem.group.sizes
     juntas = np.empty((rows, problem.group.cells), dtype=bool)
     for row in range(rows):
-        axes = rng.choice(len(sizes), rng.integers(1, min(len(sizes), _LARGEST_JUNTA) + 1), False)
+        axes = rng.choice(
+            len(sizes), rng.integers(1, min(len(sizes), _LARGEST_JUNTA) + 1), False
+        )
         shape = [size if axis in axes else 1 for axis, size in enumerate(sizes)]
         cells = int(np.prod(shape))
         share = 1.0 / (1.0 + np.exp(problem.epsilon))
@@ -271,7 +281,10 @@ def _few_shares(information: FloatArray, shares: FloatArray) -> FloatArray | Non
 
 
 def _written_out(
-    problem: SymmetricProblem, orbits: Orbits, effort: OrbitEffort, rng: np.random.Generator
+    problem: SymmetricProblem,
+    orbits: Orbits,
+    effort: OrbitEffort,
+    rng: np.random.Generator,
 ) -> Orbits:
     """The orbits under random automorphisms, enough to come near the averages over classes.
 
@@ -288,7 +301,10 @@ def _written_out(
     few = reports < n  # in sum: then it is their number that counts, not their reports
     written = max(useful if few else 0, effort.orbits(n))
     copies = max(written // len(heavy), 1)
-    moved = [problem.automorphisms.random(orbits.patterns[heavy], rng) for _ in range(copies - 1)]
+    moved = [
+        problem.automorphisms.random(orbits.patterns[heavy], rng)
+        for _ in range(copies - 1)
+    ]
     patterns = np.concatenate([orbits.patterns[heavy], *moved])
     shares = np.tile(orbits.shares[heavy], copies)
     return Orbits(problem.group, patterns, shares / shares.sum(), orbits.epsilon)
@@ -340,7 +356,9 @@ class EigenvalueProblem(Protocol):
 class _State:
     """Patterns with their spectra, and the information they give together."""
 
-    def __init__(self, problem: EigenvalueProblem, patterns: BoolArray, shares: FloatArray) -> None:
+    def __init__(
+        self, problem: EigenvalueProblem, patterns: BoolArray, shares: FloatArray
+    ) -> None:
         n, slope = problem.group.cells, expm1(problem.epsilon)
         self.patterns = patterns
         self.spectrum: Array = problem.group.forward(patterns.astype(np.float64))

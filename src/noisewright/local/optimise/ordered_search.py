@@ -126,7 +126,9 @@ def search_ordered(
     """
     n = gram.size
     if state is None and control.limit.over(_HURRY):
-        effort = replace(effort, bins=min(effort.bins, 32), reports=min(effort.reports, 2**19))
+        effort = replace(
+            effort, bins=min(effort.bins, 32), reports=min(effort.reports, 2**19)
+        )
     bins = Bins(n, bins_for(n, effort.bins))
     group = Translations((n,))
     design, orbits, share = _start(bins, group, workload, epsilon, effort, rng, state)
@@ -148,11 +150,15 @@ def search_ordered(
         }
         control.keep("ordered", state.copy, now=True)
     coarse_part = MatrixStrategy.from_chances(design.chances(), epsilon)
-    fine_part = OrbitStrategy.from_patterns((n,), orbits.patterns, orbits.shares, epsilon)
+    fine_part = OrbitStrategy.from_patterns(
+        (n,), orbits.patterns, orbits.shares, epsilon
+    )
     coarsenings = [Coarsening(n, bins.width), Coarsening(n)]
 
     def mixed(share: float) -> CoarseFine:
-        return CoarseFine.of([coarse_part, fine_part], coarsenings, [1.0 - share, share])
+        return CoarseFine.of(
+            [coarse_part, fine_part], coarsenings, [1.0 - share, share]
+        )
 
     return _for_the_worst(mixed, share, gram, control) if worst_case else mixed(share)
 
@@ -190,7 +196,12 @@ def _start(
     fine = saved_patterns(state, group.cells, "fine")
     parts = None if fine is None else saved_shares(state, "shares", len(fine))
     share = saved_shares(state, "share", 1)
-    if saved is not None and fine is not None and parts is not None and share is not None:
+    if (
+        saved is not None
+        and fine is not None
+        and parts is not None
+        and share is not None
+    ):
         mixed = float(np.clip(share[0], _LEAST_FINE, 1 - _LEAST_FINE))
         return saved, Orbits(group, fine, parts / parts.sum(), epsilon), mixed
     uniform = np.full(bins.bins, 1.0 / bins.bins)
@@ -214,7 +225,9 @@ def _centred_information(design: Design) -> FloatArray:
     q = design.chances()
     prior = np.full(q.shape[1], 1.0 / q.shape[1])
     chance = q @ prior
-    return Objective(np.eye(q.shape[1]), prior).information(q / chance[:, None] - 1.0, chance)
+    return Objective(np.eye(q.shape[1]), prior).information(
+        q / chance[:, None] - 1.0, chance
+    )
 
 
 def _mixed(
@@ -226,10 +239,14 @@ def _mixed(
     counts = orbits.group.counts
     w = np.append(share * orbits.shares, 1.0 - share)
     for _ in range(_MIXING_STEPS):
-        product = sandwich(problem.bins, w[:-1] @ information, w[-1] * coarse, problem.workload)
+        product = sandwich(
+            problem.bins, w[:-1] @ information, w[-1] * coarse, problem.workload
+        )
         gains = product.on_characters()[: len(counts)] * counts
         gains[0] = 0.0
-        worth = np.append(information @ gains, float((product.on_bins() * coarse).sum()))
+        worth = np.append(
+            information @ gains, float((product.on_bins() * coarse).sum())
+        )
         # No worth is negative, but differences of large numbers may come out so.
         w = w * np.sqrt(np.maximum(worth, 1e-6 * np.abs(worth).max()))
         w[:-1] = np.maximum(w[:-1], _LEAST_FINE / len(w) * w.sum())
@@ -237,7 +254,9 @@ def _mixed(
     return float(1.0 - w[-1]), np.asarray(w[:-1] / w[:-1].sum())
 
 
-def _coarse_step(problem: FineProblem, orbits: Orbits, design: Design, share: float) -> Design:
+def _coarse_step(
+    problem: FineProblem, orbits: Orbits, design: Design, share: float
+) -> Design:
     """Descend in the coarse strategy, given the information of the fine one.
 
     tr(M(circ + UCUᵀ)⁻¹) is, up to a constant, tr(M'(G⁻¹ + C)⁻¹) with G = UᵀDU and M' = G⁻¹T'G⁻¹,
@@ -249,7 +268,9 @@ def _coarse_step(problem: FineProblem, orbits: Orbits, design: Design, share: fl
         full_spectrum(share * orbits.eigenvalues, bins.cells),
         np.zeros((bins.bins, bins.bins)),
     )
-    product = Sandwich(plain, full_spectrum(problem.workload.eigenvalues, bins.cells), 0.0)
+    product = Sandwich(
+        plain, full_spectrum(problem.workload.eigenvalues, bins.cells), 0.0
+    )
     seen = bins.sums(plain.solve(product.ramp_vector))
     target = product.between_bins + problem.workload.ramp * np.outer(seen, seen)
     filled = plain.gathered + np.trace(plain.gathered) / bins.bins**2

@@ -28,7 +28,8 @@ MOST_REPORTS = 2**15
 _ROUNDS = 16
 _TRIES, _PATIENCE, _LEAST_GAIN = 2, 2, 2e-4  # a first proof says little about a search
 _MANY_CELLS, _POWERS, _EVENING_LOSS = 128, (0.6, 0.8), 2e-3
-_FEW_QUERIES, _MOST_QUERIES = 0.75, 0.95  # of the cells: cuts prove more below, sets above
+# of the cells: cuts prove more below, sets above
+_FEW_QUERIES, _MOST_QUERIES = 0.75, 0.95
 
 
 def _evened(gram: FloatArray, prior: FloatArray, chances: FloatArray) -> FloatArray:
@@ -62,7 +63,9 @@ class ProofRace:
     """Whether all searches are tried before one is ahead; else a second one waits for its end."""
 
     @classmethod
-    def of(cls, asked: Gram, strategy: IndexStrategy, work: Work | None = None) -> ProofRace:
+    def of(
+        cls, asked: Gram, strategy: IndexStrategy, work: Work | None = None
+    ) -> ProofRace:
         """The searches that fit the number of cells, with few queries cuts first.
 
         Where cells are alike, sets averaged over symmetries are the linear program for tables,
@@ -73,7 +76,9 @@ class ProofRace:
         if scheme is not None and TripleSearch.fits(scheme):
             search = TripleSearch(scheme, strategy.epsilon, _sets(strategy), work)
             cells = np.arange(len(gram), dtype=np.int64)
-            return cls(gram, strategy.epsilon, cells, (search.proofs(_ROUNDS),), doubtful=False)
+            return cls(
+                gram, strategy.epsilon, cells, (search.proofs(_ROUNDS),), doubtful=False
+            )
         types, epsilon = Types.of(gram), strategy.epsilon
         cells = np.sort(types.first)
         chances = strategy.dense()[:, cells]
@@ -90,7 +95,8 @@ class ProofRace:
         few, most = rank < _FEW_QUERIES * len(cells), rank >= _MOST_QUERIES * len(cells)
         if len(cells) <= MOST_CUT_CELLS:
             searches.insert(
-                0 if few else 1, CutSearch(inner, epsilon, reports, work).proofs(_ROUNDS)
+                0 if few else 1,
+                CutSearch(inner, epsilon, reports, work).proofs(_ROUNDS),
             )
         doubtful = not few and not most
         return cls(inner, epsilon, cells.astype(np.int64), tuple(searches), doubtful)
@@ -101,7 +107,8 @@ class ProofRace:
         tried = dict.fromkeys(self.searches, 0 if self.doubtful else _TRIES)
         while best:
             fresh = [search for search in best if tried[search] < _TRIES]
-            search = fresh[0] if fresh else max(best, key=lambda one: best[one])  # first of equals
+            # first of equals
+            search = fresh[0] if fresh else max(best, key=lambda one: best[one])
             proof = next(search, None)
             if proof is None:
                 del best[search]

@@ -45,7 +45,8 @@ _PROOF_SHARE, _STRATEGY_SHARE = 0.35, 0.3  # of the work left, turn by turn
 _TURNS, _ROUNDS = 3, 6  # a few rounds at a time, while they gain
 _LEAST_SHARE = 0.5  # of the work of a proof, without which the next would take too much
 _LEAST_GAIN = 1e-3  # of a strategy, for more rounds to be worth their work
-_ANEW = 1e-2  # and for its proof to be looked for anew: a search from nearly the same goes on
+# and for its proof to be looked for anew: a search from nearly the same goes on
+_ANEW = 1e-2
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,13 @@ class Kept:
         """The place of a question."""
         folder = default_folder() if search.cache is True else Path(str(search.cache))
         task = Task.of(workload, epsilon)
-        steering = epsilon, search.effort, int(search.seed), search.target_ratio, "proof"
+        steering = (
+            epsilon,
+            search.effort,
+            int(search.seed),
+            search.target_ratio,
+            "proof",
+        )
         question = fingerprint(table_gram(workload), *steering)
         return cls(task, workload, question, Cache(folder) if search.cache else None)
 
@@ -70,9 +77,16 @@ class Kept:
         """The strategy, or the one kept if it is better; the proof kept, if it says more."""
         if self.cache is None:
             return strategy, None
-        entry, proof = self.cache.load(self.question), self.cache.load_proof(self.question)
+        entry, proof = (
+            self.cache.load(self.question),
+            self.cache.load_proof(self.question),
+        )
         value = None if entry is None else self.task.kept_value(entry[0])
-        if entry is not None and value is not None and value < self.task.value(strategy):
+        if (
+            entry is not None
+            and value is not None
+            and value < self.task.value(strategy)
+        ):
             strategy = entry[0]
         try:
             if proof is not None:
@@ -117,7 +131,9 @@ def proven(
     worst, enough = strategy.worst_variance(gram), target or _TARGET
     turns = 0 if alike or gram.size <= EVERY_PATTERN else _TURNS
     limit = limit or TimeLimit()
-    pair = _Pair(gram, strategy, worst, max(floor, 0.0), enough, work, limit, turns, told)
+    pair = _Pair(
+        gram, strategy, worst, max(floor, 0.0), enough, work, limit, turns, told
+    )
     try:
         pair.improve()  # whatever ends it, what was found before stands
     except KeyboardInterrupt:

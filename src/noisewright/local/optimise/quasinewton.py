@@ -55,7 +55,8 @@ def minimise(
         if taken is None:
             if not pairs:
                 return Minimum(x, value, iteration, True)
-            pairs.clear()  # a stale model of the curvature: once more along the gradient
+            # a stale model of the curvature: once more along the gradient
+            pairs.clear()
             continue
         new_x, new_value, new_gradient = taken
         step, change = new_x - x, new_gradient - gradient
@@ -77,7 +78,9 @@ def _direction(
     """The two-loop recursion."""
     direction = -gradient
     if not pairs:
-        return np.asarray(direction * (0.1 / max(float(np.abs(gradient).max()), 1e-300)))
+        return np.asarray(
+            direction * (0.1 / max(float(np.abs(gradient).max()), 1e-300))
+        )
     factors = []
     for step, change, inverse in reversed(pairs):
         factor = inverse * float(step @ direction)

@@ -18,10 +18,22 @@ from noisewright.local.histogram.sets import SubsetSelection
 from noisewright.local.interruption import keeping_the_best
 from noisewright.local.listed import MatrixStrategy
 from noisewright.local.mechanism import Search, SearchOptions
-from noisewright.local.optimise.kept import Cache, Checkpoint, default_folder, fingerprint
+from noisewright.local.optimise.kept import (
+    Cache,
+    Checkpoint,
+    default_folder,
+    fingerprint,
+)
 from noisewright.local.optimise.optimised import Control, Optimised
 from noisewright.local.optimise.task import LOST, Task
-from noisewright.local.optimise.ways import Structure, Way, never_worse, preset, search, seeing_all
+from noisewright.local.optimise.ways import (
+    Structure,
+    Way,
+    never_worse,
+    preset,
+    search,
+    seeing_all,
+)
 from noisewright.local.strategy import Arrays, Strategy
 from noisewright.local.time_limit import TimeLimit
 from noisewright.parallel import one_thread_if_small
@@ -58,12 +70,21 @@ def optimise(
     effort = preset(chosen.effort, structure)
     if _norm(chosen) != 2:
         if query_weights is not None:
-            raise InvalidParameter("query_weights", "given", "go with norm 2", "leave out one")
+            raise InvalidParameter(
+                "query_weights", "given", "go with norm 2", "leave out one"
+            )
         return _for_norm(workload, epsilon, structure, chosen, limit or TimeLimit())
     task = Task.of(workload, epsilon, chosen.objective, chosen.prior, query_weights)
     limit = limit or TimeLimit(chosen.time_limit)
     control = Control(task.floor, limit, chosen.target_ratio, chosen.progress)
-    steering = task.epsilon, task.objective, chosen.effort, structure, int(chosen.seed), task.prior
+    steering = (
+        task.epsilon,
+        task.objective,
+        chosen.effort,
+        structure,
+        int(chosen.seed),
+        task.prior,
+    )
     question = fingerprint(task.gram, *steering)
     folder = default_folder() if chosen.cache is True else Path(str(chosen.cache))
     cache = Cache(folder) if chosen.cache else None
@@ -81,7 +102,9 @@ def optimise(
         strategy = seeing_all(task, _searched(way, task, chosen.seed, control, state))
         mechanism, strategy, value = never_worse(task, strategy, control)
     if not task.keeps(strategy):
-        raise NoisewrightError("the search ended in a strategy that is not private: report this")
+        raise NoisewrightError(
+            "the search ended in a strategy that is not private: report this"
+        )
     status = Status.TIME_LIMIT if limit.cut_short else Status.FINISHED
     status = Status.TARGET_REACHED if control.met(value) else status
     result = _result(task, strategy, mechanism, value, status, control)
@@ -90,7 +113,9 @@ def optimise(
     return result
 
 
-def _searched(way: Way, task: Task, seed: int, control: Control, state: Arrays | None) -> Strategy:
+def _searched(
+    way: Way, task: Task, seed: int, control: Control, state: Arrays | None
+) -> Strategy:
     """What a search ends in, from a snapshot if one is at hand and can be gone on from."""
     if state is not None:
         try:
@@ -108,10 +133,17 @@ def _searched(way: Way, task: Task, seed: int, control: Control, state: Arrays |
 
 
 def _result(
-    task: Task, strategy: Strategy, mechanism: str, value: float, status: Status, control: Control
+    task: Task,
+    strategy: Strategy,
+    mechanism: str,
+    value: float,
+    status: Status,
+    control: Control,
 ) -> Optimised:
     if not np.isfinite(value):
-        raise OutOfReach("no strategy was found that answers every query; leave the smallest out")
+        raise OutOfReach(
+            "no strategy was found that answers every query; leave the smallest out"
+        )
     return Optimised(
         strategy=strategy,
         mechanism=mechanism,
@@ -137,10 +169,15 @@ def _norm(chosen: Search) -> float:
     """Refuse exponents below one, and the worst case over people with any but two."""
     norm = chosen.norm
     if isnan(norm) or norm < 1:
-        raise InvalidParameter("norm", norm, "must be >= 1", "2 is the mean square, inf the worst")
+        raise InvalidParameter(
+            "norm", norm, "must be >= 1", "2 is the mean square, inf the worst"
+        )
     if norm != 2 and chosen.objective == "worst" and chosen.prior is None:
         raise InvalidParameter(
-            "norm", norm, "is about average errors", "add objective='average' or a prior"
+            "norm",
+            norm,
+            "is about average errors",
+            "add objective='average' or a prior",
         )
     return float(norm)
 
@@ -156,7 +193,9 @@ def _for_norm(
     task = Task.of(workload, epsilon, "average", chosen.prior)
     queries, norm = task.workload, chosen.norm
     if queries is None:
-        raise InvalidParameter("norm", norm, "needs the queries themselves", "give the workload")
+        raise InvalidParameter(
+            "norm", norm, "needs the queries themselves", "give the workload"
+        )
     limit = None if chosen.time_limit is None else chosen.time_limit / 15
     effort = chosen.effort if queries.size <= _QUICK_SIZE else "low"
     quick = replace(chosen, norm=2.0, time_limit=limit, effort=effort)
@@ -170,11 +209,15 @@ def _for_norm(
             queries, epsilon, query_weights=weights, structure=structure, settings=quick
         )
         whole.cut_short |= result.status is Status.TIME_LIMIT
-        variances = np.maximum(result.strategy.query_variances(plain, task.start_prior), 0.0)
+        variances = np.maximum(
+            result.strategy.query_variances(plain, task.start_prior), 0.0
+        )
         met.append((queries.queries * mean_error(variances, norm / 2), weights, result))
         weights = _answered(weights, variances, norm, step)
     value, _, best = min(met, key=lambda one: one[0])
-    highest = max((result for _, _, result in met), key=lambda result: result.lower_bound)
+    highest = max(
+        (result for _, _, result in met), key=lambda result: result.lower_bound
+    )
     known = norm >= 2
     return replace(
         best,
@@ -186,13 +229,19 @@ def _for_norm(
     )
 
 
-def _answered(weights: FloatArray, variances: FloatArray, norm: float, step: int) -> FloatArray:
+def _answered(
+    weights: FloatArray, variances: FloatArray, norm: float, step: int
+) -> FloatArray:
     """The next weights: the fixed point is v^{p/2−1}; large exponents are approached in steps."""
     v = np.maximum(variances / max(float(variances.max()), 1e-300), _LEAST)
     if norm < 2:
         raw = v ** (norm / 2 - 1)
         return np.asarray(raw / raw.mean())
-    raw = weights * v ** (4 / (4 + step)) if norm == inf else (weights * v) ** (1 - 2 / norm)
+    raw = (
+        weights * v ** (4 / (4 + step))
+        if norm == inf
+        else (weights * v) ** (1 - 2 / norm)
+    )
     return dual_weights(np.maximum(raw, _LEAST * raw.max()), norm)
 
 

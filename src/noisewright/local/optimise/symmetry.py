@@ -121,7 +121,9 @@ class Orbits:
         return np.asarray(self.shares @ self.information)
 
 
-def orbit_information(group: Translations, patterns: BoolArray, epsilon: float) -> FloatArray:
+def orbit_information(
+    group: Translations, patterns: BoolArray, epsilon: float
+) -> FloatArray:
     """n|v̂(χ)|²/(1ᵀv)² for each pattern; only the excess over the low value has a spectrum."""
     slope = expm1(epsilon)
     mass = group.cells + slope * patterns.sum(axis=1)
@@ -175,7 +177,9 @@ class SymmetricProblem:
         result[self.needed] = self.energies[self.needed] / eigenvalues[self.needed] ** 2
         return result
 
-    def spectral_patterns(self, rows: int, rng: np.random.Generator, power: float) -> BoolArray:
+    def spectral_patterns(
+        self, rows: int, rng: np.random.Generator, power: float
+    ) -> BoolArray:
         """Gaussian rows with spectrum M^power, high at their largest cells."""
         shape = np.where(self.needed, self.energies, 0.0) / self.energies[1:].max()
         draws = self.group.apply(
@@ -246,7 +250,9 @@ class Classes:
         picked = (information * self.counts)[:, needed]
         order = np.argsort(self.labels[needed], kind="stable")
         starts = np.searchsorted(self.labels[needed][order], np.arange(len(self.sizes)))
-        return np.asarray(np.add.reduceat(picked[:, order], starts, axis=1) / self.sizes)
+        return np.asarray(
+            np.add.reduceat(picked[:, order], starts, axis=1) / self.sizes
+        )
 
     def spread(self, values: FloatArray) -> FloatArray:
         """A value per class, at every character; zero at the others."""

@@ -11,7 +11,11 @@ import numpy.typing as npt
 from noisewright.arrays import FloatArray
 from noisewright.errors import InvalidParameter, NoisewrightError, OutOfReach, TooLarge
 from noisewright.local.analysis.grams import normalised, table_gram, without_offsets
-from noisewright.local.bounds.trace import even_moment, prior_variance, variance_off_the_total
+from noisewright.local.bounds.trace import (
+    even_moment,
+    prior_variance,
+    variance_off_the_total,
+)
 from noisewright.local.fixedpoint import check_epsilon
 from noisewright.local.listed import check_prior
 from noisewright.local.strategy import Strategy
@@ -53,14 +57,19 @@ class Task:
         """Check and complete what was asked."""
         if objective not in OBJECTIVES:
             raise InvalidParameter(
-                "objective", objective, f"must be one of {', '.join(OBJECTIVES)}", "try 'worst'"
+                "objective",
+                objective,
+                f"must be one of {', '.join(OBJECTIVES)}",
+                "try 'worst'",
             )
         listed: Workload | None = None
         if isinstance(workload, Gram):
             gram = workload
             if query_weights is not None:
                 rule = "need the queries themselves"
-                raise InvalidParameter("query_weights", "given", rule, "give the workload")
+                raise InvalidParameter(
+                    "query_weights", "given", rule, "give the workload"
+                )
         else:
             queries = (
                 workload
@@ -70,7 +79,9 @@ class Task:
             if query_weights is None:
                 listed, gram = queries, table_gram(queries)
             else:
-                gram = weighted_gram(queries, np.asarray(query_weights, dtype=np.float64))
+                gram = weighted_gram(
+                    queries, np.asarray(query_weights, dtype=np.float64)
+                )
         checked = None
         if prior is not None:
             checked = check_prior(prior, gram.size)
@@ -130,7 +141,9 @@ class Task:
         if workload is None or workload.queries * workload.size > _BLOCK_ENTRIES:
             return True
         try:
-            strategy.check_reach(without_offsets(workload) if strategy.lists_cells else workload)
+            strategy.check_reach(
+                without_offsets(workload) if strategy.lists_cells else workload
+            )
         except OutOfReach:
             return False
         return True
@@ -156,7 +169,11 @@ class Task:
 
 def weighted_gram(workload: Workload, weights: FloatArray) -> DenseGram:
     """Σ_i weight_i w_i w_iᵀ: each query's squared error times its weight, up to its constant."""
-    if weights.shape != (workload.queries,) or not np.isfinite(weights).all() or weights.min() < 0:
+    if (
+        weights.shape != (workload.queries,)
+        or not np.isfinite(weights).all()
+        or weights.min() < 0
+    ):
         raise InvalidParameter(
             "query_weights",
             f"array of shape {weights.shape}",

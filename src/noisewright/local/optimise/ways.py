@@ -140,7 +140,11 @@ def search(
         symmetric = _symmetric(task, structure == "translations")
         if symmetric is not None:
             orbits = _orbits(symmetric, preset, rng, control, state)
-            if structure == "auto" and _may_gain(task, symmetric) and not control.expired:
+            if (
+                structure == "auto"
+                and _may_gain(task, symmetric)
+                and not control.expired
+            ):
                 return _better_dense(task, orbits, preset, rng, control)
             return orbits
     if structure in ("auto", "ordered") and task.prior is None:
@@ -156,7 +160,11 @@ def search(
                 state,
                 task.worst_case,
             )
-            if structure == "auto" and _far(task, preset, mixture) and not control.expired:
+            if (
+                structure == "auto"
+                and _far(task, preset, mixture)
+                and not control.expired
+            ):
                 return _better_dense(task, mixture, preset, rng, control)
             return mixture
     if task.size > DENSE_SIZE:
@@ -199,12 +207,15 @@ def _orbits(
 ) -> Strategy:
     n, epsilon = problem.group.cells, problem.epsilon
     if not problem.needed.any():
-        return RandomizedResponse(n, epsilon)  # only totals are asked, and they are public
+        # only totals are asked, and they are public
+        return RandomizedResponse(n, epsilon)
     flat = problem.energies[1:]
     if float(flat.max() - flat.min()) <= 1e-9 * float(flat.max()):
         return SubsetSelection(n, epsilon)  # all cells alike: meets the bound exactly
     orbits = search_orbits(problem, preset.orbits, rng, control, state)
-    return OrbitStrategy.from_patterns(problem.group.sizes, orbits.patterns, orbits.shares, epsilon)
+    return OrbitStrategy.from_patterns(
+        problem.group.sizes, orbits.patterns, orbits.shares, epsilon
+    )
 
 
 def _may_gain(task: Task, problem: SymmetricProblem) -> bool:
@@ -216,7 +227,11 @@ def _may_gain(task: Task, problem: SymmetricProblem) -> bool:
 
 
 def _better_dense(
-    task: Task, other: Strategy, preset: Preset, rng: np.random.Generator, control: Control
+    task: Task,
+    other: Strategy,
+    preset: Preset,
+    rng: np.random.Generator,
+    control: Control,
 ) -> Strategy:
     """A dense search beside a structured one; a checkpoint stays with that."""
     if control.met(task.value(other)):
@@ -256,7 +271,8 @@ def _dense(
     effort = preset.dense.within(control.limit.left, types.count)
     control.limit.cut_short |= effort != preset.dense.within(inf, types.count)
     if effort is None:
-        return SubsetSelection(task.size, task.epsilon)  # no step of a search fits the time
+        # no step of a search fits the time
+        return SubsetSelection(task.size, task.epsilon)
     merged, start = types.merged_gram(gram), types.merged(task.start_prior)
     design, prior = search_dense(
         merged, task.epsilon, start, task.worst_case, effort, rng, control, state
@@ -264,7 +280,9 @@ def _dense(
     chances = design.chances()[:, types.group]
     spread = types.spread(prior, task.start_prior)
     uneven = np.ptp(spread) >= 1e-12  # an even prior need not be stated
-    return MatrixStrategy.from_chances(chances, task.epsilon, spread if uneven else None)
+    return MatrixStrategy.from_chances(
+        chances, task.epsilon, spread if uneven else None
+    )
 
 
 # --- the classics ---------------------------------------------------------------------------------
@@ -282,7 +300,9 @@ def seeing_all(task: Task, strategy: Strategy) -> Strategy:
     return Mixture.of(parts, [whole, whole], [1.0 - _SLIVER, _SLIVER])
 
 
-def never_worse(task: Task, strategy: Strategy, control: Control) -> tuple[str, Strategy, float]:
+def never_worse(
+    task: Task, strategy: Strategy, control: Control
+) -> tuple[str, Strategy, float]:
     """The strategy, or the classical one that beats it: its name, itself and its error."""
     best, name = task.value(strategy), "optimised"
     if best <= task.floor * (1 + 1e-9) or control.met(best):

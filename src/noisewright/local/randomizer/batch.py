@@ -15,8 +15,18 @@ import numpy.typing as npt
 
 from noisewright.arrays import Array, IntArray
 from noisewright.errors import InvalidParameter
-from noisewright.local.fixedpoint import bernoulli, categorical, integers_below, thresholds
-from noisewright.local.randomizer.bits import bernoulli_rows, get_bits, set_bits, uniform_sets
+from noisewright.local.fixedpoint import (
+    bernoulli,
+    categorical,
+    integers_below,
+    thresholds,
+)
+from noisewright.local.randomizer.bits import (
+    bernoulli_rows,
+    get_bits,
+    set_bits,
+    uniform_sets,
+)
 from noisewright.local.randomizer.laws import (
     Favour,
     Flip,
@@ -29,7 +39,14 @@ from noisewright.local.randomizer.laws import (
     Translate,
     Weigh,
 )
-from noisewright.local.randomizer.routers import Axes, Blocks, Draw, Listed, Project, View
+from noisewright.local.randomizer.routers import (
+    Axes,
+    Blocks,
+    Draw,
+    Listed,
+    Project,
+    View,
+)
 from noisewright.local.randomizer.specification import Specification
 from noisewright.local.randomizer.whole_numbers import UNIT, numbers
 from noisewright.parallel import run_blocks
@@ -49,7 +66,9 @@ class Sampler:
         self.layout, self.cells = specification.layout, specification.cells
         self._nodes, self._shapes = specification.nodes, specification.shapes
         if self._shapes[-1].payload and len(self._nodes) > 1:
-            raise InvalidParameter("nodes", None, "must not lead a draw to sets or vectors")
+            raise InvalidParameter(
+                "nodes", None, "must not lead a draw to sets or vectors"
+            )
         self._law: dict[int, Outcomes] = {}
         self._drawn: dict[int, Places] = {}
         self._starts: dict[int, IntArray] = {}
@@ -75,13 +94,17 @@ class Sampler:
             return max(1, 2**22 // root.coordinates)
         return 2**20 if isinstance(root, Draw | Weigh) else 2**16
 
-    def randomize(self, values: npt.ArrayLike, source: ByteSource | None = None) -> Array:
+    def randomize(
+        self, values: npt.ArrayLike, source: ByteSource | None = None
+    ) -> Array:
         """One report per value, after checking that every value is a cell."""
         checked, step = check_values(values, self.cells), self.block
         reports = np.empty(self.layout.shape(len(checked)), dtype=self.layout.dtype)
 
         def fill(start: int) -> None:
-            reports[start : start + step] = self.sample(checked[start : start + step], source)
+            reports[start : start + step] = self.sample(
+                checked[start : start + step], source
+            )
 
         # A given source is read in order, so that a seed repeats; the system's has no order.
         run_blocks(fill, range(0, len(checked), step), together=source is None)
@@ -127,12 +150,18 @@ def check_values(values: npt.ArrayLike, size: int) -> IntArray:
     array = np.asarray(values)
     if array.dtype.kind not in "iu" or array.ndim > 1:
         raise InvalidParameter(
-            "values", f"array of {array.dtype}", "must be a list of whole numbers", "encode first"
+            "values",
+            f"array of {array.dtype}",
+            "must be a list of whole numbers",
+            "encode first",
         )
     array = np.atleast_1d(array)
     if array.size and (array.min() < 0 or array.max() >= size):
         raise InvalidParameter(
-            "values", f"{array.size} values", f"must lie in 0..{size - 1}", "encode by the domain"
+            "values",
+            f"{array.size} values",
+            f"must lie in 0..{size - 1}",
+            "encode by the domain",
         )
     return array.astype(np.int64)
 
@@ -207,7 +236,9 @@ def _outcomes_of_favour(law: Favour) -> Outcomes:
         own = np.flatnonzero(inside)
         result = np.empty(len(cells), dtype=np.int64)
         for members, of_own in ((own, True), (np.flatnonzero(~inside), False)):
-            ranks = integers_below(owner.own if of_own else others, len(members), source)
+            ranks = integers_below(
+                owner.own if of_own else others, len(members), source
+            )
             result[members] = rank(cells[members], ranks, of_own)
         return result
 
@@ -230,7 +261,10 @@ def _ranked(owner: Owner) -> Ranked:
 @_ranked.register
 def _ranked_of_rows(owner: Rows) -> Ranked:
     held = owner.owned
-    lists = {own: np.nonzero(held == own)[1].reshape(owner.cells, -1) for own in (True, False)}
+    lists = {
+        own: np.nonzero(held == own)[1].reshape(owner.cells, -1)
+        for own in (True, False)
+    }
     return lambda cells, ranks, own: lists[own][cells, ranks]
 
 
@@ -265,7 +299,9 @@ def _with_parity(ranks: IntArray, columns: IntArray, parity: int) -> IntArray:
     """
     lowest = columns & -columns
     spread = ((ranks & ~(lowest - 1)) << 1) | (ranks & (lowest - 1))
-    return np.asarray(spread | lowest * (np.bitwise_count(spread & columns) % 2 != parity))
+    return np.asarray(
+        spread | lowest * (np.bitwise_count(spread & columns) % 2 != parity)
+    )
 
 
 def difference(sizes: Sequence[int], cells: IntArray, shifts: IntArray) -> IntArray:
@@ -324,5 +360,10 @@ def _outcomes_of_flip(law: Flip) -> Outcomes:
 
 @outcomes.register
 def _outcomes_of_grid(law: Grid) -> Outcomes:
-    columns, noise = np.array(law.columns, dtype=np.int64), NoiseLaw(law.law, float(law.spread))
-    return lambda cells, source: columns[cells] + noise.sample((len(cells), len(columns.T)), source)
+    columns, noise = (
+        np.array(law.columns, dtype=np.int64),
+        NoiseLaw(law.law, float(law.spread)),
+    )
+    return lambda cells, source: (
+        columns[cells] + noise.sample((len(cells), len(columns.T)), source)
+    )

@@ -19,7 +19,8 @@ from noisewright.privacy.noise.source import ByteSource, SystemSource
 
 _MASKS = np.array([128, 64, 32, 16, 8, 4, 2, 1], dtype=np.uint8)
 _ROUNDS = 4
-_DIGITS = 8 * 64  # binary digits of a product of eight chances, each a whole number out of 2^64
+# binary digits of a product of eight chances, each a whole number out of 2^64
+_DIGITS = 8 * 64
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,9 @@ class PatternTable:
     @cached_property
     def _words(self) -> WordArray:
         """The edges' leading 64 digits, but for the last edge, which is the end."""
-        return np.array([edge >> (_DIGITS - 64) for edge in self.edges[:-1]], dtype=np.uint64)
+        return np.array(
+            [edge >> (_DIGITS - 64) for edge in self.edges[:-1]], dtype=np.uint64
+        )
 
     @cached_property
     def lookup(self) -> npt.NDArray[np.int16]:
@@ -58,18 +61,23 @@ class PatternTable:
     def draw(self, count: int, source: ByteSource) -> ByteArray:
         """`count` bytes of independent bits."""
         words = np.frombuffer(source.bytes(2 * count), dtype="<u2")
-        patterns = np.take(self.lookup, words)  # three times as quick as indexing by small numbers
+        # three times as quick as indexing by small numbers
+        patterns = np.take(self.lookup, words)
         result = patterns.astype(np.uint8)
         pending = np.flatnonzero(patterns < 0)
         if pending.size:
             result[pending] = self._refined(words[pending], source)
         return result
 
-    def _refined(self, prefixes: npt.NDArray[np.uint16], source: ByteSource) -> ByteArray:
+    def _refined(
+        self, prefixes: npt.NDArray[np.uint16], source: ByteSource
+    ) -> ByteArray:
         digits = np.frombuffer(source.bytes(8 * len(prefixes)), dtype="<u8")
         full = prefixes.astype(np.uint64) << np.uint64(48) | digits >> np.uint64(16)
         above = np.searchsorted(self._words, full, side="right")
-        on_edge = np.flatnonzero(np.searchsorted(self._words, full, side="left") != above)
+        on_edge = np.flatnonzero(
+            np.searchsorted(self._words, full, side="left") != above
+        )
         result = above.astype(np.uint8)
         for index in on_edge:  # one word in 2^56 or so
             result[index] = self._exact(int(full[index]), source)
@@ -77,7 +85,9 @@ class PatternTable:
 
     def _exact(self, word: int, source: ByteSource) -> int:
         """Draw all the digits there are."""
-        digits = word << (_DIGITS - 64) | int.from_bytes(source.bytes((_DIGITS - 64) // 8), "big")
+        digits = word << (_DIGITS - 64) | int.from_bytes(
+            source.bytes((_DIGITS - 64) // 8), "big"
+        )
         return sum(digits >= edge for edge in self.edges[:-1])
 
 
@@ -114,7 +124,9 @@ def set_bits(packed: ByteArray, columns: IntArray, values: BoolArray) -> None:
     packed[rows, at] = np.where(values, held | mask, held & ~mask)
 
 
-def uniform_sets(cells: int, sizes: IntArray, source: ByteSource | None = None) -> ByteArray:
+def uniform_sets(
+    cells: int, sizes: IntArray, source: ByteSource | None = None
+) -> ByteArray:
     """One independent uniform set out of `cells` per size, packed, in rows of 2^k bytes.
 
     Independent bits of one chance make a set that is uniform given its size; removing uniform
@@ -160,7 +172,9 @@ def _remove_uniform(packed: ByteArray, times: IntArray, source: ByteSource) -> N
     left, base = times[row].astype(np.int32), row * packed.shape[1]
     while left.size:
         randomness = source.bytes(_ROUNDS * left.size * np.dtype(word).itemsize)
-        words = np.frombuffer(randomness, dtype=word).reshape(_ROUNDS, -1) & word(places - 1)
+        words = np.frombuffer(randomness, dtype=word).reshape(_ROUNDS, -1) & word(
+            places - 1
+        )
         masks = np.uint8(128) >> (words & word(7)).astype(np.uint8)
         for place, mask in zip(words >> word(3), masks, strict=True):
             at = base + place

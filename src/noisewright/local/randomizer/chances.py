@@ -56,7 +56,9 @@ def report_chances(specification: Specification, start: int, stop: int) -> Float
     return _chances(specification, len(specification.nodes) - 1, start, stop)
 
 
-def _chances(specification: Specification, place: int, start: int, stop: int) -> FloatArray:
+def _chances(
+    specification: Specification, place: int, start: int, stop: int
+) -> FloatArray:
     node, cells = specification.nodes[place], specification.shapes[place].cells
     if isinstance(node, View):
         inner = _chances(specification, node.of, start, stop)
@@ -71,10 +73,16 @@ def _chances(specification: Specification, place: int, start: int, stop: int) ->
             first += count
         return np.concatenate(pieces)
     if isinstance(node, Project):
-        own = _chances(specification, node.of, 0, specification.shapes[node.of].outcomes)
+        own = _chances(
+            specification, node.of, 0, specification.shapes[node.of].outcomes
+        )
         index, number = np.divmod(np.arange(start, stop), len(own))
         chance = 1.0 / (node.base**node.digits - 1)
-        weights = np.array([w / WORD for w in numbers(node.weights)]) if node.weights else None
+        weights = (
+            np.array([w / WORD for w in numbers(node.weights)])
+            if node.weights
+            else None
+        )
         vectors = np.array(node.listed)[index] if node.listed else index
         each = np.where(index == 0, 0.0, chance) if weights is None else weights[index]
         hashes = hashed(node.base, vectors[:, None], np.arange(cells)[None, :])
@@ -106,7 +114,9 @@ def owned(owner: Owner, start: int, stop: int) -> BoolArray:
     assert isinstance(owner, Parity)
     block, column = np.divmod(cells, owner.width - 1)
     own, output = np.divmod(outcomes, owner.width)
-    return np.asarray((np.bitwise_count(output & (column + 1)) % 2 == 0) & (own == block))
+    return np.asarray(
+        (np.bitwise_count(output & (column + 1)) % 2 == 0) & (own == block)
+    )
 
 
 @law_chances.register

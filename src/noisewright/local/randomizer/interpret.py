@@ -24,7 +24,14 @@ from noisewright.local.randomizer.laws import (
     Translate,
     Weigh,
 )
-from noisewright.local.randomizer.routers import Axes, Blocks, Draw, Listed, Project, View
+from noisewright.local.randomizer.routers import (
+    Axes,
+    Blocks,
+    Draw,
+    Listed,
+    Project,
+    View,
+)
 from noisewright.local.randomizer.specification import Specification
 from noisewright.privacy.noise.integers import rounded_gaussian
 from noisewright.privacy.noise.source import ByteSource, SystemSource
@@ -56,12 +63,16 @@ class Choices:
             return 0
         bits = (bound - 1).bit_length()
         while True:
-            number = int.from_bytes(self.source.bytes(-(-bits // 8)), "little") & ((1 << bits) - 1)
+            number = int.from_bytes(self.source.bytes(-(-bits // 8)), "little") & (
+                (1 << bits) - 1
+            )
             if number < bound:
                 return number
 
 
-def interpret(specification: Specification, value: int, source: ByteSource | None = None) -> bytes:
+def interpret(
+    specification: Specification, value: int, source: ByteSource | None = None
+) -> bytes:
     """One report of a person in the cell `value`, without the header that names its plan."""
     return report(specification, value, Choices(source))
 
@@ -70,15 +81,21 @@ def report(specification: Specification, value: int, choices: Choices) -> bytes:
     """The report that some choices lead to."""
     if isinstance(value, bool) or not isinstance(value, int):
         # Never the value itself: it is a person's.
-        raise InvalidParameter("value", type(value).__name__, "must be the number of a cell")
+        raise InvalidParameter(
+            "value", type(value).__name__, "must be the number of a cell"
+        )
     if not 0 <= value < specification.cells:
-        raise InvalidParameter("value", "a number", f"must lie in 0..{specification.cells - 1}")
+        raise InvalidParameter(
+            "value", "a number", f"must lie in 0..{specification.cells - 1}"
+        )
     number, cell, place = 0, value, len(specification.nodes) - 1
     while True:
         node = specification.nodes[place]
         if isinstance(node, Draw):
             index = choices.place(node.sums)
-            number += sum(specification.shapes[child].outcomes for child in node.of[:index])
+            number += sum(
+                specification.shapes[child].outcomes for child in node.of[:index]
+            )
             place = node.of[index]
         elif isinstance(node, View):
             cell, place = seen(node.through, cell), node.of
@@ -88,7 +105,9 @@ def report(specification: Specification, value: int, choices: Choices) -> bytes:
             cell, place = hashed(node, vector, cell), node.of
         else:
             own, payload = _outcome(node, cell, choices)
-            written = (number + own).to_bytes(specification.number_bytes, "little") + payload
+            written = (number + own).to_bytes(
+                specification.number_bytes, "little"
+            ) + payload
             return written.ljust(specification.report_bytes, b"\0")
 
 
@@ -143,11 +162,17 @@ def _outcome(law: Law, cell: int, choices: Choices) -> tuple[int, bytes]:
         return 0, _subset(law, cell, choices)
     if isinstance(law, Flip):
         own, other = int(law.own), int(law.other)
-        held = [v for v in range(law.cells) if choices.chance(own if v == cell else other)]
+        held = [
+            v for v in range(law.cells) if choices.chance(own if v == cell else other)
+        ]
         return 0, _bits(held, law.cells)
     noisy = zip(law.columns[cell], _noise(law, choices), strict=True)
-    within = (max(min(mean + noise, _FARTHEST), -_FARTHEST - 1) for mean, noise in noisy)
-    return 0, b"".join(coordinate.to_bytes(8, "little", signed=True) for coordinate in within)
+    within = (
+        max(min(mean + noise, _FARTHEST), -_FARTHEST - 1) for mean, noise in noisy
+    )
+    return 0, b"".join(
+        coordinate.to_bytes(8, "little", signed=True) for coordinate in within
+    )
 
 
 def outcome_of_rank(owner: Owner, cell: int, inside: bool, rank: int) -> int:
@@ -184,7 +209,9 @@ def place_of_bit(bits: bytes, rank: int, one: bool) -> int:
         middle = (low + high) // 2
         ones = int.from_bytes(bits[low:middle], "big").bit_count()
         before = ones if one else 8 * (middle - low) - ones
-        low, high, rank = (low, middle, rank) if rank < before else (middle, high, rank - before)
+        low, high, rank = (
+            (low, middle, rank) if rank < before else (middle, high, rank - before)
+        )
     places = [k for k in range(8) if (bits[low] >> (7 - k) & 1) == one]
     return 8 * low + places[rank]
 
@@ -222,7 +249,9 @@ def _bits(cells: Sequence[int], count: int) -> bytes:
 
 def _noise(law: Grid, choices: Choices) -> Sequence[int]:
     if law.law == "rounded-gaussian":
-        noise: list[int] = rounded_gaussian(law.spread, law.coordinates, choices.source).tolist()
+        noise: list[int] = rounded_gaussian(
+            law.spread, law.coordinates, choices.source
+        ).tolist()
         return noise
     p, q = law.spread.numerator, law.spread.denominator
     return [_laplace(p, q, choices) for _ in range(law.coordinates)]

@@ -64,8 +64,15 @@ class Parity(Part, tag_field="by", tag="parity", frozen=True):
     def __post_init__(self) -> None:
         power = self.width >= 2 and self.width & (self.width - 1) == 0
         require(power, "width", self.width, "must be a power of two")
-        require(self.cells <= self.blocks * (self.width - 1), "cells", self.cells, "need columns")
-        require(self.own < self.outcomes, "blocks", self.blocks, "must leave other outcomes")
+        require(
+            self.cells <= self.blocks * (self.width - 1),
+            "cells",
+            self.cells,
+            "need columns",
+        )
+        require(
+            self.own < self.outcomes, "blocks", self.blocks, "must leave other outcomes"
+        )
 
     @property
     def outcomes(self) -> int:
@@ -86,7 +93,9 @@ class Translate(Part, tag_field="by", tag="translate", frozen=True):
 
     def __post_init__(self) -> None:
         check_bits("pattern", self.pattern, self.cells)
-        require(0 < self.own < self.cells, "pattern", self.own, "must have ones and zeros")
+        require(
+            0 < self.own < self.cells, "pattern", self.own, "must have ones and zeros"
+        )
 
     @cached_property
     def cells(self) -> int:
@@ -119,17 +128,31 @@ class Rows(Part, tag_field="by", tag="rows", frozen=True):
 
     def __post_init__(self) -> None:
         expected = self.cells * self.length
-        require(len(self.rows) == expected, "rows", len(self.rows), f"must be {expected} bytes")
+        require(
+            len(self.rows) == expected,
+            "rows",
+            len(self.rows),
+            f"must be {expected} bytes",
+        )
         for cell in range(self.cells):
             check_bits("rows", self.row(cell), self.outcomes)
-            require(bit_count(self.row(cell)) == self.own, "rows", cell, "must own as many each")
-        require(0 < self.own < self.outcomes, "rows", self.own, "must have ones and zeros")
+            require(
+                bit_count(self.row(cell)) == self.own,
+                "rows",
+                cell,
+                "must own as many each",
+            )
+        require(
+            0 < self.own < self.outcomes, "rows", self.own, "must have ones and zeros"
+        )
 
     @classmethod
     def of(cls, owned: BoolArray) -> Rows:
         """Which outcomes each cell owns, one row a cell."""
         cells, outcomes = owned.shape
-        return cls(cells=cells, outcomes=outcomes, rows=np.packbits(owned, axis=1).tobytes())
+        return cls(
+            cells=cells, outcomes=outcomes, rows=np.packbits(owned, axis=1).tobytes()
+        )
 
     @property
     def length(self) -> int:
@@ -184,22 +207,33 @@ class Weigh(Node, tag="weigh", frozen=True):
     rows: Annotated[tuple[TwoValued | tuple[Digits, ...], ...], Meta(min_length=1)]
 
     def __post_init__(self) -> None:
-        require(self._shaped(), "rows", len(self.rows), "must hold an entry for every cell")
+        require(
+            self._shaped(), "rows", len(self.rows), "must hold an entry for every cell"
+        )
         # Halves of 31 bits sum without wrapping, however many rows there are.
         halves = np.zeros((2, self.cells), dtype=np.int64)
         for row in self.rows:
             entries = _entries(row, self.cells)
-            require(0 < entries.min() <= entries.max() <= UNIT, "rows", None, "must be in 1..2^62")
+            require(
+                0 < entries.min() <= entries.max() <= UNIT,
+                "rows",
+                None,
+                "must be in 1..2^62",
+            )
             halves += np.stack([entries >> 31, entries & (2**31 - 1)])
         sums = (halves[0] + (halves[1] >> 31) == 2**31) & (halves[1] & (2**31 - 1) == 0)
-        require(bool(sums.all()), "rows", len(self.rows), "must sum to 2^62 in every column")
+        require(
+            bool(sums.all()), "rows", len(self.rows), "must sum to 2^62 in every column"
+        )
 
     @classmethod
     def of(cls, weights: IntArray) -> Weigh:
         """A matrix by rows, those of two values only as bits."""
         rows: list[TwoValued | tuple[str, ...]] = []
         lowest, highest = weights.min(axis=1), weights.max(axis=1)
-        for row, low, high in zip(weights, lowest.tolist(), highest.tolist(), strict=True):
+        for row, low, high in zip(
+            weights, lowest.tolist(), highest.tolist(), strict=True
+        ):
             raised = row == high
             if (raised | (row == low)).all():
                 bits = np.packbits(raised & (high > low)).tobytes()
@@ -213,7 +247,9 @@ class Weigh(Node, tag="weigh", frozen=True):
         for row in self.rows:
             if isinstance(row, TwoValued):
                 check_bits("bits", row.bits, self.cells)
-        return all(isinstance(row, TwoValued) or len(row) == self.cells for row in self.rows)
+        return all(
+            isinstance(row, TwoValued) or len(row) == self.cells for row in self.rows
+        )
 
     @cached_property
     def values(self) -> tuple[tuple[int, ...], ...]:
@@ -259,7 +295,12 @@ class Subset(Node, tag="subset", frozen=True):
     threshold: Digits
 
     def __post_init__(self) -> None:
-        require(self.size < self.cells, "size", self.size, f"must lie in 1..{self.cells - 1}")
+        require(
+            self.size < self.cells,
+            "size",
+            self.size,
+            f"must lie in 1..{self.cells - 1}",
+        )
         check_threshold("threshold", self.threshold)
 
     def shape(self, below: Sequence[Shape]) -> Shape:
@@ -296,16 +337,30 @@ class Grid(Node, tag="grid", frozen=True):
 
     def __post_init__(self) -> None:
         lengths = {len(column) for column in self.columns}
-        require(len(lengths) == 1 and 0 not in lengths, "columns", lengths, "must be alike")
+        require(
+            len(lengths) == 1 and 0 not in lengths, "columns", lengths, "must be alike"
+        )
         largest = max(max(map(abs, column)) for column in self.columns)
         # So that sums of distances are exact in double precision too.
         small = 2 * self.coordinates * largest < EXACT
-        require(small, "columns", largest, "must be below 2^52 over the number of coordinates")
-        require(_reduced(self.scale), "scale", self.scale, "must be a fraction in lowest terms")
+        require(
+            small,
+            "columns",
+            largest,
+            "must be below 2^52 over the number of coordinates",
+        )
+        require(
+            _reduced(self.scale),
+            "scale",
+            self.scale,
+            "must be a fraction in lowest terms",
+        )
         within = Fraction(1, 2**40) <= self.spread <= 2**40
         require(within, "scale", self.scale, "must lie between 2^-40 and 2^40")
         stated = (self.law == "rounded-gaussian") == (self.epsilon is not None)
-        require(stated, "epsilon", self.epsilon, "belongs to a Gaussian, and only there")
+        require(
+            stated, "epsilon", self.epsilon, "belongs to a Gaussian, and only there"
+        )
         require(
             self.epsilon is None or _reduced(self.epsilon),
             "epsilon",

@@ -32,7 +32,12 @@ class Draw(Node, tag="draw", frozen=True):
     of: tuple[Natural, ...]
 
     def __post_init__(self) -> None:
-        require(len(self.of) == len(self.weights) > 0, "of", len(self.of), "need a weight each")
+        require(
+            len(self.of) == len(self.weights) > 0,
+            "of",
+            len(self.of),
+            "need a weight each",
+        )
         check_weights(numbers(self.weights))
 
     @property
@@ -47,8 +52,16 @@ class Draw(Node, tag="draw", frozen=True):
 
     def shape(self, below: Sequence[Shape]) -> Shape:
         """As many values as all children have together."""
-        require(len({shape.cells for shape in below}) == 1, "of", self.of[:4], "must share cells")
-        outcomes, payload = sum(s.outcomes for s in below), max(s.payload for s in below)
+        require(
+            len({shape.cells for shape in below}) == 1,
+            "of",
+            self.of[:4],
+            "must share cells",
+        )
+        outcomes, payload = (
+            sum(s.outcomes for s in below),
+            max(s.payload for s in below),
+        )
         return Shape(below[0].cells, outcomes, payload)
 
 
@@ -60,7 +73,12 @@ class Axes(Part, tag_field="by", tag="axes", frozen=True):
 
     def __post_init__(self) -> None:
         known = self.cells > 0 and all(axis < len(self.sizes) for axis in self.keep)
-        require(known and len(set(self.keep)) == len(self.keep), "keep", self.keep, "must be axes")
+        require(
+            known and len(set(self.keep)) == len(self.keep),
+            "keep",
+            self.keep,
+            "must be axes",
+        )
 
     @cached_property
     def cells(self) -> int:
@@ -116,7 +134,12 @@ class View(Node, tag="view", frozen=True):
 
     def shape(self, below: Sequence[Shape]) -> Shape:
         """The child's, for other cells."""
-        require(self.through.fits(below[0].cells), "through", self.of, "must fit the child's cells")
+        require(
+            self.through.fits(below[0].cells),
+            "through",
+            self.of,
+            "must fit the child's cells",
+        )
         return below[0]._replace(cells=self.through.cells)
 
 
@@ -141,8 +164,18 @@ class Project(Node, tag="project", frozen=True):
         if self.vectors is None or self.weights is None:
             require(self.vectors is self.weights, "vectors", None, "need a weight each")
             return
-        require(len(self.vectors) == len(self.weights) > 0, "vectors", None, "need a weight each")
-        require(max(self.listed) < reach, "vectors", len(self.vectors), "must be below base^digits")
+        require(
+            len(self.vectors) == len(self.weights) > 0,
+            "vectors",
+            None,
+            "need a weight each",
+        )
+        require(
+            max(self.listed) < reach,
+            "vectors",
+            len(self.vectors),
+            "must be below base^digits",
+        )
         check_weights(numbers(self.weights))
 
     @property
@@ -162,6 +195,8 @@ class Project(Node, tag="project", frozen=True):
 
     def shape(self, below: Sequence[Shape]) -> Shape:
         """The child's values for every vector."""
-        require(below[0].cells == self.base, "base", self.base, "must be the child's cells")
+        require(
+            below[0].cells == self.base, "base", self.base, "must be the child's cells"
+        )
         vectors = len(self.listed) or self.base**self.digits
         return Shape(int(self.cells), vectors * below[0].outcomes, below[0].payload)

@@ -23,7 +23,14 @@ from noisewright.local.randomizer.laws import (
     TwoValued,
     Weigh,
 )
-from noisewright.local.randomizer.routers import Axes, Blocks, Draw, Listed, Project, View
+from noisewright.local.randomizer.routers import (
+    Axes,
+    Blocks,
+    Draw,
+    Listed,
+    Project,
+    View,
+)
 from noisewright.local.randomizer.whole_numbers import EXACT, UNIT, Part, Shape, require
 
 LARGEST_TEXT = 1 << 26
@@ -70,7 +77,12 @@ class Specification(Part, frozen=True):
     def __post_init__(self) -> None:
         reached = {child for node in self.nodes for child in node.children}
         alone = len(reached | {len(self.nodes) - 1}) == len(self.nodes)
-        require(max(reached, default=0) < len(self.nodes) and alone, "nodes", None, "must be used")
+        require(
+            max(reached, default=0) < len(self.nodes) and alone,
+            "nodes",
+            None,
+            "must be used",
+        )
         root = self.shapes[-1]
         fits = self.number_bytes >= 0 and root.outcomes <= 256**self.number_bytes
         require(
@@ -88,7 +100,9 @@ class Specification(Part, frozen=True):
             earlier = all(child < place for child in node.children)
             require(earlier, "of", node.children[:4], "must name earlier nodes")
             shape = node.shape([shapes[child] for child in node.children])
-            require(shape.outcomes < EXACT, "outcomes", shape.outcomes, "must be below 2^53")
+            require(
+                shape.outcomes < EXACT, "outcomes", shape.outcomes, "must be below 2^53"
+            )
             shapes.append(shape)
         return tuple(shapes)
 
@@ -115,14 +129,21 @@ class Specification(Part, frozen=True):
     @property
     def laws(self) -> tuple[Law, ...]:
         """The nodes that look at a person; all are reached."""
-        return tuple(n for n in self.nodes if isinstance(n, Favour | Weigh | Subset | Flip | Grid))
+        return tuple(
+            n
+            for n in self.nodes
+            if isinstance(n, Favour | Weigh | Subset | Flip | Grid)
+        )
 
     @property
     def two_valued(self) -> bool:
         """Whether reports have two chances each, but for one row a matrix that rounding leaves."""
         return all(
             isinstance(law, Favour | Subset)
-            or (isinstance(law, Weigh) and sum(not isinstance(r, TwoValued) for r in law.rows) < 2)
+            or (
+                isinstance(law, Weigh)
+                and sum(not isinstance(r, TwoValued) for r in law.rows) < 2
+            )
             for law in self.laws
         )
 
@@ -170,7 +191,9 @@ class Place:
         """The node, which must be of that kind."""
         node = self.specification.nodes[self.index]
         if not isinstance(node, kind):
-            raise FileFormatError(f"a client's {type(node).__name__.lower()} is not expected here")
+            raise FileFormatError(
+                f"a client's {type(node).__name__.lower()} is not expected here"
+            )
         return node
 
     def below(self, index: int) -> Place:
@@ -181,7 +204,11 @@ class Place:
     def shown(self) -> tuple[Axes | Blocks | Listed | None, Place]:
         """What the node below a view is shown, and that node; None where there is no view."""
         node = self.specification.nodes[self.index]
-        return (node.through, self.below(node.of)) if isinstance(node, View) else (None, self)
+        return (
+            (node.through, self.below(node.of))
+            if isinstance(node, View)
+            else (None, self)
+        )
 
 
 class Nodes:
@@ -210,7 +237,9 @@ class Nodes:
 
     def view(self, of: int, through: Axes | Blocks | Listed) -> int:
         """The place of a view; seeing everything in its order needs none."""
-        everything = isinstance(through, Axes) and through.keep == tuple(range(len(through.sizes)))
+        everything = isinstance(through, Axes) and through.keep == tuple(
+            range(len(through.sizes))
+        )
         if everything or (isinstance(through, Blocks) and through.width == 1):
             return of
         return self.add(View(of=of, through=through))

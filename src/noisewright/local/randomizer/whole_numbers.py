@@ -84,7 +84,12 @@ def check_weights(weights: Sequence[int]) -> None:
 
 def cells_of(sizes: Sequence[int]) -> int:
     """Number of cells of attributes of these sizes."""
-    require(0 < len(sizes) <= 64 and min(sizes) >= 1, "sizes", len(sizes), "must be 1 to 64 counts")
+    require(
+        0 < len(sizes) <= 64 and min(sizes) >= 1,
+        "sizes",
+        len(sizes),
+        "must be 1 to 64 counts",
+    )
     cells = prod(sizes)
     require(cells <= MOST_CELLS, "sizes", len(sizes), "must multiply to at most 2^62")
     return cells
@@ -93,7 +98,12 @@ def cells_of(sizes: Sequence[int]) -> int:
 def check_bits(name: str, bits: bytes, count: int) -> None:
     """Refuse bits of another number; those that fill up the last byte are zero."""
     fits = len(bits) == -(-count // 8) and not bits[-1] & ((1 << (-count % 8)) - 1)
-    require(fits, name, f"{len(bits)} bytes", f"must be {count} bits, then zeros to a whole byte")
+    require(
+        fits,
+        name,
+        f"{len(bits)} bytes",
+        f"must be {count} bits, then zeros to a whole byte",
+    )
 
 
 def bit_count(bits: bytes) -> int:

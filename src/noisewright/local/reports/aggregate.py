@@ -30,7 +30,8 @@ REASONS = ("malformed", "foreign", "out_of_range", "outlier")
 """Why a report is set aside: no report at all, another plan's, not possible, hardly possible."""
 
 _REMEDY = "collect the reports again"
-_LEAST_CAP = 4  # closer in, honest reports would be set aside often enough to bias answers
+# closer in, honest reports would be set aside often enough to bias answers
+_LEAST_CAP = 4
 
 
 class AggregateHeader(Header, frozen=True, tag="aggregate"):
@@ -59,11 +60,19 @@ class Aggregate(Shown):
     round: str | None = None
     tally: IntArray = field(init=False)
     group_people: IntArray = field(init=False)
-    set_aside: dict[str, int] = field(init=False, default_factory=lambda: dict.fromkeys(REASONS, 0))
+    set_aside: dict[str, int] = field(
+        init=False, default_factory=lambda: dict.fromkeys(REASONS, 0)
+    )
 
     def __post_init__(self) -> None:
-        if isinstance(self.groups, bool) or int(self.groups) != self.groups or self.groups < 1:
-            raise InvalidParameter("groups", self.groups, "must be a whole number >= 1", "try 20")
+        if (
+            isinstance(self.groups, bool)
+            or int(self.groups) != self.groups
+            or self.groups < 1
+        ):
+            raise InvalidParameter(
+                "groups", self.groups, "must be a whole number >= 1", "try 20"
+            )
         if self.cap is not None and not self.cap >= _LEAST_CAP:
             raise InvalidParameter(
                 "cap", self.cap, f"must be >= {_LEAST_CAP} standard deviations", "try 6"
@@ -75,7 +84,9 @@ class Aggregate(Shown):
                 f"can do nothing: no report of {self.format.strategy.kind} can lie so far out",
                 "leave it out; a liar's report counts no more than an honest one here",
             )
-        self.tally = np.zeros((self.groups, self.format.collector.counters), dtype=np.int64)
+        self.tally = np.zeros(
+            (self.groups, self.format.collector.counters), dtype=np.int64
+        )
         self.group_people = np.zeros(self.groups, dtype=np.int64)
 
     def copy(self) -> Aggregate:
@@ -108,7 +119,9 @@ class Aggregate(Shown):
         What is malformed, of another plan or not possible is counted in `set_aside`.
         """
         if isinstance(reports, np.ndarray) and reports.dtype.kind in "iu":
-            encoded = reports.dtype == np.uint8 and reports.shape[1:] == (self.format.length,)
+            encoded = reports.dtype == np.uint8 and reports.shape[1:] == (
+                self.format.length,
+            )
             if encoded:
                 self._add_bytes(as_arrow(reports), source)
             else:
@@ -129,8 +142,12 @@ class Aggregate(Shown):
     def _add_bytes(self, batch: pa.Array, source: ByteSource | None) -> None:
         rows = rows_of_length(batch, self.format.length)
         marked = rows[:, 0] == VERSION
-        own = (rows[:, :HEADER] == np.frombuffer(self.format.header, dtype=np.uint8)).all(axis=1)
-        foreign = int((marked & ~own).sum()) + self._foreign_of_other_length(batch, len(rows))
+        own = (
+            rows[:, :HEADER] == np.frombuffer(self.format.header, dtype=np.uint8)
+        ).all(axis=1)
+        foreign = int((marked & ~own).sum()) + self._foreign_of_other_length(
+            batch, len(rows)
+        )
         if not own.all():
             rows = rows[own]
         self.set_aside["foreign"] += foreign
@@ -193,7 +210,9 @@ class Aggregate(Shown):
         """
         self.format.check_same(other.format.name)
         if (other.groups, other.cap) != (self.groups, self.cap):
-            raise InvalidParameter("aggregate", other.groups, "was made with other robust options")
+            raise InvalidParameter(
+                "aggregate", other.groups, "was made with other robust options"
+            )
         if other.round != self.round and not different_people:
             raise InvalidParameter(
                 "round",
@@ -204,7 +223,9 @@ class Aggregate(Shown):
         both = self.round if other.round == self.round else None
         result = Aggregate(self.format, self.groups, self.cap, both)
         result.tally = exact_sum(np.stack([self.tally, other.tally]))
-        result.group_people = exact_sum(np.stack([self.group_people, other.group_people]))
+        result.group_people = exact_sum(
+            np.stack([self.group_people, other.group_people])
+        )
         result.set_aside = {r: self.set_aside[r] + other.set_aside[r] for r in REASONS}
         return result
 
@@ -229,13 +250,19 @@ class Aggregate(Shown):
         header, arrays = decode(content, AggregateHeader, "the aggregate", _REMEDY)
         format.check_same(header.plan)
         people = stored(arrays, "people", np.int64, (None,))
-        tally = stored(arrays, "tally", np.int64, (len(people), format.collector.counters))
+        tally = stored(
+            arrays, "tally", np.int64, (len(people), format.collector.counters)
+        )
         fits = set(header.set_aside) == set(REASONS) and people.min(initial=0) >= 0
         counts = zip(tally, people.tolist(), strict=True)
         if not fits or not all(format.collector.possible(*group) for group in counts):
             raise FileFormatError(f"the aggregate does not fit its plan; {_REMEDY}")
         result = cls(format, len(people), header.cap, header.round)
-        result.tally, result.group_people, result.set_aside = tally, people, header.set_aside
+        result.tally, result.group_people, result.set_aside = (
+            tally,
+            people,
+            header.set_aside,
+        )
         return result
 
     def save(self, path: str | Path) -> None:

@@ -58,7 +58,10 @@ def _from_items(items: Iterable[Any]) -> Iterator[pa.Array]:
 
     stream = iter(items)
     while part := list(islice(stream, _BATCH)):
-        known = [bytes(r) if isinstance(r, bytes | bytearray | memoryview) else None for r in part]
+        known = [
+            bytes(r) if isinstance(r, bytes | bytearray | memoryview) else None
+            for r in part
+        ]
         yield pa.array(known, type=pa.binary())
 
 
@@ -96,7 +99,11 @@ def round_in(path: str | Path) -> str | None:
         return None
     try:
         metadata = parquet.read_schema(path).metadata or {}
-        return metadata[ROUND.encode()].decode()[:100] if ROUND.encode() in metadata else None
+        return (
+            metadata[ROUND.encode()].decode()[:100]
+            if ROUND.encode() in metadata
+            else None
+        )
     except (pa.ArrowException, OSError, UnicodeDecodeError):
         return None  # whatever is wrong is told when the reports are read
 
@@ -106,8 +113,12 @@ def _from_csv(path: Path, length: int) -> Iterator[pa.Array]:
     import pyarrow.csv as csv
 
     if path.stat().st_size == 0:
-        raise FileFormatError(f"{str(path)!r} is empty; its first line must name `{COLUMN}`")
-    options = csv.ConvertOptions(column_types={COLUMN: pa.string()}, strings_can_be_null=True)
+        raise FileFormatError(
+            f"{str(path)!r} is empty; its first line must name `{COLUMN}`"
+        )
+    options = csv.ConvertOptions(
+        column_types={COLUMN: pa.string()}, strings_can_be_null=True
+    )
     with csv.open_csv(path, convert_options=options) as reader:
         _require(reader.schema.names, str(path))
         for batch in reader:
@@ -121,9 +132,13 @@ def _column(table: Any) -> Any:
 
 def _require(names: list[str], where: str) -> None:
     if COLUMN not in names:
-        raise FileFormatError(f"{where} has no column `{COLUMN}`; name the column of reports so")
+        raise FileFormatError(
+            f"{where} has no column `{COLUMN}`; name the column of reports so"
+        )
     if names.count(COLUMN) > 1:
-        raise FileFormatError(f"{where} has several columns `{COLUMN}`; remove all but one")
+        raise FileFormatError(
+            f"{where} has several columns `{COLUMN}`; remove all but one"
+        )
 
 
 def _from_column(column: Any, length: int) -> Iterator[pa.Array]:
@@ -136,7 +151,9 @@ def _from_column(column: Any, length: int) -> Iterator[pa.Array]:
             yield pa.array(reports, type=pa.binary())
         elif pa.types.is_null(chunk.type):
             yield pa.nulls(len(chunk), pa.binary())
-        elif pa.types.is_fixed_size_binary(chunk.type) or pa.types.is_large_binary(chunk.type):
+        elif pa.types.is_fixed_size_binary(chunk.type) or pa.types.is_large_binary(
+            chunk.type
+        ):
             yield chunk.cast(pa.binary())
         elif pa.types.is_binary(chunk.type):
             yield chunk
@@ -153,7 +170,9 @@ def _decoded(text: str | None, length: int) -> bytes | None:
     plain = text.strip()
     try:
         hexadecimal = len(plain) == 2 * length
-        report = bytes.fromhex(plain) if hexadecimal else b64decode(plain, validate=True)
+        report = (
+            bytes.fromhex(plain) if hexadecimal else b64decode(plain, validate=True)
+        )
     except ValueError:
         return None
     return report if len(report) == length else None
@@ -164,7 +183,10 @@ def rows_of_length(array: pa.Array, length: int) -> ByteArray:
     import pyarrow.compute as pc
 
     lengths = pc.binary_length(array)
-    if array.null_count or pc.min_max(lengths).as_py() != {"min": length, "max": length}:
+    if array.null_count or pc.min_max(lengths).as_py() != {
+        "min": length,
+        "max": length,
+    }:
         array = array.filter(pc.equal(lengths, length))
     if not len(array):
         return np.empty((0, length), dtype=np.uint8)
@@ -193,7 +215,11 @@ def write_reports(path: str | Path, batches: Iterable[ByteArray]) -> int:
     count = 0
     with table_writer(path, schema, use_dictionary=False) as writer:
         for rows in batches:
-            column = as_arrow(rows) if binary else pa.array([row.tobytes().hex() for row in rows])
+            column = (
+                as_arrow(rows)
+                if binary
+                else pa.array([row.tobytes().hex() for row in rows])
+            )
             writer.write_table(pa.table([column], schema=schema))
             count += len(rows)
     return count

@@ -23,7 +23,12 @@ from noisewright.errors import InvalidParameter
 from noisewright.local.randomizer.batch import check_values
 from noisewright.local.randomizer.interpret import interpret
 from noisewright.local.randomizer.laws import Grid
-from noisewright.local.randomizer.specification import ReportLayout, Specification, decode, encode
+from noisewright.local.randomizer.specification import (
+    ReportLayout,
+    Specification,
+    decode,
+    encode,
+)
 from noisewright.local.reports.tallies import Tally
 from noisewright.local.strategy import Strategy
 
@@ -117,7 +122,10 @@ class Client(Shown):
     domain: Domain | None = None
 
     def _facts(self) -> list[tuple[str, str]]:
-        return [*self.format.strategy._facts(), ("report", f"{self.format.length:,} bytes")]
+        return [
+            *self.format.strategy._facts(),
+            ("report", f"{self.format.length:,} bytes"),
+        ]
 
     def randomize(self, value: Any) -> bytes:
         """One report, ready to be sent.
@@ -138,7 +146,10 @@ class Client(Shown):
         if self.domain is None:
             # Never the value itself: it is a person's.
             raise InvalidParameter(
-                "value", type(value).__name__, "must be the number of a cell", "plan with a domain"
+                "value",
+                type(value).__name__,
+                "must be the number of a cell",
+                "plan with a domain",
             )
         if isinstance(value, Mapping):
             named = dict(value)
@@ -165,7 +176,8 @@ def exported(format: ReportFormat) -> dict[str, Any]:
         "version": 1,
         "epsilon": loss.epsilon,
         "delta": loss.delta,
-        "ratio": loss.ratio and [str(loss.ratio.numerator), str(loss.ratio.denominator)],
+        "ratio": loss.ratio
+        and [str(loss.ratio.numerator), str(loss.ratio.denominator)],
         "exact": loss.exact,
         "continuous_noise": has_continuous_noise(specification),
         "cells": str(specification.cells),
@@ -177,4 +189,6 @@ def exported(format: ReportFormat) -> dict[str, Any]:
 
 def has_continuous_noise(specification: Specification) -> bool:
     """Whether some law rounds a real number, which clients in other languages do not run."""
-    return any(isinstance(n, Grid) and n.law == "rounded-gaussian" for n in specification.laws)
+    return any(
+        isinstance(n, Grid) and n.law == "rounded-gaussian" for n in specification.laws
+    )

@@ -110,10 +110,14 @@ def _gaps(specification: Specification, place: int) -> list[tuple[int, int]]:
     if isinstance(node, Project):
         count = specification.shapes[node.of].outcomes
         if _gaps(specification, node.of):
-            raise InvalidParameter("nodes", place, "must not project on what never comes")
+            raise InvalidParameter(
+                "nodes", place, "must not project on what never comes"
+            )
         if node.weights is None:
             return [(0, count)]
-        return [(i * count, (i + 1) * count) for i, w in enumerate(node.weights) if w == "0"]
+        return [
+            (i * count, (i + 1) * count) for i, w in enumerate(node.weights) if w == "0"
+        ]
     return []
 
 
@@ -193,7 +197,10 @@ class FlipTally(Tally):
         return p + (n - 1) * q, (p * (1 - p) + (n - 1) * q * (1 - q)) ** 0.5
 
     def tally(self, reports: Array) -> IntArray:
-        total, step = np.zeros(self.counters, dtype=np.int64), max(1, 2**24 // self.counters)
+        total, step = (
+            np.zeros(self.counters, dtype=np.int64),
+            max(1, 2**24 // self.counters),
+        )
         for start in range(0, len(reports), step):
             block = reports[start : start + step]
             sizes = np.bitwise_count(block).sum(axis=1, dtype=np.int64)
@@ -204,7 +211,9 @@ class FlipTally(Tally):
         return total
 
     def possible(self, tally: IntArray, people: int) -> bool:
-        return bool(tally.min() >= 0) and int(tally.max()) <= people * int(self.weights.max())
+        return bool(tally.min() >= 0) and int(tally.max()) <= people * int(
+            self.weights.max()
+        )
 
 
 class VectorTally(Tally):
@@ -237,7 +246,10 @@ class VectorTally(Tally):
 
     def possible(self, tally: IntArray, people: int) -> bool:
         # The farthest from zero, also where that is −2^63.
-        return max(int(tally.max(initial=0)), -int(tally.min(initial=0))) <= people * FARTHEST
+        return (
+            max(int(tally.max(initial=0)), -int(tally.min(initial=0)))
+            <= people * FARTHEST
+        )
 
 
 def _within(reports: Array, cells: int) -> BoolArray:
@@ -251,7 +263,9 @@ def held_by(reports: Array, cells: int) -> IntArray:
     # Sums of 255 bits fit a byte, and bytes add many times faster than wider numbers.
     full = len(bits) // 255 * 255
     groups = bits[:full].reshape(-1, 255, cells).sum(axis=1, dtype=np.uint8)
-    return np.asarray(groups.sum(axis=0, dtype=np.int64) + bits[full:].sum(axis=0, dtype=np.int64))
+    return np.asarray(
+        groups.sum(axis=0, dtype=np.int64) + bits[full:].sum(axis=0, dtype=np.int64)
+    )
 
 
 def exact_sum(numbers: Array) -> IntArray:

@@ -16,7 +16,11 @@ import numpy as np
 from noisewright.arrays import FloatArray, IntArray
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.local.analysis.grams import table_gram
-from noisewright.local.analysis.information import REACH_TOLERANCE, DenseInformation, Information
+from noisewright.local.analysis.information import (
+    REACH_TOLERANCE,
+    DenseInformation,
+    Information,
+)
 from noisewright.local.composed.table_strategy import TableStrategy
 from noisewright.local.fixedpoint import (
     WORD,
@@ -79,7 +83,9 @@ class WalshInformation(Information):
     def solve(self, x: FloatArray) -> FloatArray:
         """Pseudo-inverse applied to `x`."""
         seen = self.eigenvalues > 0
-        return self._filtered(x, np.where(seen, 1 / np.where(seen, self.eigenvalues, 1.0), 0.0))
+        return self._filtered(
+            x, np.where(seen, 1 / np.where(seen, self.eigenvalues, 1.0), 0.0)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +104,11 @@ class Fourier(FavouringStrategy, TableStrategy, IndexStrategy):
         check_cells(self.size)
         check_epsilon(self.epsilon)
         masks = self.masks
-        plain = masks.dtype == np.int64 and masks.ndim == 1 and len(np.unique(masks)) == masks.size
+        plain = (
+            masks.dtype == np.int64
+            and masks.ndim == 1
+            and len(np.unique(masks)) == masks.size
+        )
         if not plain or not masks.size or masks.min() < 1 or masks.max() >= self.full:
             rule = f"must be different whole numbers in 1..{self.full - 1}"
             raise InvalidParameter("masks", f"{masks.dtype} {masks.shape}", rule)
@@ -167,7 +177,9 @@ class Fourier(FavouringStrategy, TableStrategy, IndexStrategy):
 
     def _spectrum(self, values: FloatArray) -> FloatArray:
         if self.full > LARGEST_VECTOR:
-            raise TooLarge(f"{self.size} cells are too many for a vector; ask for tables")
+            raise TooLarge(
+                f"{self.size} cells are too many for a vector; ask for tables"
+            )
         spectrum = np.zeros(self.full)
         spectrum[self.masks] = values
         return spectrum
@@ -206,7 +218,9 @@ class Fourier(FavouringStrategy, TableStrategy, IndexStrategy):
         padded[: self.size] = histogram
         waves = walsh_hadamard(padded)[self.masks]
         spectrum = self._spectrum(self.slope**2 * self.chances)
-        cross = walsh_hadamard(self._spectrum(self.slope**2 * self.chances * waves))[: self.size]
+        cross = walsh_hadamard(self._spectrum(self.slope**2 * self.chances * waves))[
+            : self.size
+        ]
         total = histogram.sum()
         squares = total * (1 + self._xor(walsh_hadamard(spectrum)))
         return np.asarray(squares + cross[:, None] + cross[None, :])
@@ -218,7 +232,9 @@ class Fourier(FavouringStrategy, TableStrategy, IndexStrategy):
         waves = walsh_hadamard(padded)
         squares = np.diagonal(walsh_hadamard(waves.T))[self.masks]
         gains = self.slope**2 * self.chances
-        cross = walsh_hadamard(self._spectrum(2 * gains * waves.sum(axis=1)[self.masks]))
+        cross = walsh_hadamard(
+            self._spectrum(2 * gains * waves.sum(axis=1)[self.masks])
+        )
         return np.asarray(quadratic.sum() + gains @ squares + cross[: self.size])
 
     def type_variances(self, gram: Gram) -> FloatArray:
@@ -259,7 +275,9 @@ class Fourier(FavouringStrategy, TableStrategy, IndexStrategy):
         count, total = len(attributes), len(self.sizes)
         positions = np.full(1 << count, -1, dtype=np.int64)
         for local in range(1, 1 << count):
-            chosen = tuple(a for i, a in enumerate(attributes) if local >> (count - 1 - i) & 1)
+            chosen = tuple(
+                a for i, a in enumerate(attributes) if local >> (count - 1 - i) & 1
+            )
             positions[local] = self._position.get(block_mask(chosen, total), -1)
         return positions
 
@@ -276,13 +294,18 @@ class Fourier(FavouringStrategy, TableStrategy, IndexStrategy):
         """The coefficients of the characters drawn, after the number of people."""
         return np.concatenate([[float(people)], self.coefficients(tally)])
 
-    def table(self, interactions: FloatArray, attributes: tuple[int, ...]) -> FloatArray:
+    def table(
+        self, interactions: FloatArray, attributes: tuple[int, ...]
+    ) -> FloatArray:
         """Estimated counts of one marginal table."""
         spectrum = interactions[1 + self._inside(attributes)]
         return np.asarray(walsh_hadamard(spectrum) / len(spectrum))
 
     def table_covariance(
-        self, attributes: tuple[int, ...], people: float, counts: FloatArray | None = None
+        self,
+        attributes: tuple[int, ...],
+        people: float,
+        counts: FloatArray | None = None,
     ) -> FloatArray:
         """Covariance of one table, at its true counts or at even ones."""
         k = 1 << len(attributes)
@@ -291,7 +314,9 @@ class Fourier(FavouringStrategy, TableStrategy, IndexStrategy):
         cells = np.arange(k)
         squares = walsh_hadamard(spectrum)[cells[:, None] ^ cells[None, :]]
         x = np.full(k, people / k) if counts is None else counts
-        return np.asarray((people * squares / k + x[:, None] + x[None, :]) / k - np.diag(x))
+        return np.asarray(
+            (people * squares / k + x[:, None] + x[None, :]) / k - np.diag(x)
+        )
 
     def check_reach(self, workload: Workload) -> None:
         """Raise `OutOfReach` naming the first query that needs a character never drawn."""
@@ -326,10 +351,14 @@ def fourier(gram: Gram, epsilon: float) -> Fourier:
     size = check_cells(gram.size)
     if isinstance(gram, MarginalGram) and set(gram.sizes) == {2}:
         blocks = [block for block in gram.closure if block]
-        masks = np.array([block_mask(b, len(gram.sizes)) for b in blocks], dtype=np.int64)
+        masks = np.array(
+            [block_mask(b, len(gram.sizes)) for b in blocks], dtype=np.int64
+        )
         energies = np.array([gram.eigenvalue(block) for block in blocks])
     elif padded_size(size) > LARGEST_VECTOR:
-        raise TooLarge(f"fourier over {size} cells answers marginals of binary attributes only")
+        raise TooLarge(
+            f"fourier over {size} cells answers marginals of binary attributes only"
+        )
     else:
         energies = walsh_energies(gram)
         energies[0] = 0.0

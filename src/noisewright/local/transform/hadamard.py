@@ -53,7 +53,9 @@ class HadamardResponse(FavouringStrategy, PlainStrategy, IndexStrategy):
             reach = min(exp(self.epsilon), 2.0 * self.size)
             object.__setattr__(self, "parts", int(2 ** max(ceil(log2(reach)) - 1, 0)))
         if not 0 < self.parts <= 2 * self.size:
-            raise InvalidParameter("parts", self.parts, f"must lie in 1..{2 * self.size}")
+            raise InvalidParameter(
+                "parts", self.parts, f"must lie in 1..{2 * self.size}"
+            )
 
     @cached_property
     def width(self) -> int:
@@ -80,7 +82,9 @@ class HadamardResponse(FavouringStrategy, PlainStrategy, IndexStrategy):
         return nodes.favour(self.threshold, owner)
 
     @classmethod
-    def restored(cls, place: Place, settings: Settings, arrays: Arrays) -> HadamardResponse:
+    def restored(
+        cls, place: Place, settings: Settings, arrays: Arrays
+    ) -> HadamardResponse:
         owner = place.node(Favour).owner
         blocks = owner.blocks if isinstance(owner, Parity) else 0
         return cls(place.cells, settings["epsilon"], blocks)
@@ -111,7 +115,9 @@ class HadamardResponse(FavouringStrategy, PlainStrategy, IndexStrategy):
         low, gain = self._chances
         result = np.zeros((self.outputs, *x.shape[1:]))
         result += low * x.sum(axis=0)
-        result[: self.used * self.width] += gain * self._inside_sums(x).reshape(-1, *x.shape[1:])
+        result[: self.used * self.width] += gain * self._inside_sums(x).reshape(
+            -1, *x.shape[1:]
+        )
         return result
 
     def backward(self, z: FloatArray) -> FloatArray:
@@ -152,7 +158,9 @@ class HadamardResponse(FavouringStrategy, PlainStrategy, IndexStrategy):
             start = block * (self.width - 1)
             c = columns[: self.size - start]
             g, stop = waves[block], start + len(c)
-            pairs = (g[0] + g[c][:, None] + g[c][None, :] + g[c[:, None] ^ c[None, :]]) / 4
+            pairs = (
+                g[0] + g[c][:, None] + g[c][None, :] + g[c[:, None] ^ c[None, :]]
+            ) / 4
             result[start:stop, start:stop] += gain**2 * pairs
         return np.asarray(result)
 
@@ -166,18 +174,24 @@ class HadamardResponse(FavouringStrategy, PlainStrategy, IndexStrategy):
             start = block * (self.width - 1)
             stop = min(start + self.width - 1, self.size)
             part = np.zeros((self.width, self.width))
-            part[1 : 1 + stop - start, 1 : 1 + stop - start] = quadratic[start:stop, start:stop]
+            part[1 : 1 + stop - start, 1 : 1 + stop - start] = quadratic[
+                start:stop, start:stop
+            ]
             half = walsh_hadamard(part)
             both = walsh_hadamard(half.T)
             squares = (part.sum() + 2 * half.sum(axis=1) + np.diagonal(both)) / 4
             outputs = slice(block * self.width, (block + 1) * self.width)
-            energies[outputs] += self._owned[block] * (linear[block] + gain**2 * squares)
+            energies[outputs] += self._owned[block] * (
+                linear[block] + gain**2 * squares
+            )
         return self.backward(energies / self._prior_chances**2)
 
 
 def block_counts(size: int) -> list[int]:
     """How many blocks of each width hold all cells; more would take chances and tell nothing."""
-    return sorted({-(-size // (2**bits - 1)) for bits in range(1, size.bit_length() + 1)})
+    return sorted(
+        {-(-size // (2**bits - 1)) for bits in range(1, size.bit_length() + 1)}
+    )
 
 
 def best_blocks(
@@ -195,7 +209,9 @@ def best_blocks(
         for count in way:
             strategy = HadamardResponse(size, epsilon, count)
             value = cost(strategy)
-            best, least, worse = (strategy, value, 0) if value < least else (best, least, worse + 1)
+            best, least, worse = (
+                (strategy, value, 0) if value < least else (best, least, worse + 1)
+            )
             if worse == _PATIENCE:
                 break
     return best
@@ -203,7 +219,9 @@ def best_blocks(
 
 def _plan(problem: LocalProblem) -> HadamardResponse:
     size, gram = problem.listed_cells, problem.gram
-    return best_blocks(size, problem.epsilon, lambda strategy: strategy.worst_variance(gram))
+    return best_blocks(
+        size, problem.epsilon, lambda strategy: strategy.worst_variance(gram)
+    )
 
 
 ENTRY = LocalMechanism(

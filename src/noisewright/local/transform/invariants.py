@@ -28,7 +28,8 @@ from noisewright.workload.linear.gram import (
     XorGram,
 )
 
-_AVERAGED_SIZE = 1024  # largest matrix of unknown form whose loss by averaging is looked at
+# largest matrix of unknown form whose loss by averaging is looked at
+_AVERAGED_SIZE = 1024
 
 _TOLERANCE = 1e-9
 
@@ -68,7 +69,9 @@ def character_energies(gram: Gram, group: Translations) -> FloatArray | None:
         return np.asarray(np.maximum(group.forward(column[None])[0].real, 0.0))
     energies = known.eigenvalues.copy()
     if known.ramp:
-        energies += known.ramp * group.power(ramp_vector(group.cells)[None])[0] / group.cells
+        energies += (
+            known.ramp * group.power(ramp_vector(group.cells)[None])[0] / group.cells
+        )
         energies[0] = 0.0
     return energies
 
@@ -124,7 +127,9 @@ def _decompose(gram: Gram, group: Translations) -> Decomposition | None:
 
 
 @_decompose.register
-def _decompose_identity_gram(gram: IdentityGram, group: Translations) -> Decomposition | None:
+def _decompose_identity_gram(
+    gram: IdentityGram, group: Translations
+) -> Decomposition | None:
     return Decomposition(np.ones(len(group.counts)))
 
 
@@ -141,7 +146,9 @@ def _decompose_xor_gram(gram: XorGram, group: Translations) -> Decomposition | N
 
 
 @_decompose.register
-def _decompose_marginal_gram(gram: MarginalGram, group: Translations) -> Decomposition | None:
+def _decompose_marginal_gram(
+    gram: MarginalGram, group: Translations
+) -> Decomposition | None:
     if group.sizes != tuple(gram.sizes):
         return None
     tensor = np.zeros(group.shape)
@@ -165,21 +172,29 @@ def _ordered(
 
 
 @_decompose.register
-def _decompose_prefix_gram(gram: PrefixGram, group: Translations) -> Decomposition | None:
+def _decompose_prefix_gram(
+    gram: PrefixGram, group: Translations
+) -> Decomposition | None:
     return _ordered(gram, group, 1.0)
 
 
 @_decompose.register
-def _decompose_ranges_gram(gram: RangesGram, group: Translations) -> Decomposition | None:
+def _decompose_ranges_gram(
+    gram: RangesGram, group: Translations
+) -> Decomposition | None:
     return _ordered(gram, group, gram.size + 1.0)
 
 
 @_decompose.register
-def _decompose_scaled_gram(gram: ScaledGram, group: Translations) -> Decomposition | None:
+def _decompose_scaled_gram(
+    gram: ScaledGram, group: Translations
+) -> Decomposition | None:
     inner = decompose(gram.inner, group)
     if inner is None:
         return None
-    return Decomposition(gram.weight * inner.eigenvalues, gram.weight * inner.ramp, inner.whole)
+    return Decomposition(
+        gram.weight * inner.eigenvalues, gram.weight * inner.ramp, inner.whole
+    )
 
 
 @_decompose.register

@@ -32,11 +32,17 @@ class Family:
     def __post_init__(self) -> None:
         rows = len(self.patterns)
         if not rows or self.patterns.shape != (rows, self.group.cells):
-            raise InvalidParameter("patterns", self.patterns.shape, "must hold all cells")
+            raise InvalidParameter(
+                "patterns", self.patterns.shape, "must hold all cells"
+            )
         if len(self.weights) != rows or min(self.weights) < 1:
-            raise InvalidParameter("weights", len(self.weights), "must be a chance a pattern")
+            raise InvalidParameter(
+                "weights", len(self.weights), "must be a chance a pattern"
+            )
         if self.counts.min() < 1 or self.counts.max() >= self.group.cells:
-            raise InvalidParameter("patterns", self.axes, "must hold some cells, and not all")
+            raise InvalidParameter(
+                "patterns", self.axes, "must hold some cells, and not all"
+            )
 
     @cached_property
     def counts(self) -> IntArray:
@@ -74,7 +80,10 @@ def _sums(group: Translations) -> IntArray:
     cells = np.arange(group.cells)
     zero = np.zeros(group.cells, dtype=np.int64)
     return np.stack(
-        [group.subtract(cells, group.subtract(zero, zero + d)) for d in range(group.cells)]
+        [
+            group.subtract(cells, group.subtract(zero, zero + d))
+            for d in range(group.cells)
+        ]
     )
 
 
@@ -85,9 +94,13 @@ def family_moment(family: Family, histogram: FloatArray) -> FloatArray:
     result = np.zeros((group.cells, group.cells))
     waves = group.forward(histogram[None])
     spectra = group.forward(family.values)
-    for share, values, spectrum in zip(family.shares, family.values, spectra, strict=True):
+    for share, values, spectrum in zip(
+        family.shares, family.values, spectra, strict=True
+    ):
         chances = group.backward(waves * np.conj(spectrum)) * (share / group.cells)
-        diagonals = group.backward(group.forward(values * values[sums]) * group.forward(chances))
+        diagonals = group.backward(
+            group.forward(values * values[sums]) * group.forward(chances)
+        )
         result[np.arange(group.cells), sums] += diagonals
     return result
 
@@ -99,7 +112,11 @@ def family_energy(family: Family, quadratic: FloatArray) -> FloatArray:
     diagonals = group.forward(quadratic[np.arange(group.cells), sums])
     total = np.zeros_like(diagonals[0])
     spectra = group.forward(family.values)
-    for share, values, spectrum in zip(family.shares, family.values, spectra, strict=True):
-        squares = (diagonals * np.conj(group.forward(values * values[sums]))).sum(axis=0)
+    for share, values, spectrum in zip(
+        family.shares, family.values, spectra, strict=True
+    ):
+        squares = (diagonals * np.conj(group.forward(values * values[sums]))).sum(
+            axis=0
+        )
         total = total + squares * spectrum * (share / group.cells)
     return np.asarray(group.backward(total[None])[0])

@@ -27,7 +27,13 @@ from noisewright.local.randomizer.routers import Axes
 from noisewright.local.randomizer.specification import Nodes, Place
 from noisewright.local.randomizer.whole_numbers import WORD
 from noisewright.local.reading import check_axes, check_sizes
-from noisewright.local.strategy import DENSE_SIZE, Arrays, IndexStrategy, Settings, check_dense
+from noisewright.local.strategy import (
+    DENSE_SIZE,
+    Arrays,
+    IndexStrategy,
+    Settings,
+    check_dense,
+)
 from noisewright.local.transform.invariants import decompose, ramp_vector
 from noisewright.local.transform.orbit_families import (
     Family,
@@ -65,7 +71,9 @@ class InvariantInformation(Information):
     @cached_property
     def inverse(self) -> FloatArray:
         """Eigenvalues of the pseudo-inverse."""
-        return np.where(self._seen, 1.0 / np.where(self._seen, self.eigenvalues, 1.0), 0.0)
+        return np.where(
+            self._seen, 1.0 / np.where(self._seen, self.eigenvalues, 1.0), 0.0
+        )
 
     def _apply(self, eigenvalues: FloatArray, x: FloatArray) -> FloatArray:
         rows = x[None] if x.ndim == 1 else x.T
@@ -100,11 +108,17 @@ class OrbitStrategy(IndexStrategy):
             if not fits or family.epsilon != self.epsilon:
                 raise InvalidParameter("families", family.axes, "must fit the domain")
         if not self.families or self.spare < 0:
-            raise InvalidParameter("families", len(self.families), "must hold a chance of one")
+            raise InvalidParameter(
+                "families", len(self.families), "must hold a chance of one"
+            )
 
     @classmethod
     def from_patterns(
-        cls, sizes: tuple[int, ...], patterns: BoolArray, shares: FloatArray, epsilon: float
+        cls,
+        sizes: tuple[int, ...],
+        patterns: BoolArray,
+        shares: FloatArray,
+        epsilon: float,
     ) -> OrbitStrategy:
         """Orbits of full patterns with these shares, each cut down to the attributes it needs.
 
@@ -122,7 +136,9 @@ class OrbitStrategy(IndexStrategy):
         for axes, members in grouped.items():
             group = Translations(tuple(sizes[axis] for axis in axes))
             bits = np.array([pattern for pattern, _ in members])
-            families.append(Family(axes, group, bits, tuple(w for _, w in members), epsilon))
+            families.append(
+                Family(axes, group, bits, tuple(w for _, w in members), epsilon)
+            )
         return cls(sizes, tuple(families), epsilon)
 
     @cached_property
@@ -134,9 +150,16 @@ class OrbitStrategy(IndexStrategy):
         """A pattern of every orbit, over all cells."""
         rows = []
         for family in self.families:
-            shape = [size if axis in family.axes else 1 for axis, size in enumerate(self.sizes)]
+            shape = [
+                size if axis in family.axes else 1
+                for axis, size in enumerate(self.sizes)
+            ]
             small = family.patterns.reshape(-1, *shape)
-            rows.append(np.broadcast_to(small, (len(small), *self.sizes)).reshape(len(small), -1))
+            rows.append(
+                np.broadcast_to(small, (len(small), *self.sizes)).reshape(
+                    len(small), -1
+                )
+            )
         return np.concatenate(rows)
 
     @cached_property
@@ -152,14 +175,18 @@ class OrbitStrategy(IndexStrategy):
     @cached_property
     def starts(self) -> tuple[int, ...]:
         """First report of each family; then the report that says nothing."""
-        return tuple(np.cumsum([0, *(family.reports for family in self.families)]).tolist())
+        return tuple(
+            np.cumsum([0, *(family.reports for family in self.families)]).tolist()
+        )
 
     def express(self, nodes: Nodes) -> int:
         weights: list[int] = []
         of: list[int] = []
         for family in self.families:
             through = Axes(sizes=self.sizes, keep=family.axes)
-            for pattern, threshold in zip(family.patterns, family.thresholds, strict=True):
+            for pattern, threshold in zip(
+                family.patterns, family.thresholds, strict=True
+            ):
                 bits = np.packbits(pattern).tobytes()
                 owner = Translate(sizes=family.group.sizes, pattern=bits)
                 of.append(nodes.view(nodes.favour(threshold, owner), through))
@@ -173,13 +200,20 @@ class OrbitStrategy(IndexStrategy):
         return {"sizes": list(self.sizes)}, {}
 
     @classmethod
-    def restored(cls, place: Place, settings: Settings, arrays: Arrays) -> OrbitStrategy:
-        sizes, epsilon = check_sizes(settings["sizes"]), check_epsilon(settings["epsilon"])
+    def restored(
+        cls, place: Place, settings: Settings, arrays: Arrays
+    ) -> OrbitStrategy:
+        sizes, epsilon = (
+            check_sizes(settings["sizes"]),
+            check_epsilon(settings["epsilon"]),
+        )
         orbits = []
         for axes, below, weight in zip(*drawn_tables(place, sizes), strict=True):
             if axes:  # nothing is shown to a report that says nothing
                 owner = below.node(Favour).owner
-                pattern = owner.places if isinstance(owner, Translate) else np.zeros(0, bool)
+                pattern = (
+                    owner.places if isinstance(owner, Translate) else np.zeros(0, bool)
+                )
                 orbits.append((axes, pattern, weight))
         families = []
         for axes, members in groupby(orbits, key=lambda orbit: orbit[0]):
@@ -191,7 +225,9 @@ class OrbitStrategy(IndexStrategy):
 
     def _spread(self, small: FloatArray, axes: tuple[int, ...]) -> FloatArray:
         """A vector over a marginal's cells, as a tensor that broadcasts over the domain."""
-        return small.reshape([size if axis in axes else 1 for axis, size in enumerate(self.sizes)])
+        return small.reshape(
+            [size if axis in axes else 1 for axis, size in enumerate(self.sizes)]
+        )
 
     # --- the collector ------------------------------------------------------------------------
 
@@ -221,14 +257,22 @@ class OrbitStrategy(IndexStrategy):
         """Eigenvalues of X, from its first column: autocorrelations of the patterns."""
         column = np.full(self.sizes, self.spare / WORD)
         for family in self.families:
-            power = family.shares @ family.group.power(family.values) / family.group.cells
-            waves = power[None] if family.group.binary else power[None].astype(np.complex128)
+            power = (
+                family.shares @ family.group.power(family.values) / family.group.cells
+            )
+            waves = (
+                power[None]
+                if family.group.binary
+                else power[None].astype(np.complex128)
+            )
             column += self._spread(family.group.backward(waves)[0], family.axes)
         return np.asarray(self.group.forward(column.reshape(1, -1))[0].real)
 
     def expectation(self, energies: FloatArray) -> FloatArray:
         """E[e | u] for every type u and a value e of each report."""
-        total = np.full(self.sizes, self.spare / WORD * energies[self.starts[-1] :].sum())
+        total = np.full(
+            self.sizes, self.spare / WORD * energies[self.starts[-1] :].sum()
+        )
         for family, part in self._tallies(energies):
             waves = family.group.forward(np.ascontiguousarray(part))
             chances = family.values * (family.shares / family.group.cells)[:, None]
@@ -241,7 +285,9 @@ class OrbitStrategy(IndexStrategy):
         pieces = []
         tensors = vectors.reshape(-1, *self.sizes)
         for family in self.families:
-            others = tuple(1 + a for a in range(len(self.sizes)) if a not in family.axes)
+            others = tuple(
+                1 + a for a in range(len(self.sizes)) if a not in family.axes
+            )
             small = tensors.sum(axis=others).reshape(len(vectors), -1)
             waves = family.group.forward(np.ascontiguousarray(small))
             patterns = np.conj(family.group.forward(family.values))
@@ -278,7 +324,9 @@ class OrbitStrategy(IndexStrategy):
         for start in range(0, workload.queries, step):
             rows = workload.rows(start, min(start + step, workload.queries))
             products = self._products(self.information.solve(rows.T).T)
-            weights = np.array([self.expectation(part**2) @ histogram for part in products])
+            weights = np.array(
+                [self.expectation(part**2) @ histogram for part in products]
+            )
             pieces.append(weights - (rows**2) @ histogram)
         return np.concatenate(pieces)
 
@@ -312,5 +360,7 @@ class OrbitStrategy(IndexStrategy):
 def attributes_of(pattern: BoolArray) -> tuple[int, ...]:
     """Attributes on which a pattern depends."""
     return tuple(
-        axis for axis in range(pattern.ndim) if (pattern != np.roll(pattern, 1, axis=axis)).any()
+        axis
+        for axis in range(pattern.ndim)
+        if (pattern != np.roll(pattern, 1, axis=axis)).any()
     )

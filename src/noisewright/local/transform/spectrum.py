@@ -78,7 +78,9 @@ def _dense_spectrum(gram: Gram) -> Spectrum:
 def centred_spectrum(gram: Gram) -> Spectrum:
     """Eigenvalues of P M P."""
     if gram.size > DENSE_SIZE:
-        raise TooLarge(f"no closed-form spectrum for this workload over {gram.size} cells")
+        raise TooLarge(
+            f"no closed-form spectrum for this workload over {gram.size} cells"
+        )
     return _dense_spectrum(gram)
 
 
@@ -146,14 +148,17 @@ def _centred_spectrum_of_kron_gram(gram: KronGram) -> Spectrum:
     if len(spectra) < len(splits):
         if gram.size <= DENSE_SIZE:
             return _dense_spectrum(gram)
-        raise TooLarge(f"no closed-form spectrum for this product over {gram.size} cells")
+        raise TooLarge(
+            f"no closed-form spectrum for this product over {gram.size} cells"
+        )
     total, values, counts = 1.0, np.ones(1), np.ones(1)
     for own, rest in spectra:
         factor_values = np.append(own, rest.values)
         factor_counts = np.append(1.0, rest.counts)
         total *= own
         values, counts = _merged(
-            np.outer(values, factor_values).ravel(), np.outer(counts, factor_counts).ravel()
+            np.outer(values, factor_values).ravel(),
+            np.outer(counts, factor_counts).ravel(),
         )
     counts[int(np.argmin(np.abs(values - total)))] -= 1.0
     return Spectrum(values, counts, all(rest.exact for _, rest in spectra))

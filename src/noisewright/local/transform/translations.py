@@ -44,7 +44,9 @@ class Translations:
     @cached_property
     def shape(self) -> tuple[int, ...]:
         """Shape of the kept characters."""
-        return self.sizes if self.binary else (*self.sizes[:-1], self.sizes[-1] // 2 + 1)
+        return (
+            self.sizes if self.binary else (*self.sizes[:-1], self.sizes[-1] // 2 + 1)
+        )
 
     @cached_property
     def counts(self) -> FloatArray:
@@ -64,7 +66,9 @@ class Translations:
         from scipy import fft
 
         axes = tuple(range(1, len(self.sizes) + 1))
-        return np.asarray(fft.rfftn(x.reshape(-1, *self.sizes), axes=axes).reshape(len(x), -1))
+        return np.asarray(
+            fft.rfftn(x.reshape(-1, *self.sizes), axes=axes).reshape(len(x), -1)
+        )
 
     def backward(self, spectrum: Array) -> FloatArray:
         """The rows with these coefficients: the inverse of `forward`."""
@@ -102,14 +106,18 @@ class Translations:
         if len(self.sizes) == 1:
             return np.asarray(np.mod(u - t, self.sizes[0]))
         a, b = np.unravel_index(u, self.sizes), np.unravel_index(t, self.sizes)
-        moved = tuple((i - j) % size for i, j, size in zip(a, b, self.sizes, strict=True))
+        moved = tuple(
+            (i - j) % size for i, j, size in zip(a, b, self.sizes, strict=True)
+        )
         return np.asarray(np.ravel_multi_index(moved, self.sizes), dtype=np.int64)
 
 
 def squared_modulus(spectrum: Array) -> FloatArray:
     """|z|² of real or complex coefficients."""
     return np.asarray(
-        spectrum.real**2 + spectrum.imag**2 if spectrum.dtype.kind == "c" else spectrum**2
+        spectrum.real**2 + spectrum.imag**2
+        if spectrum.dtype.kind == "c"
+        else spectrum**2
     )
 
 

@@ -38,7 +38,9 @@ def walsh_energies(gram: Gram) -> FloatArray:
 
 def _dense(gram: Gram) -> FloatArray:
     if gram.size > DENSE_SIZE:
-        raise TooLarge(f"no closed-form Walsh transform of this workload over {gram.size} cells")
+        raise TooLarge(
+            f"no closed-form Walsh transform of this workload over {gram.size} cells"
+        )
     full = padded_size(gram.size)
     m = np.zeros((full, full))
     m[: gram.size, : gram.size] = gram.dense()

@@ -71,12 +71,18 @@ class Codebook(FavouringStrategy, IndexStrategy):
         """
         v, d = vectors, directions
         if v.dtype != np.int64 or d.dtype != np.int64 or v.size * d.size == 0:
-            raise InvalidParameter("vectors", f"{v.dtype}, {d.dtype}", "must be whole numbers")
+            raise InvalidParameter(
+                "vectors", f"{v.dtype}, {d.dtype}", "must be whole numbers"
+            )
         if v.ndim != 2 or d.ndim != 2 or v.shape[0] != d.shape[1]:
-            raise InvalidParameter("directions", d.shape, f"must have {v.shape[0]} coordinates")
+            raise InvalidParameter(
+                "directions", d.shape, f"must have {v.shape[0]} coordinates"
+            )
         # Below 2^53, so that products of whole numbers are exact in double precision.
         if len(v) * _farthest(v) * _farthest(d) >= 2**53:
-            raise InvalidParameter("vectors", v.shape, "are too long for exact products")
+            raise InvalidParameter(
+                "vectors", v.shape, "are too long for exact products"
+            )
         whole("chosen", chosen, 0, len(d) - 1)
         products = v.T.astype(np.float64) @ d.T.astype(np.float64)
         if not chosen:
@@ -99,7 +105,9 @@ class Codebook(FavouringStrategy, IndexStrategy):
     def restored(cls, place: Place, settings: Settings, arrays: Arrays) -> Codebook:
         owner = place.node(Favour).owner
         if not isinstance(owner, Rows):
-            raise InvalidParameter("owner", type(owner).__name__, "must be rows of a codebook")
+            raise InvalidParameter(
+                "owner", type(owner).__name__, "must be rows of a codebook"
+            )
         return cls(owner.owned, settings["epsilon"])
 
 
@@ -129,7 +137,9 @@ def padded_vectors(columns: FloatArray) -> IntArray:
     if not longest > 0:
         raise InvalidParameter("columns", "zero", "must differ", "ask more than totals")
     padding = np.sqrt(np.maximum(longest**2 - lengths**2, 0.0))
-    padded = np.vstack([columns, padding]) if padding.max() > 1e-9 * longest else columns
+    padded = (
+        np.vstack([columns, padding]) if padding.max() > 1e-9 * longest else columns
+    )
     return whole_columns(padded, longest, _VECTOR_STEPS)
 
 
@@ -167,7 +177,9 @@ def one_bit(workload: Workload, epsilon: float) -> IndexStrategy:
     if workload.size > DENSE_SIZE:
         positive = _projections(workload, _TRANSLATED // 2)
         signs = [field >= 0 for field in positive.fields]
-        return positive.strategy(np.concatenate([signs, np.logical_not(signs)]), epsilon)
+        return positive.strategy(
+            np.concatenate([signs, np.logical_not(signs)]), epsilon
+        )
     return codebook(unit_vectors(workload), epsilon, "one-bit")
 
 
@@ -204,7 +216,10 @@ class _Projections:
 
 def _projections(workload: Workload, count: int) -> _Projections:
     """Gaussian directions against the columns of (PMP)^{1/4}, the least-error vectors."""
-    from noisewright.local.transform.invariants import character_energies, possible_groups
+    from noisewright.local.transform.invariants import (
+        character_energies,
+        possible_groups,
+    )
 
     gram = table_gram(workload)
     if workload.size <= LARGEST_VECTOR:
@@ -212,7 +227,9 @@ def _projections(workload: Workload, count: int) -> _Projections:
             energies = character_energies(gram, group)
             if energies is not None:
                 energies[0] = 0.0
-                noise = np.random.default_rng(_SEED).standard_normal((count, workload.size))
+                noise = np.random.default_rng(_SEED).standard_normal(
+                    (count, workload.size)
+                )
                 return _Projections(
                     group.sizes, group.apply(np.maximum(energies, 0) ** 0.25, noise)
                 )

@@ -29,12 +29,15 @@ _SHIFTED, _FACTORIZED = 128, 1024
 """Cells up to which free shifts are used, and up to which a factorization is sought at all."""
 
 
-@lru_cache(maxsize=4)  # several mechanisms over one workload are built one after the other
+# several mechanisms over one workload are built one after the other
+@lru_cache(maxsize=4)
 def factor_columns(workload: Workload) -> FloatArray:
     """Columns of a least-error strategy, centred; read only."""
     n = workload.size
     if n > DENSE_SIZE:
-        raise TooLarge(f"vectors over {n} cells are too many; the limit is {DENSE_SIZE}")
+        raise TooLarge(
+            f"vectors over {n} cells are too many; the limit is {DENSE_SIZE}"
+        )
     if n <= _FACTORIZED:
         neighbours = "replace-one" if n <= _SHIFTED else "add-remove"
         columns = factorize(
@@ -68,7 +71,9 @@ def _fourth_root(workload: Workload) -> FloatArray:
     return np.asarray(values[support, None] ** 0.25 * vectors[:, support].T)
 
 
-def whole_columns(columns: FloatArray, largest: float, resolution: int = RESOLUTION) -> IntArray:
+def whole_columns(
+    columns: FloatArray, largest: float, resolution: int = RESOLUTION
+) -> IntArray:
     """Columns on a grid that gives `largest` (a distance between columns) that many steps."""
     return np.rint(columns * (resolution / largest)).astype(np.int64)
 
@@ -83,9 +88,13 @@ def largest_distance(columns: FloatArray | IntArray, order: int) -> float:
     if order == 2:
         values = moved.astype(np.float64)  # exact: whole numbers here are below 2^50
         squares = (values**2).sum(axis=0)
-        largest = float((squares[:, None] + squares[None, :] - 2 * values.T @ values).max())
+        largest = float(
+            (squares[:, None] + squares[None, :] - 2 * values.T @ values).max()
+        )
         return root_above(Fraction(max(largest, 0.0)) * _MARGIN)
     if moved.dtype.kind == "i" and 2 * len(moved) * int(np.abs(moved).max()) >= 2**62:
         moved = moved.astype(object)
-    each = (np.abs(moved - moved[:, [u]]).sum(axis=0).max() for u in range(moved.shape[1]))
+    each = (
+        np.abs(moved - moved[:, [u]]).sum(axis=0).max() for u in range(moved.shape[1])
+    )
     return float_above(Fraction(max(each)))

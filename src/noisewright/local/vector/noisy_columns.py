@@ -22,7 +22,11 @@ from noisewright.local.mechanism import LocalMechanism, LocalProblem
 from noisewright.local.randomizer.laws import Grid
 from noisewright.local.randomizer.specification import Nodes, Place
 from noisewright.local.strategy import Arrays, Settings, Strategy, check_dense
-from noisewright.local.vector.held_columns import factor_columns, largest_distance, whole_columns
+from noisewright.local.vector.held_columns import (
+    factor_columns,
+    largest_distance,
+    whole_columns,
+)
 from noisewright.norm.l1.signed_identity import signed_identity
 from noisewright.privacy.exact.rounding import probability
 from noisewright.privacy.noise.law import LawName, NoiseLaw
@@ -59,12 +63,22 @@ class VectorStrategy(Strategy):
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
         c, shown = self.columns, f"{self.columns.dtype} {self.columns.shape}"
-        if c.dtype != np.int64 or c.ndim != 2 or 0 in c.shape or len(c) > _MOST_COORDINATES:
+        if (
+            c.dtype != np.int64
+            or c.ndim != 2
+            or 0 in c.shape
+            or len(c) > _MOST_COORDINATES
+        ):
             raise InvalidParameter("columns", shown, "must be whole numbers")
-        if max(int(c.max()), -int(c.min())) >= _FARTHEST // 2:  # −2^63 is its own magnitude
-            raise InvalidParameter("columns", shown, f"must hold numbers below {_FARTHEST // 2}")
+        # −2^63 is its own magnitude
+        if max(int(c.max()), -int(c.min())) >= _FARTHEST // 2:
+            raise InvalidParameter(
+                "columns", shown, f"must hold numbers below {_FARTHEST // 2}"
+            )
         if (c == c[:, :1]).all():
-            raise InvalidParameter("columns", shown, "must differ", "ask more than totals")
+            raise InvalidParameter(
+                "columns", shown, "must differ", "ask more than totals"
+            )
         if self.delta != 0:
             probability("delta", self.delta, "0 stands for pure privacy")
 
@@ -161,7 +175,9 @@ class VectorStrategy(Strategy):
         return {"delta": self.delta}, {}
 
     @classmethod
-    def restored(cls, place: Place, settings: Settings, arrays: Arrays) -> VectorStrategy:
+    def restored(
+        cls, place: Place, settings: Settings, arrays: Arrays
+    ) -> VectorStrategy:
         law = place.node(Grid)
         columns, scale = np.array(law.columns, dtype=np.int64).T, float(law.spread)
         return cls(columns, settings["epsilon"], settings["delta"], scale)
@@ -176,7 +192,9 @@ def matrix_l2(workload: Workload, epsilon: float, delta: float) -> VectorStrateg
     """Gaussian noise on the columns of the least-error factorization."""
     columns = factor_columns(workload)
     largest = largest_distance(columns, 2)
-    return VectorStrategy(whole_columns(columns, largest), check_epsilon(epsilon), float(delta))
+    return VectorStrategy(
+        whole_columns(columns, largest), check_epsilon(epsilon), float(delta)
+    )
 
 
 def matrix_l1(workload: Workload, epsilon: float) -> VectorStrategy:

@@ -17,7 +17,11 @@ import numpy as np
 from noisewright.arrays import FloatArray, IndexArray
 from noisewright.norm.approximate.box import Box, Pair
 from noisewright.norm.approximate.marginal_norm import marginal_orbits
-from noisewright.norm.approximate.orbit_program import Orbit, OrbitSolution, solve_orbits
+from noisewright.norm.approximate.orbit_program import (
+    Orbit,
+    OrbitSolution,
+    solve_orbits,
+)
 from noisewright.workload.base import Workload
 from noisewright.workload.kinds.atoms import Parity, Ranges
 from noisewright.workload.kinds.marginals import AllMarginals, Marginals
@@ -25,7 +29,8 @@ from noisewright.workload.kinds.marginals import AllMarginals, Marginals
 MOST_ENTRIES = 2**23
 """Of matrices that are written out."""
 
-_MOST_ON_A_CIRCLE = 48  # points; longer circles take longer than a search among all their arcs
+# points; longer circles take longer than a search among all their arcs
+_MOST_ON_A_CIRCLE = 48
 
 
 @singledispatch
@@ -74,12 +79,16 @@ def _marginals(
     workload: Marginals, entrywise: float, shift: bool, tolerance: float
 ) -> tuple[Pair, int] | None:
     sizes, tables = workload.sizes, workload.tables
-    alike = workload.is_identity and len(set(sizes)) == 1 and set(workload.weights) == {1.0}
+    alike = (
+        workload.is_identity and len(set(sizes)) == 1 and set(workload.weights) == {1.0}
+    )
     counts = Counter(map(len, tables))
     whole = all(count == comb(len(sizes), width) for width, count in counts.items())
     if not alike or not whole or len(set(tables)) < len(tables):
         return None
-    patterns = [(list(t), p) for t in tables for p in np.ndindex(*(sizes[i] for i in t))]
+    patterns = [
+        (list(t), p) for t in tables for p in np.ndindex(*(sizes[i] for i in t))
+    ]
     return _by_matches(workload, patterns, entrywise, shift, tolerance)
 
 
@@ -146,7 +155,9 @@ def _written(
         rows[own] = best.shares[k] / len(own)
     matrix = workload.dense()
     shifted = near - constants[:, None]
-    pair = _pair(shifted, -constants, matrix, entrywise, shift, proof, rows / rows.sum())
+    pair = _pair(
+        shifted, -constants, matrix, entrywise, shift, proof, rows / rows.sum()
+    )
     return pair, best.rounds
 
 
@@ -175,7 +186,9 @@ def _intervals(
         inside = length <= n // 2
         k = (length if inside else n - length) - 1
         start = i if inside else (j + 1) % n
-        values = (orbits[k].kernel @ best.coefficients[k])[_distance(cells, start, k + 1, n)]
+        values = (orbits[k].kernel @ best.coefficients[k])[
+            _distance(cells, start, k + 1, n)
+        ]
         near[row] = values if inside else 1 - values
         constant = float(best.coefficients[k][0])
         constants[row] = constant if inside else 1 - constant
@@ -192,7 +205,9 @@ def _intervals(
             proof[row] += -own if wraps else own
             rows[row] += best.shares[k] / n
     shifted = near - constants[:, None]
-    pair = _pair(shifted, -constants, matrix, entrywise, shift, proof, rows / rows.sum())
+    pair = _pair(
+        shifted, -constants, matrix, entrywise, shift, proof, rows / rows.sum()
+    )
     return pair, best.rounds
 
 
@@ -201,7 +216,9 @@ def arc_orbits(size: int) -> list[Orbit]:
     orbits = []
     for length in range(1, size // 2 + 1):
         distances = np.unique(_twice_distance(np.arange(size), 0, length, size)) / 2
-        kernel = np.cos(2 * np.pi * np.outer(distances, np.arange(size // 2 + 1)) / size)
+        kernel = np.cos(
+            2 * np.pi * np.outer(distances, np.arange(size // 2 + 1)) / size
+        )
         used = np.flatnonzero(np.abs(kernel).max(axis=0) > 1e-9)
         kernel = kernel[:, used]
         target = (distances <= (length - 1) / 2).astype(float)
@@ -211,7 +228,9 @@ def arc_orbits(size: int) -> list[Orbit]:
     return orbits
 
 
-def _twice_distance(cells: IndexArray, start: int, length: int, size: int) -> IndexArray:
+def _twice_distance(
+    cells: IndexArray, start: int, length: int, size: int
+) -> IndexArray:
     """Around the circle from the middle of an arc, in halves of a cell."""
     away = np.abs(2 * cells - (2 * start + length - 1)) % (2 * size)
     return np.asarray(np.minimum(away, 2 * size - away))

@@ -50,7 +50,10 @@ class ApproximateNorm(Solution):
     certificate: BoxWitness
 
     def _facts(self) -> list[tuple[str, str]]:
-        subject = ("workload", self.workload.brief()), ("entrywise", f"{self.entrywise:g}")
+        subject = (
+            ("workload", self.workload.brief()),
+            ("entrywise", f"{self.entrywise:g}"),
+        )
         return [*subject, *super()._facts()]
 
     def __post_init__(self) -> None:
@@ -61,7 +64,9 @@ class ApproximateNorm(Solution):
         matrix = self.workload.dense()
         middles = row_middles(matrix) if self.shift else np.zeros(len(matrix))
         entries = matrix - middles[:, None]
-        away = np.abs(self.approximation - entries - (self.shifts + middles)[:, None]).max()
+        away = np.abs(
+            self.approximation - entries - (self.shifts + middles)[:, None]
+        ).max()
         rounding = SLACK * np.abs(entries).max() + 1e-15 * np.abs(middles).max()
         bound = witness_of(self.certificate, matrix, self.entrywise, self.shift)
         if away > self.entrywise * (1 + SLACK) + rounding or self.lower_bound > bound:
@@ -130,7 +135,9 @@ def _found(
     return replace(pair, shifts=pair.shifts - middles), steps
 
 
-def witness_of(proof: BoxWitness, matrix: FloatArray, entrywise: float, shift: bool) -> float:
+def witness_of(
+    proof: BoxWitness, matrix: FloatArray, entrywise: float, shift: bool
+) -> float:
     """What a witness proves of all matrices within a tolerance of this one."""
     weights = proof.row_weights, proof.column_weights
     return witness_bound(matrix, entrywise, proof.matrix, *weights, shift)
@@ -139,5 +146,7 @@ def witness_of(proof: BoxWitness, matrix: FloatArray, entrywise: float, shift: b
 def _check(workload: Workload, entrywise: float, tolerance: float) -> None:
     check_magnitudes(workload)
     if not (math.isfinite(entrywise) and entrywise >= 0):
-        raise InvalidParameter("entrywise", entrywise, "must be finite and >= 0", "try 0.1")
+        raise InvalidParameter(
+            "entrywise", entrywise, "must be finite and >= 0", "try 0.1"
+        )
     check_tolerance(tolerance)

@@ -31,9 +31,13 @@ class Box:
         """The box, checked."""
         low, high = np.array(lower, dtype=np.float64), np.array(upper, dtype=np.float64)
         if low.ndim != 2 or low.shape != high.shape or 0 in low.shape:
-            raise InvalidParameter("lower", f"array of shape {low.shape}", "must match `upper`")
+            raise InvalidParameter(
+                "lower", f"array of shape {low.shape}", "must match `upper`"
+            )
         if not (low <= high).all() or np.isposinf(low).any() or np.isneginf(high).any():
-            raise InvalidParameter("lower", f"array of shape {low.shape}", "must be <= upper")
+            raise InvalidParameter(
+                "lower", f"array of shape {low.shape}", "must be <= upper"
+            )
         return cls(low, high, shift)
 
     @property
@@ -76,17 +80,25 @@ class Box:
         if not self.shift:
             return np.zeros(len(block))
         down, up = (block - self.lower).min(axis=1), (block - self.upper).max(axis=1)
-        down, up = np.where(np.isfinite(down), down, up), np.where(np.isfinite(up), up, down)
+        down, up = (
+            np.where(np.isfinite(down), down, up),
+            np.where(np.isfinite(up), up, down),
+        )
         low, high = (np.nan_to_num(f(down, up), posinf=0, neginf=0) for f in _ENDS)
         shifts = (low + high) / 2
         for _ in range(60):
             moved = block - shifts[:, None]
             beyond = moved - np.clip(moved, self.lower, self.upper)
             slope = beyond.sum(axis=1)
-            low, high = np.where(slope > 0, shifts, low), np.where(slope < 0, shifts, high)
+            low, high = (
+                np.where(slope > 0, shifts, low),
+                np.where(slope < 0, shifts, high),
+            )
             newton = shifts + slope / np.maximum(np.count_nonzero(beyond, axis=1), 1)
             inside = (newton >= low) & (newton <= high)
-            shifts = np.where(slope == 0, shifts, np.where(inside, newton, (low + high) / 2))
+            shifts = np.where(
+                slope == 0, shifts, np.where(inside, newton, (low + high) / 2)
+            )
         return np.asarray(shifts)
 
     @cached_property
@@ -94,10 +106,15 @@ class Box:
         """Shifts with which zero is in the box, where there are any."""
         low, high = self.lower.max(axis=1), self.upper.min(axis=1)
         if not self.shift:
-            return np.zeros(len(low)) if (low <= 0).all() and (high >= 0).all() else None
+            return (
+                np.zeros(len(low)) if (low <= 0).all() and (high >= 0).all() else None
+            )
         if (low > high).any():
             return None
-        low, high = np.where(np.isfinite(low), low, high), np.where(np.isfinite(high), high, low)
+        low, high = (
+            np.where(np.isfinite(low), low, high),
+            np.where(np.isfinite(high), high, low),
+        )
         return np.asarray(-np.nan_to_num(low / 2 + high / 2, posinf=0, neginf=0))
 
     def witness(self, matrix: FloatArray, a: FloatArray, b: FloatArray) -> BoxWitness:
@@ -149,13 +166,16 @@ def _zero_sums(witness: FloatArray, free: BoolArray) -> FloatArray:
     Only `free` entries, of either sign, are changed; rows without any are zero.
     """
     count = np.maximum(free.sum(axis=1, keepdims=True), 1)
-    centred = np.where(free, witness - witness.sum(axis=1, keepdims=True) / count, witness)
+    centred = np.where(
+        free, witness - witness.sum(axis=1, keepdims=True) / count, witness
+    )
     centred[~free.any(axis=1)] = 0.0
     step = math.ldexp(1.0, math.frexp(float(np.abs(centred).max()))[1] - 40)
     if step == 0:
         return np.zeros_like(witness)
     grid = np.rint(centred / step).astype(np.int64)
     rest = grid.sum(axis=1, keepdims=True)
-    share, left = rest // count, rest % count  # of the free entries, the first ones give one more
+    # of the free entries, the first ones give one more
+    share, left = rest // count, rest % count
     grid -= free * (share + (np.cumsum(free, axis=1) <= left))
     return np.asarray(grid * step)

@@ -48,7 +48,9 @@ class BoxSearch:
             a, b = point.dual.a, point.dual.b
             u, s, v = problem.singular(a, b)
             half = np.sqrt(s)
-            factor = np.vstack([half * u / np.sqrt(a)[:, None], half * v / np.sqrt(b)[:, None]])
+            factor = np.vstack(
+                [half * u / np.sqrt(a)[:, None], half * v / np.sqrt(b)[:, None]]
+            )
             self.y = factor @ factor.T
             witness = np.sqrt(a)[:, None] * (u @ v.T) * np.sqrt(b)
             self.penalty /= point.lower
@@ -84,9 +86,14 @@ class BoxSearch:
         block = target[: self.p, self.p :]
         self.shifts = self.box.shifts(block)
         self.boxed = self.box.clip(block, self.shifts)
-        self.y[: self.p, self.p :], self.y[self.p :, : self.p] = self.boxed, self.boxed.T
+        self.y[: self.p, self.p :], self.y[self.p :, : self.p] = (
+            self.boxed,
+            self.boxed.T,
+        )
         self.scaled = target - self.y
-        return float(np.linalg.norm(inside - self.y)), float(np.linalg.norm(self.y - before))
+        return float(np.linalg.norm(inside - self.y)), float(
+            np.linalg.norm(self.y - before)
+        )
 
     def _bound(self, tolerance: float) -> None:
         """Turn the iterates into a feasible pair, and keep what is better than before."""
@@ -100,7 +107,9 @@ class BoxSearch:
         upper = 0.0
         if self.boxed.any():
             problem = DenseProblem(self.boxed)
-            upper = solve(problem, math.inf, tolerance=tolerance / 20, iterations=200).upper
+            upper = solve(
+                problem, math.inf, tolerance=tolerance / 20, iterations=200
+            ).upper
         if upper < self.upper:
             self.upper = upper
             best = Pair(self.boxed, self.shifts, best.witness)
@@ -121,7 +130,9 @@ def _positive_part(matrix: FloatArray) -> FloatArray:
     keep = values > 0
     if 2 * np.count_nonzero(keep) < values.size:
         return np.asarray((vectors[:, keep] * values[keep]) @ vectors[:, keep].T)
-    return np.asarray(matrix - (vectors[:, ~keep] * values[~keep]) @ vectors[:, ~keep].T)
+    return np.asarray(
+        matrix - (vectors[:, ~keep] * values[~keep]) @ vectors[:, ~keep].T
+    )
 
 
 def _lowered(values: FloatArray, mass: float) -> FloatArray:

@@ -46,7 +46,10 @@ class BoxedNorm(Solution):
 
     def __post_init__(self) -> None:
         """No matrix outside its box survives, nor a bound that its witness does not prove."""
-        box, rounding = self.box, SLACK * max(self.box.size, float(np.abs(self.shifts).max()))
+        box, rounding = (
+            self.box,
+            SLACK * max(self.box.size, float(np.abs(self.shifts).max())),
+        )
         away = self.approximation - self.shifts[:, None]
         outside = np.maximum(box.lower - away, away - box.upper).max()
         bound = self.certificate.bound(box.lower, box.upper, box.shift)
@@ -76,7 +79,10 @@ def boxed_norm(
     check_rows_and_columns(box.shape, "a box of limits")
     pair, steps = search_box(box, tolerance, iterations)
     exact = factorize(
-        pair.approximation, math.inf, tolerance=finer(tolerance, box.shape), start=pair.weights
+        pair.approximation,
+        math.inf,
+        tolerance=finer(tolerance, box.shape),
+        start=pair.weights,
     )
     bound = pair.witness.bound(box.lower, box.upper, shift)
     return BoxedNorm(
@@ -107,7 +113,9 @@ def ended(value: float, bound: float, tolerance: float) -> Status:
 def check_tolerance(tolerance: float) -> None:
     """Refuse gaps that are none."""
     if not 0 < tolerance < 1:
-        raise InvalidParameter("tolerance", tolerance, "must lie between 0 and 1", "try 1e-4")
+        raise InvalidParameter(
+            "tolerance", tolerance, "must lie between 0 and 1", "try 1e-4"
+        )
 
 
 def check_rows_and_columns(shape: tuple[int, int], what: str) -> None:
@@ -141,7 +149,9 @@ def search_box(box: Box, tolerance: float, iterations: int) -> tuple[Pair, int]:
 def quickly_searched(shape: tuple[int, int]) -> bool:
     """Whether a box of this shape takes a minute rather than an hour."""
     rows, columns = shape
-    tall = _many_rows(shape) and columns <= WIDEST // 2 and rows * columns <= MOST_ENTRIES
+    tall = (
+        _many_rows(shape) and columns <= WIDEST // 2 and rows * columns <= MOST_ENTRIES
+    )
     return rows + columns <= MANY or tall
 
 

@@ -57,9 +57,13 @@ class MarginalNorm(Solution):
         """Nothing outside its tolerance survives, nor a bound that is not proved."""
         for orbit, c in zip(self.orbits, self.coefficients, strict=True):
             if np.abs(orbit.kernel @ c - orbit.target).max() > self.entrywise + SLACK:
-                raise Contradiction(f"{self.subject}: an approximation misses its tolerance")
+                raise Contradiction(
+                    f"{self.subject}: an approximation misses its tolerance"
+                )
         if self.lower_bound > self.proved:
-            raise Contradiction(f"{self.subject}: its witness proves less than the bound")
+            raise Contradiction(
+                f"{self.subject}: its witness proves less than the bound"
+            )
         super().__post_init__()
 
     @property
@@ -85,7 +89,10 @@ class MarginalNorm(Solution):
 
     def _facts(self) -> list[tuple[str, str]]:
         widths = ", ".join(map(str, self.widths))
-        tables = ("tables", f"{widths} of {self.attributes}"), ("values", f"{self.values}")
+        tables = (
+            ("tables", f"{widths} of {self.attributes}"),
+            ("values", f"{self.values}"),
+        )
         return [*tables, ("entrywise", f"{self.entrywise:g}"), *super()._facts()]
 
 
@@ -112,14 +119,19 @@ def marginal_orbits(
         scales = np.sqrt(sizes)
         scales[0] = 0.0 if shift else 1.0
         exact = np.full(width + 1, float(values) ** -width)
-        orbits.append(Orbit(kernels(width, values), exact, scales, np.arange(width + 1)))
+        orbits.append(
+            Orbit(kernels(width, values), exact, scales, np.arange(width + 1))
+        )
     return orbits
 
 
 def _sizes(attributes: int, values: int, degrees: int) -> FloatArray:
     """Number of interactions of every degree."""
     return np.array(
-        [float(math.comb(attributes, j) * (values - 1) ** j) for j in range(degrees + 1)]
+        [
+            float(math.comb(attributes, j) * (values - 1) ** j)
+            for j in range(degrees + 1)
+        ]
     )
 
 
@@ -140,7 +152,9 @@ def marginal_norm(
     if not widths or not all(0 <= w <= attributes for w in widths):
         raise InvalidParameter("ways", ways, f"must lie between 0 and {attributes}")
     if values < 2 or not (math.isfinite(entrywise) and entrywise >= 0):
-        raise InvalidParameter("entrywise", entrywise, "must be finite and >= 0", "try 0.1")
+        raise InvalidParameter(
+            "entrywise", entrywise, "must be finite and >= 0", "try 0.1"
+        )
     orbits = marginal_orbits(attributes, values, widths, shift)
     best = solve_orbits(orbits, float(entrywise))
     return MarginalNorm(

@@ -137,7 +137,8 @@ def solve_orbits(
     active = list(range(len(orbits)))
     if len(orbits) > _FEW:  # the dearest at first
         dearest = sorted(
-            active, key=lambda k: -float(np.abs(orbits[k].exact * orbits[k].scales).sum())
+            active,
+            key=lambda k: -float(np.abs(orbits[k].exact * orbits[k].scales).sum()),
         )
         active = dearest[:3]
     rounds = 0
@@ -149,9 +150,13 @@ def solve_orbits(
         for k, orbit in enumerate(orbits):
             if k not in answers:
                 answers[k] = _response(orbit, spread, entrywise)
-        costs = np.array([orbits[k].cost(answers[k], spread) for k in range(len(orbits))])
+        costs = np.array(
+            [orbits[k].cost(answers[k], spread) for k in range(len(orbits))]
+        )
         worst = [k for k in np.argsort(-costs) if k not in active][:_MORE]
-        violated = [int(k) for k in worst if costs[k] > program.value**2 * (1 + tolerance)]
+        violated = [
+            int(k) for k in worst if costs[k] > program.value**2 * (1 + tolerance)
+        ]
         if not violated:
             break
         active += violated
@@ -162,7 +167,9 @@ def solve_orbits(
         weights[k], shares[k] = program.weights[place], program.shares[place]
     value = math.sqrt(float(costs.max())) * (1 + 1e-12)
     ordered = tuple(answers[k] for k in range(len(orbits)))
-    return OrbitSolution(value, program.bound, ordered, spread, tuple(weights), shares, rounds)
+    return OrbitSolution(
+        value, program.bound, ordered, spread, tuple(weights), shares, rounds
+    )
 
 
 def _response(orbit: Orbit, spread: FloatArray, entrywise: float) -> FloatArray:
@@ -232,11 +239,16 @@ class _Program:
         # Lines far below the quotients decide nothing, and come back where they are wanted.
         near = slack[: len(self.lines)] <= _NEAR
         self.lines = [line for line, kept in zip(self.lines, near, strict=True) if kept]
-        inside = [o.inside(c, self.entrywise) for o, c in zip(self.orbits, corner, strict=True)]
+        inside = [
+            o.inside(c, self.entrywise)
+            for o, c in zip(self.orbits, corner, strict=True)
+        ]
         before, start = self.best, self.spread
         # Between the best point and the program's corner the value is convex; corners swing.
         for share in _MIXES:
-            mixed = [share * c + (1 - share) * b for b, c in zip(before, inside, strict=True)]
+            mixed = [
+                share * c + (1 - share) * b for b, c in zip(before, inside, strict=True)
+            ]
             spread = share * level + (1 - share) * start
             for candidate in (spread, self._even(mixed)):
                 self._keep(mixed, candidate)
@@ -248,7 +260,9 @@ class _Program:
             for j in orbit.costly:
                 g = float(c[j] * orbit.scales[j]) / self.unit
                 slope = g / max(float(spread[orbit.levels[j]]), 1e-12)
-                self.lines.append((k, int(j), float(np.clip(slope, -_STEEPEST, _STEEPEST))))
+                self.lines.append(
+                    (k, int(j), float(np.clip(slope, -_STEEPEST, _STEEPEST)))
+                )
 
     def _even(self, coefficients: Sequence[FloatArray]) -> FloatArray:
         """The best weights if all orbits counted the same together."""
@@ -256,12 +270,16 @@ class _Program:
         for orbit, c in zip(self.orbits, coefficients, strict=True):
             np.add.at(squares, orbit.levels, (c * orbit.scales) ** 2)
         root = np.sqrt(squares)
-        return np.asarray(root / root.sum() if root.any() else np.full(self.count, 1 / self.count))
+        return np.asarray(
+            root / root.sum() if root.any() else np.full(self.count, 1 / self.count)
+        )
 
     def _keep(self, coefficients: Sequence[FloatArray], spread: FloatArray) -> None:
         """The value of a feasible point, kept where it is the least so far."""
         spread = spread / spread.sum()
-        costs = [o.cost(c, spread) for o, c in zip(self.orbits, coefficients, strict=True)]
+        costs = [
+            o.cost(c, spread) for o, c in zip(self.orbits, coefficients, strict=True)
+        ]
         value = math.sqrt(max(costs)) * (1 + 1e-12)
         if value < self.value:
             self.value, self.best, self.spread = value, list(coefficients), spread
@@ -299,7 +317,9 @@ class _Program:
                 np.concatenate([2 * slope, -(slope**2), np.full(len(k), -1.0)]),
                 (
                     np.tile(row, 3),
-                    np.concatenate([starts[k] + j, total + levels, ends + starts[k] + j]),
+                    np.concatenate(
+                        [starts[k] + j, total + levels, ends + starts[k] + j]
+                    ),
                 ),
             ),
             shape=(len(k), top + 1),
@@ -330,9 +350,16 @@ class _Program:
             method="highs",
         )
         if not answer.success:
-            raise NoisewrightError(f"the program of orbits was not solved: {answer.message}")
+            raise NoisewrightError(
+                f"the program of orbits was not solved: {answer.message}"
+            )
         x = np.asarray(answer.x)
         held = np.split(x[:total], starts[1:-1])
         corner = [np.asarray(x * u) for x, u in zip(held, units, strict=True)]
         ineq = answer.ineqlin
-        return corner, x[total:ends], -np.asarray(ineq.marginals), np.asarray(ineq.residual)
+        return (
+            corner,
+            x[total:ends],
+            -np.asarray(ineq.marginals),
+            np.asarray(ineq.residual),
+        )

@@ -24,13 +24,15 @@ from noisewright.norm.kernel.solver import Weights, solve
 
 _INNER = 3  # steps of the programs of rows at one G
 _POWER = 2.0  # of costs by which weights move
-_SMOOTH = 3e-2  # of the largest singular value: directions that die too early never return
+# of the largest singular value: directions that die too early never return
+_SMOOTH = 3e-2
 _SLOWER = 10  # steps in which that halves
 _RELAXATION = 1.7
 _PENALTY = 4.0
 _LEAST = 1e-8  # share that all rows, or columns, keep together
 _CHECK_EVERY = 10
-_PATIENCE, _HARDLY = 6, 0.9  # checks in which the gap has to fall below this share of itself
+# checks in which the gap has to fall below this share of itself
+_PATIENCE, _HARDLY = 6, 0.9
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +63,11 @@ class _Columns:
         if shift:
             ones = e.sum(axis=0)
             along = (e / (2 + g * penalty)) @ ones
-            inner += np.outer(along, along) * 2 / float(ones**2 @ (penalty / (2 + penalty * g)))
+            inner += (
+                np.outer(along, along)
+                * 2
+                / float(ones**2 @ (penalty / (2 + penalty * g)))
+            )
         return np.asarray(penalty * inner)
 
     def shifts(self, y: FloatArray) -> FloatArray:
@@ -104,7 +110,9 @@ class TallSearch:
             if step % _CHECK_EVERY == 0 or step == iterations:
                 self._prove()
                 gaps.append(self.upper / max(self.lower, 1e-300) - 1)
-                stalled = len(gaps) > _PATIENCE and gaps[-1] > _HARDLY * gaps[-1 - _PATIENCE]
+                stalled = (
+                    len(gaps) > _PATIENCE and gaps[-1] > _HARDLY * gaps[-1 - _PATIENCE]
+                )
                 if gaps[-1] <= 0.7 * tolerance or stalled:
                     return step
             self.a = _moved(self.a, costs)
@@ -131,7 +139,9 @@ class TallSearch:
         inner = columns.resolvent(self.penalty, box.shift)
         for _ in range(_INNER):
             scaled = self.multiplier / self.penalty
-            target = _RELAXATION * ((y - scaled) @ inner) + (1 - _RELAXATION) * y + scaled
+            target = (
+                _RELAXATION * ((y - scaled) @ inner) + (1 - _RELAXATION) * y + scaled
+            )
             y = np.clip(target, box.lower, box.upper)
             self.multiplier = self.penalty * (target - y)
         self.matrix = y
@@ -142,7 +152,9 @@ class TallSearch:
         if upper < self.upper:
             self.upper = upper
             weights = Weights(self.a, self.b)
-            self.best = replace(self.best, approximation=near, shifts=self.shifts, weights=weights)
+            self.best = replace(
+                self.best, approximation=near, shifts=self.shifts, weights=weights
+            )
         return columns, costs
 
     def _prove(self) -> None:

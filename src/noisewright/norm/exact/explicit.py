@@ -27,7 +27,12 @@ from noisewright.norm.kernel.factorization import (
     worst_status,
 )
 from noisewright.norm.kernel.problems import DenseProblem
-from noisewright.norm.kernel.solver import Weights, dual_exponent, error_norm, mean_factor
+from noisewright.norm.kernel.solver import (
+    Weights,
+    dual_exponent,
+    error_norm,
+    mean_factor,
+)
 from noisewright.workload.kinds.atoms import Explicit
 from noisewright.workload.linear.maps import Adjoint, BlockDiagonal, Folded, characters
 
@@ -65,7 +70,10 @@ def connected_blocks(matrix: Any) -> list[Block]:
     blocks = []
     for start, stop in zip(starts, stops, strict=True):
         members = order[start:stop]
-        rows, columns = members[members < queries], members[members >= queries] - queries
+        rows, columns = (
+            members[members < queries],
+            members[members >= queries] - queries,
+        )
         _check_size(rows.size, columns.size)
         part = pattern[rows][:, columns].toarray()
         # A power of two, so that scaling rounds nothing.
@@ -131,7 +139,9 @@ def merge_parallel(matrix: FloatArray, norm: float) -> Merged:
     representative = np.zeros(matrix.shape[1])
     representative[chosen] = 1.0
     merged = columns[leaders] * length[:, None]
-    return Merged(merged, row_index, ratio, share, column_index, column_scale, representative)
+    return Merged(
+        merged, row_index, ratio, share, column_index, column_scale, representative
+    )
 
 
 def _sums(index: IndexArray, values: FloatArray) -> FloatArray:
@@ -149,7 +159,8 @@ def _parallel(rows: FloatArray) -> tuple[IndexArray, FloatArray, IndexArray]:
     index = index.ravel()
     order = np.lexsort((-np.abs(lengths), index))
     leaders = order[np.searchsorted(index[order], np.arange(index.max() + 1))]
-    rank = np.argsort(np.argsort(leaders))  # groups stay in the order of the original rows
+    # groups stay in the order of the original rows
+    rank = np.argsort(np.argsort(leaders))
     index, leaders = rank[index], np.sort(leaders)
     return index, lengths / lengths[leaders[index]], leaders
 
@@ -234,7 +245,9 @@ def _solve_block(block: Block, settings: Settings) -> Part:
         inner,
         strategy=Folded(inner.strategy, merged.column_index, merged.column_scale),
         inverse=Adjoint(spread),
-        errors=lambda: block.scale * merged.row_ratio * inner.errors()[merged.row_index],
+        errors=lambda: (
+            block.scale * merged.row_ratio * inner.errors()[merged.row_index]
+        ),
         value=block.scale * inner.value / mean,
         lower_bound=block.scale * inner.lower_bound / mean,
         certificate=dense_weights(a, b),
@@ -251,7 +264,9 @@ def _circulant_spectrum(matrix: FloatArray) -> FloatArray | None:
     return characters((len(gram),), first)
 
 
-def _restricted_start(settings: Settings, block: Block, merged: Merged) -> Weights | None:
+def _restricted_start(
+    settings: Settings, block: Block, merged: Merged
+) -> Weights | None:
     """The warm start's weights on this block's merged rows and columns."""
     if settings.start is None:
         return None

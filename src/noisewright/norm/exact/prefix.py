@@ -32,7 +32,8 @@ from noisewright.workload.linear.tensor import mean_error
 Kind = Literal["column-normalised", "square-root", "banded"]
 
 LONGEST = 10_000_000
-PRECISION = 0.03  # of the coefficients: errors are then within 2e-4 of the exact square root's
+# of the coefficients: errors are then within 2e-4 of the exact square root's
+PRECISION = 0.03
 BAND = 64
 
 
@@ -96,7 +97,9 @@ class StreamFactorization:
     @cached_property
     def errors(self) -> FloatArray:
         """Standard deviation of every answer per unit of noise."""
-        variances = self._banded_variances() if self.kind == "banded" else self._variances()
+        variances = (
+            self._banded_variances() if self.kind == "banded" else self._variances()
+        )
         return np.sqrt(variances)
 
     def _banded_variances(self) -> FloatArray:
@@ -104,7 +107,9 @@ class StreamFactorization:
 
         impulse = np.zeros(self.steps)
         impulse[0] = 1.0
-        response = np.asarray(lfilter([1.0], np.convolve([1.0, -1.0], self.band), impulse))
+        response = np.asarray(
+            lfilter([1.0], np.convolve([1.0, -1.0], self.band), impulse)
+        )
         scale = float(self.column_lengths(0, 1)[0])
         return np.asarray(scale**2 * np.cumsum(response**2))
 
@@ -131,7 +136,9 @@ class StreamFactorization:
             for m in range(k + 1):
                 both = pole * float(poles[m])
                 twice = 1.0 if m == k else 2.0
-                variances += twice * weighted[k] * weighted[m] * _geometric_sums(both, steps)
+                variances += (
+                    twice * weighted[k] * weighted[m] * _geometric_sums(both, steps)
+                )
         return np.asarray(np.maximum(variances, 0.0))
 
     @cached_property
@@ -176,15 +183,22 @@ def stream_factorization(
     the first `band` coefficients of the square root.
     """
     if check_size("steps", steps) > LONGEST:
-        raise InvalidParameter("steps", steps, f"must be at most {LONGEST}", "restart the stream")
+        raise InvalidParameter(
+            "steps", steps, f"must be at most {LONGEST}", "restart the stream"
+        )
     none = np.zeros(0)
     if kind == "banded":
         width = min(check_size("band", band), steps)
-        ratios = np.concatenate([[1.0], (2 * np.arange(1, width) - 1) / (2 * np.arange(1, width))])
+        ratios = np.concatenate(
+            [[1.0], (2 * np.arange(1, width) - 1) / (2 * np.arange(1, width))]
+        )
         return StreamFactorization(steps, kind, none, none, np.cumprod(ratios))
     if kind not in ("column-normalised", "square-root"):
         raise InvalidParameter(
-            "kind", kind, "must be column-normalised, square-root or banded", "choose one"
+            "kind",
+            kind,
+            "must be column-normalised, square-root or banded",
+            "choose one",
         )
     rates, gains = geometric_root(steps, PRECISION)
     return StreamFactorization(steps, kind, rates, gains, none)

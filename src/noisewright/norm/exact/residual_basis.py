@@ -26,7 +26,13 @@ import numpy as np
 from noisewright.arrays import FloatArray
 from noisewright.errors import InvalidParameter
 from noisewright.norm.kernel.certificate import nuclear_of_marginals, outward
-from noisewright.norm.kernel.solver import Spectrum, Weights, dual_exponent, mean_factor, solve
+from noisewright.norm.kernel.solver import (
+    Spectrum,
+    Weights,
+    dual_exponent,
+    mean_factor,
+    solve,
+)
 from noisewright.solution import BoundClass, Certificate, Solution, Status
 from noisewright.workload.base import check_neighbours
 from noisewright.workload.linear.interactions import subsets_of
@@ -37,7 +43,8 @@ if TYPE_CHECKING:
 
 Table = tuple[int, ...]
 
-MOST_PATTERNED = 10  # attributes whose 2^10 patterns of difference are weighted one by one
+# attributes whose 2^10 patterns of difference are weighted one by one
+MOST_PATTERNED = 10
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -95,7 +102,11 @@ def residual_plan(
     replace-one neighbours the total is not measured: the number of people is public.
     """
     ordered = tuple(tuple(sorted(table)) for table in tables)
-    importance = np.ones(len(ordered)) if weights is None else np.array(weights, dtype=np.float64)
+    importance = (
+        np.ones(len(ordered))
+        if weights is None
+        else np.array(weights, dtype=np.float64)
+    )
     _check(sizes, ordered, importance)
     problem = MarginalProblem.of(
         tuple(int(n) for n in sizes), ordered, importance, norm, neighbours
@@ -111,7 +122,9 @@ def residual_plan(
     per_row = problem.per_row(dual.a)
     queries = sum(_product(sizes, table) for table in ordered)
     terms = len(problem.blocks) + problem.rows
-    bound = nuclear_of_marginals(problem.sizes, ordered, importance, per_row, problem.pairs(dual.b))
+    bound = nuclear_of_marginals(
+        problem.sizes, ordered, importance, per_row, problem.pairs(dual.b)
+    )
     return ResidualSolution(
         sizes=problem.sizes,
         tables=ordered,
@@ -170,7 +183,9 @@ class MarginalProblem:
     @cached_property
     def multiplicity(self) -> FloatArray:
         """Dimension of each block."""
-        return np.array([math.prod(self.sizes[i] - 1.0 for i in block) for block in self.blocks])
+        return np.array(
+            [math.prod(self.sizes[i] - 1.0 for i in block) for block in self.blocks]
+        )
 
     @cached_property
     def block_cells(self) -> FloatArray:
@@ -203,10 +218,14 @@ class MarginalProblem:
             return squares
         return np.asarray(squares * self.table_cells ** (2 / self.norm))
 
-    def roots(self, a: FloatArray | None, b: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def roots(
+        self, a: FloatArray | None, b: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
         """g_T = (Σ_{S⊇T} a_S w_S² / Q_S)^½ and c_T = (Σ_D β_D · change)^½."""
         per_row = self.per_row(a) * self.table_weights**2 / self.table_cells
-        return np.asarray(np.sqrt(self.incidence.T @ per_row)), np.sqrt(b @ self.changes)
+        return np.asarray(np.sqrt(self.incidence.T @ per_row)), np.sqrt(
+            b @ self.changes
+        )
 
     def row_squares(self, g: FloatArray, c: FloatArray) -> FloatArray:
         """w_S² Q_S⁻² Σ_{T⊆S} m_T c_T/g_T, the squared length of a row of table S."""
@@ -222,7 +241,9 @@ class MarginalProblem:
         if self.patterns is None or len(self.patterns) > 1 or not self.blocks:
             return float(self.column_squares(g, c).max(initial=0.0))
         # No product of factors −1/(n_i − 1) is below minus the largest of them.
-        worst = [2 + 2 / (min(self.sizes[i] for i in block) - 1.0) for block in self.blocks]
+        worst = [
+            2 + 2 / (min(self.sizes[i] for i in block) - 1.0) for block in self.blocks
+        ]
         return float(np.array(worst) @ (self.multiplicity * g / c))
 
     def spectrum(self, a: FloatArray | None, b: FloatArray) -> Spectrum:
@@ -268,7 +289,9 @@ def _product(sizes: Sequence[int], table: Table) -> int:
 
 def _check(sizes: Sequence[int], tables: Sequence[Table], weights: FloatArray) -> None:
     if not tables:
-        raise InvalidParameter("tables", (), "must name at least one table", "add a table")
+        raise InvalidParameter(
+            "tables", (), "must name at least one table", "add a table"
+        )
     for table in tables:
         if len(set(table)) != len(table) or any(not 0 <= i < len(sizes) for i in table):
             raise InvalidParameter(
@@ -277,7 +300,10 @@ def _check(sizes: Sequence[int], tables: Sequence[Table], weights: FloatArray) -
                 f"must list attributes between 0 and {len(sizes) - 1}, each once",
                 "name existing attributes",
             )
-    if weights.shape != (len(tables),) or not (np.isfinite(weights) & (weights > 0)).all():
+    if (
+        weights.shape != (len(tables),)
+        or not (np.isfinite(weights) & (weights > 0)).all()
+    ):
         raise InvalidParameter(
             "weights",
             weights.tolist(),

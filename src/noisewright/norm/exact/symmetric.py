@@ -96,7 +96,9 @@ class ResidualStrategy(LinearMap):
     @property
     def shape(self) -> tuple[int, int]:
         sizes = self.solution.sizes
-        rows = sum(math.prod(sizes[i] - 1 for i in block) for block in self.solution.blocks)
+        rows = sum(
+            math.prod(sizes[i] - 1 for i in block) for block in self.solution.blocks
+        )
         return rows, math.prod(sizes)
 
     def matvec(self, x: FloatArray) -> FloatArray:
@@ -141,7 +143,11 @@ def _by_block(solution: ResidualSolution) -> zip[tuple[Table, float]]:
 
 def _contrasts(sizes: tuple[int, ...], block: Table) -> LinearMap:
     """Orthonormal contrasts of a block's table; the total for the empty block."""
-    inner = Kronecker(tuple(Dense(helmert(sizes[i])) for i in block)) if block else Identity(1)
+    inner = (
+        Kronecker(tuple(Dense(helmert(sizes[i])) for i in block))
+        if block
+        else Identity(1)
+    )
     return OnTable(sizes, block, inner)
 
 
@@ -173,7 +179,9 @@ def solve_invariant(workload: Workload, axes: tuple[int, ...]) -> Part:
     return solve_spectrum(workload, axes, characters(axes, column))
 
 
-def solve_spectrum(workload: Workload, axes: tuple[int, ...], values: FloatArray) -> Part:
+def solve_spectrum(
+    workload: Workload, axes: tuple[int, ...], values: FloatArray
+) -> Part:
     """The closed form from the eigenvalues of the Gram matrix."""
     n = workload.size
     # Rounding in the transform is absolute: what lies below it is a direction nobody asks about.

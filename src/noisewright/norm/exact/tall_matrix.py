@@ -12,8 +12,17 @@ from dataclasses import replace
 import numpy as np
 
 from noisewright.arrays import FloatArray, IndexArray
-from noisewright.norm.kernel.factorization import Part, Settings, dense_weights, solve_numerically
-from noisewright.norm.kernel.problems import WELL_CONDITIONED, GramProblem, RowwiseProblem
+from noisewright.norm.kernel.factorization import (
+    Part,
+    Settings,
+    dense_weights,
+    solve_numerically,
+)
+from noisewright.norm.kernel.problems import (
+    WELL_CONDITIONED,
+    GramProblem,
+    RowwiseProblem,
+)
 from noisewright.norm.kernel.solver import Weights
 from noisewright.workload.kinds.atoms import Explicit
 from noisewright.workload.linear.maps import Adjoint, Folded

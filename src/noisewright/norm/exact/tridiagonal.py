@@ -19,12 +19,15 @@ from noisewright.norm.kernel.solver import Spectrum, Weights
 
 _SMALL = 96  # cells up to which eigenvectors are quicker
 _SPACING = 0.4  # of the nodes in ln t: the trapezoidal rule errs by e^(−π²/0.4) = 2e-11
-_MARGIN = 8.0  # beyond the spectrum at both ends, where the tails are summed in closed form
+# beyond the spectrum at both ends, where the tails are summed in closed form
+_MARGIN = 8.0
 
 
 def inverse_root_diagonal(diagonal: FloatArray, off_diagonal: FloatArray) -> FloatArray:
     """The diagonal of J^-½ for a positive definite tridiagonal matrix J."""
-    plain = _inverse_diagonal(diagonal, off_diagonal) if diagonal.size > _SMALL else None
+    plain = (
+        _inverse_diagonal(diagonal, off_diagonal) if diagonal.size > _SMALL else None
+    )
     if plain is None:  # quicker, or definite only in exact arithmetic
         roots, vectors = _inverse_roots(diagonal, off_diagonal)
         return (vectors * vectors) @ roots
@@ -41,7 +44,9 @@ def inverse_root_diagonal(diagonal: FloatArray, off_diagonal: FloatArray) -> Flo
     return np.asarray(total * (2 / math.pi * _SPACING))
 
 
-def _inverse_diagonal(diagonal: FloatArray, off_diagonal: FloatArray) -> FloatArray | None:
+def _inverse_diagonal(
+    diagonal: FloatArray, off_diagonal: FloatArray
+) -> FloatArray | None:
     """The diagonal of J⁻¹ from the pivots of J = LDLᵀ and of its reversal."""
     from scipy.linalg.lapack import dpttrf
 
@@ -82,7 +87,9 @@ class TridiagonalProblem:
         return column_side_factors(s, v, weights.b)
 
 
-def _inverse_roots(diagonal: FloatArray, off_diagonal: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _inverse_roots(
+    diagonal: FloatArray, off_diagonal: FloatArray
+) -> tuple[FloatArray, FloatArray]:
     """Eigenvalues^-½ and eigenvectors of a positive definite tridiagonal matrix."""
     from scipy.linalg import eigh_tridiagonal
 
@@ -103,7 +110,9 @@ def prefix_gram_inverse(size: int) -> TridiagonalProblem:
 
 def ranges_gram_inverse(size: int) -> TridiagonalProblem:
     """Norm 2 of all ranges: M⁻¹ is the second difference with fixed ends, over n + 1."""
-    return TridiagonalProblem(np.full(size, 2.0) / (size + 1), np.full(size - 1, -1.0) / (size + 1))
+    return TridiagonalProblem(
+        np.full(size, 2.0) / (size + 1), np.full(size - 1, -1.0) / (size + 1)
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,4 +147,6 @@ class PrefixProblem:
         a = np.ones(self.size) if weights.a is None else weights.a
         s, u = _inverse_roots(*self._row_side(a, weights.b))
         images = np.cumsum((np.sqrt(a)[:, None] * u)[::-1], axis=0)[::-1]
-        return unit_factors((images / np.sqrt(s)).T, weights.b[:, None] * images / s**1.5)
+        return unit_factors(
+            (images / np.sqrt(s)).T, weights.b[:, None] * images / s**1.5
+        )

@@ -20,7 +20,8 @@ from noisewright.workload.kinds.atoms import Ranges
 
 EPSILON = float(np.finfo(np.float64).eps)
 _SMALL = 2**23  # entries of a matrix whose SVD is still quick
-_FEW_PAIRS = 2**18  # entries of all differences of columns up to which they are written out
+# entries of all differences of columns up to which they are written out
+_FEW_PAIRS = 2**18
 
 
 def outward(value: float, terms: int) -> float:
@@ -48,20 +49,28 @@ def nuclear_from_gram(gram: FloatArray) -> float:
     """A number just below tr(gram^½); every eigenvalue gives up its possible rounding error."""
     values = np.linalg.eigvalsh(gram)
     margin = 2 * values.size * EPSILON * float(values[-1])
-    return float(np.sqrt(np.maximum(values - margin, 0.0)).sum()) * (1 - values.size * EPSILON)
+    return float(np.sqrt(np.maximum(values - margin, 0.0)).sum()) * (
+        1 - values.size * EPSILON
+    )
 
 
-def nuclear_from_operator(workload: Workload, a: FloatArray | None, b: FloatArray) -> float:
+def nuclear_from_operator(
+    workload: Workload, a: FloatArray | None, b: FloatArray
+) -> float:
     """A number just below ‖D_a^½ W D_b^½‖_*, from products with the workload alone."""
     root = np.sqrt(b)
     if workload.queries * workload.size <= _SMALL:
         scaled = workload.dense() * root
-        return nuclear_from_matrix(scaled if a is None else np.sqrt(a)[:, None] * scaled)
+        return nuclear_from_matrix(
+            scaled if a is None else np.sqrt(a)[:, None] * scaled
+        )
     gram = workload.gram().dense() if a is None else _any_weighted_gram(workload, a)
     return nuclear_from_gram(root[:, None] * gram * root)
 
 
-def nuclear_of_pairs(workload: Workload, a: FloatArray | None, pairs: FloatArray) -> float:
+def nuclear_of_pairs(
+    workload: Workload, a: FloatArray | None, pairs: FloatArray
+) -> float:
     """A number just below ‖D_a^½ W L^½‖_*, L the Laplacian of weights on pairs of cells.
 
     Where all pairs fit, it is the nuclear norm of the weighted differences of columns as they are.
@@ -72,7 +81,9 @@ def nuclear_of_pairs(workload: Workload, a: FloatArray | None, pairs: FloatArray
     if workload.queries * pairs.size <= _FEW_PAIRS:
         w, (first, second) = workload.dense(), np.triu_indices(n, 1)
         columns = (w[:, first] - w[:, second]) * np.sqrt(pairs / pairs.sum())
-        return nuclear_from_matrix(columns if a is None else np.sqrt(a)[:, None] * columns)
+        return nuclear_from_matrix(
+            columns if a is None else np.sqrt(a)[:, None] * columns
+        )
     edges = np.zeros((n, n))
     edges[np.triu_indices(n, 1)] = pairs / pairs.sum()
     edges += edges.T
@@ -81,10 +92,14 @@ def nuclear_of_pairs(workload: Workload, a: FloatArray | None, pairs: FloatArray
     if workload.queries * n <= _SMALL:
         w = workload.dense()
         scaled = (w[:, :-1] - w[:, -1:]) @ c
-        whole = nuclear_from_matrix(scaled if a is None else np.sqrt(a)[:, None] * scaled)
+        whole = nuclear_from_matrix(
+            scaled if a is None else np.sqrt(a)[:, None] * scaled
+        )
         # Products round by the sizes of what is added up, which may cancel.
         sizes = np.abs(w[:, :-1] - w[:, -1:]) @ np.abs(c)
-        added = float(np.linalg.norm(sizes if a is None else np.sqrt(a)[:, None] * sizes))
+        added = float(
+            np.linalg.norm(sizes if a is None else np.sqrt(a)[:, None] * sizes)
+        )
         return max(0.0, whole - sqrt(n) * n * EPSILON * added)
     gram = workload.gram().dense() if a is None else _any_weighted_gram(workload, a)
     shifted = gram[:-1, :-1] - gram[:-1, -1:] - gram[-1:, :-1] + gram[-1, -1]
@@ -146,7 +161,9 @@ def _sum_of_inverses(off_diagonal: FloatArray, count: int) -> float:
     """
     from scipy.linalg import eigvalsh_tridiagonal
 
-    values = eigvalsh_tridiagonal(np.zeros(off_diagonal.size + 1), off_diagonal)[-count:]
+    values = eigvalsh_tridiagonal(np.zeros(off_diagonal.size + 1), off_diagonal)[
+        -count:
+    ]
     margin = 8 * sqrt(count) * EPSILON * float(values[-1])
     return float(np.sum(1 / (values + margin))) * (1 - 2 * count * EPSILON)
 
@@ -175,7 +192,9 @@ def nuclear_of_marginals(
     for block, square in squares.items():
         size = prod(sizes[i] - 1 for i in block)
         if size:
-            change = 1.0 if pairs is None else _pair_change(sizes, squares, block, pairs)
+            change = (
+                1.0 if pairs is None else _pair_change(sizes, squares, block, pairs)
+            )
             terms.append(sqrt(square * change) * size)
     return inward(fsum(terms), len(tables) + len(pairs or ()))
 
@@ -237,9 +256,13 @@ def box_bound(
         return 0.0
     if shift:
         if any(fsum(row) != 0 for row in u.tolist()):
-            raise Contradiction("rows of a witness for free shifts must sum to zero exactly")
+            raise Contradiction(
+                "rows of a witness for free shifts must sum to zero exactly"
+            )
         ends = np.stack([lower, upper])
-        finite = np.where(np.isfinite(ends), ends, np.nan_to_num(ends[::-1], posinf=0, neginf=0))
+        finite = np.where(
+            np.isfinite(ends), ends, np.nan_to_num(ends[::-1], posinf=0, neginf=0)
+        )
         middles = finite.max(axis=(0, 2)) / 2 + finite.min(axis=(0, 2)) / 2
         lower, upper = lower - middles[:, None], upper - middles[:, None]
     leant = np.where(u > 0, lower, np.where(u < 0, upper, 0.0))
@@ -247,7 +270,9 @@ def box_bound(
         raise Contradiction("a witness must not lean on a limit that is infinite")
     gain = float(np.sum(leant * u))
     # Limits may be differences of larger numbers: the other limit is then as large as these.
-    widest = np.where(np.isfinite(upper - lower), np.maximum(abs(lower), abs(upper)), abs(leant))
+    widest = np.where(
+        np.isfinite(upper - lower), np.maximum(abs(lower), abs(upper)), abs(leant)
+    )
     size = float(np.sum(widest * np.abs(u)))
     root_a, root_b = np.sqrt(a / a.sum()), np.sqrt(b / b.sum())
     norm = float(np.linalg.norm(u / root_a[:, None] / root_b, 2))

@@ -108,7 +108,9 @@ def without_offsets(workload: Workload) -> Workload:
     if isinstance(workload, Weighted | OnAttributes):
         return replace(workload, inner=without_offsets(workload.inner))
     if type(workload) is Stack:
-        return replace(workload, parts=tuple(without_offsets(part) for part in workload.parts))
+        return replace(
+            workload, parts=tuple(without_offsets(part) for part in workload.parts)
+        )
     if not isinstance(workload, Explicit):
         return workload
     rows = workload.dense()
@@ -126,7 +128,10 @@ Nuclear = Callable[[FloatArray | None, FloatArray], float]
 
 
 def solve_numerically(
-    workload: Workload, problem: Solvable, settings: Settings, nuclear: Nuclear | None = None
+    workload: Workload,
+    problem: Solvable,
+    settings: Settings,
+    nuclear: Nuclear | None = None,
 ) -> Part:
     """Run the solver, then rebuild both bounds from the weights it returned.
 
@@ -183,7 +188,8 @@ def _rank_note(rank: int, full: int) -> tuple[str, ...]:
     if rank == full:
         return ()
     note = (
-        f"rank {rank} of at most {full}: only the {rank} directions that queries use are measured"
+        f"rank {rank} of at most {full}: only the {rank} directions that "
+        "queries use are measured"
     )
     return (note,)
 

@@ -32,7 +32,8 @@ def unit_factors(strategy: FloatArray, inverse: FloatArray) -> Factors:
     return Factors(strategy / longest, inverse * longest)
 
 
-WELL_CONDITIONED = 1e-10  # ratio of eigenvalues below which squaring would blur directions
+# ratio of eigenvalues below which squaring would blur directions
+WELL_CONDITIONED = 1e-10
 
 
 def gram_root(gram: FloatArray) -> FloatArray:
@@ -214,7 +215,9 @@ class RowwiseProblem:
     def columns(self) -> int:
         return self.workload.size
 
-    def _eigen(self, a: FloatArray | None, b: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _eigen(
+        self, a: FloatArray | None, b: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
         a = np.ones(self.rows) if a is None else a
         root = np.sqrt(b)
         gram = self.workload.weighted_gram(a)
@@ -229,7 +232,10 @@ class RowwiseProblem:
         rows = np.maximum(self.workload.row_quadratics(half @ half.T), 0.0)
         columns = (v * v) @ s / b
         if self._mirror is not None:
-            rows, columns = (rows + rows[self._mirror]) / 2, (columns + columns[::-1]) / 2
+            rows, columns = (
+                (rows + rows[self._mirror]) / 2,
+                (columns + columns[::-1]) / 2,
+            )
         return Spectrum(float(s.sum()), rows, columns)
 
     @cached_property

@@ -24,7 +24,8 @@ Progress = Callable[[float], None]
 
 MEMORY = 5  # past steps that Anderson mixing combines; more make it erratic at norm ∞
 RELAXATION = 1.9  # plain steps are too short by about a factor of two
-FLOOR = 1e-8  # total mass kept on idle rows or columns: costs the bound at most half of itself
+# total mass kept on idle rows or columns: costs the bound at most half of itself
+FLOOR = 1e-8
 LONGEST_STEP = 3.0  # in natural logarithms, per coordinate
 
 
@@ -174,7 +175,8 @@ class _State:
             else error_norm(np.sqrt(spectrum.rows), self.norm)
         )
         upper = row_norm * math.sqrt(float(spectrum.columns.max()))
-        if spectrum.total < 0.9 * self.lower:  # mixing went astray: back to the best point
+        # mixing went astray: back to the best point
+        if spectrum.total < 0.9 * self.lower:
             self.history.clear()
             self.x, self.residual, self.mass = self.best
             return
@@ -182,7 +184,9 @@ class _State:
         mass = [point.b * spectrum.columns]
         if point.a is not None and spectrum.rows is not None:
             energy = point.a * spectrum.rows
-            target = _log(energy) / self.exponent if self.norm < math.inf else _log(energy)
+            target = (
+                _log(energy) / self.exponent if self.norm < math.inf else _log(energy)
+            )
             residual.insert(0, _log_normalise(target, self.exponent) - np.log(point.a))
             mass.insert(0, energy)
         self.residual = self._settle(self.x + np.concatenate(residual)) - self.x
@@ -200,20 +204,28 @@ class _State:
         if len(self.history) > 1:
             dx, dg = np.diff(np.array(self.history), axis=0).swapaxes(0, 1)
             importance = np.sqrt(self.mass / self.mass.sum())
-            mix = np.linalg.lstsq((dg * importance).T, importance * step, rcond=1e-10)[0]
+            mix = np.linalg.lstsq((dg * importance).T, importance * step, rcond=1e-10)[
+                0
+            ]
             step = step - mix @ (dx + dg)
         self.x = self._settle(self.x + np.clip(step, -LONGEST_STEP, LONGEST_STEP))
 
     def reached(self, iterations: int, status: Status) -> FixedPoint:
         """The best points met so far."""
-        return FixedPoint(self.primal, self.dual, self.upper, self.lower, iterations, status)
+        return FixedPoint(
+            self.primal, self.dual, self.upper, self.lower, iterations, status
+        )
 
 
 def _log(values: FloatArray) -> FloatArray:
     return np.log(np.maximum(values, 1e-300))
 
 
-def _log_normalise(x: FloatArray, exponent: float, floor: float = -math.inf) -> FloatArray:
+def _log_normalise(
+    x: FloatArray, exponent: float, floor: float = -math.inf
+) -> FloatArray:
     largest = float(x.max())
-    length = largest + math.log(float(np.sum(np.exp(exponent * (x - largest))))) / exponent
+    length = (
+        largest + math.log(float(np.sum(np.exp(exponent * (x - largest))))) / exponent
+    )
     return np.maximum(x - length, floor)

@@ -100,4 +100,6 @@ def _signed_starts(sizes: tuple[int, ...]) -> Iterator[FloatArray]:
     if cells <= _RANDOM_CELLS:
         rng = np.random.default_rng(1)
         for count in _RANDOM_ROWS:
-            yield rng.random((2 * count, cells)) * rng.integers(0, 2, (2 * count, cells))
+            yield rng.random((2 * count, cells)) * rng.integers(
+                0, 2, (2 * count, cells)
+            )

@@ -115,9 +115,13 @@ class TotalVariance:
         value, by_rows, by_norms = self.slopes(t, 1 + t.sum(axis=0))
         return value, (by_rows + by_norms).ravel()
 
-    def slopes(self, t: FloatArray, s: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+    def slopes(
+        self, t: FloatArray, s: FloatArray
+    ) -> tuple[float, FloatArray, FloatArray]:
         """The value, and its derivatives by the rows T and by the norms s on their own."""
-        inverse = np.asarray(np.linalg.inv(np.eye(len(t)) + _products(t, t)), dtype=np.float64)
+        inverse = np.asarray(
+            np.linalg.inv(np.eye(len(t)) + _products(t, t)), dtype=np.float64
+        )
         kt = _combined(inverse, t)
         product = self.gram.matvec((kt * s).T).T * s
         by_cell = s**2 * self.diagonal - np.einsum("ij,ij->j", product, t)
@@ -140,7 +144,9 @@ class TotalVariance:
             flat, taken = self._round(flat, free, min(steps, _ROUND))
             steps -= max(taken, 1)
 
-    def _round(self, flat: FloatArray, free: BoolArray, steps: int) -> tuple[FloatArray, int]:
+    def _round(
+        self, flat: FloatArray, free: BoolArray, steps: int
+    ) -> tuple[FloatArray, int]:
         """Steps over the free entries; all others stay zero."""
         from scipy.optimize import Bounds, minimize
 
@@ -159,7 +165,12 @@ class TotalVariance:
             jac=True,
             method="L-BFGS-B",
             bounds=Bounds(0.0, _HEAVIEST),
-            options={"maxiter": steps, "maxfun": 2 * steps, "maxcor": 10, "ftol": 1e-10},
+            options={
+                "maxiter": steps,
+                "maxfun": 2 * steps,
+                "maxcor": 10,
+                "ftol": 1e-10,
+            },
         )
         return spread(np.asarray(result.x)), int(result.nit)
 
@@ -172,7 +183,9 @@ class PowerMean(TotalVariance):
 
     def __call__(self, flat: FloatArray) -> tuple[float, FloatArray]:
         """Value and gradient: that of the total variance under the weights the mean gives."""
-        covariance = WeightedIdentity(flat.reshape(-1, self.queries.shape[1])).covariance()
+        covariance = WeightedIdentity(
+            flat.reshape(-1, self.queries.shape[1])
+        ).covariance()
         squares = np.einsum("ij,ij->i", self.queries @ covariance, self.queries)
         shares = np.maximum(squares, 0.0) / squares.max()
         mean = float(np.mean(shares**self.q) ** (1 / self.q))
@@ -181,7 +194,9 @@ class PowerMean(TotalVariance):
         return float(squares.max()) * mean, TotalVariance(gram)(flat)[1]
 
 
-def for_norm(squared: WeightedIdentity, queries: FloatArray, norm: float) -> WeightedIdentity:
+def for_norm(
+    squared: WeightedIdentity, queries: FloatArray, norm: float
+) -> WeightedIdentity:
     """The rows moved on to the p-th mean of the errors, from small p to large ones."""
     rows = squared.rows
     if not len(rows):
@@ -208,7 +223,9 @@ def weighted_identity(
 
 @lru_cache(maxsize=16)  # the same queries are planned under budget after budget
 def _found(
-    content: bytes, sizes: tuple[int, ...], starts: tuple[tuple[bytes, tuple[int, ...]], ...]
+    content: bytes,
+    sizes: tuple[int, ...],
+    starts: tuple[tuple[bytes, tuple[int, ...]], ...],
 ) -> WeightedIdentity:
     """The search over few cells, for the entries of a Gram matrix and of starts."""
     matrix = np.frombuffer(content).reshape(prod(sizes), prod(sizes))
@@ -216,8 +233,12 @@ def _found(
     return _searched(DenseGram(matrix), sizes, own)
 
 
-def _searched(gram: Gram, sizes: tuple[int, ...], starts: Sequence[FloatArray]) -> WeightedIdentity:
-    value, rows = race(TotalVariance(gram), chain(starts, usual_starts(sizes)), gram.size)
+def _searched(
+    gram: Gram, sizes: tuple[int, ...], starts: Sequence[FloatArray]
+) -> WeightedIdentity:
+    value, rows = race(
+        TotalVariance(gram), chain(starts, usual_starts(sizes)), gram.size
+    )
     if value > gram.trace() * (1 - 1e-9):
         rows = rows[:0]
     return WeightedIdentity(rows[rows.max(axis=1, initial=0.0) > 1e-9])
@@ -231,7 +252,9 @@ def race(
     raced.sort(key=lambda pair: pair[0])
     finalists = next((count for most, count in _FINALISTS if cells <= most), 1)
     finished = [variance.descend(rows, _MOST_STEPS) for _, rows in raced[:finalists]]
-    return min(finished, key=lambda pair: pair[0], default=(np.inf, np.zeros((0, cells))))
+    return min(
+        finished, key=lambda pair: pair[0], default=(np.inf, np.zeros((0, cells)))
+    )
 
 
 def usual_starts(sizes: tuple[int, ...]) -> Iterator[FloatArray]:
@@ -240,7 +263,9 @@ def usual_starts(sizes: tuple[int, ...]) -> Iterator[FloatArray]:
     if cells < 2:
         return
     if len(sizes) == 1:
-        shapes = dict.fromkeys(_levels(cells, leaf, children) for leaf, children in _SHAPES)
+        shapes = dict.fromkeys(
+            _levels(cells, leaf, children) for leaf, children in _SHAPES
+        )
         for shape in filter(None, shapes):
             yield _START * np.concatenate([intervals(cells, count) for count in shape])
     else:
@@ -271,4 +296,6 @@ def intervals(cells: int, count: int) -> FloatArray:
     """Rows that sum neighbouring cells."""
     edges = np.linspace(0, cells, count + 1).astype(np.int64)
     numbers = np.arange(cells)
-    return np.array([(numbers >= a) & (numbers < b) for a, b in pairwise(edges)], dtype=np.float64)
+    return np.array(
+        [(numbers >= a) & (numbers < b) for a, b in pairwise(edges)], dtype=np.float64
+    )

@@ -52,15 +52,26 @@ class AskedCells:
         asked = asked_of(plan.terms, plan.sizes)
         if len(asked.attributes) == len(plan.sizes):
             asked = replace(asked, whole=plan.plain_workload)
-        if plan.domain is None or not plan.domain.boxes or asked.size > LARGEST_HISTOGRAM:
+        if (
+            plan.domain is None
+            or not plan.domain.boxes
+            or asked.size > LARGEST_HISTOGRAM
+        ):
             return asked
-        numbers = {plan.domain.names[old]: new for new, old in enumerate(asked.attributes)}
-        named = [tuple(sorted(numbers.get(n, -1) for n in box.names)) for box in plan.domain.boxes]
+        numbers = {
+            plan.domain.names[old]: new for new, old in enumerate(asked.attributes)
+        }
+        named = [
+            tuple(sorted(numbers.get(n, -1) for n in box.names))
+            for box in plan.domain.boxes
+        ]
         return replace(
             asked,
             possible=possible_cells(plan.domain, asked.attributes),
             # Declarations that share an attribute which is summed out hang together.
-            forbidden=(tuple(range(len(numbers))),) if any(-1 in b for b in named) else (*named,),
+            forbidden=(tuple(range(len(numbers))),)
+            if any(-1 in b for b in named)
+            else (*named,),
         )
 
     @property
@@ -74,13 +85,18 @@ class AskedCells:
         if self.whole is not None:
             return self.whole
         sizes = self.sizes or (1,)
-        parts = [(term, OnAttributes(sizes, term.attributes, term.inner)) for term in self.terms]
+        parts = [
+            (term, OnAttributes(sizes, term.attributes, term.inner))
+            for term in self.terms
+        ]
         return stack([p if t.weight == 1 else Weighted(t.weight, p) for t, p in parts])
 
     @cached_property
     def weights(self) -> FloatArray:
         """What every query is multiplied by."""
-        return np.repeat([t.weight for t in self.terms], [t.queries for t in self.terms])
+        return np.repeat(
+            [t.weight for t in self.terms], [t.queries for t in self.terms]
+        )
 
     @property
     def inside(self) -> IntArray:
@@ -93,7 +109,9 @@ def asked_of(terms: Sequence[Term], sizes: Sequence[int]) -> AskedCells:
     """The attributes of some terms, and these terms with attributes numbered anew."""
     attributes = tuple(sorted({i for term in terms for i in term.attributes}))
     numbers = {old: new for new, old in enumerate(attributes)}
-    own = tuple(replace(t, attributes=tuple(numbers[i] for i in t.attributes)) for t in terms)
+    own = tuple(
+        replace(t, attributes=tuple(numbers[i] for i in t.attributes)) for t in terms
+    )
     return AskedCells(attributes, tuple(sizes[i] for i in attributes), own)
 
 
@@ -110,7 +128,9 @@ def possible_cells(domain: Domain, attributes: Table) -> BoolArray:
     return np.asarray(sum_out(table, sizes, kept).ravel() > 0)
 
 
-def spread_rows(terms: Sequence[Term], sizes: Sequence[int], inside: IntArray) -> Any | None:
+def spread_rows(
+    terms: Sequence[Term], sizes: Sequence[int], inside: IntArray
+) -> Any | None:
     """The queries of terms, one per row, over cells of attributes; None if they are too many."""
     from scipy.sparse import csr_array, vstack
 
@@ -124,7 +144,9 @@ def spread_rows(terms: Sequence[Term], sizes: Sequence[int], inside: IntArray) -
         small = [sizes[i] for i in term.attributes]
         chosen = tuple(places[i] for i in term.attributes)
         cells = np.ravel_multi_index(chosen, small) if small else np.zeros_like(inside)
-        entries = int(np.diff(own.indptr)[cells].sum()) + sum(part.nnz for part in parts)
+        entries = int(np.diff(own.indptr)[cells].sum()) + sum(
+            part.nnz for part in parts
+        )
         if entries > _MOST_ENTRIES:
             return None
         parts.append(csr_array(own[:, cells]))

@@ -31,7 +31,9 @@ def combine(first: Release, second: Release, queries: Further | None = None) -> 
     """
     mine, theirs = first.plan, second.plan
     if not isinstance(mine, CentralPlan) or not isinstance(theirs, CentralPlan):
-        raise InvalidParameter("release", "estimates", "are merged as aggregates", "merge those")
+        raise InvalidParameter(
+            "release", "estimates", "are merged as aggregates", "merge those"
+        )
     if mine.domain != theirs.domain or mine.sizes != theirs.sizes:
         raise InvalidParameter(
             "releases",
@@ -61,7 +63,9 @@ def combine(first: Release, second: Release, queries: Further | None = None) -> 
         mine,
         workload=_both(mine, theirs),
         mechanism=f"{mine.mechanism} and {theirs.mechanism}",
-        proposal=Proposal(method, None, None, "none", COMBINED, mine.privacy.neighbours),
+        proposal=Proposal(
+            method, None, None, "none", COMBINED, mine.privacy.neighbours
+        ),
         seconds=0.0,
         asked=None,
         known_accuracy=None,

@@ -36,18 +36,27 @@ def further_answers(release: Release, queries: Further) -> Release:
     """The answers of the same measurement to other queries; steps of the release are not taken."""
     plan = release.plan
     if isinstance(plan, CentralPlan):
-        return replace(release, plan=_asked(plan, _read(queries, plan.domain)), steps=())
+        return replace(
+            release, plan=_asked(plan, _read(queries, plan.domain)), steps=()
+        )
     if isinstance(plan, LocalPlan):
         return _estimated(release, plan, _read(queries, plan.domain))
     raise InvalidParameter(
-        "release", type(plan).__name__, "answers no further questions", "it is not of tables"
+        "release",
+        type(plan).__name__,
+        "answers no further questions",
+        "it is not of tables",
     )
 
 
 def _read(queries: Further, domain: Domain | None) -> Workload:
     if isinstance(queries, Mapping):
         named: Any = queries if "queries" in queries else {"queries": [dict(queries)]}
-    elif isinstance(queries, list | tuple) and queries and isinstance(queries[0], Mapping):
+    elif (
+        isinstance(queries, list | tuple)
+        and queries
+        and isinstance(queries[0], Mapping)
+    ):
         named = {"queries": list(queries)}
     elif isinstance(queries, Path) or (isinstance(queries, str) and _is_yaml(queries)):
         named = queries
@@ -55,7 +64,10 @@ def _read(queries: Further, domain: Domain | None) -> Workload:
         return workload(cast(Queries, queries))
     if domain is None:
         raise InvalidParameter(
-            "queries", queries, "name attributes, and the release knows none", "ask a workload"
+            "queries",
+            queries,
+            "name attributes, and the release knows none",
+            "ask a workload",
         )
     return Workload.from_spec(named, domain)
 
@@ -75,7 +87,9 @@ def _asked(plan: CentralPlan, queries: Workload) -> CentralPlan:
     proposal = replace(
         plan.proposal, value=None, bound=None, certificate="none", status=ASKED_LATER
     )
-    later = replace(plan, workload=queries, proposal=proposal, seconds=0.0, known_accuracy=None)
+    later = replace(
+        plan, workload=queries, proposal=proposal, seconds=0.0, known_accuracy=None
+    )
     for name, terms in _by_name(queries, later.terms):
         try:
             later.method.check_reach(terms)
@@ -89,20 +103,30 @@ def _asked(plan: CentralPlan, queries: Workload) -> CentralPlan:
 def _by_name(queries: Workload, terms: list[Term]) -> list[tuple[str, list[Term]]]:
     """What is needed, by the name of the question that needs it."""
     if isinstance(queries, Questions):
-        return [(statistic.name, list(statistic.needs)) for statistic in queries.statistics]
+        return [
+            (statistic.name, list(statistic.needs)) for statistic in queries.statistics
+        ]
     return [(queries.brief(), terms)]
 
 
 def _measured(plan: CentralPlan) -> str:
     """What a release measured, in words: every measure with the tables that it was taken over."""
-    names = [str(i) for i in range(len(plan.sizes))] if plan.domain is None else plan.domain.names
+    names = (
+        [str(i) for i in range(len(plan.sizes))]
+        if plan.domain is None
+        else plan.domain.names
+    )
     by_measure: dict[str, list[str]] = {}
     for table in plan.method.tables:
         text = " × ".join(names[i] for i in table.attributes) or "everybody"
         by_measure.setdefault(table.measure.words, []).append(text)
     return "; ".join(
         f"{words} by {', '.join(texts[:_MOST_SHOWN])}"
-        + (f" and {len(texts) - _MOST_SHOWN} more tables" if len(texts) > _MOST_SHOWN else "")
+        + (
+            f" and {len(texts) - _MOST_SHOWN} more tables"
+            if len(texts) > _MOST_SHOWN
+            else ""
+        )
         for words, texts in by_measure.items()
     )
 
@@ -124,7 +148,9 @@ def _estimated(release: Release, plan: LocalPlan, queries: Workload) -> Release:
     if isinstance(queries, Questions) and not queries.counts_only:
         raise OutOfReach("reports of cells tell numbers of people only; ask for counts")
     plan.strategy.check_reach(queries)
-    later = replace(plan, workload=queries, runners_up=(), people=None, alpha=None, seconds=0.0)
+    later = replace(
+        plan, workload=queries, runners_up=(), people=None, alpha=None, seconds=0.0
+    )
     answers = replace(release, plan=later)
     _ = answers.intervals  # whatever cannot be estimated is refused here
     return answers

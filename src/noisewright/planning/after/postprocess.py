@@ -98,7 +98,11 @@ class Steps(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             "integer": self.integer,
             "suppress": self.suppress,
         }
-        steps = {name: value for name, value in chosen.items() if value not in (False, None, {})}
+        steps = {
+            name: value
+            for name, value in chosen.items()
+            if value not in (False, None, {})
+        }
         effects = {name: EFFECTS[name] for name in steps}
         if self.fits and by_tables(plan):
             effects["non_negative"] += TABLE_BY_TABLE
@@ -176,14 +180,22 @@ def check_steps(plan: CentralPlan, steps: Steps) -> None:
     """Refuse steps that cannot be taken; ask this before a release spends its budget."""
     if not plan.counts_only:
         raise InvalidParameter(
-            "steps", "post-processing", "is for numbers of people", "plan sums and means apart"
+            "steps",
+            "post-processing",
+            "is for numbers of people",
+            "plan sums and means apart",
         )
     share = steps.suppress
     if share is not None and not (np.isfinite(share) and share > 0):
-        raise InvalidParameter("suppress", share, "must be a positive share", "0.3 means 30 %")
+        raise InvalidParameter(
+            "suppress", share, "must be a positive share", "0.3 means 30 %"
+        )
     if plan.measures_only is not plan.method and (steps.fits or steps.invariants):
         raise InvalidParameter(
-            "steps", "fit", "answers are those of one histogram already", "plan without projection"
+            "steps",
+            "fit",
+            "answers are those of one histogram already",
+            "plan without projection",
         )
     if steps.fits:
         check_fit(plan)
@@ -205,7 +217,9 @@ def check_steps(plan: CentralPlan, steps: Steps) -> None:
     plan.accuracy.covariance(np.array(declared.numbers))  # refuses what is too large
 
 
-def _declared(plan: CentralPlan, asked: AskedCells, invariants: Mapping[str, float]) -> Declared:
+def _declared(
+    plan: CentralPlan, asked: AskedCells, invariants: Mapping[str, float]
+) -> Declared:
     """Numbers of the declared queries, their rows over the cells asked, and their values."""
     if asked.size > _CONDITION_CELLS:
         raise TooLarge(
@@ -216,7 +230,9 @@ def _declared(plan: CentralPlan, asked: AskedCells, invariants: Mapping[str, flo
     unknown = [label for label in invariants if label not in labels]
     if unknown:
         remedy = f"{meant(unknown[0], labels)}use a label as it is released"
-        raise InvalidParameter("invariants", unknown[0], "is no query of the release", remedy)
+        raise InvalidParameter(
+            "invariants", unknown[0], "is no query of the release", remedy
+        )
     values = [float(number("invariants", v, _REMEDY)) for v in invariants.values()]
     if max(map(abs, values)) > _LARGEST_COUNT:
         raise InvalidParameter("invariants", values, "must lie within ±2^53", _REMEDY)
@@ -245,7 +261,9 @@ def _conditioned(
 
 def held(column: Column, answers: FloatArray, floor: float = -np.inf) -> Column:
     """Other answers within the intervals of unbiased ones, widened where they lie outside."""
-    ends = [_holding(low, high, answers, floor) for low, high in (column.each, column.all)]
+    ends = [
+        _holding(low, high, answers, floor) for low, high in (column.each, column.all)
+    ]
     return Column(answers, column.std, *ends)
 
 
@@ -261,7 +279,10 @@ def check_order(earlier: Sequence[Steps], steps: Steps) -> None:
     """Steps after steps: fitted answers are no longer unbiased, and those left out are gone."""
     if any(step.suppress is not None for step in earlier):
         raise InvalidParameter(
-            "release", "suppressed", "has answers left out", "take other steps before suppressing"
+            "release",
+            "suppressed",
+            "has answers left out",
+            "take other steps before suppressing",
         )
     if steps.invariants and earlier:
         raise InvalidParameter(
@@ -302,7 +323,11 @@ def check_fit(plan: CentralPlan) -> None:
 
 
 def fitted(
-    plan: CentralPlan, answers: FloatArray, std: FloatArray, declared: Declared, integer: bool
+    plan: CentralPlan,
+    answers: FloatArray,
+    std: FloatArray,
+    declared: Declared,
+    integer: bool,
 ) -> FloatArray:
     """The answers of the non-negative histogram (of whole numbers) that agrees best with them.
 
@@ -316,7 +341,9 @@ def fitted(
     if not integer:
         return np.asarray(asked.workload.matvec(histogram), dtype=np.float64)
     people = round(float(histogram.sum()) if total is None else total)
-    return whole_answers(asked, histogram, Kept(people, declared.numbers, declared.values.tolist()))
+    return whole_answers(
+        asked, histogram, Kept(people, declared.numbers, declared.values.tolist())
+    )
 
 
 def fitted_histogram(
@@ -329,12 +356,19 @@ def fitted_histogram(
     """The non-negative histogram of the cells asked that agrees best with the answers."""
     rows, values = declared.rows, declared.values
     if len(rows) and total is not None and not fixes_total(rows):
-        rows, values = np.vstack([rows, np.ones(rows.shape[1])]), np.append(values, total)
+        rows, values = (
+            np.vstack([rows, np.ones(rows.shape[1])]),
+            np.append(values, total),
+        )
     facts = Facts(asked.possible, rows, values) if len(rows) else Facts(asked.possible)
-    return nonnegative_histogram(asked.workload, answers, std, total, facts=facts).histogram
+    return nonnegative_histogram(
+        asked.workload, answers, std, total, facts=facts
+    ).histogram
 
 
-def _public_total(plan: CentralPlan, answers: FloatArray, declared: Declared) -> float | None:
+def _public_total(
+    plan: CentralPlan, answers: FloatArray, declared: Declared
+) -> float | None:
     """The number of people, declared or public under the plan's promise; None where private."""
     for row, value in zip(declared.rows, declared.values, strict=True):
         if (row == 1).all():
@@ -351,18 +385,27 @@ def _public_total(plan: CentralPlan, answers: FloatArray, declared: Declared) ->
 
 
 def _tables(
-    plan: CentralPlan, answers: FloatArray, std: FloatArray, total: float | None, integer: bool
+    plan: CentralPlan,
+    answers: FloatArray,
+    std: FloatArray,
+    total: float | None,
+    integer: bool,
 ) -> FloatArray:
     """Tables of counts that agree; all others by themselves; whole numbers table by table."""
     ends = np.cumsum([term.queries for term in plan.terms])[:-1]
     estimates = [
-        part / t.weight for t, part in zip(plan.terms, np.split(answers, ends), strict=True)
+        part / t.weight
+        for t, part in zip(plan.terms, np.split(answers, ends), strict=True)
     ]
-    errors = [part / t.weight for t, part in zip(plan.terms, np.split(std, ends), strict=True)]
+    errors = [
+        part / t.weight for t, part in zip(plan.terms, np.split(std, ends), strict=True)
+    ]
     counts = {t.attributes: k for k, t in enumerate(plan.terms) if t.is_counts}
     if total is None:
         total = next((float(estimates[k].sum()) for k in counts.values()), None)
-    people = None if total is None else max(0.0, float(round(total) if integer else total))
+    people = (
+        None if total is None else max(0.0, float(round(total) if integer else total))
+    )
     together = {}
     if people is not None:
         tables = {block: estimates[k] for block, k in counts.items() if block}
@@ -373,10 +416,14 @@ def _tables(
         if term.is_counts and people is not None:
             histogram = together.get(term.attributes, np.array([people]))
         else:
-            histogram = nonnegative_histogram(term.inner, plain, error, people).histogram
+            histogram = nonnegative_histogram(
+                term.inner, plain, error, people
+            ).histogram
         if integer:
             whole = round(float(histogram.sum()) if people is None else people)
-            pieces.append(whole_answers(asked_of([term], plan.sizes), histogram, Kept(whole)))
+            pieces.append(
+                whole_answers(asked_of([term], plan.sizes), histogram, Kept(whole))
+            )
         else:
             pieces.append(term.answers(histogram))
     return np.concatenate(pieces)

@@ -38,16 +38,23 @@ def release_quantiles(
     """
     plan = release.plan
     if not isinstance(plan, CentralPlan):
-        raise InvalidParameter("release", type(plan).__name__, "is no release by a curator")
+        raise InvalidParameter(
+            "release", type(plan).__name__, "is no release by a curator"
+        )
     check_quantiles(plan, levels, table)
     if release.steps:
         raise InvalidParameter(
-            "release", "post-processed", "has intervals of another kind", "use it as it was before"
+            "release",
+            "post-processed",
+            "has intervals of another kind",
+            "use it as it was before",
         )
     accuracy = plan.interval_accuracy
     if accuracy.bias is not None:
         rule = "is biased by more than noise, which no quantile is read from"
-        raise InvalidParameter("release", plan.mechanism, rule, "plan with another mechanism")
+        raise InvalidParameter(
+            "release", plan.mechanism, rule, "plan with another mechanism"
+        )
     questions, widths = _asked(plan, tuple(levels), table)
     terms = [need for question in questions for need in question.needs]
     parts = term_parts(accuracy, plan.terms, plan.noisy(release.measurement))
@@ -56,7 +63,9 @@ def release_quantiles(
         column = question.derive([parts[term.key]], widths)
         places = zip(question.labelled(), column.answers, *column.all, strict=True)
         quantiles += [
-            GroupQuantile(question.name, question.attribute.name, group, level, *map(float, ends))
+            GroupQuantile(
+                question.name, question.attribute.name, group, level, *map(float, ends)
+            )
             for (group, level), *ends in places
         ]
     return quantiles
@@ -71,16 +80,23 @@ def _asked(
     return questions, statistic_widths(plan.interval_accuracy, plan.terms, questions)
 
 
-def check_quantiles(plan: CentralPlan, levels: Sequence[float], table: str | None = None) -> None:
+def check_quantiles(
+    plan: CentralPlan, levels: Sequence[float], table: str | None = None
+) -> None:
     """Refuse what no release of the plan can tell; ask this before one spends its budget."""
     check_levels(levels)
     if not any(_cdfs(plan, levels, table)):
         raise InvalidParameter(
-            "table", table, "is no CDF of one numeric attribute in this plan", "ask `cdf: name`"
+            "table",
+            table,
+            "is no CDF of one numeric attribute in this plan",
+            "ask `cdf: name`",
         )
 
 
-def _cdfs(plan: CentralPlan, levels: Sequence[float], table: str | None) -> Iterator[Quantiles]:
+def _cdfs(
+    plan: CentralPlan, levels: Sequence[float], table: str | None
+) -> Iterator[Quantiles]:
     """What every CDF of a numeric attribute by group tells of its quantiles."""
     if not isinstance(plan.workload, Questions):
         return
@@ -92,4 +108,6 @@ def _cdfs(plan: CentralPlan, levels: Sequence[float], table: str | None) -> Iter
             continue
         name = statistic.axes[kinds.index("cumulative")].name
         if isinstance(statistic.domain[name], Numeric):
-            yield Quantiles(statistic.domain, statistic.name, statistic.table, levels=tuple(levels))
+            yield Quantiles(
+                statistic.domain, statistic.name, statistic.table, levels=tuple(levels)
+            )

@@ -21,7 +21,12 @@ from noisewright.display import Shown
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.estimate.fits.nonnegative import LARGEST_HISTOGRAM
-from noisewright.estimate.table_tree import distance, drawn_cells, drawn_within, rows_of_tables
+from noisewright.estimate.table_tree import (
+    distance,
+    drawn_cells,
+    drawn_within,
+    rows_of_tables,
+)
 from noisewright.planning.after.asked_cells import AskedCells
 from noisewright.planning.after.postprocess import (
     NOTHING_DECLARED,
@@ -76,7 +81,9 @@ class Synthetic(Shown):
         )
         if self.extrapolated:
             worst = max(self.distances.values())
-            text += f"; off by up to {worst:.0%} of rows in {_listed(self.extrapolated)}"
+            text += (
+                f"; off by up to {worst:.0%} of rows in {_listed(self.extrapolated)}"
+            )
         return text
 
     @property
@@ -90,7 +97,10 @@ class Synthetic(Shown):
 
         columns = {}
         for name, place in zip(self.domain.names, self.places.T, strict=True):
-            values = [self.domain[name].representative(i) for i in range(self.domain[name].size)]
+            values = [
+                self.domain[name].representative(i)
+                for i in range(self.domain[name].size)
+            ]
             columns[name] = pa.array(values).take(pa.array(place))
         return pa.table(columns)
 
@@ -106,7 +116,9 @@ class Synthetic(Shown):
         return [("rows", f"{len(self):,}"), ("matches", ", ".join(self.matched[:5]))]
 
 
-def synthesise(release: Release, count: int, rng: np.random.Generator | None = None) -> Synthetic:
+def synthesise(
+    release: Release, count: int, rng: np.random.Generator | None = None
+) -> Synthetic:
     """So many made-up rows from a release; `rng` only decides what was not asked about."""
     plan = check_synthesis(release.plan, count)
     assert plan.domain is not None
@@ -117,9 +129,13 @@ def synthesise(release: Release, count: int, rng: np.random.Generator | None = N
     own: FloatArray | None = None
     if isinstance(plan.method, FittedMechanism):
         own = plan.method.histogram(release.measurement)
-        histogram = sum_out(own.reshape(plan.sizes), plan.sizes, asked.attributes).ravel()
+        histogram = sum_out(
+            own.reshape(plan.sizes), plan.sizes, asked.attributes
+        ).ravel()
     else:
-        histogram = fitted_histogram(asked, release.unbiased.answers, release.unbiased.std)
+        histogram = fitted_histogram(
+            asked, release.unbiased.answers, release.unbiased.std
+        )
     expected = _scaled(histogram, asked, int(count))
     whole = whole_histogram(asked, expected, Kept(int(count)))
     places = _completed(plan.domain, asked, whole, own, rng)
@@ -146,13 +162,19 @@ def _completed(
     """Rows of all attributes: what was not asked is drawn by `own`, or evenly."""
     if domain.size > LARGEST_HISTOGRAM:
         rows = rng.permutation(np.repeat(np.arange(asked.size), whole))
-        places = np.stack([drawn_cells(np.zeros(n), len(rows), rng) for n in domain.shape], axis=1)
+        places = np.stack(
+            [drawn_cells(np.zeros(n), len(rows), rng) for n in domain.shape], axis=1
+        )
         if asked.sizes:
-            places[:, asked.attributes] = np.stack(np.unravel_index(rows, asked.sizes), axis=1)
+            places[:, asked.attributes] = np.stack(
+                np.unravel_index(rows, asked.sizes), axis=1
+            )
         return places
     cells = np.unravel_index(np.arange(domain.size), domain.shape)
     chosen = tuple(cells[i] for i in asked.attributes)
-    kinds = np.ravel_multi_index(chosen, asked.sizes) if chosen else np.zeros_like(cells[0])
+    kinds = (
+        np.ravel_multi_index(chosen, asked.sizes) if chosen else np.zeros_like(cells[0])
+    )
     possible = domain.possible(domain.names).astype(np.float64)
     chances = possible if own is None else own
     told = np.bincount(kinds, chances, minlength=asked.size) > 0
@@ -165,16 +187,21 @@ def _distances(
 ) -> dict[str, float]:
     """The share of rows that would have to move for every table, or at least so many."""
     people = max(1, int(whole.sum()))
-    gap = np.asarray(asked.workload.matvec(whole.astype(np.float64) - expected)) / asked.weights
+    gap = (
+        np.asarray(asked.workload.matvec(whole.astype(np.float64) - expected))
+        / asked.weights
+    )
     ends = np.cumsum([term.queries for term in asked.terms])[:-1]
     shares = [
-        float(np.abs(own).sum() / 2 if term.is_counts else np.abs(own).max(initial=0.0)) / people
+        float(np.abs(own).sum() / 2 if term.is_counts else np.abs(own).max(initial=0.0))
+        / people
         for term, own in zip(asked.terms, np.split(gap, ends), strict=True)
     ]
     names = [table.name for table in plan.tables()]
     if len(names) == len(shares):
         return dict(zip(names, shares, strict=True))
-    return dict.fromkeys(names, max(shares, default=0.0))  # tables of several terms, or of ratios
+    # tables of several terms, or of ratios
+    return dict.fromkeys(names, max(shares, default=0.0))
 
 
 def check_synthesis(plan: object, count: int) -> CentralPlan:
@@ -183,10 +210,15 @@ def check_synthesis(plan: object, count: int) -> CentralPlan:
 
     if not isinstance(plan, CentralPlan) or plan.domain is None:
         raise InvalidParameter(
-            "release", type(plan).__name__, "knows no table of people", "plan with a schema"
+            "release",
+            type(plan).__name__,
+            "knows no table of people",
+            "plan with a schema",
         )
     if isinstance(count, bool) or int(count) != count or not 1 <= count <= _MOST_ROWS:
-        raise InvalidParameter("count", count, f"must be a whole number from 1 to {_MOST_ROWS}")
+        raise InvalidParameter(
+            "count", count, f"must be a whole number from 1 to {_MOST_ROWS}"
+        )
     if not isinstance(plan.method, FittedMechanism):
         check_steps(plan, Steps(non_negative=True))
     counts = any(term.is_counts and term.attributes for term in plan.terms)
@@ -203,7 +235,9 @@ def _from_tables(
     """Rows put together from released tables of counts, made non-negative and agreeing."""
     assert plan.domain is not None
     unbiased = release.unbiased
-    answers = fitted(plan, unbiased.answers, unbiased.std, NOTHING_DECLARED, integer=False)
+    answers = fitted(
+        plan, unbiased.answers, unbiased.std, NOTHING_DECLARED, integer=False
+    )
     ends = np.cumsum([term.queries for term in plan.terms])[:-1]
     named = zip(plan.tables(), plan.terms, np.split(answers, ends), strict=True)
     tables = [
@@ -212,11 +246,16 @@ def _from_tables(
         if term.is_counts and term.attributes
     ]
     sizes = plan.domain.shape
-    places = rows_of_tables(sizes, {block: values for _, block, values in tables}, count, rng)
+    places = rows_of_tables(
+        sizes, {block: values for _, block, values in tables}, count, rng
+    )
     return Synthetic(
         places,
         plan.domain,
-        {name: distance(sizes, block, values, places) for name, block, values in tables},
+        {
+            name: distance(sizes, block, values, places)
+            for name, block, values in tables
+        },
     )
 
 
@@ -227,22 +266,34 @@ def to_mbi(release: Release) -> list[Any]:
     plan = release.plan
     if not isinstance(plan, CentralPlan) or plan.domain is None:
         raise InvalidParameter(
-            "release", type(plan).__name__, "knows no table of people", "plan with a schema"
+            "release",
+            type(plan).__name__,
+            "knows no table of people",
+            "plan with a schema",
         )
     try:
         from mbi import LinearMeasurement  # type: ignore[import-not-found, unused-ignore]
     except ImportError:
         raise InvalidParameter(
-            "mbi", None, "is not installed", "pip install private-pgm, which provides it"
+            "mbi",
+            None,
+            "is not installed",
+            "pip install private-pgm, which provides it",
         ) from None
     if not plan.tells_unbiased:
         raise InvalidParameter(
-            "release", plan.mechanism, "measured no unbiased tables", "plan by another mechanism"
+            "release",
+            plan.mechanism,
+            "measured no unbiased tables",
+            "plan by another mechanism",
         )
     column, names = release.unbiased, plan.domain.names
     ends = np.cumsum([term.queries for term in plan.terms])[:-1]
     pieces = zip(
-        plan.terms, np.split(column.answers, ends), np.split(column.std, ends), strict=True
+        plan.terms,
+        np.split(column.answers, ends),
+        np.split(column.std, ends),
+        strict=True,
     )
     return [
         LinearMeasurement(
@@ -256,4 +307,8 @@ def to_mbi(release: Release) -> list[Any]:
 
 
 def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:10]) + (", …" if len(names) > 10 else "") if names else "no table"
+    return (
+        ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
+        if names
+        else "no table"
+    )

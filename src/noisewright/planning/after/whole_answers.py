@@ -40,7 +40,9 @@ class Kept:
 def whole_answers(asked: AskedCells, histogram: FloatArray, kept: Kept) -> FloatArray:
     """Answers of whole numbers of people near a histogram of the cells asked."""
     cells = on_grid(histogram)
-    tree = clique_tree(asked.sizes, [*(t.attributes for t in asked.terms), *asked.forbidden])
+    tree = clique_tree(
+        asked.sizes, [*(t.attributes for t in asked.terms), *asked.forbidden]
+    )
     if len(tree.cliques) > 1:
         answers = _from_groups(asked, tree, cells, kept)
         if answers is not None:
@@ -91,7 +93,9 @@ def _nothing(cells: int) -> Any:
     return csr_array((0, cells))
 
 
-def _sums(near: Any, kept: Kept, asked: AskedCells, links: Any = None, first: int = 0) -> Sums:
+def _sums(
+    near: Any, kept: Kept, asked: AskedCells, links: Any = None, first: int = 0
+) -> Sums:
     """Sums to stay near, and those to come out: all people, links of zero, whole declared values.
 
     All people are those of the `first` cells, where others count them again.
@@ -104,8 +108,12 @@ def _sums(near: Any, kept: Kept, asked: AskedCells, links: Any = None, first: in
     everyone = (np.arange(near.shape[1]) < (first or near.shape[1])).astype(np.float64)
     zeros = np.zeros(0 if links is None else links.shape[0])
     parts = [csr_array(everyone[None]), links, csr_array(near[numbers[whole]])]
-    exact = csr_array(vstack([part for part in parts if part is not None], format="csr"))
-    return Sums(near, exact, np.concatenate([[float(kept.people)], zeros, values[whole]]))
+    exact = csr_array(
+        vstack([part for part in parts if part is not None], format="csr")
+    )
+    return Sums(
+        near, exact, np.concatenate([[float(kept.people)], zeros, values[whole]])
+    )
 
 
 # --- groups of attributes -------------------------------------------------------------------------
@@ -136,9 +144,13 @@ class _Groups:
     @classmethod
     def of(cls, asked: AskedCells, tree: CliqueTree, cells: FloatArray) -> _Groups:
         tensor = cells.reshape(asked.sizes)
-        tables = tuple(sum_out(tensor, asked.sizes, own).ravel() for own in tree.cliques)
+        tables = tuple(
+            sum_out(tensor, asked.sizes, own).ravel() for own in tree.cliques
+        )
         # A cell is kept of an empty table: the number of people may still be rounded up.
-        filled = tuple(np.flatnonzero(table) if table.any() else np.arange(1) for table in tables)
+        filled = tuple(
+            np.flatnonzero(table) if table.any() else np.arange(1) for table in tables
+        )
         return cls(asked.sizes, tree, tables, filled)
 
     @property
@@ -166,7 +178,11 @@ class _Groups:
                 for term, home in zip(terms, homes, strict=True)
                 if home == number
             ]
-            rows = spread_rows(own, self.shape(number), cells) if own else _nothing(len(cells))
+            rows = (
+                spread_rows(own, self.shape(number), cells)
+                if own
+                else _nothing(len(cells))
+            )
             if rows is None:
                 return None
             parts.append(rows)
@@ -185,7 +201,9 @@ class _Groups:
             shared, parent = self.tree.separator(number), self.tree.parents[number]
             size = prod(self.sizes[i] for i in shared)
             places = [self._places(k, shared) for k in (number, parent)]
-            columns = [starts[k] + np.arange(len(self.filled[k])) for k in (number, parent)]
+            columns = [
+                starts[k] + np.arange(len(self.filled[k])) for k in (number, parent)
+            ]
             signs = np.repeat([1.0, -1.0], [len(own) for own in places])
             index = (np.concatenate(places), np.concatenate(columns))
             rows.append(csr_array((signs, index), shape=(size, int(starts[-1]))))
@@ -196,7 +214,9 @@ class _Groups:
         places = np.unravel_index(self.filled[number], self.shape(number))
         chosen = tuple(places[k] for k in self.within(number, shared))
         small = [self.sizes[i] for i in shared]
-        return np.ravel_multi_index(chosen, small) if small else np.zeros_like(places[0])
+        return (
+            np.ravel_multi_index(chosen, small) if small else np.zeros_like(places[0])
+        )
 
     def answers(self, terms: Sequence[Term], whole: IntArray) -> FloatArray:
         """Answers from whole numbers in all groups."""
@@ -208,5 +228,7 @@ class _Groups:
             table[self.filled[number]] = parts[number]
             kept = self.within(number, term.attributes)
             tensor = table.reshape(self.shape(number))
-            pieces.append(term.answers(sum_out(tensor, self.shape(number), kept).ravel()))
+            pieces.append(
+                term.answers(sum_out(tensor, self.shape(number), kept).ravel())
+            )
         return np.concatenate(pieces)

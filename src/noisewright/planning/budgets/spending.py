@@ -98,7 +98,9 @@ class Purse:
 
     def stored(self, plan: str) -> bytes | None:
         """A release that was bought before and is to be returned, if any."""
-        return self.ledger.stored(self.dataset, plan) if self.again == "stored" else None
+        return (
+            self.ledger.stored(self.dataset, plan) if self.again == "stored" else None
+        )
 
     def check(self, cost: Cost) -> None:
         """Refuse what could not be reserved now, before a table is read for it."""
@@ -115,18 +117,28 @@ class Purse:
         return result
 
 
-def purse_of(ledger: LedgerLike | None, dataset: str | None, again: Again) -> Purse | None:
+def purse_of(
+    ledger: LedgerLike | None, dataset: str | None, again: Again
+) -> Purse | None:
     """A ledger and a dataset go together; None where neither is given."""
     if again not in get_args(Again):
-        raise InvalidParameter("again", again, f"must be one of {', '.join(get_args(Again))}")
+        raise InvalidParameter(
+            "again", again, f"must be one of {', '.join(get_args(Again))}"
+        )
     if ledger is not None and dataset is not None:
         return Purse(ledger, dataset, again)
     if ledger is None and dataset is None:
         own = {"again": again != "refuse" and again}
-        refuse_given(own, "needs a ledger, which knows what was released", "give a ledger, or none")
+        refuse_given(
+            own,
+            "needs a ledger, which knows what was released",
+            "give a ledger, or none",
+        )
         return None
     missing, given = ("ledger", "dataset") if ledger is None else ("dataset", "ledger")
-    raise InvalidParameter(missing, None, f"must be given with a {given}", "give both, or none")
+    raise InvalidParameter(
+        missing, None, f"must be given with a {given}", "give both, or none"
+    )
 
 
 @contextmanager
@@ -150,5 +162,9 @@ def noise_of(record: dict[str, Any]) -> list[dict[str, Any]]:
     law, sensitivity = record.get("noise"), record.get("sensitivity")
     if not law or not sensitivity:
         return []
-    drawn = {"law": law["law"], "scale": law.get("scale"), "sensitivity": float(sensitivity)}
+    drawn = {
+        "law": law["law"],
+        "scale": law.get("scale"),
+        "sensitivity": float(sensitivity),
+    }
     return [{name: value for name, value in drawn.items() if value is not None}]

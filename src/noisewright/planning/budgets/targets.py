@@ -20,7 +20,12 @@ import numpy as np
 
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter, OutOfReach, TooLarge
-from noisewright.planning.central.choice.choose import candidates, fitting, planned, too_far
+from noisewright.planning.central.choice.choose import (
+    candidates,
+    fitting,
+    planned,
+    too_far,
+)
 from noisewright.planning.central.choice.problems import Composition, central_problems
 from noisewright.planning.central.plan import CentralPlan
 from noisewright.planning.counting import Counter
@@ -56,22 +61,34 @@ class Target:
     def __post_init__(self) -> None:
         if not (np.isfinite(self.limit) and self.limit > 0):
             raise InvalidParameter(
-                "target", self.limit, "must be a positive number of people", "allow some error"
+                "target",
+                self.limit,
+                "must be a positive number of people",
+                "allow some error",
             )
 
     def text(self) -> str:
         """The target in words."""
-        what = "largest standard error" if self.measure == "max" else "root mean square error"
+        what = (
+            "largest standard error"
+            if self.measure == "max"
+            else "root mean square error"
+        )
         return f"{what} of {self.table or 'all answers'} ≤ {self.limit:g}"
 
     @classmethod
     def parse(cls, text: str) -> Target:
         """Read `TABLE: 50` or `TABLE: 5% of 1000`: the largest standard error in that table."""
         number = r"(\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)"
-        match = re.fullmatch(rf"\s*(.+?)\s*:\s*{number}\s*(?:%\s*of\s*{number})?\s*", text)
+        match = re.fullmatch(
+            rf"\s*(.+?)\s*:\s*{number}\s*(?:%\s*of\s*{number})?\s*", text
+        )
         if match is None:
             raise InvalidParameter(
-                "target", text, "cannot be read", "write 'income*region: 5% of 1000' or 'age: 25'"
+                "target",
+                text,
+                "cannot be read",
+                "write 'income*region: 5% of 1000' or 'age: 25'",
             )
         name, amount, whole = match.groups()
         limit = float(amount) * (float(whole) / 100 if whole is not None else 1.0)
@@ -91,7 +108,9 @@ class Fit:
 def fit_budget(plan: CentralPlan, targets: Sequence[Target]) -> Fit:
     """The smallest budget of the plan's own kind (its δ and neighbours kept) for all targets."""
     if not targets:
-        raise InvalidParameter("target", None, "must be given", "name an error to stay below")
+        raise InvalidParameter(
+            "target", None, "must be given", "name an error to stay below"
+        )
     stated = plan.stated
     name: BudgetName = "rho" if stated.rho is not None else "epsilon"
 
@@ -118,13 +137,21 @@ def fit_budget(plan: CentralPlan, targets: Sequence[Target]) -> Fit:
         try:
             if excess(low)[0] > 0:
                 break
-        except InvalidParameter:  # smaller budgets need noise that no grid holds; this is enough
-            return Fit(with_budget(plan, name, float(np.exp(high))), excess(high)[1], limited=True)
+        # smaller budgets need noise that no grid holds; this is enough
+        except InvalidParameter:
+            return Fit(
+                with_budget(plan, name, float(np.exp(high))),
+                excess(high)[1],
+                limited=True,
+            )
         low, high = low - _STRIDE, low
         if low < np.log(_SMALLEST):  # beside a δ, ever less ε needs hardly more noise
             rule = f"is met by every {name} down to {_SMALLEST:g}"
             raise InvalidParameter(
-                "target", excess(high)[1].text(), rule, "ask for a smaller error, or a smaller δ"
+                "target",
+                excess(high)[1].text(),
+                rule,
+                "ask for a smaller error, or a smaller δ",
             )
     point = _solve(lambda z: excess(z)[0], low, high)
     return Fit(with_budget(plan, name, float(np.exp(point))), excess(point)[1])
@@ -148,7 +175,9 @@ def _error(plan: CentralPlan, target: Target) -> float:
             "has errors that depend on how many people there are",
             "give a target for its counts or sums",
         )
-    return max(float(part.max()) if target.measure == "max" else mean_error(part, 2), 1e-300)
+    return max(
+        float(part.max()) if target.measure == "max" else mean_error(part, 2), 1e-300
+    )
 
 
 def table_limits(plan: CentralPlan, targets: Sequence[Target]) -> list[float | None]:
@@ -156,7 +185,11 @@ def table_limits(plan: CentralPlan, targets: Sequence[Target]) -> list[float | N
     limits: list[float | None] = [None] * len(plan.tables())
     for target in targets:
         if target.measure == "max":
-            named = range(len(limits)) if target.table is None else [_number(plan, target.table)]
+            named = (
+                range(len(limits))
+                if target.table is None
+                else [_number(plan, target.table)]
+            )
             for k in named:
                 limits[k] = min(limits[k] or np.inf, target.limit)
     return limits
@@ -249,7 +282,9 @@ class _Asked:
             certificate=plan.proposal.certificate,
             status="tables weighed by their targets",
         )
-        result = replace(plan, mechanism=weighed.mechanism, proposal=own, known_accuracy=None)
+        result = replace(
+            plan, mechanism=weighed.mechanism, proposal=own, known_accuracy=None
+        )
         return replace(result, proposal=replace(own, value=result.unit_error))
 
 
@@ -293,11 +328,17 @@ def _beyond(
 
     The largest error of all answers is at least their root mean square.
     """
-    limit = min((target.limit for target in targets if target.table is None), default=np.inf)
-    if isinstance(workload, Questions) and {s.weight for s in workload.statistics} != {1.0}:
+    limit = min(
+        (target.limit for target in targets if target.table is None), default=np.inf
+    )
+    if isinstance(workload, Questions) and {s.weight for s in workload.statistics} != {
+        1.0
+    }:
         return False
     pure = central_problems(workload, privacy, 2.0, domain)[-1]
-    return all(too_far(entry, pure, limit) is not None for entry in candidates(pure, mechanism))
+    return all(
+        too_far(entry, pure, limit) is not None for entry in candidates(pure, mechanism)
+    )
 
 
 def _misses(plan: CentralPlan, targets: Sequence[Target]) -> list[float]:
@@ -311,7 +352,9 @@ def _misses(plan: CentralPlan, targets: Sequence[Target]) -> list[float]:
 
 
 def _fit(
-    planned: Callable[[Privacy], CentralPlan], targets: Sequence[Target], privacy: Privacy
+    planned: Callable[[Privacy], CentralPlan],
+    targets: Sequence[Target],
+    privacy: Privacy,
 ) -> Fit:
     """The smallest budget, planned again on a coarser grid where the first is too fine for it."""
     for _ in range(_GRIDS):

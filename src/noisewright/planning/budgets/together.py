@@ -16,7 +16,13 @@ from noisewright.central.mechanism import Counts
 from noisewright.display import Shown
 from noisewright.domain import Domain, Unit
 from noisewright.errors import InvalidParameter, OutOfReach, TooLarge, refuse_given
-from noisewright.planning.budgets.spending import Again, Cost, LedgerLike, Reservation, purse_of
+from noisewright.planning.budgets.spending import (
+    Again,
+    Cost,
+    LedgerLike,
+    Reservation,
+    purse_of,
+)
 from noisewright.planning.central.choice.choose import error_norm, plan_central
 from noisewright.planning.central.choice.problems import Composition, check_composition
 from noisewright.planning.central.plan import CentralPlan
@@ -25,7 +31,11 @@ from noisewright.planning.plan import Forecast, Plan
 from noisewright.planning.release import Release
 from noisewright.privacy.exact.rounding import probability
 from noisewright.privacy.promise.budget import Privacy, pure_promise
-from noisewright.privacy.promise.calibration import least_error_shares, split, splittable
+from noisewright.privacy.promise.calibration import (
+    least_error_shares,
+    split,
+    splittable,
+)
 from noisewright.privacy.promise.composition import composed_epsilon
 from noisewright.privacy.promise.spend import Spend
 from noisewright.workload import Queries, workload
@@ -58,7 +68,9 @@ class Together(Shown):
             return False
         if budget.rho is not None:
             return promise.rho is not None and promise.rho <= budget.rho
-        return promise.kind == "pure" and (promise.epsilon or inf) <= (budget.epsilon or 0.0)
+        return promise.kind == "pure" and (promise.epsilon or inf) <= (
+            budget.epsilon or 0.0
+        )
 
     def forecast(self) -> Forecast:
         """Errors of all answers of all plans, one after the other; each plan has its own bound."""
@@ -93,7 +105,9 @@ class Together(Shown):
 
         def make(reservation: Reservation | None) -> tuple[Release, ...]:
             pairs = zip(self.plans, counts, strict=True)
-            return tuple(plan.release_counts(c, reservation=reservation) for plan, c in pairs)
+            return tuple(
+                plan.release_counts(c, reservation=reservation) for plan, c in pairs
+            )
 
         return make(None) if purse is None else purse.spend(self.cost, make)
 
@@ -105,7 +119,9 @@ class Together(Shown):
         costs = [plan.cost for plan in self.plans]
         noise = [drawn for cost in costs for drawn in cost.noise]
         title = "; ".join(cost.title for cost in costs)
-        return Cost(self.spend, self.privacy, plan_digest(self), title, noise, self._unit(costs))
+        return Cost(
+            self.spend, self.privacy, plan_digest(self), title, noise, self._unit(costs)
+        )
 
     def _unit(self, costs: Sequence[Cost]) -> Unit | None:
         """Whose loss it is altogether: plans must be about the same persons."""
@@ -124,9 +140,13 @@ class Together(Shown):
         domains = {plan.domain and plan.domain.fingerprint for plan in self.plans}
         if len(domains) > 1:
             raise InvalidParameter(
-                "plans", len(domains), "must share one schema to be released from one table"
+                "plans",
+                len(domains),
+                "must share one schema to be released from one table",
             )
-        tables = dict.fromkeys(table for plan in self.plans for table in plan.method.tables)
+        tables = dict.fromkeys(
+            table for plan in self.plans for table in plan.method.tables
+        )
         return [self.plans[0].counts(data, counter, list(tables))] * len(self.plans)
 
     def summary(self) -> dict[str, Any]:
@@ -173,14 +193,23 @@ def plan_together(
         raise InvalidParameter("queries", [], "must not be empty", "ask something")
     if shares is not None:
         given = {"importance": importance is not None and list(importance)}
-        refuse_given(given, "does not go with shares, which say who gets how much", "give one")
+        refuse_given(
+            given, "does not go with shares, which say who gets how much", "give one"
+        )
     asked, norm = [workload(query) for query in queries], error_norm(error)
     weights = _positive("importance", importance or [1.0] * len(asked), len(asked))
 
     def made(budget: Privacy) -> tuple[float, Together]:
         whole = splittable(budget)
-        alone = [plan_central(one, whole, norm, domain=domain, counter=counter) for one in asked]
-        portions = _portions(alone, weights, budget) if shares is None else _given(shares, alone)
+        alone = [
+            plan_central(one, whole, norm, domain=domain, counter=counter)
+            for one in asked
+        ]
+        portions = (
+            _portions(alone, weights, budget)
+            if shares is None
+            else _given(shares, alone)
+        )
         left = max(0.0, 1.0 - sum(portions))
         budgets = split(whole, [*portions, *([left] if left > 1e-9 else [])])
         plans = tuple(plan.at(own) for plan, own in zip(alone, budgets, strict=False))
@@ -194,7 +223,8 @@ def plan_together(
         return best
     try:
         other_cost, other = made(pure)
-    except (InvalidParameter, OutOfReach, TooLarge):  # of a plan that has Gaussian noise alone
+    # of a plan that has Gaussian noise alone
+    except (InvalidParameter, OutOfReach, TooLarge):
         return best
     return other if other_cost < cost else best
 
@@ -218,7 +248,9 @@ def _costs(plans: Sequence[CentralPlan], weights: Sequence[float]) -> list[float
 def _given(shares: Sequence[float], alone: Sequence[CentralPlan]) -> tuple[float, ...]:
     portions = tuple(_positive("shares", shares, len(alone)))
     if sum(portions) > 1 + 1e-9:
-        raise InvalidParameter("shares", list(shares), "must not add up to more than one")
+        raise InvalidParameter(
+            "shares", list(shares), "must not add up to more than one"
+        )
     return portions
 
 
@@ -231,7 +263,10 @@ def total_spend(plans: Sequence[Plan]) -> Spend:
     relations = sorted({plan.privacy.neighbours for plan in plans})
     if len(relations) != 1:
         raise InvalidParameter(
-            "plans", relations, "must be for one relation of neighbours", "give at least one plan"
+            "plans",
+            relations,
+            "must be for one relation of neighbours",
+            "give at least one plan",
         )
     return reduce(add, (plan.spend for plan in plans))
 

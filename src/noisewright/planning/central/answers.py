@@ -34,7 +34,9 @@ def linear_answers(plan: CentralPlan, measurement: Measurement) -> FloatArray:
     return known.accuracy.correct(answers, np.zeros_like(answers[known.accuracy.known]))
 
 
-def outcome(plan: CentralPlan, measurement: Measurement, steps: Sequence[Steps]) -> Column:
+def outcome(
+    plan: CentralPlan, measurement: Measurement, steps: Sequence[Steps]
+) -> Column:
     """What a measurement says, after the steps of post-processing taken."""
     column = derived(plan, linear_answers(plan, measurement), plan.widths)
     if isinstance(plan.method, FittedMechanism):

@@ -27,7 +27,8 @@ def exact_counts(
 ) -> Counts:
     """The tables: as private as the data."""
     if plan.domain is not None:
-        plan.domain.require_reviewed()  # its labels are published, whatever the data's form
+        # its labels are published, whatever the data's form
+        plan.domain.require_reviewed()
     stage("counting")
     if is_histogram(data):
         return _from_histogram(plan, data, tables)

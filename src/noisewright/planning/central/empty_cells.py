@@ -37,9 +37,13 @@ class Known:
     accuracy: Conditioned
 
 
-def given_empty_cells(mechanism: Mechanism, domain: Domain, terms: Sequence[Term]) -> Known | None:
+def given_empty_cells(
+    mechanism: Mechanism, domain: Domain, terms: Sequence[Term]
+) -> Known | None:
     """What a domain's impossible cells tell about answers; None where there is nothing to gain."""
-    boxes = [_on_cells(domain, box, np.eye) for box in domain.boxes if _writable(domain, box)]
+    boxes = [
+        _on_cells(domain, box, np.eye) for box in domain.boxes if _writable(domain, box)
+    ]
     known = tuple(term for term in boxes if _reached(mechanism, term))
     cells, queries = sum(t.queries for t in known), sum(t.queries for t in terms)
     if not known or cells > _MOST_CELLS or queries * cells > _MOST_ENTRIES:

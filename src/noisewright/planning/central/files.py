@@ -24,7 +24,15 @@ from noisewright.planning.after.postprocess import Steps, check_order, check_ste
 from noisewright.planning.budgets.spending import LedgerNote
 from noisewright.planning.budgets.together import Together
 from noisewright.planning.central.plan import CentralPlan
-from noisewright.planning.kept import Arrays, Kept, Number, Text, domain_beside, domain_of, inside
+from noisewright.planning.kept import (
+    Arrays,
+    Kept,
+    Number,
+    Text,
+    domain_beside,
+    domain_of,
+    inside,
+)
 from noisewright.planning.release import Release
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.privacy.promise.calibration import row_budget
@@ -69,7 +77,9 @@ class CentralFile(Kept, frozen=True, tag="central-plan"):
         """What a plan is kept as."""
         strategy, proposal = plan.method.packed(arrays), plan.proposal
         if not isinstance(strategy, StoredCentral):
-            raise FileFormatError(f"plans by {plan.mechanism} cannot be kept; release them now")
+            raise FileFormatError(
+                f"plans by {plan.mechanism} cannot be kept; release them now"
+            )
         return cls(
             workload=encode_workload(plan.workload, arrays),
             domain=domain_beside(plan.workload, plan.domain),
@@ -91,9 +101,13 @@ class CentralFile(Kept, frozen=True, tag="central-plan"):
         workload = decode_workload(self.workload, arrays)
         domain = domain_of(workload, self.domain)
         norm = inf if self.norm is None else self.norm
-        cells = {workload.size, prod(self.sizes)} | (set() if domain is None else {domain.size})
+        cells = {workload.size, prod(self.sizes)} | (
+            set() if domain is None else {domain.size}
+        )
         if len(cells) > 1 or not norm >= 1:
-            raise FileFormatError("the plan's parts are over different cells; plan again")
+            raise FileFormatError(
+                "the plan's parts are over different cells; plan again"
+            )
         privacy = Privacy.from_dict(self.privacy)
         bounds = RowBounds.of(domain, self.sizes)
         own = row_budget(privacy, Contribution(bounds.rows))
@@ -155,16 +169,21 @@ class TogetherFile(Kept, frozen=True, tag="plans"):
             own: dict[str, Array] = {}
             plans.append(CentralFile.of(plan, own))
             arrays |= {f"{number}/{name}": array for name, array in own.items()}
-        return cls(privacy=together.privacy.to_dict(), plans=plans, shares=together.shares)
+        return cls(
+            privacy=together.privacy.to_dict(), plans=plans, shares=together.shares
+        )
 
     def content(self, arrays: Arrays) -> Together:
         """The plans again; together they keep the budget, or are refused."""
         plans = tuple(
-            stored.content(inside(arrays, f"{number}/")) for number, stored in enumerate(self.plans)
+            stored.content(inside(arrays, f"{number}/"))
+            for number, stored in enumerate(self.plans)
         )
         together = Together(Privacy.from_dict(self.privacy), plans, self.shares)
         if len(plans) != len(self.shares) or not together.keeps_budget:
-            raise FileFormatError("the plans spend more than the budget together; plan again")
+            raise FileFormatError(
+                "the plans spend more than the budget together; plan again"
+            )
         return together
 
 
@@ -188,13 +207,17 @@ class StoredMeasurement(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
         """The measurement again, if the mechanism could have made one of this form."""
         measurement = self._rebuilt(arrays)
         if not mechanism.fits(measurement):
-            raise FileFormatError("the measurement is not of this plan; it was damaged or edited")
+            raise FileFormatError(
+                "the measurement is not of this plan; it was damaged or edited"
+            )
         return measurement
 
     def _rebuilt(self, arrays: Arrays) -> Measurement:
         values = tuple(arrays[name] for name in self.values)
         if any(v.dtype != np.float64 or not np.isfinite(v).all() for v in values):
-            raise FileFormatError("the measurement holds what no measurement can; release again")
+            raise FileFormatError(
+                "the measurement holds what no measurement can; release again"
+            )
         return Measurement(values, tuple(part._rebuilt(arrays) for part in self.parts))
 
 
@@ -212,7 +235,9 @@ class ReleaseFile(Kept, frozen=True, tag="release"):
     def of(cls, release: Release, arrays: dict[str, Array]) -> Self:
         """What a release is kept as."""
         if not isinstance(release.plan, CentralPlan):
-            raise FileFormatError("estimates are kept as aggregates; save the aggregate and plan")
+            raise FileFormatError(
+                "estimates are kept as aggregates; save the aggregate and plan"
+            )
         plan = CentralFile.of(release.plan, arrays)
         measurement = StoredMeasurement.of(release.measurement, arrays)
         return cls(
@@ -227,9 +252,12 @@ class ReleaseFile(Kept, frozen=True, tag="release"):
     def content(self, arrays: Arrays) -> Release:
         """The release again: its answers are worked out anew."""
         plan = self.plan.content(arrays)
-        plan.method.check_reach(plan.terms)  # answers are worked out from what was measured
+        # answers are worked out from what was measured
+        plan.method.check_reach(plan.terms)
         for number, steps in enumerate(self.steps):
             check_steps(plan, steps)
             check_order(self.steps[:number], steps)
         measurement = self.measurement.content(arrays, plan.method)
-        return Release(plan, measurement, self.steps, self.identity, self.time, self.ledger)
+        return Release(
+            plan, measurement, self.steps, self.identity, self.time, self.ledger
+        )

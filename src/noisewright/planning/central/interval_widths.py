@@ -29,7 +29,12 @@ from noisewright.estimate.intervals import (
     upper_rank,
 )
 from noisewright.planning.plan import LEVEL
-from noisewright.workload.questions.statistics import Noisy, Statistic, Widths, standardised
+from noisewright.workload.questions.statistics import (
+    Noisy,
+    Statistic,
+    Widths,
+    standardised,
+)
 from noisewright.workload.structure import Term
 
 _LADDER = 4000, 8000, 16_000, 40_000  # draws: what needs no more shares them
@@ -41,7 +46,8 @@ _ALARM = 1 - LEVEL
 Sums = Literal["sums", "terms"]
 """What is held: sums that answers are judged by, or all terms at once."""
 
-_LEAST_SHARE = _SEEN / _DRAWS / _ALARM  # of what may fail: less is not seen in the draws
+# of what may fail: less is not seen in the draws
+_LEAST_SHARE = _SEEN / _DRAWS / _ALARM
 _HALVINGS = 20
 
 
@@ -52,7 +58,9 @@ def _seen(alarm: float) -> bool:
 
 def interval_widths(accuracy: Accuracy) -> Widths:
     """Those of answers that are all linear in the noise, one for each term's."""
-    return Widths(accuracy.multiplier(LEVEL), accuracy.joint_multiplier(LEVEL), _none, _none)
+    return Widths(
+        accuracy.multiplier(LEVEL), accuracy.joint_multiplier(LEVEL), _none, _none
+    )
 
 
 def _none(share: float) -> float:
@@ -146,13 +154,16 @@ class _Judged:
         alarm = (1 - self._linear_share) * _ALARM
         if not self._normal:
             return alarm / self._tests
-        return float(-expm1(log1p(-alarm) / self._tests))  # Šidák's inequality, which is Gaussian
+        # Šidák's inequality, which is Gaussian
+        return float(-expm1(log1p(-alarm) / self._tests))
 
     # --- how wide that is -------------------------------------------------------------------------
 
     @cached_property
     def _normal(self) -> bool:
-        return self.accuracy.alike and self.accuracy.multiplier(LEVEL) <= normal_multiplier(LEVEL)
+        return self.accuracy.alike and self.accuracy.multiplier(
+            LEVEL
+        ) <= normal_multiplier(LEVEL)
 
     def _linear_at_once(self, alarm: float) -> float:
         """Standard errors that hold all answers that are linear in the noise."""
@@ -168,7 +179,9 @@ class _Judged:
     @cached_property
     def _largest(self) -> FloatArray:
         """The largest error of all linear answers in every draw."""
-        blocks = (self._judged_errors(self._linear, errors) for errors in self._drawn(_DRAWS))
+        blocks = (
+            self._judged_errors(self._linear, errors) for errors in self._drawn(_DRAWS)
+        )
         return np.concatenate([np.abs(block).max(axis=1) for block in blocks])
 
     def _held(self, alarm: float) -> float:
@@ -199,7 +212,9 @@ class _Judged:
     @cached_property
     def _apart(self) -> float:
         """Standard errors of the terms of a sum, over that of the sum, at most."""
-        return max((one.spread(self._needed(one)[0]) for one in self._of_sums), default=1.0)
+        return max(
+            (one.spread(self._needed(one)[0]) for one in self._of_sums), default=1.0
+        )
 
     # --- drawn noise ------------------------------------------------------------------------------
 
@@ -231,7 +246,9 @@ class _Judged:
     def _errors_of_sums(self, errors: FloatArray) -> FloatArray:
         return self._judged_errors(self._of_sums, errors)
 
-    def _judged_errors(self, statistics: Sequence[Statistic], errors: FloatArray) -> FloatArray:
+    def _judged_errors(
+        self, statistics: Sequence[Statistic], errors: FloatArray
+    ) -> FloatArray:
         """What intervals are read from, from drawn errors of the terms."""
         return np.hstack([one.judged(*self._needed(one, errors)) for one in statistics])
 
@@ -241,13 +258,18 @@ class _Judged:
 
     def _drawn(self, draws: int) -> Iterator[FloatArray]:
         """Errors of all terms, in blocks of draws; nothing here touches data."""
-        rng, step = np.random.default_rng(0), max(1, _BLOCK // len(self.accuracy.variance))
+        rng, step = (
+            np.random.default_rng(0),
+            max(1, _BLOCK // len(self.accuracy.variance)),
+        )
         for start in range(0, draws, step):
             yield self.accuracy.draw(min(step, draws - start), rng)
 
     @cached_property
     def _parts(self) -> dict[tuple[object, ...], Noisy]:
-        return term_parts(self.accuracy, self.terms, np.zeros(len(self.accuracy.variance)))
+        return term_parts(
+            self.accuracy, self.terms, np.zeros(len(self.accuracy.variance))
+        )
 
     @cached_property
     def _rows(self) -> dict[tuple[object, ...], slice]:

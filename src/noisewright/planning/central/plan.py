@@ -45,7 +45,11 @@ from noisewright.planning.central.empty_cells import (
     given_empty_cells,
     warn_of,
 )
-from noisewright.planning.central.summary import central_record, central_summary, measured
+from noisewright.planning.central.summary import (
+    central_record,
+    central_summary,
+    measured,
+)
 from noisewright.planning.counting import (
     Counter,
     Data,
@@ -106,22 +110,33 @@ class CentralPlan(Shown):
 
     def __post_init__(self) -> None:
         """Cells and bounds follow from the schema: a file that states others is refused."""
-        asked = self.workload.measures if isinstance(self.workload, Questions) else (COUNT,)
+        asked = (
+            self.workload.measures if isinstance(self.workload, Questions) else (COUNT,)
+        )
         if not set(asked) <= {table.measure for table in self.method.tables}:
             raise InvalidParameter(
                 "measure", self.mechanism, "is not what the questions sum", "plan again"
             )
         if self.domain is not None and self.sizes != self.domain.shape:
             raise InvalidParameter(
-                "sizes", self.sizes, "are not those of the schema's attributes", "plan again"
+                "sizes",
+                self.sizes,
+                "are not those of the schema's attributes",
+                "plan again",
             )
         if self.method.privacy != row_budget(self.calibrated, self.contribution):
             raise InvalidParameter(
-                "privacy", self.method.privacy.text(), "is not the share of one row", "plan again"
+                "privacy",
+                self.method.privacy.text(),
+                "is not the share of one row",
+                "plan again",
             )
         if self.asked is not None and self.calibrated != pure_promise(self.asked):
             raise InvalidParameter(
-                "asked", self.asked.text(), "is not what the noise was chosen for", "plan again"
+                "asked",
+                self.asked.text(),
+                "is not what the noise was chosen for",
+                "plan again",
             )
 
     @property
@@ -161,7 +176,11 @@ class CentralPlan(Shown):
     @property
     def measures_only(self) -> Mechanism:
         """What answers without bias: the method, or what it is fitted to."""
-        return self.method.inner if isinstance(self.method, FittedMechanism) else self.method
+        return (
+            self.method.inner
+            if isinstance(self.method, FittedMechanism)
+            else self.method
+        )
 
     @property
     def calibrated(self) -> Privacy:
@@ -199,7 +218,10 @@ class CentralPlan(Shown):
             asked = known.terms if same else terms(self.workload, self.sizes)
             return [(term, 1.0) for term in asked]
         if self.workload.counts_only:  # every question has its own answers
-            return [(statistic.table, statistic.weight) for statistic in self.workload.statistics]
+            return [
+                (statistic.table, statistic.weight)
+                for statistic in self.workload.statistics
+            ]
         return weighted_needs(self.workload.statistics)
 
     @property
@@ -210,7 +232,9 @@ class CentralPlan(Shown):
     @property
     def weights(self) -> FloatArray:
         """How much the error of every answer to the terms matters."""
-        return np.repeat([w for _, w in self._needs], [term.queries for term, _ in self._needs])
+        return np.repeat(
+            [w for _, w in self._needs], [term.queries for term, _ in self._needs]
+        )
 
     @property
     def plain_workload(self) -> Workload:
@@ -260,7 +284,11 @@ class CentralPlan(Shown):
     @cached_property
     def accuracy(self) -> Accuracy:
         """How wrong the answers to the terms are, impossible cells taken into account."""
-        return self.measured_accuracy if self.impossible is None else self.impossible.accuracy
+        return (
+            self.measured_accuracy
+            if self.impossible is None
+            else self.impossible.accuracy
+        )
 
     @cached_property
     def interval_accuracy(self) -> Accuracy:
@@ -314,7 +342,9 @@ class CentralPlan(Shown):
         return Forecast(
             std=column.std,
             halfwidth=np.where(np.isnan(column.std), np.nan, column.each[1]),
-            simultaneous_halfwidth=np.where(np.isnan(column.std), np.nan, column.all[1]),
+            simultaneous_halfwidth=np.where(
+                np.isnan(column.std), np.nan, column.all[1]
+            ),
             error=error_name(self.norm),
             lower_bound=bound,
             ratio=certified_ratio(achieved, bound),
@@ -344,7 +374,9 @@ class CentralPlan(Shown):
     @cached_property
     def bounds(self) -> tuple[ClassBound, ...]:
         """What mechanisms of wider classes cannot go below either, from what is asked alone."""
-        problem = CentralProblem(self.workload, self.sizes, self.stated, self.norm, self.domain)
+        problem = CentralProblem(
+            self.workload, self.sizes, self.stated, self.norm, self.domain
+        )
         accuracy = self.accuracy
         exact = accuracy.kind == "exact" and accuracy.bias is None
         return class_bounds(problem, self._row_bounds.each, self.achieved, exact)
@@ -362,13 +394,20 @@ class CentralPlan(Shown):
     def status(self) -> str:
         """How the search for the strategy ended; what it says of optima is for what it names."""
         text = self.proposal.status
-        return text if self._planned_for is None else f"planned for {self._planned_for}: {text}"
+        return (
+            text
+            if self._planned_for is None
+            else f"planned for {self._planned_for}: {text}"
+        )
 
     def _loss(self, achieved: float) -> float | None:
         """Relative cost of the integer grid in the plan's own error."""
         if self._planned_for is not None or self.proposal.value is None:
             return None
-        return achieved / (self.proposal.value * continuous_deviation(self.method.privacy)) - 1
+        return (
+            achieved / (self.proposal.value * continuous_deviation(self.method.privacy))
+            - 1
+        )
 
     # --- the release ------------------------------------------------------------------------------
 
@@ -397,10 +436,17 @@ class CentralPlan(Shown):
             return self._restored(stored, counter)
         purse.check(self.cost)
         counts = self.counts(data, counter)
-        return purse.spend(self.cost, lambda r: self.release_counts(counts, reservation=r))
+        return purse.spend(
+            self.cost, lambda r: self.release_counts(counts, reservation=r)
+        )
 
     def simulate(
-        self, public_table: Data, *, seed: int, runs: int = 100, counter: Counter | None = None
+        self,
+        public_table: Data,
+        *,
+        seed: int,
+        runs: int = 100,
+        counter: Counter | None = None,
     ) -> Rehearsal:
         """Rehearse releases on data that are public or made up: errors, clipping, cells lost.
 
@@ -429,7 +475,9 @@ class CentralPlan(Shown):
         assert isinstance(release, Release)
         return release
 
-    def _release(self, data: Data, counter: Counter | None, source: ByteSource | None) -> Release:
+    def _release(
+        self, data: Data, counter: Counter | None, source: ByteSource | None
+    ) -> Release:
         self.check_usable()
         return self.release_counts(self.counts(data, counter), source)
 
@@ -455,7 +503,10 @@ class CentralPlan(Shown):
         return release
 
     def counts(
-        self, data: Data, counter: Counter | None = None, tables: Sequence[Table] | None = None
+        self,
+        data: Data,
+        counter: Counter | None = None,
+        tables: Sequence[Table] | None = None,
     ) -> Counts:
         """The exact tables that the mechanism measures (or others): as private as the data."""
         asked = self.method.tables if tables is None else tables

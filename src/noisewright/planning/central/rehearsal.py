@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
     from noisewright.planning.central.plan import CentralPlan
 
-_SMALL = 1e-3  # of a standard error: steps that tell how an answer follows what it is made of
+# of a standard error: steps that tell how an answer follows what it is made of
+_SMALL = 1e-3
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,9 @@ def rehearse(
     from noisewright.planning.files import plan_digest
 
     if runs < 2:
-        raise InvalidParameter("runs", runs, "must be at least 2", "errors are means over runs")
+        raise InvalidParameter(
+            "runs", runs, "must be at least 2", "errors are means over runs"
+        )
     plan.check_usable()
     wanted = [Table(term.attributes, term.measure) for term in plan.terms]
     needed = tuple(dict.fromkeys((*plan.method.tables, *wanted)))
@@ -139,7 +142,9 @@ def rehearse(
     )
     truth = _Truth(plan, exact)
     source = _SeededSource(seed)
-    columns = [plan.outcome(plan.method.measure(counts, source), ()) for _ in range(runs)]
+    columns = [
+        plan.outcome(plan.method.measure(counts, source), ()) for _ in range(runs)
+    ]
     answers = np.array([column.answers for column in columns])
     ends = [np.array([column.each[side] for column in columns]) for side in (0, 1)]
     tables = _compared(plan, truth, answers, ends)
@@ -166,10 +171,15 @@ class _Truth:
         workload = self.plan.workload
         assert isinstance(workload, Questions)
         parts, errors = self._parts(self.exact), self._parts(self.plan.accuracy.std)
-        return np.concatenate([self._first_order(s, parts, errors) for s in workload.statistics])
+        return np.concatenate(
+            [self._first_order(s, parts, errors) for s in workload.statistics]
+        )
 
     def _first_order(
-        self, statistic: Statistic, parts: dict[Any, FloatArray], errors: dict[Any, FloatArray]
+        self,
+        statistic: Statistic,
+        parts: dict[Any, FloatArray],
+        errors: dict[Any, FloatArray],
     ) -> FloatArray:
         if isinstance(statistic, Quantiles):
             return np.full(statistic.queries, np.nan)
@@ -177,7 +187,10 @@ class _Truth:
         variance = np.zeros(statistic.queries)
         for moved in keys:
             ends = [
-                self._of(statistic, [parts[k] + side * errors[k] * (k == moved) for k in keys])
+                self._of(
+                    statistic,
+                    [parts[k] + side * errors[k] * (k == moved) for k in keys],
+                )
                 for side in (_SMALL, -_SMALL)
             ]
             variance += ((ends[0] - ends[1]) / (2 * _SMALL)) ** 2
@@ -198,7 +211,10 @@ class _Truth:
             return values
         parts = self._parts(values)
         return np.concatenate(
-            [self._of(s, [parts[need.key] for need in s.needs]) for s in workload.statistics]
+            [
+                self._of(s, [parts[need.key] for need in s.needs])
+                for s in workload.statistics
+            ]
         )
 
 
@@ -224,7 +240,9 @@ def _compared(
                 float(np.sqrt(np.mean(known[always] ** 2))) if always.any() else None,
                 _root_mean(errors[:, always] if always.any() else errors),
                 float(np.nanmedian(relative)) if np.isfinite(relative).any() else None,
-                float(inside[:, np.isfinite(true)].mean()) if np.isfinite(true).any() else 1.0,
+                float(inside[:, np.isfinite(true)].mean())
+                if np.isfinite(true).any()
+                else 1.0,
                 float(1 - np.isfinite(given).mean()),
             )
         )
@@ -241,7 +259,11 @@ def _declared(
 ) -> tuple[DeclarationCost, ...]:
     """What bounds, units and bins cost the numbers asked about."""
     engine = counter or plan.counter
-    if not isinstance(plan.workload, Questions) or plan.domain is None or engine is None:
+    if (
+        not isinstance(plan.workload, Questions)
+        or plan.domain is None
+        or engine is None
+    ):
         return ()
     units: dict[str, float] = {}
     levels: dict[str, tuple[float, ...]] = {}
@@ -251,13 +273,16 @@ def _declared(
             units.setdefault(statistic.unit, 0.0)
         for need in statistic.needs:
             if not isinstance(need.measure, Count):
-                units |= {factor.attribute: factor.unit for factor in need.measure.factors}
+                units |= {
+                    factor.attribute: factor.unit for factor in need.measure.factors
+                }
     read = getattr(engine, "numbers", None)
     if not units or read is None:
         return ()
     columns = read(data, plan.domain, list(units))
     return tuple(
-        _cost(plan.domain[name], columns[name], units[name], levels.get(name, ())) for name in units
+        _cost(plan.domain[name], columns[name], units[name], levels.get(name, ()))
+        for name in units
     )
 
 
@@ -278,7 +303,11 @@ def _cost(
         cumulative = np.cumsum(counts)[: len(attribute.edges) - 1].astype(np.float64)
         zeros = np.zeros_like(cumulative)
         told = quantiles(
-            cumulative, zeros, zeros[None].repeat(len(levels), 0), attribute.edges, levels
+            cumulative,
+            zeros,
+            zeros[None].repeat(len(levels), 0),
+            attribute.edges,
+            levels,
         )
         true = np.quantile(known, levels)
         bins = float(np.abs(np.array([q.estimate for q in told]) - true).max())

@@ -85,7 +85,9 @@ def _of_rows(record: dict[str, Any], contribution: Contribution) -> dict[str, An
         return record
     told = dict(record)
     if "sensitivity" in told:
-        told["sensitivity"] = float_above(Fraction(told["sensitivity"]) * contribution.multiple)
+        told["sensitivity"] = float_above(
+            Fraction(told["sensitivity"]) * contribution.multiple
+        )
     if "parts" in told:
         told["parts"] = [_of_rows(part, contribution) for part in told["parts"]]
     return told

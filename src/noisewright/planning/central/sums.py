@@ -17,7 +17,11 @@ from noisewright.central.composite import Composite
 from noisewright.central.mechanism import Mechanism
 from noisewright.central.problem import CentralProblem, Proposal
 from noisewright.domain import Domain
-from noisewright.planning.central.choice.choose import Contender, best_contender, plan_central
+from noisewright.planning.central.choice.choose import (
+    Contender,
+    best_contender,
+    plan_central,
+)
 from noisewright.planning.central.choice.problems import Composition
 from noisewright.planning.central.plan import CentralPlan
 from noisewright.planning.counting import Counter
@@ -29,9 +33,13 @@ from noisewright.workload.questions.relative_weights import weighted_needs
 from noisewright.workload.questions.spec import Questions
 
 
-def by_measures(problem: CentralProblem, questions: Questions, mechanism: str) -> Contender:
+def by_measures(
+    problem: CentralProblem, questions: Questions, mechanism: str
+) -> Contender:
     """One contender for every measure that the questions need, as one mechanism."""
-    contenders = [_of_measure(problem, questions, m, mechanism) for m in questions.measures]
+    contenders = [
+        _of_measure(problem, questions, m, mechanism) for m in questions.measures
+    ]
     members = tuple(contender.proposal.mechanism for contender in contenders)
     shares = _shares(members, questions, problem.privacy)
     proposal = Proposal(
@@ -53,7 +61,9 @@ def _of_measure(
     if measure == COUNT and not (
         problem.privacy.neighbours == "replace-one" and problem.structure.only_totals
     ):
-        return best_contender(replace(problem, workload=questions.of_measure(COUNT)), mechanism)
+        return best_contender(
+            replace(problem, workload=questions.of_measure(COUNT)), mechanism
+        )
     # A replaced person leaves the number of people as it is, but not their sum: the strategy must
     # not count on the former.
     added = replace(problem.privacy, neighbours="add-remove")
@@ -70,7 +80,9 @@ def _shares(
     costs = []
     for member, measure in zip(members, questions.measures, strict=True):
         needs = [
-            pair for pair in weighted_needs(questions.statistics) if pair[0].measure == measure
+            pair
+            for pair in weighted_needs(questions.statistics)
+            if pair[0].measure == measure
         ]
         variance = member.at(whole).accuracy([term for term, _ in needs]).variance
         weights = np.repeat([w for _, w in needs], [term.queries for term, _ in needs])
@@ -79,7 +91,9 @@ def _shares(
 
 
 def _bound(
-    contenders: Sequence[Contender], measures: Sequence[Measure], problem: CentralProblem
+    contenders: Sequence[Contender],
+    measures: Sequence[Measure],
+    problem: CentralProblem,
 ) -> float | None:
     """The mean error if every measure had the whole budget for itself, at its own lower bound."""
     norm, queries, bounds = problem.norm, [], []
@@ -122,7 +136,10 @@ def plan_sums(
         groups = list(names)
         queries.append({"marginal": groups} if groups else {"total": True})
         queries += [
-            {kind: value, "by": groups, "unit": float(unit), **said} for kind in ("sum", "mean")
+            {kind: value, "by": groups, "unit": float(unit), **said}
+            for kind in ("sum", "mean")
         ]
     questions = Workload.from_spec({"queries": queries}, domain)
-    return plan_central(questions, privacy, domain=domain, counter=counter, composition=composition)
+    return plan_central(
+        questions, privacy, domain=domain, counter=counter, composition=composition
+    )

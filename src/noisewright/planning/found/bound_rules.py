@@ -18,25 +18,33 @@ MAGNITUDES = np.concatenate([-_MAGNITUDES[::-1], [0.0], _MAGNITUDES])
 """Edges of cells of both signs, each four times as far from zero as the one before."""
 
 ZOOM_CELLS = 12
-_AROUND, _ASIDE = 1.0, 0.5  # widths of the interval found, on either side: about zero, and away
+# widths of the interval found, on either side: about zero, and away
+_AROUND, _ASIDE = 1.0, 0.5
 _DISTANCES = np.array([0.5, 1.0, 1.5, 2.2, 3.5, 8.0, 24.0])
 END_CELLS = 2 * len(_DISTANCES)
 _MOST = 0.6  # share of people that an interval must hold to be where they are
-_AT_FIRST, _OF_FEW, _FEW = 0.7, 0.85, 0.8  # the same on the first grid, and where many are at zero
+# the same on the first grid, and where many are at zero
+_AT_FIRST, _OF_FEW, _FEW = 0.7, 0.85, 0.8
 _INNER, _OUTER = 0.75, 0.94  # shares of people by whose distances a tail is judged
 _SEEN = 2.0  # standard errors that a count must be to be clearly there
-_OTHERS = 2.5  # the same of people who are not at zero: a false alarm finds no narrow interval
-_BEYOND = 0.005  # share of people who may lie beyond a bound that counts themselves tell
+# the same of people who are not at zero: a false alarm finds no narrow interval
+_OTHERS = 2.5
+# share of people who may lie beyond a bound that counts themselves tell
+_BEYOND = 0.005
 _STEPS = 20  # that fit between the bounds at least: they are rounded to one of them
 _FEW_BINS, _MOST_BINS = 25, 60  # more than twenty only where round edges need them
 _NEAR_ZERO = 5.0  # a bound so much nearer to zero than the other is put to zero
 
-ROWS = np.array([0, 1, 2, 3, 4, 6, 8, *(2**k * s for k in range(3, 19) for s in (1.5, 2))], float)
+ROWS = np.array(
+    [0, 1, 2, 3, 4, 6, 8, *(2**k * s for k in range(3, 19) for s in (1.5, 2))], float
+)
 """Ends of cells of how many rows people have: a cell is above one of them, up to the next."""
 _ROWS_KEPT = 0.95  # share of people whose rows should all count
 
 
-def crowded(edges: FloatArray, below: FloatArray, share: float = _MOST) -> tuple[float, float]:
+def crowded(
+    edges: FloatArray, below: FloatArray, share: float = _MOST
+) -> tuple[float, float]:
     """The shortest interval between edges in which most people are, by noisy counts below them.
 
     Far and wide intervals are never the shortest, so that noise cannot make it too wide, and it
@@ -100,10 +108,14 @@ def place(edges: FloatArray, fitted: FloatArray, share: float) -> float:
     cell = min(max(int(np.searchsorted(counts, target)), 1), len(fitted))
     inside = counts[cell] - counts[cell - 1]
     part = (target - counts[cell - 1]) / inside if inside > 0 else 1.0
-    return float(edges[cell - 1] + min(max(part, 0.0), 1.0) * (edges[cell] - edges[cell - 1]))
+    return float(
+        edges[cell - 1] + min(max(part, 0.0), 1.0) * (edges[cell] - edges[cell - 1])
+    )
 
 
-def ends(edges: FloatArray, below: FloatArray, spread: FloatArray) -> tuple[float, float]:
+def ends(
+    edges: FloatArray, below: FloatArray, spread: FloatArray
+) -> tuple[float, float]:
     """Bounds beyond which hardly anybody lies.
 
     The ends of the data are too few people to be seen under noise. They are judged by the distance
@@ -115,7 +127,9 @@ def ends(edges: FloatArray, below: FloatArray, spread: FloatArray) -> tuple[floa
     middle = place(edges, fitted, 0.5)
 
     def end(inner: float, outer: float) -> float:
-        near, far = (abs(place(edges, fitted, share) - middle) for share in (inner, outer))
+        near, far = (
+            abs(place(edges, fitted, share) - middle) for share in (inner, outer)
+        )
         length = far / near if near > 0 else np.inf
         return far * float(np.clip(1.5 * (length - 0.82), 1.15, 6.0))
 
@@ -131,7 +145,9 @@ def ends(edges: FloatArray, below: FloatArray, spread: FloatArray) -> tuple[floa
     return _rounded(min(lower, upper), max(lower, upper))
 
 
-def _seen(edges: FloatArray, fitted: FloatArray, lower: float, upper: float) -> tuple[float, float]:
+def _seen(
+    edges: FloatArray, fitted: FloatArray, lower: float, upper: float
+) -> tuple[float, float]:
     """The same bounds where counts are clear enough to say themselves where nearly all people end.
 
     Few different values, as 0 and 1, have no tail to be judged by: a bound is then no farther than
@@ -179,7 +195,9 @@ def even_edges(lower: float, upper: float) -> tuple[float, ...]:
             if off < 1e-6 * step + rounding and last - first <= most:
                 inner = (_multiple(k, step) for k in range(first + 1, last))
                 return lower, *inner, upper
-    inner = (float(f"{edge:.12g}") for edge in np.linspace(lower, upper, _FEW_BINS)[1:-1])
+    inner = (
+        float(f"{edge:.12g}") for edge in np.linspace(lower, upper, _FEW_BINS)[1:-1]
+    )
     return lower, *inner, upper
 
 

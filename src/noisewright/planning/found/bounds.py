@@ -23,7 +23,13 @@ from noisewright.container import digest
 from noisewright.domain import Domain, Numeric, Unit
 from noisewright.domain.unit import read_unit
 from noisewright.errors import InvalidParameter
-from noisewright.planning.budgets.spending import Again, Cost, LedgerLike, LedgerNote, purse_of
+from noisewright.planning.budgets.spending import (
+    Again,
+    Cost,
+    LedgerLike,
+    LedgerNote,
+    purse_of,
+)
 from noisewright.planning.central.choice.choose import plan_central
 from noisewright.planning.central.plan import CentralPlan
 from noisewright.planning.counting import Counter, Source
@@ -36,10 +42,16 @@ from noisewright.workload import Prefix
 from noisewright.workload.questions.measures import COUNT
 from noisewright.workload.questions.quantiles import monotone_counts
 
-_SHARES = (0.25, 0.15, 0.6)  # of a column's budget: to find where people are, the spread, the ends
-_CELLS = (len(bound_rules.MAGNITUDES), bound_rules.ZOOM_CELLS + 1, bound_rules.END_CELLS + 1)
+# of a column's budget: to find where people are, the spread, the ends
+_SHARES = (0.25, 0.15, 0.6)
+_CELLS = (
+    len(bound_rules.MAGNITUDES),
+    bound_rules.ZOOM_CELLS + 1,
+    bound_rules.END_CELLS + 1,
+)
 _CLEAR = 8.0  # standard errors that the number of people with a number must be
-_AT_ONE = {"pure": {"epsilon": 1.0}, "zcdp": {"rho": 1.0}}  # kinds that shares of a budget have
+# kinds that shares of a budget have
+_AT_ONE = {"pure": {"epsilon": 1.0}, "zcdp": {"rho": 1.0}}
 
 
 @dataclass(frozen=True)
@@ -89,14 +101,24 @@ class BoundsSearch:
         known = [found.attribute() for found in self.columns if found.lower is not None]
         if not known:
             raise InvalidParameter(
-                "columns", [found.name for found in self.columns], "have no numbers to bound"
+                "columns",
+                [found.name for found in self.columns],
+                "have no numbers to bound",
             )
         return Domain(known, unit=self.unit)
 
     def record(self) -> dict[str, Any]:
         """What was spent and how, ready for JSON."""
         first = dict(self.releases[0].metadata)
-        names = ("format", "version", "model", "neighbours", "libraries", "time", "ledger")
+        names = (
+            "format",
+            "version",
+            "model",
+            "neighbours",
+            "libraries",
+            "time",
+            "ledger",
+        )
         return {
             **{name: first[name] for name in names if name in first},
             "release": secrets.token_hex(8),
@@ -165,7 +187,10 @@ class _Search:
             cells.append(len(bound_rules.ROWS) - 1)
         budgets = split(self.privacy, shares)
         whole = Privacy(neighbours=self.privacy.neighbours, **_AT_ONE[budgets[0].kind])
-        return [_cdf_plan(n, whole).at(budget) for n, budget in zip(cells, budgets, strict=True)]
+        return [
+            _cdf_plan(n, whole).at(budget)
+            for n, budget in zip(cells, budgets, strict=True)
+        ]
 
     @property
     def cost(self) -> Cost:
@@ -178,7 +203,9 @@ class _Search:
         title = _title(self.names, self.unit)
         return Cost(spend, self.privacy, name, title, noise, self.unit)
 
-    def run(self, source: Source, counter: Counter, note: LedgerNote | None) -> BoundsSearch:
+    def run(
+        self, source: Source, counter: Counter, note: LedgerNote | None
+    ) -> BoundsSearch:
         """Measure, column by column, each CDF on the grid that the one before suggests."""
         plans, columns = self.plans, []
         releases: list[Release] = []
@@ -194,9 +221,13 @@ class _Search:
             unit, releases = replace(unit, rows=rows), [*releases, release]
         return BoundsSearch(tuple(columns), tuple(releases), self.privacy, unit, note)
 
-    def histogram(self, source: Source, counter: Counter, name: str, edges: FloatArray) -> IntArray:
+    def histogram(
+        self, source: Source, counter: Counter, name: str, edges: FloatArray
+    ) -> IntArray:
         """Exact counts of people between edges, and last of those without a number."""
-        attribute = Numeric(name, tuple(edges.tolist()), outside="clip", missing="other")
+        attribute = Numeric(
+            name, tuple(edges.tolist()), outside="clip", missing="other"
+        )
         unit = None if self.unit is None else replace(self.unit, rows=1)
         domain = Domain([attribute], unit=unit)
         (counts,) = counter.tables(source, domain, [((name,), COUNT)])
@@ -207,7 +238,9 @@ def _column(
     name: str, plans: Sequence[CentralPlan], count: Callable[[FloatArray], IntArray]
 ) -> tuple[FoundBounds, tuple[Release, ...]]:
     where = plans[0].release(count(bound_rules.MAGNITUDES))
-    edges = bound_rules.zoomed(*bound_rules.magnitude(where.answers[:-1], _spread(where)[:-1]))
+    edges = bound_rules.zoomed(
+        *bound_rules.magnitude(where.answers[:-1], _spread(where)[:-1])
+    )
     around = plans[1].release(count(edges))
     edges = bound_rules.outward(edges, around.answers[:-1], _spread(around)[:-1])
     far = plans[2].release(count(edges))
@@ -249,11 +282,17 @@ def _spread(release: Release) -> FloatArray:
 
 def _bounds(name: str, edges: FloatArray, release: Release) -> FoundBounds:
     spread, below = _spread(release)[:-1], release.answers[:-1]
-    people, everybody, error = float(below[-1]), float(release.answers[-1]), float(spread[-1])
+    people, everybody, error = (
+        float(below[-1]),
+        float(release.answers[-1]),
+        float(spread[-1]),
+    )
     facts = people, everybody, error
     if people < _CLEAR * error or people < everybody / 2:
         return FoundBounds(name, None, None, None, *facts)
     fitted = monotone_counts(below, spread)
-    first, second, third = (bound_rules.place(edges, fitted, p) for p in (0.25, 0.5, 0.75))
+    first, second, third = (
+        bound_rules.place(edges, fitted, p) for p in (0.25, 0.5, 0.75)
+    )
     lower, upper = bound_rules.ends(edges, below, spread)
     return FoundBounds(name, lower, upper, (first, second, third), *facts)

@@ -53,7 +53,9 @@ class OpenFile(Kept, frozen=True, kw_only=True, tag="open"):
     def content(self, arrays: Arrays) -> OpenPlan:
         """The plan again."""
         privacy = Privacy.from_dict(self.privacy)
-        return plan_open(self.queries, self.schema, privacy, share=self.share, error=self.error)
+        return plan_open(
+            self.queries, self.schema, privacy, share=self.share, error=self.error
+        )
 
 
 class OpenReleaseFile(Kept, frozen=True, kw_only=True, tag="open-release"):

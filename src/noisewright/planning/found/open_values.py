@@ -63,18 +63,25 @@ class OpenPlan(Shown):
         if not self.open_names:
             raise InvalidParameter("schema", OPEN, "declares no attribute of that kind")
         if not isinstance(self.share, float) or not 0 < self.share < 1:
-            raise InvalidParameter("share", self.share, "must lie between 0 and 1", "0.25")
+            raise InvalidParameter(
+                "share", self.share, "must lie between 0 and 1", "0.25"
+            )
         _ = self.value_plans  # refuses pure and concentrated privacy with the reason
         if self.schema.get("derive"):
             raise InvalidParameter(
-                "schema", OPEN, "is not for attributes that are derived", "list their values"
+                "schema",
+                OPEN,
+                "is not for attributes that are derived",
+                "list their values",
             )
         self.check_spend(self.assumed(2).spend)
 
     @cached_property
     def open_names(self) -> tuple[str, ...]:
         """The attributes whose values are told first."""
-        return tuple(entry["name"] for entry in _entries(self.schema) if entry["kind"] == OPEN)
+        return tuple(
+            entry["name"] for entry in _entries(self.schema) if entry["kind"] == OPEN
+        )
 
     @property
     def unit(self) -> Unit | None:
@@ -120,7 +127,9 @@ class OpenPlan(Shown):
     def domain(self, values: Mapping[str, Sequence[str]]) -> Domain:
         """The schema with these values listed, and `other` for all the rest."""
         attributes = [
-            entry if entry["kind"] != OPEN else _listed(entry["name"], values[entry["name"]])
+            entry
+            if entry["kind"] != OPEN
+            else _listed(entry["name"], values[entry["name"]])
             for entry in _entries(self.schema)
         ]
         return Domain.from_dict({**self.schema, "attributes": attributes})
@@ -137,7 +146,9 @@ class OpenPlan(Shown):
             asked, self.rest, norm, "auto", domain, self.counter, composition="many"
         )
 
-    def told(self, tables: CentralPlan, values: Mapping[str, Sequence[str]]) -> OpenTables:
+    def told(
+        self, tables: CentralPlan, values: Mapping[str, Sequence[str]]
+    ) -> OpenTables:
         """A plan of tables as that of the values told; refused where it is of others."""
         own = {field.name: getattr(tables, field.name) for field in fields(CentralPlan)}
         listed = {name: tuple(told) for name, told in values.items()}
@@ -149,7 +160,9 @@ class OpenPlan(Shown):
         assert isinstance(reserved, Gaussian)
         plain = all(isinstance(loss, Gaussian) for loss in tables.losses)
         if not plain or tables.mu > reserved.mu:
-            raise NoisewrightError("the tables would spend more than is reserved for them")
+            raise NoisewrightError(
+                "the tables would spend more than is reserved for them"
+            )
 
     def chance(self, people: int) -> float:
         """The probability that a value which so many people hold is told."""
@@ -166,14 +179,18 @@ class OpenPlan(Shown):
     def chances(self) -> dict[int, float]:
         """The fraction of values that appear, by how many people hold each: all that matters."""
         last = self.value_plans[0].selection.certain
-        people = sorted({1, last, *(max(1, round(last * part / 8)) for part in range(1, 8))})
+        people = sorted(
+            {1, last, *(max(1, round(last * part / 8)) for part in range(1, 8))}
+        )
         return {count: self.chance(count) for count in people}
 
     def summary(self) -> dict[str, Any]:
         """The figures scripts rely on; errors are for a number of values that is assumed."""
         forecast = self.forecast()
         values = self.value_plans[0].summary()
-        people = {name: values[name] for name in values if name.startswith("people_for")}
+        people = {
+            name: values[name] for name in values if name.startswith("people_for")
+        }
         return {
             "mechanism": "partition-selection + tables",
             "open": list(self.open_names),
@@ -205,7 +222,9 @@ class OpenPlan(Shown):
         engine = self._engine(counter)
         if isinstance(data, Iterator) or type(data).__name__ == "RecordBatchReader":
             rule = "is read twice: first for values, then for tables"
-            raise InvalidParameter("table", type(data).__name__, rule, "read it into a table")
+            raise InvalidParameter(
+                "table", type(data).__name__, rule, "read it into a table"
+            )
         purse = purse_of(ledger, dataset, again)
         if purse is not None:
             if (stored := purse.stored(self.cost.plan)) is not None:
@@ -215,7 +234,9 @@ class OpenPlan(Shown):
         held = [engine.values(data, name, self.unit) for name in self.open_names]
 
         def make(reservation: Reservation | None) -> Release:
-            told = [p.select(h).values for p, h in zip(self.value_plans, held, strict=True)]
+            told = [
+                p.select(h).values for p, h in zip(self.value_plans, held, strict=True)
+            ]
             values = dict(zip(self.open_names, told, strict=True))
             if empty := [name for name, own in values.items() if not own]:
                 raise DomainError(
@@ -223,7 +244,9 @@ class OpenPlan(Shown):
                     " there is no table to measure; the budget of the selection is spent"
                 )
             tables = self.told(self.over(values), values)
-            return tables.release_counts(tables.counts(data, engine), reservation=reservation)
+            return tables.release_counts(
+                tables.counts(data, engine), reservation=reservation
+            )
 
         return make(None) if purse is None else purse.spend(self.cost, make)
 
@@ -237,9 +260,13 @@ class OpenPlan(Shown):
     def counting_sql(self, data: Source, counter: Counter | None = None) -> str:
         """What the engine would run: for values, then for tables, over two values made up."""
         engine = self._engine(counter)
-        parts = [engine.explain_values(data, name, self.unit) for name in self.open_names]
+        parts = [
+            engine.explain_values(data, name, self.unit) for name in self.open_names
+        ]
         tables = self.assumed(2).counting_sql(data, engine)
-        return ";\n\n".join([*parts, f"-- over the values told, here two made up\n{tables}"])
+        return ";\n\n".join(
+            [*parts, f"-- over the values told, here two made up\n{tables}"]
+        )
 
     def _engine(self, counter: Counter | None) -> Counter:
         engine = counter or self.counter
@@ -268,11 +295,21 @@ class OpenTables(CentralPlan):
         """Whatever a file says, the tables are those of the values told, within the budget."""
         super().__post_init__()
         selection = self.selection
-        if set(self.values) != set(selection.open_names) or not all(self.values.values()):
-            raise InvalidParameter("values", sorted(self.values), "are not of the open attributes")
-        if self.domain != selection.domain(self.values) or self.calibrated != selection.rest:
+        if set(self.values) != set(selection.open_names) or not all(
+            self.values.values()
+        ):
             raise InvalidParameter(
-                "tables", self.mechanism, "are not those of the values told", "plan again"
+                "values", sorted(self.values), "are not of the open attributes"
+            )
+        if (
+            self.domain != selection.domain(self.values)
+            or self.calibrated != selection.rest
+        ):
+            raise InvalidParameter(
+                "tables",
+                self.mechanism,
+                "are not those of the values told",
+                "plan again",
             )
         selection.check_spend(super().spend)
 
@@ -297,7 +334,10 @@ class OpenTables(CentralPlan):
     def release(self, *args: object, **options: object) -> NoReturn:
         """The values told belong to the release that they were drawn for."""
         raise InvalidParameter(
-            "plan", "tables over values told", "is of one release", "release the plan of values"
+            "plan",
+            "tables over values told",
+            "is of one release",
+            "release the plan of values",
         )
 
 
@@ -312,7 +352,12 @@ def plan_open(
 ) -> OpenPlan:
     """Plan values and tables over them, from YAML (text or a path) or plain values."""
     return OpenPlan(
-        _document("schema", schema), _document("queries", queries), privacy, share, error, counter
+        _document("schema", schema),
+        _document("queries", queries),
+        privacy,
+        share,
+        error,
+        counter,
     )
 
 
@@ -327,19 +372,28 @@ def declares_open(schema: Mapping[str, Any]) -> bool:
     """Whether some attribute of a schema, as it is written, is open."""
     entries = schema.get("attributes")
     listed = entries if isinstance(entries, list) else []
-    return any(isinstance(entry, Mapping) and entry.get("kind") == OPEN for entry in listed)
+    return any(
+        isinstance(entry, Mapping) and entry.get("kind") == OPEN for entry in listed
+    )
 
 
 def _entries(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The attributes that a schema declares; an open one has a name and nothing else."""
     entries = schema.get("attributes")
     if not isinstance(entries, list) or not all(
-        isinstance(entry, Mapping) and isinstance(entry.get("kind"), str) for entry in entries
+        isinstance(entry, Mapping) and isinstance(entry.get("kind"), str)
+        for entry in entries
     ):
-        raise DomainError("schema: `attributes` must be a list, each with a name and a kind")
+        raise DomainError(
+            "schema: `attributes` must be a list, each with a name and a kind"
+        )
     for entry in entries:
-        if entry["kind"] == OPEN and (set(entry) != {"name", "kind"} or not entry["name"]):
-            raise DomainError("schema: an open attribute has a name and no values of its own")
+        if entry["kind"] == OPEN and (
+            set(entry) != {"name", "kind"} or not entry["name"]
+        ):
+            raise DomainError(
+                "schema: an open attribute has a name and no values of its own"
+            )
     return entries
 
 
@@ -359,5 +413,7 @@ def _part(privacy: Privacy, share: Fraction) -> Privacy:
     """A part of ε and of δ; parts add up to no more than the whole."""
     assert privacy.epsilon is not None
     assert privacy.delta is not None
-    epsilon, delta = (float_below(Fraction(v) * share) for v in (privacy.epsilon, privacy.delta))
+    epsilon, delta = (
+        float_below(Fraction(v) * share) for v in (privacy.epsilon, privacy.delta)
+    )
     return Privacy(epsilon=epsilon, delta=delta, neighbours=privacy.neighbours)

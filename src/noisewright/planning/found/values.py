@@ -55,7 +55,9 @@ class ValuePlan(Shown):
 
     def __post_init__(self) -> None:
         if not isinstance(self.column, str) or not self.column:
-            raise InvalidParameter("column", self.column, "must be the name of a column")
+            raise InvalidParameter(
+                "column", self.column, "must be the name of a column"
+            )
         if self.privacy.kind != "approximate":
             raise InvalidParameter(
                 "delta",
@@ -168,7 +170,9 @@ class ValuePlan(Shown):
 
     def summary(self) -> dict[str, Any]:
         """The figures scripts rely on."""
-        likely = [next(c for c in range(10**9) if self.chance(c) >= p) for p in (0.5, 0.95)]
+        likely = [
+            next(c for c in range(10**9) if self.chance(c) >= p) for p in (0.5, 0.95)
+        ]
         return {
             "mechanism": "partition-selection",
             "column": self.column,
@@ -186,7 +190,11 @@ class ValuePlan(Shown):
         save(self, path)
 
     def _facts(self) -> list[tuple[str, str]]:
-        return [("column", self.column), ("privacy", self.privacy.text()), ("person", self.person)]
+        return [
+            ("column", self.column),
+            ("privacy", self.privacy.text()),
+            ("person", self.person),
+        ]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -211,7 +219,9 @@ class ReleasedValues(Shown):
         label = other
         while label in self.values:
             label = f"({label})"
-        return Categorical(name or self.plan.column, self.values, outside="other", other=label)
+        return Categorical(
+            name or self.plan.column, self.values, outside="other", other=label
+        )
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -230,7 +240,11 @@ class ReleasedValues(Shown):
 
 
 def plan_values(
-    column: str, privacy: Privacy, *, unit: object = None, counter: Counter | None = None
+    column: str,
+    privacy: Privacy,
+    *,
+    unit: object = None,
+    counter: Counter | None = None,
 ) -> ValuePlan:
     """Plan which values of a column are told."""
     return ValuePlan(column, privacy, read_unit(unit), counter)

@@ -11,7 +11,15 @@ import numpy as np
 from noisewright.arrays import Array
 from noisewright.errors import FileFormatError
 from noisewright.local.bounds.proof import Proof
-from noisewright.planning.kept import Arrays, Kept, Number, Text, domain_beside, domain_of, inside
+from noisewright.planning.kept import (
+    Arrays,
+    Kept,
+    Number,
+    Text,
+    domain_beside,
+    domain_of,
+    inside,
+)
 from noisewright.planning.local.plan import LocalPlan
 from noisewright.planning.local.reading import Reading
 from noisewright.planning.release import Release
@@ -60,7 +68,9 @@ class LocalFile(Kept, frozen=True, tag="local-plan"):
         settings, own = pack(plan.strategy)
         arrays |= {f"{_STRATEGY}{name}": array for name, array in own.items()}
         if plan.proof is not None:
-            arrays |= {f"{_PROOF}{name}": array for name, array in vars(plan.proof).items()}
+            arrays |= {
+                f"{_PROOF}{name}": array for name, array in vars(plan.proof).items()
+            }
         if plan.targets is not None:
             arrays[_TARGETS] = plan.targets
         return cls(
@@ -78,7 +88,9 @@ class LocalFile(Kept, frozen=True, tag="local-plan"):
             ],
             people=plan.people,
             alpha=plan.alpha,
-            goal=None if plan.goal is None else StoredGoal(plan.goal.error, plan.goal.beta),
+            goal=None
+            if plan.goal is None
+            else StoredGoal(plan.goal.error, plan.goal.beta),
             cut_short=plan.cut_short,
         )
 
@@ -101,7 +113,9 @@ class LocalFile(Kept, frozen=True, tag="local-plan"):
             people=None if self.people is None else check_people(self.people),
             alpha=None if self.alpha is None else check_alpha(self.alpha),
             proof=_proof_of(arrays, workload.size),
-            goal=None if self.goal is None else MaxError(self.goal.error, self.goal.beta),
+            goal=None
+            if self.goal is None
+            else MaxError(self.goal.error, self.goal.beta),
             cut_short=self.cut_short,
             targets=stored(arrays, _TARGETS, np.float64, workload.shape)
             if _TARGETS in arrays
@@ -123,7 +137,9 @@ def _proof_of(arrays: Arrays, cells: int) -> Proof | None:
     own = inside(arrays, _PROOF)
     proof = stored_proof(own) if own else None
     if proof is not None and proof.cells[-1] >= min(cells, MOST_LISTED):
-        raise FileFormatError("the proof is about cells that the plan does not have; plan again")
+        raise FileFormatError(
+            "the proof is about cells that the plan does not have; plan again"
+        )
     return proof
 
 
@@ -139,7 +155,9 @@ class EstimateFile(Kept, frozen=True, tag="estimate"):
         """What estimates are kept as."""
         assert isinstance(release.plan, LocalPlan)
         plan = LocalFile.of(release.plan, arrays)
-        arrays["aggregate"] = np.frombuffer(release.measurement.to_bytes(), dtype=np.uint8)
+        arrays["aggregate"] = np.frombuffer(
+            release.measurement.to_bytes(), dtype=np.uint8
+        )
         return cls(plan=plan, reading=release.steps[0], time=release.time)
 
     def content(self, arrays: Arrays) -> Release:

@@ -51,7 +51,11 @@ class LocalForecast(Forecast):
         shown = [(name, f"{error:,.4g}") for name, error in errors.items()]
         if self.cut_short:
             shown.append(("search", CUT_SHORT))
-        return [("answers", f"{len(self.std):,}"), ("people", f"{self.people:,}"), *shown]
+        return [
+            ("answers", f"{len(self.std):,}"),
+            ("people", f"{self.people:,}"),
+            *shown,
+        ]
 
     def summary(self) -> dict[str, Any]:
         names = ("people", "rmse", "max", "worst_rmse")
@@ -66,13 +70,19 @@ class LocalForecast(Forecast):
         return told
 
 
-def local_forecast(plan: LocalPlan, accuracy: LocalAccuracy, shrink: bool) -> LocalForecast:
+def local_forecast(
+    plan: LocalPlan, accuracy: LocalAccuracy, shrink: bool
+) -> LocalForecast:
     """The expected error of every answer from as many people as the accuracy is of."""
     std, count = accuracy.std, accuracy.people
     worst = count * plan.analysis.worst_case
     bias = None if plan.bias is None else count * plan.bias
     beside = 0.0 if bias is None else bias
-    ends = people_where_it_ends(plan.strategy, table_gram(plan.plain_workload)) if shrink else None
+    ends = (
+        people_where_it_ends(plan.strategy, table_gram(plan.plain_workload))
+        if shrink
+        else None
+    )
     return LocalForecast(
         std=std,
         halfwidth=accuracy.multiplier(LEVEL) * std + beside,

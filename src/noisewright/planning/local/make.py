@@ -92,8 +92,12 @@ def plan_local(
     if mechanism in ("auto", "optimised") and not settings.own_error:
         plan = _with_proof(plan, settings, limit)
     plan = replace(plan, seconds=limit.seconds, cut_short=limit.cut_short)
-    if plan.epsilon > problem.epsilon or (plan.privacy.delta or 0.0) > (problem.delta or 0.0):
-        raise NoisewrightError(f"the plan promises {plan.privacy.text()}, not {privacy.text()}")
+    if plan.epsilon > problem.epsilon or (plan.privacy.delta or 0.0) > (
+        problem.delta or 0.0
+    ):
+        raise NoisewrightError(
+            f"the plan promises {plan.privacy.text()}, not {privacy.text()}"
+        )
     return plan
 
 
@@ -115,11 +119,15 @@ def _with_proof(plan: LocalPlan, settings: Search, limit: TimeLimit) -> LocalPla
     strategy, proof = kept.load(plan.strategy, floor)
     if proof is None:
         effort, target = settings.effort, settings.target_ratio
-        strategy, proof = proven(plan.workload, strategy, floor, effort, target, limit, told)
+        strategy, proof = proven(
+            plan.workload, strategy, floor, effort, target, limit, told
+        )
         if not limit.cut_short:
             kept.save(strategy if strategy is not plan.strategy else None, proof)
     if strategy is not plan.strategy:
-        plan = _fewer(plan, replace(plan, strategy=strategy, mechanism="optimised", targets=None))
+        plan = _fewer(
+            plan, replace(plan, strategy=strategy, mechanism="optimised", targets=None)
+        )
     return replace(plan, proof=proof)
 
 

@@ -95,12 +95,18 @@ class LocalPlan(Shown):
         cells = self.strategy.size
         if self.workload.size != cells or (self.domain and self.domain.size != cells):
             raise InvalidParameter(
-                "strategy", self.strategy.kind, "must be over the plan's cells", "plan again"
+                "strategy",
+                self.strategy.kind,
+                "must be over the plan's cells",
+                "plan again",
             )
         if self.targets is not None and (
-            self.targets.shape != self.workload.shape or not np.isfinite(self.targets).all()
+            self.targets.shape != self.workload.shape
+            or not np.isfinite(self.targets).all()
         ):
-            raise InvalidParameter("targets", self.targets.shape, "must fit the queries")
+            raise InvalidParameter(
+                "targets", self.targets.shape, "must fit the queries"
+            )
 
     @cached_property
     def privacy(self) -> Privacy:
@@ -151,7 +157,9 @@ class LocalPlan(Shown):
 
         return randomize_table(self, table, output, counter or self.counter)
 
-    def tally_table(self, table: Source, *, counter: Counter | None = None) -> Aggregate:
+    def tally_table(
+        self, table: Source, *, counter: Counter | None = None
+    ) -> Aggregate:
         """Simulate a client for every row of a table and add the reports up, where the rows are.
 
         No report is kept; on Spark, executors draw and add up, and send aggregates alone.
@@ -199,11 +207,15 @@ class LocalPlan(Shown):
         count = check_people(self.people if people is None else people)
         return self.tails.error(count, self._failure(beta))
 
-    def people_for_max_error(self, error: float | None = None, beta: float | None = None) -> int:
+    def people_for_max_error(
+        self, error: float | None = None, beta: float | None = None
+    ) -> int:
         """The fewest people from whom all answers are within an error of the truth."""
         told = self.goal.error if error is None and self.goal is not None else error
         if told is None:
-            raise InvalidParameter("error", None, "must be given", "say how large it may be")
+            raise InvalidParameter(
+                "error", None, "must be given", "say how large it may be"
+            )
         return self.tails.people_for(told, self._failure(beta))
 
     def _failure(self, beta: float | None) -> float:
@@ -219,7 +231,9 @@ class LocalPlan(Shown):
         """The same as a whole number of people."""
         return max(1, ceil(self.sample_complexity(alpha)))
 
-    def accuracy(self, people: int | None = None, *, population: bool = False) -> LocalAccuracy:
+    def accuracy(
+        self, people: int | None = None, *, population: bool = False
+    ) -> LocalAccuracy:
         """How wrong answers from so many people are, spread evenly over the cells."""
         count = check_people(self.people if people is None else people)
         return LocalAccuracy(self.strategy, self.answered, count, population=population)
@@ -244,13 +258,19 @@ class LocalPlan(Shown):
         return rehearse(self, histogram, runs, rng)
 
     def forecast(
-        self, people: int | None = None, *, population: bool = False, shrink: bool = False
+        self,
+        people: int | None = None,
+        *,
+        population: bool = False,
+        shrink: bool = False,
     ) -> LocalForecast:
         """Expected error of every answer from so many people.
 
         With `shrink`, also the worst error of the best biased estimate, and where it ends to help.
         """
-        return local_forecast(self, self.accuracy(people, population=population), shrink)
+        return local_forecast(
+            self, self.accuracy(people, population=population), shrink
+        )
 
     def amplified(self, people: int, delta: float) -> Privacy:
         """The central guarantee of shuffled reports: an extra beside ε, never instead of it."""
@@ -258,7 +278,9 @@ class LocalPlan(Shown):
 
         if self.strategy.delta:
             raise InvalidParameter(
-                "mechanism", self.mechanism, "is not pure: the bound needs pure local privacy"
+                "mechanism",
+                self.mechanism,
+                "is not pure: the bound needs pure local privacy",
             )
         return shuffled(self.epsilon, check_people(people), delta)
 
@@ -278,7 +300,9 @@ class LocalPlan(Shown):
             return reports
         several = isinstance(reports, list | tuple) and bool(reports)
         if several and all(isinstance(source, str | Path) for source in reports):
-            parts = [self.aggregate(source, groups=groups, cap=cap) for source in reports]
+            parts = [
+                self.aggregate(source, groups=groups, cap=cap) for source in reports
+            ]
             return reduce(Aggregate.merge, parts)
         name = round_in(reports) if isinstance(reports, str | Path) else None
         total = Aggregate(self.format, groups, cap, name)
@@ -326,14 +350,17 @@ class LocalPlan(Shown):
         (reading,) = steps
         return read(self, measurement, reading)
 
-    def liars_limit(self, reading: Reading) -> Literal["consistent", "influence"] | None:
+    def liars_limit(
+        self, reading: Reading
+    ) -> Literal["consistent", "influence"] | None:
         """How it is found what liars can have done, where there may be any."""
         return liars_limit(self, reading)
 
     def changes(self, steps: tuple[Reading, ...]) -> bool:
         """Whether answers are not those that were measured, and need not be unbiased."""
         return any(
-            reading.changes or liars_limit(self, reading) == "consistent" for reading in steps
+            reading.changes or liars_limit(self, reading) == "consistent"
+            for reading in steps
         )
 
     @property
@@ -422,11 +449,17 @@ class LocalPlan(Shown):
         It is about answers for the population that people come from, biased or not.
         """
         asked = self.plain_workload
-        if self.goal is None or self.strategy.delta or sum(asked.shape) > _QUICK_INSTANCE:
+        if (
+            self.goal is None
+            or self.strategy.delta
+            or sum(asked.shape) > _QUICK_INSTANCE
+        ):
             return None
         try:
             goal = self.goal
-            return hard_instance(asked, goal.error, epsilon=self.epsilon, beta=goal.beta)
+            return hard_instance(
+                asked, goal.error, epsilon=self.epsilon, beta=goal.beta
+            )
         except NoisewrightError:
             return None
 

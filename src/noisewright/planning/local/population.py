@@ -30,7 +30,8 @@ class Margins(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     attributes: Annotated[tuple[str, ...], Meta(min_length=1, max_length=100)]
     people: Annotated[
-        tuple[Annotated[float, Meta(ge=0, le=1e15)], ...], Meta(min_length=1, max_length=100_000)
+        tuple[Annotated[float, Meta(ge=0, le=1e15)], ...],
+        Meta(min_length=1, max_length=100_000),
     ]
 
     @classmethod
@@ -42,10 +43,14 @@ class Margins(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         try:
             table = csv.read_csv(path)
         except (pa.ArrowException, OSError):
-            raise InvalidParameter("margins", str(path), "cannot be read as CSV") from None
+            raise InvalidParameter(
+                "margins", str(path), "cannot be read as CSV"
+            ) from None
         names = tuple(name for name in domain.names if name in table.column_names)
         if sorted(table.column_names) != sorted((*names, _PEOPLE)) or not names:
-            rule = f"must have the columns of some attributes, each once, and `{_PEOPLE}`"
+            rule = (
+                f"must have the columns of some attributes, each once, and `{_PEOPLE}`"
+            )
             raise InvalidParameter("margins", table.column_names, rule)
         part = domain.project(names)
         cells = part.encode({name: table.column(name) for name in names})
@@ -53,7 +58,9 @@ class Margins(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             rule = f"must have one row for each of the {part.size:,} combinations"
             raise InvalidParameter("margins", f"{len(cells)} rows", rule)
         counts = np.zeros(part.size)
-        counts[cells] = np.asarray(table.column(_PEOPLE).cast(pa.float64()), dtype=np.float64)
+        counts[cells] = np.asarray(
+            table.column(_PEOPLE).cast(pa.float64()), dtype=np.float64
+        )
         return cls(names, tuple(counts.tolist()))
 
     def strata(
@@ -61,13 +68,17 @@ class Margins(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], FloatArray]:
         """The stratum of every cell of a domain, and the people of every stratum."""
         if domain is None:
-            raise InvalidParameter("margins", self.attributes, "need a plan with a schema")
+            raise InvalidParameter(
+                "margins", self.attributes, "need a plan with a schema"
+            )
         sizes = [domain[name].size for name in self.attributes]
         if len(self.people) != prod(sizes) or len(set(self.attributes)) != len(sizes):
             rule = f"must be {prod(sizes):,}, one for each combination of {self.attributes}"
             raise InvalidParameter("margins", f"{len(self.people):,} counts", rule)
         if domain.size > DENSE_SIZE:
-            raise TooLarge(f"margins over {domain.size:,} cells are too many for one table")
+            raise TooLarge(
+                f"margins over {domain.size:,} cells are too many for one table"
+            )
         codes = np.unravel_index(np.arange(domain.size), domain.shape)
         own = [codes[domain.index(name)] for name in self.attributes]
         flat = np.ravel_multi_index(own, sizes).astype(np.int64)

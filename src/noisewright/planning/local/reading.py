@@ -42,9 +42,13 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     def check(self, groups: int) -> None:
         """Refuse what cannot be had together."""
-        if self.shrink and (self.non_negative or self.liars or self.margins or groups > 1):
+        if self.shrink and (
+            self.non_negative or self.liars or self.margins or groups > 1
+        ):
             raise InvalidParameter(
-                "shrink", self.shrink, "stands alone: no non_negative, liars, margins or median"
+                "shrink",
+                self.shrink,
+                "stands alone: no non_negative, liars, margins or median",
             )
         if not 0 <= self.liars < 1:
             raise InvalidParameter(
@@ -52,7 +56,9 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             )
         if self.margins is not None and (self.liars or self.non_negative):
             raise InvalidParameter(
-                "margins", self.margins.attributes, "cannot be combined with liars or non_negative"
+                "margins",
+                self.margins.attributes,
+                "cannot be combined with liars or non_negative",
             )
 
     @property
@@ -63,7 +69,9 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     @property
     def plain(self) -> Reading:
         """The same of unbiased answers, trusting everybody."""
-        return msgspec.structs.replace(self, non_negative=False, shrink=False, liars=0.0)
+        return msgspec.structs.replace(
+            self, non_negative=False, shrink=False, liars=0.0
+        )
 
     def told(self, plan: LocalPlan, before: Mapping[str, Any]) -> dict[str, Any]:
         """What the record says of it."""
@@ -92,7 +100,9 @@ def read(plan: LocalPlan, collected: Aggregate, reading: Reading) -> Column:
     accuracy = estimates.accuracy
     if reading.margins is not None:
         if plan.targets is not None:
-            raise InvalidParameter("margins", reading.margins.attributes, "need exact queries")
+            raise InvalidParameter(
+                "margins", reading.margins.attributes, "need exact queries"
+            )
         return in_population(plan, reading.margins, estimates.histogram, accuracy)
     if reading.liars and collected.groups > 1:
         raise InvalidParameter(
@@ -116,7 +126,9 @@ def read(plan: LocalPlan, collected: Aggregate, reading: Reading) -> Column:
     return Column(answers, accuracy.std, each, all_)
 
 
-def liars_limit(plan: LocalPlan, reading: Reading) -> Literal["consistent", "influence"] | None:
+def liars_limit(
+    plan: LocalPlan, reading: Reading
+) -> Literal["consistent", "influence"] | None:
     """How it is found what liars can have done, where there may be any.
 
     `consistent`: answers and limits are of all tables of people that explain the reports with
@@ -132,7 +144,9 @@ def liars_limit(plan: LocalPlan, reading: Reading) -> Literal["consistent", "inf
 
 def _shrunk(plan: LocalPlan, collected: Aggregate) -> FloatArray:
     if collected.groups > 1:
-        raise InvalidParameter("shrink", True, "cannot be combined with medians over groups")
+        raise InvalidParameter(
+            "shrink", True, "cannot be combined with medians over groups"
+        )
     cells = plan.shrinkage(collected.people).histogram(collected.total)
     return np.asarray(plan.answered.matvec(cells), dtype=np.float64)
 

@@ -39,7 +39,9 @@ class Rehearsal(Shown):
 
     def _facts(self) -> list[tuple[str, str]]:
         told = [("people", f"{self.people:,}"), ("runs", f"{self.runs:,}")]
-        return told + [(kind, f"rmse {error:,.4g}") for kind, error in self.rmse.items()]
+        return told + [
+            (kind, f"rmse {error:,.4g}") for kind, error in self.rmse.items()
+        ]
 
 
 def rehearse(
@@ -49,13 +51,19 @@ def rehearse(
     from noisewright.planning.local.reading import Reading
 
     people = np.asarray(histogram)
-    if people.shape != (plan.strategy.size,) or people.dtype.kind not in "iu" or people.min() < 0:
+    if (
+        people.shape != (plan.strategy.size,)
+        or people.dtype.kind not in "iu"
+        or people.min() < 0
+    ):
         rule = f"must hold {plan.strategy.size} counts, the cells of the plan in their order"
         raise InvalidParameter("histogram", f"{people.dtype} {people.shape}", rule)
     if not people.any():
         raise InvalidParameter("histogram", 0, "must hold at least one person")
     whole("runs", runs, 1, 10**6)
-    truth = np.asarray(plan.plain_workload.matvec(people.astype(float)), dtype=np.float64)
+    truth = np.asarray(
+        plan.plain_workload.matvec(people.astype(float)), dtype=np.float64
+    )
     cells = np.repeat(np.arange(len(people)), people)
     readings = [Reading(), Reading(shrink=True), Reading(non_negative=True)]
     squares, inside, together = (np.zeros(len(KINDS)) for _ in range(3))

@@ -53,7 +53,9 @@ def randomize_table(
         check_apart(output, table)
     engine, domain = _reading(plan, counter)
     batches = engine.cells(table, domain)
-    return write_reports(output, (plan.client.randomize_many(cells) for cells in batches))
+    return write_reports(
+        output, (plan.client.randomize_many(cells) for cells in batches)
+    )
 
 
 def tally_table(plan: LocalPlan, table: Source, counter: Counter | None) -> Aggregate:

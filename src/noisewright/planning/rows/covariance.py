@@ -9,11 +9,18 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray
-from noisewright.central.geometry.rows.second_moments import LARGEST_SHARE, SecondMoments
+from noisewright.central.geometry.rows.second_moments import (
+    LARGEST_SHARE,
+    SecondMoments,
+)
 from noisewright.errors import InvalidParameter
 from noisewright.estimate.intervals import normal_multiplier, variance_gamma_multiplier
 from noisewright.estimate.moment_errors import MomentErrors
-from noisewright.estimate.moments import above_noise, nearest_correlation, possible_moments
+from noisewright.estimate.moments import (
+    above_noise,
+    nearest_correlation,
+    possible_moments,
+)
 from noisewright.planning.budgets.spending import LedgerNote
 from noisewright.planning.plan import LEVEL, Forecast
 from noisewright.planning.release import now
@@ -36,7 +43,9 @@ class CovariancePlan(RowPlan[SecondMoments, IntArray, "CovarianceRelease"]):
         if not len(set(self.columns)) == len(self.columns) == self.method.columns:
             raise InvalidParameter("columns", self.columns, "must be named once each")
         if self.method.protected and not self.method.constant:
-            raise InvalidParameter("share", 0, "tells no number of people, which is protected here")
+            raise InvalidParameter(
+                "share", 0, "tells no number of people, which is protected here"
+            )
 
     @property
     def mechanism(self) -> str:
@@ -67,7 +76,10 @@ class CovariancePlan(RowPlan[SecondMoments, IntArray, "CovarianceRelease"]):
         nothing larger is known of them. Where it is public they are those of Σxxᵀ, whatever x.
         """
         std = self.moment_errors.worst_entries().ravel() * self.method.radius**2
-        each, together = self.multiplier(LEVEL), self.multiplier(1 - (1 - LEVEL) / len(std))
+        each, together = (
+            self.multiplier(LEVEL),
+            self.multiplier(1 - (1 - LEVEL) / len(std)),
+        )
         return Forecast(std, each * std, together * std)
 
     def errors(self, people: int) -> dict[str, float]:
@@ -156,7 +168,9 @@ class CovarianceRelease(RowRelease[CovariancePlan, FloatArray]):
     def second_moment(self) -> FloatArray:
         """Σxxᵀ over the number of people, unbiased where that is public."""
         size, radius = self.plan.method.columns, self.plan.method.radius
-        return np.asarray(self.measured[:size, :size] * (radius**2 / max(self.people, 1.0)))
+        return np.asarray(
+            self.measured[:size, :size] * (radius**2 / max(self.people, 1.0))
+        )
 
     @property
     def matrix(self) -> FloatArray:
@@ -168,7 +182,9 @@ class CovarianceRelease(RowRelease[CovariancePlan, FloatArray]):
         """Σx over the number of people."""
         method = self.plan.method
         if not method.constant:
-            raise InvalidParameter("share", 0, "measures no means", "plan with means=True")
+            raise InvalidParameter(
+                "share", 0, "measures no means", "plan with means=True"
+            )
         scale = method.radius / (method.share * max(self.people, 1.0))
         return np.asarray(self.measured[: method.columns, -1] * scale)
 
@@ -204,7 +220,9 @@ class CovarianceRelease(RowRelease[CovariancePlan, FloatArray]):
     def regression(self, target: str, on: Sequence[str] | None = None) -> Regression:
         """Least squares of one column on others, with a constant where means were measured."""
         names = self.plan.columns
-        features = [name for name in names if name != target] if on is None else list(on)
+        features = (
+            [name for name in names if name != target] if on is None else list(on)
+        )
         absent = [name for name in (target, *features) if name not in names]
         if absent or target in features or not features:
             raise InvalidParameter("on", on, f"must be other columns of {list(names)}")
@@ -225,7 +243,8 @@ class CovarianceRelease(RowRelease[CovariancePlan, FloatArray]):
         variance = np.einsum("ij,jk,ik->i", inverse, noise, inverse)
         unit = np.ones(len(places))
         if method.constant:
-            unit[-1] = method.share * method.radius  # the constant entry is that many units
+            # the constant entry is that many units
+            unit[-1] = method.share * method.radius
         labels = (*features, *(("constant",) if method.constant else ()))
         errors = np.sqrt(variance) * unit
         return Regression(labels, raw * unit, errors, self.plan.multiplier(LEVEL))
@@ -271,7 +290,9 @@ class CovarianceRelease(RowRelease[CovariancePlan, FloatArray]):
             })  # fmt: skip
         kinds = {"statistic": pa.string(), "first": pa.string(), "second": pa.string(),
                  "value": pa.float64(), "std_error": pa.float64()}  # fmt: skip
-        return pa.concat_tables([pa.table(part, schema=pa.schema(kinds)) for part in parts])
+        return pa.concat_tables(
+            [pa.table(part, schema=pa.schema(kinds)) for part in parts]
+        )
 
 
 def plan_covariance(
@@ -295,7 +316,9 @@ def plan_covariance(
             "neighbours='replace-one' makes it public",
         )
     share = _best_share(len(names), radius, privacy) if means else 0.0
-    return CovariancePlan(names, SecondMoments(len(names), radius, share, privacy), reader)
+    return CovariancePlan(
+        names, SecondMoments(len(names), radius, share, privacy), reader
+    )
 
 
 def _by_halves(method: SecondMoments) -> float:

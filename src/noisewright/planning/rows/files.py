@@ -9,7 +9,10 @@ import numpy as np
 
 from noisewright.arrays import Array
 from noisewright.central.geometry.rows.pairs import MeasuredPairs, PairMoments
-from noisewright.central.geometry.rows.second_moments import LARGEST_SHARE, SecondMoments
+from noisewright.central.geometry.rows.second_moments import (
+    LARGEST_SHARE,
+    SecondMoments,
+)
 from noisewright.errors import FileFormatError
 from noisewright.planning.budgets.spending import LedgerNote
 from noisewright.planning.kept import Arrays, Kept, Text
@@ -33,7 +36,12 @@ class CovarianceFile(Kept, frozen=True, tag="covariance-plan"):
         """What a plan is kept as."""
         method = plan.method
         privacy = plan.privacy.to_dict()
-        return cls(columns=plan.columns, radius=method.radius, share=method.share, privacy=privacy)
+        return cls(
+            columns=plan.columns,
+            radius=method.radius,
+            share=method.share,
+            privacy=privacy,
+        )
 
     def content(self, arrays: Arrays) -> CovariancePlan:
         """The plan again."""
@@ -66,7 +74,9 @@ class CovarianceReleaseFile(Kept, frozen=True, tag="covariance-release"):
         plan = self.plan.content(arrays)
         measured = _symmetric(arrays, plan.method.size)
         _check_public(self.people, plan.method.protected)
-        return CovarianceRelease(plan, measured, self.people, self.identity, self.note, self.time)
+        return CovarianceRelease(
+            plan, measured, self.people, self.identity, self.note, self.time
+        )
 
 
 class PairsFile(Kept, frozen=True, tag="pairs-plan"):
@@ -84,7 +94,9 @@ class PairsFile(Kept, frozen=True, tag="pairs-plan"):
 
     def content(self, arrays: Arrays) -> PairsPlan:
         """The plan again."""
-        method = PairMoments(len(self.columns), Privacy.from_dict(self.privacy), self.share)
+        method = PairMoments(
+            len(self.columns), Privacy.from_dict(self.privacy), self.share
+        )
         return PairsPlan(self.columns, method)
 
 
@@ -118,21 +130,31 @@ class PairsReleaseFile(Kept, frozen=True, tag="pairs-release"):
         moments, totals = _symmetric(arrays, side), _vector(arrays, "totals", side)
         people = float(_vector(arrays, "people", 1)[0]) if protected else None
         measured = MeasuredPairs(people, totals, moments)
-        return PairsRelease(plan, measured, self.people, self.identity, self.note, self.time)
+        return PairsRelease(
+            plan, measured, self.people, self.identity, self.note, self.time
+        )
 
 
 def _symmetric(arrays: Arrays, side: int) -> Array:
     measured = arrays["measured"]
     whole = measured.shape == (side, side) and measured.dtype == np.float64
     if not whole or not np.isfinite(measured).all() or (measured != measured.T).any():
-        raise FileFormatError("the measurement is not of this plan; it was damaged or edited")
+        raise FileFormatError(
+            "the measurement is not of this plan; it was damaged or edited"
+        )
     return measured
 
 
 def _vector(arrays: Arrays, name: str, length: int) -> Array:
     values = arrays[name]
-    if values.shape != (length,) or values.dtype != np.float64 or not np.isfinite(values).all():
-        raise FileFormatError("the measurement is not of this plan; it was damaged or edited")
+    if (
+        values.shape != (length,)
+        or values.dtype != np.float64
+        or not np.isfinite(values).all()
+    ):
+        raise FileFormatError(
+            "the measurement is not of this plan; it was damaged or edited"
+        )
     return values
 
 

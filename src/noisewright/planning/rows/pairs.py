@@ -67,7 +67,9 @@ class PairsPlan(RowPlan[PairMoments, Rows, "PairsRelease"]):
         d = len(self.columns)
         std = np.full(d * (d - 1) // 2, np.sqrt(self.method.worst_variance))
         return Forecast(
-            std, normal_multiplier(LEVEL) * std, normal_multiplier(1 - (1 - LEVEL) / len(std)) * std
+            std,
+            normal_multiplier(LEVEL) * std,
+            normal_multiplier(1 - (1 - LEVEL) / len(std)) * std,
         )
 
     def expected(self, people: int, seed: int = 0) -> dict[str, dict[str, float]]:
@@ -81,7 +83,9 @@ class PairsPlan(RowPlan[PairMoments, Rows, "PairsRelease"]):
         rng = np.random.default_rng(seed)
         return {name: self._simulated(name, people, rng) for name in _PUBLIC}
 
-    def _simulated(self, name: str, people: int, rng: np.random.Generator) -> dict[str, float]:
+    def _simulated(
+        self, name: str, people: int, rng: np.random.Generator
+    ) -> dict[str, float]:
         """One release of a population, its rows standing for as many people as there are."""
         method, d = self.method, len(self.columns)
         rows = made_up(name, min(people, _SIMULATED_PEOPLE), d, rng)
@@ -129,7 +133,9 @@ class PairsPlan(RowPlan[PairMoments, Rows, "PairsRelease"]):
         self, exact: Rows, people: int | None, name: str, note: LedgerNote | None,
         source: ByteSource | None,
     ) -> PairsRelease:  # fmt: skip
-        return PairsRelease(self, self.method.measure(exact, source), people, name, note, now())
+        return PairsRelease(
+            self, self.method.measure(exact, source), people, name, note, now()
+        )
 
     def _facts(self) -> list[tuple[str, str]]:
         pairs = len(self.columns) * (len(self.columns) - 1) // 2
@@ -181,14 +187,18 @@ class PairsRelease(RowRelease[PairsPlan, MeasuredPairs]):
     @property
     def answers(self) -> FloatArray:
         """How many people have both, pair by pair in the order of the workload."""
-        return np.asarray(self.proportions[np.triu_indices(len(self.means), 1)] * self.people)
+        return np.asarray(
+            self.proportions[np.triu_indices(len(self.means), 1)] * self.people
+        )
 
     @property
     def labels(self) -> list[str]:
         """Every pair in words."""
         rows, columns = np.triu_indices(len(self.means), 1)
         names = self.plan.columns
-        return [f"{names[i]} and {names[j]}" for i, j in zip(rows, columns, strict=True)]
+        return [
+            f"{names[i]} and {names[j]}" for i, j in zip(rows, columns, strict=True)
+        ]
 
     def to_pandas(self) -> pd.DataFrame:
         """Proportions as a frame, attributes by attributes."""
@@ -220,16 +230,22 @@ class PairsRelease(RowRelease[PairsPlan, MeasuredPairs]):
         return len(self.means) * (len(self.means) - 1) // 2
 
 
-def made_up(name: str, people: int, attributes: int, rng: np.random.Generator) -> FloatArray:
+def made_up(
+    name: str, people: int, attributes: int, rng: np.random.Generator
+) -> FloatArray:
     """Rows of a public population, for simulation alone."""
     uniform = rng.random((people, attributes))
     if name == "independent":
         return np.asarray(uniform < rng.uniform(0.1, 0.9, attributes), dtype=np.float64)
     if name == "rare":
-        return np.asarray(uniform < rng.uniform(0.005, 0.05, attributes), dtype=np.float64)
+        return np.asarray(
+            uniform < rng.uniform(0.005, 0.05, attributes), dtype=np.float64
+        )
     noise = rng.standard_normal((people, attributes))
     loadings = 1.0 + np.abs(rng.standard_normal(attributes))
-    return np.asarray(rng.standard_normal((people, 1)) * loadings + noise > 0, dtype=np.float64)
+    return np.asarray(
+        rng.standard_normal((people, 1)) * loadings + noise > 0, dtype=np.float64
+    )
 
 
 def plan_pairs(

@@ -145,14 +145,18 @@ class RowPlan(Shown, ABC, Generic[Method, Exact, AnyRelease]):
             return restored  # type: ignore[return-value]
         purse.check(self.cost)
         exact, people = self._read(data)
-        return purse.spend(self.cost, lambda r: self._release(exact, people, reservation=r))
+        return purse.spend(
+            self.cost, lambda r: self._release(exact, people, reservation=r)
+        )
 
     def _read(self, data: Data) -> tuple[Exact, int]:
         """Exact values from an array, or from the columns of a table."""
         if isinstance(data, np.ndarray):
             return self._exact([np.asarray(data, dtype=np.float64)])
         if self.reader is None:
-            raise InvalidParameter("data", type(data).__name__, "needs a reader of tables")
+            raise InvalidParameter(
+                "data", type(data).__name__, "needs a reader of tables"
+            )
         return self._exact(self.reader(data, self.columns))
 
     def _release(
@@ -165,7 +169,9 @@ class RowPlan(Shown, ABC, Generic[Method, Exact, AnyRelease]):
         public = None if self.method.protected else people
         if reservation is None:
             return self._noisy(exact, public, fresh_name(), None, source)
-        return self._noisy(exact, public, reservation.identity, reservation.note, source)
+        return self._noisy(
+            exact, public, reservation.identity, reservation.note, source
+        )
 
     def save(self, path: str | Path) -> None:
         """Write the plan, whole or not at all."""
@@ -226,7 +232,9 @@ class RowRelease(Shown, ABC, Generic[AnyPlan, Measured]):
         if is_kept(target):
             return recorded(target, self.metadata, self.save)
         table = self.to_arrow()
-        return recorded(target, self.metadata, lambda file: write_table(file, table, excel=excel))
+        return recorded(
+            target, self.metadata, lambda file: write_table(file, table, excel=excel)
+        )
 
     def save(self, path: str | Path) -> None:
         """Write the release, whole or not at all; `nw.load` gives it back."""
@@ -244,4 +252,8 @@ RowsPlanned = RowPlan[Any, Any, Any]
 
 def column_names(columns: int | Sequence[str]) -> tuple[str, ...]:
     """Names of columns; x0, x1 and so on where only their number is given."""
-    return tuple(f"x{i}" for i in range(columns)) if isinstance(columns, int) else tuple(columns)
+    return (
+        tuple(f"x{i}" for i in range(columns))
+        if isinstance(columns, int)
+        else tuple(columns)
+    )

@@ -26,7 +26,8 @@ from noisewright.privacy.promise.budget import Privacy
 
 _LARGEST_STEPS = 10**9
 _ANSWERS = "answers"
-SECRET = "secret-running-stream"  # the name of a kind is the first thing that is seen of a file
+# the name of a kind is the first thing that is seen of a file
+SECRET = "secret-running-stream"
 
 
 class StreamFile(Kept, frozen=True, tag="stream-plan"):
@@ -59,7 +60,9 @@ class StreamFile(Kept, frozen=True, tag="stream-plan"):
         privacy = Privacy.from_dict(self.privacy)
         if self.factorization == "carry":
             if privacy.kind != "pure":
-                raise FileFormatError("the plan's noise is for pure privacy; plan again")
+                raise FileFormatError(
+                    "the plan's noise is for pure privacy; plan again"
+                )
             return plan_stream(self.steps, privacy)
         return plan_stream(self.steps, privacy, self.factorization, **given)
 
@@ -77,7 +80,12 @@ class StreamReleaseFile(Kept, frozen=True, tag="stream-release"):
         """What answers are kept as."""
         arrays[_ANSWERS] = release.answers
         plan = StreamFile.of(release.plan, arrays)
-        return cls(plan=plan, identity=release.identity, ledger=release.ledger, time=release.time)
+        return cls(
+            plan=plan,
+            identity=release.identity,
+            ledger=release.ledger,
+            time=release.time,
+        )
 
     def content(self, arrays: Arrays) -> StreamRelease:
         """The answers again; their errors follow from the plan."""
@@ -144,7 +152,9 @@ class RunningFile(Kept, frozen=True, tag=SECRET):
                 " latest, or the position is gone; answering a step again would spend its budget"
                 " again: load the latest state, or start a new stream"
             )
-        stream = running(release.plan, position, release.identity, release.ledger, release.time)
+        stream = running(
+            release.plan, position, release.identity, release.ledger, release.time
+        )
         stream.resume(release.answers.tolist(), self.state)
         return stream
 
@@ -153,5 +163,7 @@ def _answers(arrays: Arrays, most: int) -> FloatArray:
     answers = arrays[_ANSWERS]
     whole = answers.ndim == 1 and answers.dtype == np.float64 and answers.size <= most
     if not whole or not np.isfinite(answers).all():
-        raise FileFormatError("the answers are not of this plan; the file was damaged or edited")
+        raise FileFormatError(
+            "the answers are not of this plan; the file was damaged or edited"
+        )
     return answers

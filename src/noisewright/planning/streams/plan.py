@@ -10,7 +10,12 @@ from typing import Any
 from noisewright.central.blocks.mechanism import continuous_deviation
 from noisewright.central.carry.stream import CarryStreamMechanism, carry_stream
 from noisewright.central.problem import CentralProblem
-from noisewright.central.stream import ONCE, Appearances, StreamMechanism, stream_mechanism
+from noisewright.central.stream import (
+    ONCE,
+    Appearances,
+    StreamMechanism,
+    stream_mechanism,
+)
 from noisewright.central.stream_position import Position
 from noisewright.central.wider_bounds import least_factorization
 from noisewright.display import Shown
@@ -91,7 +96,11 @@ class StreamPlan(StreamMechanism, _Planned):
             std=std,
             halfwidth=normal_multiplier(LEVEL) * std,
             simultaneous_halfwidth=sidak_multiplier(len(std), LEVEL) * std,
-            **(_limits(len(std), self.privacy, mean_error(std, 2)) if self._counts_once else {}),
+            **(
+                _limits(len(std), self.privacy, mean_error(std, 2))
+                if self._counts_once
+                else {}
+            ),
         )
 
     @property
@@ -183,7 +192,9 @@ def _limits(steps: int, privacy: Privacy, achieved: float) -> dict[str, Any]:
     bounds = class_bounds(problem, 1, achieved, exact=True)
     if privacy.kind == "pure":
         return {"bounds": bounds}
-    least = least_factorization(problem.workload, problem.sizes, 2.0, privacy.neighbours)
+    least = least_factorization(
+        problem.workload, problem.sizes, 2.0, privacy.neighbours
+    )
     linear = least * continuous_deviation(privacy) if least else None
     ratio = certified_ratio(achieved, linear)
     return {"bounds": bounds, "lower_bound": linear, "ratio": ratio}
@@ -244,10 +255,14 @@ def _planned(mechanism: StreamMechanism) -> StreamPlan:
     )
 
 
-def _narrowest(steps: int, privacy: Privacy, counted: Appearances, band: int | None) -> StreamPlan:
+def _narrowest(
+    steps: int, privacy: Privacy, counted: Appearances, band: int | None
+) -> StreamPlan:
     """The least error among bands that keep a person's steps apart, and the best for one step."""
     bands = {max(1, counted.apart // k) for k in (1, 2, 4)} if band is None else {band}
     kinds: list[tuple[Kind, int]] = [("banded", width) for width in sorted(bands)]
     kinds += [("column-normalised", BAND)] if band is None else []
-    plans = [_planned(stream_mechanism(steps, privacy, *kind, counted)) for kind in kinds]
+    plans = [
+        _planned(stream_mechanism(steps, privacy, *kind, counted)) for kind in kinds
+    ]
     return min(plans, key=lambda plan: mean_error(plan.errors, 2))

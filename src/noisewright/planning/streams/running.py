@@ -120,7 +120,10 @@ class StreamRelease(Shown):
         import pyarrow as pa
 
         columns = {"step": self.steps, "answer": self.answers, "std_error": self.std}
-        ends = {name: getattr(self, name) for name in ("lower", "upper", "lower_all", "upper_all")}
+        ends = {
+            name: getattr(self, name)
+            for name in ("lower", "upper", "lower_all", "upper_all")
+        }
         return pa.table({**columns, **ends})
 
     def to_pandas(self) -> pd.DataFrame:
@@ -137,7 +140,9 @@ class StreamRelease(Shown):
         if is_kept(target):
             return recorded(target, self.metadata, self.save)
         table = self.to_arrow()
-        return recorded(target, self.metadata, lambda file: write_table(file, table, excel=excel))
+        return recorded(
+            target, self.metadata, lambda file: write_table(file, table, excel=excel)
+        )
 
     def save(self, path: str | Path) -> None:
         """Write the answers so far, whole or not at all; `nw.load` gives them back."""
@@ -163,7 +168,9 @@ class RunningStream(Shown, Stream):
     @property
     def release(self) -> StreamRelease:
         """The answers so far with their errors: no further cost."""
-        return StreamRelease(self._plan, self.answers, self._identity, self._ledger, self._time)
+        return StreamRelease(
+            self._plan, self.answers, self._identity, self._ledger, self._time
+        )
 
     def save(self, path: str | Path) -> None:
         """Keep the stream, which `nw.load` goes on with: a secret file, readable by its owner.
@@ -196,7 +203,11 @@ def running(
     """A stream of the plan before its first step; its noise comes from the operating system."""
     from noisewright.planning.streams.plan import CarryStreamPlan
 
-    kind = RunningCarryStream if isinstance(plan, CarryStreamPlan) else RunningGaussianStream
+    kind = (
+        RunningCarryStream
+        if isinstance(plan, CarryStreamPlan)
+        else RunningGaussianStream
+    )
     stream: RunningStream = kind(plan, None, position)  # type: ignore[arg-type]
     stream._identity, stream._ledger, stream._time = identity, ledger, time
     return stream

@@ -40,7 +40,8 @@ Enclosure = tuple[int, int]
 
 GAUSSIAN_ERROR = 2.0**-42
 LOGARITHM_ERROR = 2.0**-42
-GAUSSIAN_REACH = 5  # |Z| beyond it, one draw in two million, is left to integer arithmetic
+# |Z| beyond it, one draw in two million, is left to integer arithmetic
+GAUSSIAN_REACH = 5
 
 _PER_UNIT = 64
 _TERMS = 8
@@ -48,7 +49,8 @@ _TABLE_BITS = 96
 _SMALLEST_FOR_LOGARITHM = np.uint64(1 << 44)
 _PARTS = 128
 _DIGITS = 40
-_SERIES_BELOW = 4  # Mills ratio: power series, then a continued fraction (both ~60 terms)
+# Mills ratio: power series, then a continued fraction (both ~60 terms)
+_SERIES_BELOW = 4
 
 
 def _ceil_div(numerator: int, denominator: int) -> int:
@@ -65,14 +67,17 @@ def exp_minus(x: Fraction, precision: int) -> Enclosure:
         return 0, 1
     halvings = 8 + int(x).bit_length()
     work = precision + halvings + 16
-    y = (x.numerator << (work - halvings)) // x.denominator  # x / 2^halvings, rounded down
+    # x / 2^halvings, rounded down
+    y = (x.numerator << (work - halvings)) // x.denominator
     term_lo = term_hi = lo = hi = 1 << work
     order, sign = 0, 1
     while term_hi > 1:
         order, sign = order + 1, -sign
         term_lo = (term_lo * y >> work) // order
         term_hi = _ceil_div(-(-term_hi * y >> work), order)
-        lo, hi = (lo + term_lo, hi + term_hi) if sign > 0 else (lo - term_hi, hi - term_lo)
+        lo, hi = (
+            (lo + term_lo, hi + term_hi) if sign > 0 else (lo - term_hi, hi - term_lo)
+        )
     # The alternating remainder is at most the last term (<= 1 unit); so is the rounding of y.
     lo, hi = lo - 2, min(hi + 1, 1 << work)
     for _ in range(halvings):
@@ -87,7 +92,8 @@ def _arctan_of_inverse(n: int, precision: int) -> Enclosure:
         power //= n * n
         order, sign = order + 2, -sign
         total += sign * (power // order)
-    return total - order, total + order  # each of the < order terms is off by less than one unit
+    # each of the < order terms is off by less than one unit
+    return total - order, total + order
 
 
 @lru_cache(maxsize=32)
@@ -160,7 +166,8 @@ def two_sided_tail(z: Fraction, precision: int) -> Enclosure:
 class _GaussianTable:
     """Nodes in order of rising u; entry 0 stands for everything beyond the reach."""
 
-    bounds: FloatArray  # u between neighbouring nodes; position in it is the index of the node
+    # u between neighbouring nodes; position in it is the index of the node
+    bounds: FloatArray
     nodes: FloatArray
     tails: FloatArray
     slopes: FloatArray
@@ -177,11 +184,16 @@ def _gaussian_table() -> _GaussianTable:
     def column(values: list[Fraction]) -> FloatArray:
         return np.array([0.0, *map(float, values)])
 
-    densities = [Fraction(exp_minus(z * z / 2, _TABLE_BITS)[0], one) / root for z in nodes]
+    densities = [
+        Fraction(exp_minus(z * z / 2, _TABLE_BITS)[0], one) / root for z in nodes
+    ]
     polynomials = _inverse_polynomials()[1:]
     return _GaussianTable(
         bounds=np.array(
-            [float(Fraction(two_sided_tail(z + half, _TABLE_BITS)[0], one)) for z in nodes]
+            [
+                float(Fraction(two_sided_tail(z + half, _TABLE_BITS)[0], one))
+                for z in nodes
+            ]
         ),
         nodes=column(nodes),
         tails=column([Fraction(two_sided_tail(z, _TABLE_BITS)[0], one) for z in nodes]),
@@ -236,7 +248,9 @@ def gaussian_quantile(bits: WordArray) -> tuple[FloatArray, BoolArray]:
 def _logarithm_table() -> tuple[FloatArray, FloatArray, float]:
     """Return 1/c and -ln c for the centres c of the parts of [1/2, 1), and ln 2."""
     with localcontext(prec=_DIGITS):
-        centres = [Decimal(2 * (part + _PARTS) + 1) / (4 * _PARTS) for part in range(_PARTS)]
+        centres = [
+            Decimal(2 * (part + _PARTS) + 1) / (4 * _PARTS) for part in range(_PARTS)
+        ]
         inverses = np.array([float(1 / centre) for centre in centres])
         logarithms = np.array([float(-centre.ln()) for centre in centres])
         return inverses, logarithms, float(Decimal(2).ln())
@@ -246,7 +260,9 @@ def minus_log(bits: WordArray) -> tuple[FloatArray, BoolArray]:
     """Return -ln(bits/2^63) to LOGARITHM_ERROR, and where the 63 bits suffice for that."""
     inverses, logarithms, log_two = _logarithm_table()
     enough = bits >= _SMALLEST_FOR_LOGARITHM
-    mantissa, exponent = np.frexp(np.where(enough, bits, _SMALLEST_FOR_LOGARITHM).astype(float))
+    mantissa, exponent = np.frexp(
+        np.where(enough, bits, _SMALLEST_FOR_LOGARITHM).astype(float)
+    )
     part = (mantissa * (2 * _PARTS)).astype(np.int64)
     centre = (part + 0.5) / (2 * _PARTS)
     part -= _PARTS

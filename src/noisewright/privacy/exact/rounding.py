@@ -9,7 +9,8 @@ from numbers import Rational, Real
 
 from noisewright.errors import InvalidParameter, NoisewrightError
 
-SCALE_LIMIT = 2.0**40  # both ways: beyond it floats decide too few draws, or all noise is zero
+# both ways: beyond it floats decide too few draws, or all noise is zero
+SCALE_LIMIT = 2.0**40
 
 
 def number(name: str, value: object, remedy: str = "") -> Fraction:
@@ -22,7 +23,8 @@ def number(name: str, value: object, remedy: str = "") -> Fraction:
         nearest = inf
     if not isfinite(nearest):
         raise InvalidParameter(name, value, "must be finite", remedy)
-    if isinstance(value, Rational):  # numpy's integers are rational too, and would overflow
+    # numpy's integers are rational too, and would overflow
+    if isinstance(value, Rational):
         return Fraction(int(value.numerator), int(value.denominator))
     return Fraction(nearest)
 
@@ -84,7 +86,10 @@ def sum_above(values: Iterable[float]) -> float:
 
 def root_above(exact: Fraction) -> float:
     """Return a float that is not below the square root of `exact`, and at most one float higher."""
-    shift = max(0, 128 - exact.numerator.bit_length() + exact.denominator.bit_length()) // 2 + 64
+    shift = (
+        max(0, 128 - exact.numerator.bit_length() + exact.denominator.bit_length()) // 2
+        + 64
+    )
     scaled = -(-(exact.numerator << 2 * shift) // exact.denominator)
     return float_above(Fraction(isqrt(scaled) + 1, 1 << shift))
 
@@ -93,7 +98,10 @@ def root_below(exact: Fraction) -> float:
     """Return a float that is not above the square root of `exact`, and close to it."""
     if exact <= 0:
         return 0.0
-    shift = max(0, 128 - exact.numerator.bit_length() + exact.denominator.bit_length()) // 2 + 64
+    shift = (
+        max(0, 128 - exact.numerator.bit_length() + exact.denominator.bit_length()) // 2
+        + 64
+    )
     scaled = (exact.numerator << 2 * shift) // exact.denominator
     return float_below(Fraction(isqrt(scaled), 1 << shift))
 
@@ -109,6 +117,8 @@ def bracket(holds: Callable[[float], bool], start: float) -> tuple[float, float]
         low, high = high, high * 4
         if high == inf:
             raise _out_of_range()
-    while high > low * (1 + 2.0**-50) and low < (middle := low + (high - low) / 2) < high:
+    while (
+        high > low * (1 + 2.0**-50) and low < (middle := low + (high - low) / 2) < high
+    ):
         low, high = (middle, high) if holds(middle) else (low, middle)
     return low, high

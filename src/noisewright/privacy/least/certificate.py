@@ -33,14 +33,18 @@ from noisewright.privacy.exact.rounding import float_below
 _BITS = 384
 
 
-def proved_second_moment(epsilon: float, delta: float, level: float, price: float) -> float:
+def proved_second_moment(
+    epsilon: float, delta: float, level: float, price: float
+) -> float:
     """λ − 2μδ, rounded down, if level and price prove it; zero if they prove nothing."""
-    q = exp_minus(Fraction(epsilon), _BITS)[0]  # 1/q is above e^ε: what is proved is more
+    # 1/q is above e^ε: what is proved is more
+    q = exp_minus(Fraction(epsilon), _BITS)[0]
     if q == 0 or level <= 0 or price <= 0:
         return 0.0
     λ, μ = Fraction(level), Fraction(price)
     square = λ + (Fraction(1 << _BITS, q) - 1) * μ
-    nearest = max(0, (isqrt(int(4 * square)) - 1) // 2)  # the last k with (2k + 1)² <= 4T²
+    # the last k with (2k + 1)² <= 4T²
+    nearest = max(0, (isqrt(int(4 * square)) - 1) // 2)
     ends = [_Sums.of(q, steps) for steps in (nearest, nearest + 1)]
     holds = all(_holdable(end, λ, μ) for end in ends) and all(
         _balanced(right, left, λ, μ) for right, left in product(ends, repeat=2)

@@ -39,7 +39,8 @@ def least_second_moment(privacy: Privacy) -> float:
     """At most the second moment of any noise that hides a change of one; zero if none is known."""
     if privacy.rho is not None:
         return _inverse_of_expm1(2 * privacy.rho)
-    epsilon = max(cast("float", privacy.epsilon), _LEAST_BUDGET)  # without rho there is one
+    # without rho there is one
+    epsilon = max(cast("float", privacy.epsilon), _LEAST_BUDGET)
     if privacy.delta is not None:
         return _second_moment_with_delta(epsilon, privacy.delta)
     return _ROUNDING * 2 * exp(-epsilon) / expm1(-epsilon) ** 2

@@ -24,20 +24,28 @@ from noisewright.privacy.noise.wishart import Gaussians
 Interval = tuple[Fraction, Fraction]
 
 _UNIT = 2.0**-52  # twice the rounding of one operation on floats
-_ROOT_BITS = 400  # of square roots in the exact path, far beyond the bits of any Gaussian there
+# of square roots in the exact path, far beyond the bits of any Gaussian there
+_ROOT_BITS = 400
 
 
 def ball_noise(
-    radius_square: int, epsilon: Fraction, dimension: int, source: ByteSource | None = None
+    radius_square: int,
+    epsilon: Fraction,
+    dimension: int,
+    source: ByteSource | None = None,
 ) -> IntArray:
     """So many whole numbers, exactly rounded noise for vectors moved by √radius_square at most."""
-    checked_scale("scale", Fraction(root_above(Fraction(radius_square))) / epsilon * dimension)
+    checked_scale(
+        "scale", Fraction(root_above(Fraction(radius_square))) / epsilon * dimension
+    )
     gaussians = Gaussians.drawn((3 * dimension,), source or SystemSource())
     values, margin = _nearly(gaussians.values, radius_square, epsilon, dimension)
     nearest = np.rint(values)
     result = nearest.astype(np.int64)
     for place in np.flatnonzero(~(np.abs(values - nearest) < 0.5 - margin)):
-        result[place] = _decided(gaussians, int(place), radius_square, epsilon, dimension)
+        result[place] = _decided(
+            gaussians, int(place), radius_square, epsilon, dimension
+        )
     return result
 
 
@@ -61,7 +69,11 @@ def _nearly(
 
 
 def _decided(
-    gaussians: Gaussians, place: int, radius_square: int, epsilon: Fraction, dimension: int
+    gaussians: Gaussians,
+    place: int,
+    radius_square: int,
+    epsilon: Fraction,
+    dimension: int,
 ) -> int:
     """One number, rounded, with as many bits of all Gaussians as that takes."""
     while True:
@@ -75,7 +87,11 @@ def _decided(
 
 
 def _enclosed(
-    gaussians: Gaussians, place: int, radius_square: int, epsilon: Fraction, dimension: int
+    gaussians: Gaussians,
+    place: int,
+    radius_square: int,
+    epsilon: Fraction,
+    dimension: int,
 ) -> Interval:
     """Bounds of the size of one number."""
     ends = [gaussians.enclosure((key,)) for key in range(3 * dimension)]
@@ -85,11 +101,15 @@ def _enclosed(
     low = ends[place][0] * gamma[0] / 2 / epsilon * _root(radius_square / length[1])[0]
     if length[0] == 0:
         return low, low + 1  # nothing is known of the direction yet
-    return low, ends[place][1] * gamma[1] / 2 / epsilon * _root(radius_square / length[0])[1]
+    return low, ends[place][1] * gamma[1] / 2 / epsilon * _root(
+        radius_square / length[0]
+    )[1]
 
 
 def _sum(parts: list[Interval]) -> Interval:
-    return sum((p[0] for p in parts), Fraction(0)), sum((p[1] for p in parts), Fraction(0))
+    return sum((p[0] for p in parts), Fraction(0)), sum(
+        (p[1] for p in parts), Fraction(0)
+    )
 
 
 def _root(value: Fraction) -> Interval:

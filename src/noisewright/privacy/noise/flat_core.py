@@ -17,7 +17,12 @@ from noisewright.errors import InvalidParameter
 from noisewright.privacy.exact.proven import Enclosure, exp_minus
 from noisewright.privacy.exact.rounding import checked_scale
 from noisewright.privacy.noise.integers import FIRST_BITS, Scale, Uniform, geometric
-from noisewright.privacy.noise.source import WORD_BITS, ByteSource, SystemSource, uniform_words
+from noisewright.privacy.noise.source import (
+    WORD_BITS,
+    ByteSource,
+    SystemSource,
+    uniform_words,
+)
 
 LARGEST_CORE = 2**46
 """Steps of a core up to which sums over thousands of draws fit a word."""
@@ -25,7 +30,9 @@ LARGEST_CORE = 2**46
 _EXTRA_BITS = 32
 
 
-def flat_core(scale: Scale, cores: IntArray, source: ByteSource | None = None) -> IntArray:
+def flat_core(
+    scale: Scale, cores: IntArray, source: ByteSource | None = None
+) -> IntArray:
     """One draw for every core, in grid steps; a core of zero is discrete Laplace noise."""
     exact, source = checked_scale("scale", scale), source or SystemSource()
     flat = check_cores(cores).ravel()
@@ -40,8 +47,14 @@ def flat_core(scale: Scale, cores: IntArray, source: ByteSource | None = None) -
 
 def check_cores(cores: IntArray) -> IntArray:
     """Refuse cores that are not whole numbers of grid steps, or too many of them."""
-    if cores.dtype != np.int64 or cores.min(initial=0) < 0 or cores.max(initial=0) > LARGEST_CORE:
-        raise InvalidParameter("cores", cores.dtype.name, "must be whole, from 0 to 2^46 steps")
+    if (
+        cores.dtype != np.int64
+        or cores.min(initial=0) < 0
+        or cores.max(initial=0) > LARGEST_CORE
+    ):
+        raise InvalidParameter(
+            "cores", cores.dtype.name, "must be whole, from 0 to 2^46 steps"
+        )
     return cores
 
 

@@ -32,17 +32,22 @@ from noisewright.privacy.exact.rounding import (
 
 _RELATIVE_BITS = 60  # width of an enclosure of δ relative to δ
 _SMALLEST_BITS = 1100  # δ below 2^-1100 lies under the smallest float
-_COARSE_BITS = 256  # ratios below 2^-256, for which no noise can be drawn, get a coarse bound
+# ratios below 2^-256, for which no noise can be drawn, get a coarse bound
+_COARSE_BITS = 256
 _DIGITS = 50
 _TANH_FROM = Fraction(1, 10**9)
-_SLACK = Decimal("1e-30")  # far above the rounding of _DIGITS digits, far below that of a float
+# far above the rounding of _DIGITS digits, far below that of a float
+_SLACK = Decimal("1e-30")
 
 
 @lru_cache(maxsize=4096)
-def gaussian_delta_enclosure(epsilon: Fraction, ratio: Fraction) -> tuple[Fraction, Fraction]:
+def gaussian_delta_enclosure(
+    epsilon: Fraction, ratio: Fraction
+) -> tuple[Fraction, Fraction]:
     """Enclose the least δ at which a Gaussian release of this ratio is (ε, δ) private."""
     if ratio < Fraction(1, 1 << _COARSE_BITS):
-        return Fraction(0), ratio * 2 / 5  # δ is at most that of ε = 0, 2Φ(μ/2) - 1 < 2μ/5
+        # δ is at most that of ε = 0, 2Φ(μ/2) - 1 < 2μ/5
+        return Fraction(0), ratio * 2 / 5
     shift, half = epsilon / ratio, ratio / 2
     a, b = shift - half, shift + half
     if a * a > 2 * _SMALLEST_BITS:
@@ -64,25 +69,36 @@ def _delta_at(a: Fraction, b: Fraction, precision: int, depth: int) -> tuple[int
     near, far = mills_ratio(abs(a), precision), mills_ratio(b, precision)
     if a >= 0:
         difference = max(near[0] - far[1], 0), max(near[1] - far[0], 0)
-        return exp_lo * difference[0] // (2 * c_hi), -(-exp_hi * difference[1] // (2 * c_lo))
+        return exp_lo * difference[0] // (2 * c_hi), -(
+            -exp_hi * difference[1] // (2 * c_lo)
+        )
     one = 1 << (precision + depth)  # R(a) = sqrt(2π) e^(a²/2) - R(-a)
     total = near[0] + far[0], near[1] + far[1]
-    return one + (-exp_hi * total[1] // (2 * c_lo)), one - exp_lo * total[0] // (2 * c_hi)
+    return one + (-exp_hi * total[1] // (2 * c_lo)), one - exp_lo * total[0] // (
+        2 * c_hi
+    )
 
 
 def gaussian_delta(epsilon: float, ratio: float) -> float:
     """Return the least δ for which ratio = sensitivity/σ is (ε, δ) private, rounded up."""
     exact_epsilon = Fraction(0) if epsilon == 0 else positive("epsilon", epsilon)
-    return float_above(gaussian_delta_enclosure(exact_epsilon, positive("ratio", ratio))[1])
+    return float_above(
+        gaussian_delta_enclosure(exact_epsilon, positive("ratio", ratio))[1]
+    )
 
 
 @lru_cache(maxsize=1024)
 def gaussian_ratio(epsilon: float, delta: float) -> float:
     """Return the largest sensitivity/σ that is (ε, δ) private, rounded down."""
-    exact_epsilon, exact_delta = positive("epsilon", epsilon), probability("delta", delta)
+    exact_epsilon, exact_delta = (
+        positive("epsilon", epsilon),
+        probability("delta", delta),
+    )
 
     def private(ratio: float) -> bool:
-        return gaussian_delta_enclosure(exact_epsilon, Fraction(ratio))[1] <= exact_delta
+        return (
+            gaussian_delta_enclosure(exact_epsilon, Fraction(ratio))[1] <= exact_delta
+        )
 
     return bracket(private, min(epsilon, 1.0))[0]
 

@@ -35,19 +35,24 @@ from noisewright.privacy.noise.source import ByteSource, SystemSource, uniform_w
 Size = int | tuple[int, ...]
 Scale = float | Fraction
 
-_BATCH = 1 << 16  # draws handled at once, so that work arrays stay in the processor's cache
+# draws handled at once, so that work arrays stay in the processor's cache
+_BATCH = 1 << 16
 FIRST_BITS = 63
 """Bits of a uniform number that are known at first."""
 _MORE_BITS = 64
 _GUARD_BITS = 32
 
 
-def rounded_gaussian(sigma: Scale, size: Size, source: ByteSource | None = None) -> IntArray:
+def rounded_gaussian(
+    sigma: Scale, size: Size, source: ByteSource | None = None
+) -> IntArray:
     """Draw round(G) with G exactly N(0, σ²); a float σ is taken as the rational it stores."""
     return _draw(_RoundedGaussian(checked_scale("sigma", sigma)), size, source)
 
 
-def discrete_laplace(scale: Scale, size: Size, source: ByteSource | None = None) -> IntArray:
+def discrete_laplace(
+    scale: Scale, size: Size, source: ByteSource | None = None
+) -> IntArray:
     """Draw integers k with probability proportional to e^(-|k|/scale), exactly."""
     return _draw(_DiscreteLaplace(checked_scale("scale", scale)), size, source)
 
@@ -100,7 +105,10 @@ class _DiscreteLaplace(_Law):
     def survival(self, m: int, precision: int) -> Enclosure:
         """Enclose 2 e^(-m/s) / (1 + e^(-1/s))."""
         one = 1 << precision
-        step, power = exp_minus(1 / self.exact, precision), exp_minus(m / self.exact, precision)
+        step, power = (
+            exp_minus(1 / self.exact, precision),
+            exp_minus(m / self.exact, precision),
+        )
         doubled = power[0] << (precision + 1), power[1] << (precision + 1)
         return doubled[0] // (one + step[1]), -(-doubled[1] // (one + step[0]))
 
@@ -143,7 +151,9 @@ class Uniform:
             if self._numerator << _GUARD_BITS >= hi:
                 return False
             more = self._source.bytes(_MORE_BITS // 8)
-            self._numerator = (self._numerator << _MORE_BITS) + int.from_bytes(more, "little")
+            self._numerator = (self._numerator << _MORE_BITS) + int.from_bytes(
+                more, "little"
+            )
             self._bits += _MORE_BITS
 
 

@@ -65,7 +65,9 @@ class NoiseLaw:
     def from_dict(cls, stated: Mapping[str, object]) -> NoiseLaw:
         """Rebuild a law from `to_dict`."""
         if set(stated) != {"law", "scale"}:
-            raise InvalidParameter("noise", sorted(stated), "must hold exactly law and scale")
+            raise InvalidParameter(
+                "noise", sorted(stated), "must hold exactly law and scale"
+            )
         return cls(**stated)  # type: ignore[arg-type]  # checked as a user's own
 
 

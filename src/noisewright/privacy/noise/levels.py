@@ -39,11 +39,15 @@ def level_weights(points: Sequence[int]) -> list[int]:
     """The h_j of a body, from its numbers of whole vectors L(0), ..., L(d)."""
     h = expansion(points)
     if h[0] != 1 or min(h) < 0:
-        raise Contradiction("numbers of whole vectors that no body with whole corners has")
+        raise Contradiction(
+            "numbers of whole vectors that no body with whole corners has"
+        )
     return h
 
 
-def draw_level(weights: Sequence[int], rate: Fraction, source: ByteSource | None = None) -> int:
+def draw_level(
+    weights: Sequence[int], rate: Fraction, source: ByteSource | None = None
+) -> int:
     """Draw M with chance ∝ L(M)e^(-rate·M), exactly."""
     source = source or SystemSource()
     uniform = Uniform(int(uniform_words(1, source)[0]) >> 1, source)
@@ -57,15 +61,23 @@ def draw_level(weights: Sequence[int], rate: Fraction, source: ByteSource | None
     return low + sum(int(k) if k >= 0 else -int(k) - 1 for k in signed)
 
 
-def _share(weights: Sequence[int], rate: Fraction, upto: int, precision: int) -> Enclosure:
+def _share(
+    weights: Sequence[int], rate: Fraction, upto: int, precision: int
+) -> Enclosure:
     """Enclose the chance of j <= upto."""
-    work = precision + 32 + int(2 * rate * len(weights))  # e^-x >= 4^-x keeps its own digits
+    # e^-x >= 4^-x keeps its own digits
+    work = precision + 32 + int(2 * rate * len(weights))
     powers = [exp_minus(rate * j, work) for j in range(len(weights))]
     own = list(zip(weights, powers, strict=True))
     inside, outside = own[: upto + 1], own[upto + 1 :]
     low, high = sum(w * p[0] for w, p in inside), sum(w * p[1] for w, p in inside)
-    rest_low, rest_high = sum(w * p[0] for w, p in outside), sum(w * p[1] for w, p in outside)
-    return (low << precision) // (low + rest_high), -(-(high << precision) // (high + rest_low))
+    rest_low, rest_high = (
+        sum(w * p[0] for w, p in outside),
+        sum(w * p[1] for w, p in outside),
+    )
+    return (low << precision) // (low + rest_high), -(
+        -(high << precision) // (high + rest_low)
+    )
 
 
 def mean_over_levels(sums: Sequence[int], weights: Sequence[int], rate: float) -> float:

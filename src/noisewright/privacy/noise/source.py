@@ -38,14 +38,18 @@ def uniform_words(size: int, source: ByteSource | None = None) -> WordArray:
     return np.frombuffer(fresh, dtype="<u8").astype(np.uint64, copy=False)
 
 
-def uniform_integers(bound: int, size: int, source: ByteSource | None = None) -> WordArray:
+def uniform_integers(
+    bound: int, size: int, source: ByteSource | None = None
+) -> WordArray:
     """Return `size` independent integers, exactly uniform on 0, ..., bound - 1.
 
     Words are cut to the bits that `bound` needs and redrawn when they reach it; fewer than half
     are, so the number of rounds is logarithmic in `size`.
     """
     if not 1 <= bound <= 1 << WORD_BITS:
-        raise InvalidParameter("bound", bound, "must lie in 1..2^64", "draw several integers")
+        raise InvalidParameter(
+            "bound", bound, "must lie in 1..2^64", "draw several integers"
+        )
     shift = np.uint64(WORD_BITS - max(1, (bound - 1).bit_length()))
     largest = np.uint64(bound - 1)
     result = uniform_words(size, source) >> shift
@@ -63,6 +67,8 @@ def uniform_below(bound: int, source: ByteSource | None = None) -> int:
     source = source or SystemSource()
     bits = (bound - 1).bit_length()
     while True:
-        drawn = int.from_bytes(source.bytes(-(-bits // 8)), "little") & ((1 << bits) - 1)
+        drawn = int.from_bytes(source.bytes(-(-bits // 8)), "little") & (
+            (1 << bits) - 1
+        )
         if drawn < bound:
             return drawn

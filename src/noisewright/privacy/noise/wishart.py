@@ -20,7 +20,11 @@ from fractions import Fraction
 import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray, ObjectArray
-from noisewright.privacy.exact.proven import GAUSSIAN_ERROR, gaussian_quantile, two_sided_tail
+from noisewright.privacy.exact.proven import (
+    GAUSSIAN_ERROR,
+    gaussian_quantile,
+    two_sided_tail,
+)
 from noisewright.privacy.noise.source import ByteSource, SystemSource, uniform_words
 
 _UNIT = 2.0**-52  # twice the rounding of one operation on floats

@@ -21,13 +21,16 @@ from noisewright.errors import InvalidParameter
 from noisewright.privacy.exact.rounding import float_above, positive, probability
 from noisewright.privacy.promise.budget import Privacy
 
-_GROUPS = 1024  # numbers of clones told apart; more of them are grouped to the safe side
+# numbers of clones told apart; more of them are grouped to the safe side
+_GROUPS = 1024
 _PRECISION = 1e-6  # of ε
-_FLOAT_SLACK = 1e-9  # relative; measured error of the binomial tails: 1e-11 at 3e8 tosses
+# relative; measured error of the binomial tails: 1e-11 at 3e8 tosses
+_FLOAT_SLACK = 1e-9
 _MOST_PEOPLE = 10**10
 _LEAST_DELTA = 1e-300  # added to every δ: binomial tails below it may have vanished
 _LEAST_EPSILON = 1e-100
-_LARGEST_EPSILON = 600.0  # δ falls in ε, so that the δ at this ε speaks for all larger ones
+# δ falls in ε, so that the δ at this ε speaks for all larger ones
+_LARGEST_EPSILON = 600.0
 
 
 def shuffled(local_epsilon: float, people: int, delta: float) -> Privacy:
@@ -37,7 +40,9 @@ def shuffled(local_epsilon: float, people: int, delta: float) -> Privacy:
     """
     probability("delta", delta)
     low, high = 0.0, _checked(local_epsilon, people)[0]
-    while high - low > _PRECISION * high and high > max(_PRECISION * delta, _LEAST_EPSILON):
+    while high - low > _PRECISION * high and high > max(
+        _PRECISION * delta, _LEAST_EPSILON
+    ):
         middle = (low + high) / 2
         enough = shuffled_delta(local_epsilon, people, middle) <= delta
         low, high = (low, middle) if enough else (middle, high)
@@ -50,15 +55,25 @@ def shuffled_delta(local_epsilon: float, people: int, epsilon: float) -> float:
     if epsilon >= local:
         return 0.0
     local = max(local, _LEAST_EPSILON)  # what is private by less is private by more
-    clones, weights, missing = _clone_groups(size - 1, 2 * exp(-local) / (1 + exp(-local)))
+    clones, weights, missing = _clone_groups(
+        size - 1, 2 * exp(-local) / (1 + exp(-local))
+    )
     deltas = _delta_with_clones(clones, local, min(epsilon, _LARGEST_EPSILON))
     return min(1.0, float(weights @ deltas) + missing + _LEAST_DELTA)
 
 
 def _checked(local_epsilon: float, people: int) -> tuple[float, int]:
-    local = positive("local_epsilon", local_epsilon, "amplification starts from a pure guarantee")
-    if isinstance(people, bool) or not isinstance(people, int) or not 1 <= people <= _MOST_PEOPLE:
-        raise InvalidParameter("people", people, "must be a whole number from 1 to 10^10")
+    local = positive(
+        "local_epsilon", local_epsilon, "amplification starts from a pure guarantee"
+    )
+    if (
+        isinstance(people, bool)
+        or not isinstance(people, int)
+        or not 1 <= people <= _MOST_PEOPLE
+    ):
+        raise InvalidParameter(
+            "people", people, "must be a whole number from 1 to 10^10"
+        )
     return float_above(local), people
 
 
@@ -71,7 +86,8 @@ def _clone_groups(others: int, chance: float) -> tuple[FloatArray, FloatArray, f
     from scipy.stats import binom
 
     law = binom(others, chance)
-    mean, reach = others * chance, 12 * sqrt(others * chance) + 12  # any choice is sound
+    # any choice is sound
+    mean, reach = others * chance, 12 * sqrt(others * chance) + 12
     lowest, highest = max(0, int(mean - reach)), min(others, int(mean + reach))
     step = max(1, (highest - lowest) // _GROUPS)
     starts = np.arange(lowest, highest + 1, step, dtype=np.float64)

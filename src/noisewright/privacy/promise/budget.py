@@ -13,7 +13,10 @@ Kind = Literal["pure", "approximate", "zcdp"]
 Neighbours = Literal["add-remove", "replace-one"]
 NEIGHBOURS: tuple[str, ...] = get_args(Neighbours)
 
-_MEANING = {"add-remove": "add or remove one person", "replace-one": "replace one person"}
+_MEANING = {
+    "add-remove": "add or remove one person",
+    "replace-one": "replace one person",
+}
 _WEAK_EPSILON = 10.0
 _WEAK_DELTA = 1e-3
 
@@ -33,7 +36,10 @@ class Privacy:
     def __post_init__(self) -> None:
         if self.epsilon is not None and self.rho is not None:
             raise InvalidParameter(
-                "rho", self.rho, "cannot be combined with epsilon", "give one of the two"
+                "rho",
+                self.rho,
+                "cannot be combined with epsilon",
+                "give one of the two",
             )
         if self.epsilon is None and self.rho is None:
             raise InvalidParameter(
@@ -112,10 +118,14 @@ class Privacy:
         kind = fields.pop("kind", None)
         unknown = sorted(fields.keys() - {"epsilon", "delta", "rho", "neighbours"})
         if unknown:
-            raise InvalidParameter("privacy", unknown, "holds names that no guarantee has")
+            raise InvalidParameter(
+                "privacy", unknown, "holds names that no guarantee has"
+            )
         privacy = cls(**fields)  # type: ignore[arg-type]  # checked as a user's own
         if kind not in (None, privacy.kind):
-            raise InvalidParameter("kind", kind, f"contradicts the numbers ({privacy.kind})")
+            raise InvalidParameter(
+                "kind", kind, f"contradicts the numbers ({privacy.kind})"
+            )
         return privacy
 
 

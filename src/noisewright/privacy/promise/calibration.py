@@ -13,7 +13,12 @@ from fractions import Fraction
 from typing import cast
 
 from noisewright.errors import InvalidParameter
-from noisewright.privacy.exact.rounding import SCALE_LIMIT, float_above, float_below, positive
+from noisewright.privacy.exact.rounding import (
+    SCALE_LIMIT,
+    float_above,
+    float_below,
+    positive,
+)
 from noisewright.privacy.noise.gaussian import gaussian_sigma, gaussian_sigma_for_rho
 from noisewright.privacy.noise.law import NoiseLaw
 from noisewright.privacy.promise.budget import Privacy
@@ -23,7 +28,9 @@ _LEAST = 1e-24  # of the squared errors to weigh: everything gets some budget
 _MARGIN = 1 - Fraction(1, 2**45)  # far above the rounding of shares
 
 
-def calibrate(privacy: Privacy, *, l1: float | None = None, l2: float | None = None) -> NoiseLaw:
+def calibrate(
+    privacy: Privacy, *, l1: float | None = None, l2: float | None = None
+) -> NoiseLaw:
     """Return the law, of the kind `privacy` takes, with the least scale that keeps it.
 
     `l1` and `l2` bound, in grid steps, how far one neighbour moves the measured integer vector.
@@ -33,7 +40,9 @@ def calibrate(privacy: Privacy, *, l1: float | None = None, l2: float | None = N
     epsilon = cast("float", privacy.epsilon)  # a Privacy without rho has it
     if privacy.kind == "pure":
         exact = _needed("l1", l1, "pure privacy")
-        return NoiseLaw("discrete-laplace", _drawable(privacy, exact / Fraction(epsilon)))
+        return NoiseLaw(
+            "discrete-laplace", _drawable(privacy, exact / Fraction(epsilon))
+        )
     exact = _needed("l2", l2, "Gaussian noise")
     if privacy.rho is not None:
         sigma = gaussian_sigma_for_rho(privacy.rho)
@@ -54,7 +63,9 @@ def _drawable(privacy: Privacy, scale: Fraction) -> float:
             Fraction(getattr(privacy, name)) * scale**power,
             Fraction(SCALE_LIMIT) ** power,
         )
-        remedy = f"choose it between {_short(middle / reach)} and {_short(middle * reach)}"
+        remedy = (
+            f"choose it between {_short(middle / reach)} and {_short(middle * reach)}"
+        )
     raise InvalidParameter(
         name,
         getattr(privacy, name),
@@ -112,13 +123,17 @@ def split(privacy: Privacy, shares: Sequence[float]) -> list[Privacy]:
     """Budgets in these proportions that together keep `privacy`."""
     exact = [Fraction(share) for share in shares]
     if not exact or min(exact) <= 0:
-        raise InvalidParameter("shares", list(shares), "must be positive", "one per measurement")
+        raise InvalidParameter(
+            "shares", list(shares), "must be positive", "one per measurement"
+        )
     whole = splittable(privacy)
     name = "epsilon" if whole.rho is None else "rho"
     amount = Fraction(getattr(whole, name))
     total = sum(exact)
     portions = [float_below(amount * (share / total) * _MARGIN) for share in exact]
-    return [Privacy(neighbours=whole.neighbours, **{name: portion}) for portion in portions]
+    return [
+        Privacy(neighbours=whole.neighbours, **{name: portion}) for portion in portions
+    ]
 
 
 def least_error_shares(costs: Sequence[float], privacy: Privacy) -> tuple[float, ...]:

@@ -97,7 +97,9 @@ class _Losses:
         many = max(_AT_ONCE // len(self.pure), 1)
         for start in range(0, len(z), many):
             w = (z[start : start + many, None] + 0.5) * self.pure
-            total[start : start + many] += (w + np.log1p(np.exp(-2 * w))) @ self.times - rest.sum()
+            total[start : start + many] += (
+                w + np.log1p(np.exp(-2 * w))
+            ) @ self.times - rest.sum()
         return np.asarray(total)
 
     def real(self, c: float) -> float:
@@ -138,7 +140,11 @@ class _Losses:
 
 
 def _meeting(
-    z: ComplexArray, logs: ComplexArray, weights: FloatArray, epsilon: float, delta: float
+    z: ComplexArray,
+    logs: ComplexArray,
+    weights: FloatArray,
+    epsilon: float,
+    delta: float,
 ) -> float:
     """The ε at which the sum is δ: Newton's steps on its logarithm, kept within a bracket."""
     low, high = -inf, inf

@@ -23,7 +23,13 @@ from typing import Literal, NamedTuple, get_args
 import msgspec
 
 from noisewright.errors import InvalidParameter
-from noisewright.privacy.exact.rounding import bracket, float_below, number, positive, root_below
+from noisewright.privacy.exact.rounding import (
+    bracket,
+    float_below,
+    number,
+    positive,
+    root_below,
+)
 from noisewright.privacy.noise.gaussian import (
     gaussian_delta_enclosure,
     gaussian_ratio,
@@ -68,10 +74,14 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         if self.rule not in RULES:
-            raise InvalidParameter("rule", self.rule, f"must be one of {', '.join(RULES)}")
+            raise InvalidParameter(
+                "rule", self.rule, f"must be one of {', '.join(RULES)}"
+            )
         for name in ("most", "pure", "delta"):
             if number(name, getattr(self, name)) < 0:
-                raise InvalidParameter(name, getattr(self, name), "must not be negative")
+                raise InvalidParameter(
+                    name, getattr(self, name), "must not be negative"
+                )
 
     @property
     def amounts(self) -> Amounts:
@@ -85,7 +95,10 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             return False
         if budget.rho is not None:
             return self.rule == "zcdp" and not self.pure and self.most <= budget.rho
-        epsilon, delta = Fraction(budget.epsilon or 0) - Fraction(self.pure), budget.delta or 0.0
+        epsilon, delta = (
+            Fraction(budget.epsilon or 0) - Fraction(self.pure),
+            budget.delta or 0.0,
+        )
         if self.rule == "sum" or not self.most:
             return not self.most and epsilon >= 0
         left = Fraction(delta) - Fraction(self.delta)
@@ -108,13 +121,17 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if isinstance(loss, Gaussian):
             square = Fraction(loss.mu) ** 2
             whole = {"gaussian": square, "zcdp": square / 2}.get(self.rule)
-            return None if whole is None else self._within(used.plus(Amounts(most=whole)))
+            return (
+                None if whole is None else self._within(used.plus(Amounts(most=whole)))
+            )
         delta = Fraction(loss.delta) if isinstance(loss, Promise) else _NONE
         epsilon = loss.epsilon if isinstance(loss, Promise) else loss.ratio
         plain = self._within(used.plus(Amounts(pure=Fraction(epsilon), delta=delta)))
         if plain is not None or self.rule == "sum":
             return plain
-        return self._within(used.plus(Amounts(most=self._converted(epsilon), delta=delta)))
+        return self._within(
+            used.plus(Amounts(most=self._converted(epsilon), delta=delta))
+        )
 
     def _converted(self, epsilon: float) -> Fraction:
         if self.rule == "zcdp":
@@ -123,7 +140,11 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def _within(self, used: Amounts) -> Amounts | None:
         limits = self.amounts
-        return used if all(u <= most for u, most in zip(used, limits, strict=True)) else None
+        return (
+            used
+            if all(u <= most for u, most in zip(used, limits, strict=True))
+            else None
+        )
 
     def share(self, used: Amounts) -> float:
         """The part of the budget that is used, of whichever limit is used most."""
@@ -172,7 +193,9 @@ def limits_of(
     delta = float_below(Fraction(budget.delta or 0) - Fraction(aside))
     if rule == "gaussian":
         return Limits(rule, gaussian_ratio(epsilon, delta), pure, aside)
-    most = bracket(lambda rho: zcdp_epsilon(rho, delta) <= epsilon, min(epsilon, 1.0))[0]
+    most = bracket(lambda rho: zcdp_epsilon(rho, delta) <= epsilon, min(epsilon, 1.0))[
+        0
+    ]
     return Limits(rule, most, pure, aside)
 
 
@@ -188,9 +211,14 @@ def _check_rule(rule: str, budget: Privacy, pure: float, aside: float) -> None:
         raise InvalidParameter(
             "rule", rule, f"cannot keep a budget of this kind; {', '.join(suits)} can"
         )
-    if pure and (rule == "sum" or budget.rho is not None or pure >= (budget.epsilon or 0.0)):
+    if pure and (
+        rule == "sum" or budget.rho is not None or pure >= (budget.epsilon or 0.0)
+    ):
         raise InvalidParameter(
-            "pure", pure, "must be less than the ε of a budget (ε, δ)", "use rule=sum for all of it"
+            "pure",
+            pure,
+            "must be less than the ε of a budget (ε, δ)",
+            "use rule=sum for all of it",
         )
     if aside and (rule == "sum" or aside >= (budget.delta or 0.0)):
         raise InvalidParameter("aside", aside, "must be less than the δ of the budget")
@@ -207,5 +235,7 @@ def pure_to_gaussian(epsilon: float) -> float:
         return sqrt(pi / 2) * epsilon * _MARGIN
     tail = exp(-epsilon) / (1 + exp(-epsilon))
     if tail < 1e-300:
-        raise InvalidParameter("epsilon", epsilon, "is no protection to speak of", "at most 600")
+        raise InvalidParameter(
+            "epsilon", epsilon, "is no protection to speak of", "at most 600"
+        )
     return -2 * NormalDist().inv_cdf(tail) * _MARGIN

@@ -68,7 +68,11 @@ class LossAtoms:
     def delta(self, epsilon: float) -> float:
         """The δ at which the releases are private at an ε, rounded up."""
         beyond = epsilon - self.losses
-        terms = _gaussian(beyond, self.mu) if self.mu else -np.expm1(np.minimum(beyond, 0.0))
+        terms = (
+            _gaussian(beyond, self.mu)
+            if self.mu
+            else -np.expm1(np.minimum(beyond, 0.0))
+        )
         return float(self.chances @ terms) * (1 + _CHANCES_SLACK)
 
 

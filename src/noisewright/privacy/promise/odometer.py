@@ -20,7 +20,9 @@ _LEVELS = 11
 _TINY = 2.0**-1022  # a promise has a positive ε
 
 
-def odometer(limits: Limits, used: Amounts, budget: Privacy, delta: float | None) -> Privacy:
+def odometer(
+    limits: Limits, used: Amounts, budget: Privacy, delta: float | None
+) -> Privacy:
     """What holds for all that was used so far; ρ where no δ is named, in its own sense."""
     relation = budget.neighbours
     if not used.most:

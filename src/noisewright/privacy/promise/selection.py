@@ -54,7 +54,10 @@ class Selection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tr
     @cached_property
     def numerators(self) -> tuple[int, ...]:
         """π(0), π(1), … in multiples of 2^-128, up to the first that is one."""
-        grown, shrunk = _exponential(self.epsilon, above=False), _exponential(-self.epsilon, True)
+        grown, shrunk = (
+            _exponential(self.epsilon, above=False),
+            _exponential(-self.epsilon, True),
+        )
         slack = int(Fraction(self.delta) * _WHOLE)
         steps = [0]
         while steps[-1] < _WHOLE:
@@ -74,7 +77,9 @@ class Selection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tr
         """The least number of people whose value is always released."""
         return len(self.numerators) - 1
 
-    def select(self, counts: Sequence[int], source: ByteSource | None = None) -> BoolArray:
+    def select(
+        self, counts: Sequence[int], source: ByteSource | None = None
+    ) -> BoolArray:
         """Draw, for every count, whether its value is released."""
         drawn = (source or SystemSource()).bytes(_BYTES * len(counts))
         last = len(self.numerators) - 1

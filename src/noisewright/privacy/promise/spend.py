@@ -24,7 +24,11 @@ from noisewright.privacy.exact.rounding import (
     root_above,
     sum_above,
 )
-from noisewright.privacy.noise.gaussian import gaussian_epsilon, pure_to_zcdp, zcdp_epsilon
+from noisewright.privacy.noise.gaussian import (
+    gaussian_epsilon,
+    pure_to_zcdp,
+    zcdp_epsilon,
+)
 from noisewright.privacy.promise.budget import NEIGHBOURS, Neighbours, Privacy
 from noisewright.privacy.promise.contribution import Contribution
 
@@ -91,7 +95,9 @@ class Spend(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def mu(self) -> float:
         """The one Gaussian ratio that all Gaussian losses amount to, rounded up; 0 for none."""
-        squares = [Fraction(loss.mu) ** 2 for loss in self.losses if isinstance(loss, Gaussian)]
+        squares = [
+            Fraction(loss.mu) ** 2 for loss in self.losses if isinstance(loss, Gaussian)
+        ]
         if len(squares) == 1:  # exactly what was stated, not the next float
             return next(loss.mu for loss in self.losses if isinstance(loss, Gaussian))
         return root_above(sum(squares, Fraction(0))) if squares else 0.0
@@ -118,13 +124,19 @@ class Spend(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if delta is None:
             return self._unconverted()
         probability("delta", delta)
-        allowed = float_below(Fraction(delta) - sum(map(Fraction, self._deltas), Fraction(0)))
+        allowed = float_below(
+            Fraction(delta) - sum(map(Fraction, self._deltas), Fraction(0))
+        )
         if allowed < 0 or (self.mu and allowed <= 0):
             raise InvalidParameter(
-                "delta", delta, f"must exceed the {sum_above(self._deltas):g} already promised"
+                "delta",
+                delta,
+                f"must exceed the {sum_above(self._deltas):g} already promised",
             )
         epsilon = sum_above([*self._approximate, min(self._conversions(allowed))])
-        return Privacy(epsilon=max(epsilon, 2.0**-1022), delta=delta, neighbours=self.neighbours)
+        return Privacy(
+            epsilon=max(epsilon, 2.0**-1022), delta=delta, neighbours=self.neighbours
+        )
 
     def currencies(self, delta: float | None = None) -> dict[str, float]:
         """The same loss in every currency in which budgets are counted, each rounded up.
@@ -154,7 +166,10 @@ class Spend(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def _unconverted(self) -> Privacy:
         if self.mu and self._deltas:
             raise InvalidParameter(
-                "delta", None, "must be given to add Gaussian noise to approximate promises", "1e-9"
+                "delta",
+                None,
+                "must be given to add Gaussian noise to approximate promises",
+                "1e-9",
             )
         if self.mu:
             return Privacy(rho=self._rho, neighbours=self.neighbours)
@@ -165,7 +180,9 @@ class Spend(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def _rho(self) -> float:
         gaussian = Fraction(self.mu) ** 2 / 2
-        return float_above(gaussian + sum(Fraction(pure_to_zcdp(e)) for e in self._pure))
+        return float_above(
+            gaussian + sum(Fraction(pure_to_zcdp(e)) for e in self._pure)
+        )
 
     @property
     def _pure(self) -> list[float]:
@@ -201,12 +218,19 @@ class Spend(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             ) from None
         if self._deltas:
             raise InvalidParameter(
-                "losses", "promise", "of (ε, δ) alone is no event of dp-accounting", "use promise()"
+                "losses",
+                "promise",
+                "of (ε, δ) alone is no event of dp-accounting",
+                "use promise()",
             )
         mu = self.mu
-        gaussian = [dp_event.GaussianDpEvent(float_below(1 / Fraction(mu)))] if mu else []
+        gaussian = (
+            [dp_event.GaussianDpEvent(float_below(1 / Fraction(mu)))] if mu else []
+        )
         pure = [
-            dp_event.SelfComposedDpEvent(dp_event.DiscreteLaplaceDpEvent(epsilon, 1), times)
+            dp_event.SelfComposedDpEvent(
+                dp_event.DiscreteLaplaceDpEvent(epsilon, 1), times
+            )
             for epsilon, times in Counter(self._pure).items()
         ]
         return dp_event.ComposedDpEvent([*gaussian, *pure])
@@ -230,7 +254,9 @@ def _times(contribution: Contribution) -> Callable[[Loss], Loss]:
         if not loss.delta:
             return Promise(epsilon)
         # δ(1 + e^ε + … + e^((k−1)ε)) <= δ·k·e^(kε)
-        delta = float_above(Fraction(loss.delta) * rows * Fraction(exp(epsilon)) * Fraction(9, 8))
+        delta = float_above(
+            Fraction(loss.delta) * rows * Fraction(exp(epsilon)) * Fraction(9, 8)
+        )
         return Promise(epsilon, delta)
 
     return grown

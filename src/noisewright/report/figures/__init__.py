@@ -21,7 +21,9 @@ _MOST_PANELS = 12
 Figure = Bars | Curve | Grid
 
 
-def figures(table: ReleasedTable, column: Column, truth: FloatArray | None) -> Sequence[Figure]:
+def figures(
+    table: ReleasedTable, column: Column, truth: FloatArray | None
+) -> Sequence[Figure]:
     """What is drawn of a table; nothing where no drawing says more than its rows."""
     axes = table.axes
     shape = tuple(len(axis.labels) for axis in axes)

@@ -16,7 +16,8 @@ from noisewright.report.words.numbers import with_error
 from noisewright.workload.questions.statistics import PEOPLE, Column
 
 MOST_BARS = 60
-_FAR = 12  # times the next answer: drawn whole, a bar this long hides the errors of all others
+# times the next answer: drawn whole, a bar this long hides the errors of all others
+_FAR = 12
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,15 @@ def bars(table: ReleasedTable, column: Column, truth: FloatArray | None) -> Bars
     from_zero = table.unit == PEOPLE
     scale, top = _scale(column, from_zero)
     rows = tuple(
-        _bar(label, column, k, scale, from_zero, top, None if truth is None else float(truth[k]))
+        _bar(
+            label,
+            column,
+            k,
+            scale,
+            from_zero,
+            top,
+            None if truth is None else float(truth[k]),
+        )
         for k, label in enumerate(_labels(table))
     )
     zero = scale(0.0) if scale.low <= 0 <= scale.high else None
@@ -119,9 +128,17 @@ def _scale(column: Column, from_zero: bool) -> tuple[Scale, float]:
 
 
 def _labels(table: ReleasedTable) -> Sequence[str]:
-    return [", ".join(names) for names in product(*(axis.labels for axis in table.axes))]
+    return [
+        ", ".join(names) for names in product(*(axis.labels for axis in table.axes))
+    ]
 
 
-def _ends(scale: Scale, ends: tuple[FloatArray, FloatArray], k: int) -> tuple[float, float] | None:
+def _ends(
+    scale: Scale, ends: tuple[FloatArray, FloatArray], k: int
+) -> tuple[float, float] | None:
     low, high = float(ends[0][k]), float(ends[1][k])
-    return None if np.isnan(low + high) else (scale(low), round(scale(high) - scale(low), 3))
+    return (
+        None
+        if np.isnan(low + high)
+        else (scale(low), round(scale(high) - scale(low), 3))
+    )

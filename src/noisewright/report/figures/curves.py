@@ -63,7 +63,9 @@ class Banded:
     def around(self) -> Banded:
         """The same as differences from the answers."""
         centre = self.answers
-        each, all_ = ((low - centre, high - centre) for low, high in (self.each, self.all))
+        each, all_ = (
+            (low - centre, high - centre) for low, high in (self.each, self.all)
+        )
         truth = None if self.truth is None else self.truth - centre
         return Banded(0 * centre, each, all_, self.places, truth)
 
@@ -144,7 +146,9 @@ def even(count: int) -> FloatArray:
 
 def step_marks(steps: int) -> tuple[Place, ...]:
     """A few round steps between the first and the last."""
-    marks = [mark for mark in ticks(1, steps) if mark == int(mark) and 1 <= mark <= steps]
+    marks = [
+        mark for mark in ticks(1, steps) if mark == int(mark) and 1 <= mark <= steps
+    ]
     return marked(Scale(1, max(steps, 2)), marks, lambda mark: f"{mark:,.0f}")
 
 
@@ -179,6 +183,8 @@ def _area(scale: Scale, places: FloatArray, ends: tuple[FloatArray, FloatArray])
 def _path(scale: Scale, places: FloatArray, values: FloatArray) -> str:
     points = [
         f"{1000 * place:.1f},{1000 - 10 * scale(value):.1f}"
-        for place, value in zip(places.tolist(), np.nan_to_num(values).tolist(), strict=True)
+        for place, value in zip(
+            places.tolist(), np.nan_to_num(values).tolist(), strict=True
+        )
     ]
     return "M" + " L".join(points if len(points) > 1 else points * 2)

@@ -16,10 +16,12 @@ from noisewright.workload.questions.table_axes import Axis
 _MOST_NUMBERS = 24  # columns in which numbers still fit
 _MANY = 8  # columns: from here on the longer of two attributes goes down
 _HEADS = 8  # labels above columns without numbers
-_UNSURE = 0.5  # an interval that reaches further than this part of its answer either side
+# an interval that reaches further than this part of its answer either side
+_UNSURE = 0.5
 _DEEPEST = 50  # per cent of the accent colour that text stays readable on
 _LONGEST = 7  # letters of a number in a cell
-_LETTER, _PADDING = 0.55, 1.0  # widths of a letter and around a number, as the stylesheet has them
+# widths of a letter and around a number, as the stylesheet has them
+_LETTER, _PADDING = 0.55, 1.0
 _LEAST_COLUMN, _MOST_NAMES = 3.6, 11.0  # the same of a column, and of the names of rows
 _DIGITS = 2  # after the point, of numbers without an error
 
@@ -53,10 +55,14 @@ class Grid:
     @property
     def width(self) -> float:
         """How wide it is where nothing is cut off, in the page's units, generously."""
-        longest = max((len(cell.text) for _, cells in self.rows for cell in cells), default=0)
+        longest = max(
+            (len(cell.text) for _, cells in self.rows for cell in cells), default=0
+        )
         names = max((len(name) for name, _ in self.rows), default=0)
         column = max(_LEAST_COLUMN, _LETTER * longest + _PADDING)
-        return round(min(_MOST_NAMES, _LETTER * names) + 1 + column * len(self.heads), 1)
+        return round(
+            min(_MOST_NAMES, _LETTER * names) + 1 + column * len(self.heads), 1
+        )
 
 
 @dataclass(frozen=True)
@@ -109,14 +115,21 @@ def grids(
 
 
 def _grid(
-    title: str, down: Axis, across: Axis, answers: FloatArray, half: FloatArray, shading: _Shading
+    title: str,
+    down: Axis,
+    across: Axis,
+    answers: FloatArray,
+    half: FloatArray,
+    shading: _Shading,
 ) -> Grid:
     rows = tuple(
         (
             label,
             tuple(
                 _cell(f"{label}, {other}", float(answer), float(width), shading)
-                for other, answer, width in zip(across.labels, line, widths, strict=True)
+                for other, answer, width in zip(
+                    across.labels, line, widths, strict=True
+                )
             ),
         )
         for label, line, widths in zip(down.labels, answers, half, strict=True)
@@ -126,7 +139,9 @@ def _grid(
         title=title,
         down=down.name,
         across=across.name,
-        heads=tuple((label, 1) for label in across.labels) if numbers else _heads(across.labels),
+        heads=tuple((label, 1) for label in across.labels)
+        if numbers
+        else _heads(across.labels),
         rows=rows,
         numbers=numbers,
         unsure=any(cell.unsure for _, cells in rows for cell in cells),

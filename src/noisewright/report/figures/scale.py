@@ -24,7 +24,9 @@ class Scale:
         self.low, self.high = low, high if high > low else low + 1
 
     def __call__(self, value: float) -> float:
-        return round(100 * min(max((value - self.low) / (self.high - self.low), 0.0), 1.0), 3)
+        return round(
+            100 * min(max((value - self.low) / (self.high - self.low), 0.0), 1.0), 3
+        )
 
     def marks(self, most: int) -> tuple[Place, ...]:
         """Round numbers on the scale."""
@@ -32,7 +34,9 @@ class Scale:
 
 
 def marked(
-    scale: Callable[[float], float], values: Sequence[float], text: Callable[[float], str] = brief
+    scale: Callable[[float], float],
+    values: Sequence[float],
+    text: Callable[[float], str] = brief,
 ) -> tuple[Place, ...]:
     """Marks at values; where more than four do not fit, every other one goes."""
     return tuple(

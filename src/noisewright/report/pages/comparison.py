@@ -24,7 +24,9 @@ FORMATS = ("html", "svg", "png")
 def check_chart(path: str) -> None:
     """Refuse, before any work, a chart that cannot be written or whose suffix names no format."""
     if Path(path).suffix.removeprefix(".").lower() not in FORMATS:
-        raise InvalidParameter("chart", path, f"must end in {', '.join(FORMATS)}", "try chart.svg")
+        raise InvalidParameter(
+            "chart", path, f"must end in {', '.join(FORMATS)}", "try chart.svg"
+        )
     check_writable(path, "chart")
 
 
@@ -63,15 +65,21 @@ def draw_comparison(
     labels = base.mark_text(align="left", dx=10, color=INK).encode(x=x, text="shown:N")
     layers = [dots, labels]
     if least:
-        rule = alt.Chart(alt.Data(values=[{"least": least, "text": f"bound: {bound_class}"}]))
-        line = rule.mark_rule(strokeDash=[5, 4], color=TRUTH, strokeWidth=1.5)
-        text = rule.mark_text(align="left", baseline="bottom", dx=3, color=TRUTH).encode(
-            x="least:Q", y=alt.value(-4), text="text:N"
+        rule = alt.Chart(
+            alt.Data(values=[{"least": least, "text": f"bound: {bound_class}"}])
         )
+        line = rule.mark_rule(strokeDash=[5, 4], color=TRUTH, strokeWidth=1.5)
+        text = rule.mark_text(
+            align="left", baseline="bottom", dx=3, color=TRUTH
+        ).encode(x="least:Q", y=alt.value(-4), text="text:N")
         layers = [line.encode(x="least:Q"), text, *layers]
     heading = alt.TitleParams(title, anchor="start", color=INK, fontSize=14, offset=18)
-    chart = alt.layer(*layers).properties(width=520, height=24 * len(rows) + 16, title=heading)
-    chart = styled(chart, "white").configure_axisY(grid=False, labelColor=INK, labelFontSize=12)
+    chart = alt.layer(*layers).properties(
+        width=520, height=24 * len(rows) + 16, title=heading
+    )
+    chart = styled(chart, "white").configure_axisY(
+        grid=False, labelColor=INK, labelFontSize=12
+    )
     write_chart(chart, path)
 
 
@@ -101,14 +109,19 @@ def draw_norms(results: Sequence[Factorization | ApproximateNorm], path: str) ->
             "error": error,
         }
         for result in results
-        for what, error in (("value", result.value), ("lower bound", result.lower_bound))
+        for what, error in (
+            ("value", result.value),
+            ("lower bound", result.lower_bound),
+        )
     ]
     x = alt.X("norm:N", sort=None, title="norm of the error")
     if by_size:
         x = alt.X("cells:Q", scale=alt.Scale(type="log"), title="cells")
     base = alt.Chart(alt.Data(values=rows)).encode(
         x=x,
-        y=alt.Y("error:Q", scale=alt.Scale(zero=False), title="error per unit of noise"),
+        y=alt.Y(
+            "error:Q", scale=alt.Scale(zero=False), title="error per unit of noise"
+        ),
         color=alt.Color("norm:N" if by_size else "workload:N", sort=None),
     )
     # Value and bound mostly coincide: hollow diamonds leave the dots on the line in sight.

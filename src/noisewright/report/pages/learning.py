@@ -16,7 +16,14 @@ from noisewright.report.figures.bars import Bar, Bars
 from noisewright.report.render import render
 from noisewright.report.runners_up import RunnersUp
 from noisewright.report.words.numbers import figure, share
-from noisewright.report.words.promises import Person, Tile, byline, counted, facts, promise_tile
+from noisewright.report.words.promises import (
+    Person,
+    Tile,
+    byline,
+    counted,
+    facts,
+    promise_tile,
+)
 
 _TASKS = {
     "agnostic": "a concept that labels at most a share α more of people wrongly than the best one",
@@ -64,7 +71,11 @@ def outcome_page(outcome: Outcome | Selected) -> str:
         title="What the reports say",
         lead=f"From {counted(outcome.people, 'report')}, each randomised by the person who sent "
         f"it.{warning}",
-        tiles=[*([promise_tile(privacy)] if privacy else []), *_found(outcome), _proven(outcome)],
+        tiles=[
+            *([promise_tile(privacy)] if privacy else []),
+            *_found(outcome),
+            _proven(outcome),
+        ],
         person=_person(privacy) if privacy else None,
         provenance=[(_SAID.get(name, name), text) for name, text in _facts(outcome)],
     )
@@ -73,13 +84,35 @@ def outcome_page(outcome: Outcome | Selected) -> str:
 def _found(outcome: Outcome | Selected) -> list[Tile]:
     """What the reports say, and what that means."""
     if isinstance(outcome, Learned):
-        wrong = None if outcome.loss is None else f"labels {share(outcome.loss)} of people wrongly"
-        return [Tile("concept", outcome.name, f"{wrong}, as estimated" if wrong else "as chosen")]
+        wrong = (
+            None
+            if outcome.loss is None
+            else f"labels {share(outcome.loss)} of people wrongly"
+        )
+        return [
+            Tile(
+                "concept",
+                outcome.name,
+                f"{wrong}, as estimated" if wrong else "as chosen",
+            )
+        ]
     if isinstance(outcome, Refutation):
         said = "some concept fits" if outcome.fits else "no concept fits"
-        return [Tile("verdict", said, f"labels up to {share(outcome.theta)} of people wrongly")]
+        return [
+            Tile(
+                "verdict",
+                said,
+                f"labels up to {share(outcome.theta)} of people wrongly",
+            )
+        ]
     if isinstance(outcome, Selected):
-        return [Tile("coordinate", f"{outcome.coordinate:,}", "whose mean is the largest found")]
+        return [
+            Tile(
+                "coordinate",
+                f"{outcome.coordinate:,}",
+                "whose mean is the largest found",
+            )
+        ]
     return []
 
 
@@ -92,7 +125,9 @@ def _proven(outcome: Outcome | Selected) -> Tile:
 
 
 def _person(privacy: Privacy) -> Person:
-    spend = Spend(privacy.neighbours, (Promise(privacy.epsilon or 0.0, privacy.delta or 0.0),))
+    spend = Spend(
+        privacy.neighbours, (Promise(privacy.epsilon or 0.0, privacy.delta or 0.0),)
+    )
     return Person.of(spend, privacy, _REPORT, local=True)
 
 
@@ -146,20 +181,34 @@ def _by_people(plan: LearningPlan) -> Bars:
     for people in crowds:
         alpha = plan.accuracy(people)
         text = "nothing is proven" if alpha is None else f"α = {figure(alpha)}"
-        rows.append(Bar(f"{people:,} people", text, width=100.0 if alpha is None else 100 * alpha))
-    return Bars("what is proven, by how many report (a full bar: nothing)", "", tuple(rows))
+        rows.append(
+            Bar(
+                f"{people:,} people",
+                text,
+                width=100.0 if alpha is None else 100 * alpha,
+            )
+        )
+    return Bars(
+        "what is proven, by how many report (a full bar: nothing)", "", tuple(rows)
+    )
 
 
 def _selection(selection: Selection) -> dict[str, Any]:
     result = selection.result()
-    proven = "nothing proven yet" if result.alpha is None else f"within {result.alpha:.3g}"
+    proven = (
+        "nothing proven yet" if result.alpha is None else f"within {result.alpha:.3g}"
+    )
     state = "finished" if selection.finished else "under way"
     return {
         "title": "Selection",
         "lead": f"Which of {selection.contest.coordinates:,} coordinates has the largest mean, "
         f"from one randomised bit of each person; {state}.",
         "tiles": [
-            Tile("people asked", f"{selection.asked:,}", f"of {selection.people:,} at most"),
+            Tile(
+                "people asked",
+                f"{selection.asked:,}",
+                f"of {selection.people:,} at most",
+            ),
             Tile("leads", f"coordinate {result.coordinate:,}", proven),
         ],
     }

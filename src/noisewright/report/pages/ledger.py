@@ -39,16 +39,23 @@ def ledger_page(ledger: Ledger, title: str = "What was spent") -> str:
             Tile("entries", f"{len(history.entries):,}", "in the chain"),
         ],
         accounts=[
-            _account(accounts[name], account, [e for e in entries if e["dataset"] == name])
+            _account(
+                accounts[name], account, [e for e in entries if e["dataset"] == name]
+            )
             for name, account in history.accounts.items()
         ],
         releases=[_release(entry) for entry in reversed(entries)],
         provenance=[
             ("ledger", str(history.identity)),
-            ("last entry at", "" if last is None else when(history.entries[-1][1].time)),
+            (
+                "last entry at",
+                "" if last is None else when(history.entries[-1][1].time),
+            ),
             ("hash of the last entry", "" if last is None else last.hash),
         ],
-        record=json.dumps(list(accounts.values()), indent=2, ensure_ascii=False, default=str),
+        record=json.dumps(
+            list(accounts.values()), indent=2, ensure_ascii=False, default=str
+        ),
     )
 
 
@@ -60,7 +67,10 @@ def _account(
         "name": known["dataset"],
         "budget": _told(budget),
         "share": f"{100 * min(1.0, spent['share']):.1f} %",
-        "parts": [(round(100 * entry["charged"]["share"], 2), entry["title"]) for entry in entries],
+        "parts": [
+            (round(100 * entry["charged"]["share"], 2), entry["title"])
+            for entry in entries
+        ],
         "left": _left(known["left"]),
         "holds": _told(so_far(known)[0]) if "odometer" in spent else "",
         "guess": share(best_guess(account.spend)) if entries else "",
@@ -72,7 +82,9 @@ def _account(
 
 def _told(promise: dict[str, Any]) -> str:
     known = [(symbol, promise.get(name)) for name, symbol in _SYMBOLS]
-    return ", ".join(_equals(symbol, value) for symbol, value in known if value is not None)
+    return ", ".join(
+        _equals(symbol, value) for symbol, value in known if value is not None
+    )
 
 
 def _equals(symbol: str, value: float) -> str:

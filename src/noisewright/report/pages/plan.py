@@ -56,9 +56,15 @@ def plan_page(
         lead=f"{words.asked} Nothing was spent yet. Once released, {promised}."
         + kept_sentence(plan),
         tiles=[promise_tile(plan.privacy), *words.tiles],
-        person=Person.of(plan.spend, plan.privacy, known.get("person", unit), local=local),
+        person=Person.of(
+            plan.spend, plan.privacy, known.get("person", unit), local=local
+        ),
         limits=_limits(plan, known),
-        compared=COMPARED_PEOPLE if local else compared(known, plan) if words.is_bounded else "",
+        compared=COMPARED_PEOPLE
+        if local
+        else compared(known, plan)
+        if words.is_bounded
+        else "",
         heading=words.heading,
         drawings=words.drawings,
         heads=words.heads,
@@ -71,4 +77,8 @@ def plan_page(
 
 
 def _limits(plan: Plan, known: dict[str, Any]) -> list[Limit]:
-    return local_limits(plan) if isinstance(plan, LocalPlan) else limits({"bounds": [], **known})
+    return (
+        local_limits(plan)
+        if isinstance(plan, LocalPlan)
+        else limits({"bounds": [], **known})
+    )

@@ -39,7 +39,9 @@ def rehearsal_page(rehearsal: Rehearsal, title: str = "Rehearsal") -> str:
             *_promised(rehearsal),
             Tile("runs", f"{rehearsal.runs:,}", f"seed {rehearsal.seed}"),
             Tile("answers", f"{answers:,}", f"in {len(tables):,} tables"),
-            Tile("within their intervals", f"{100 * covered:.1f} %", "95 % are promised"),
+            Tile(
+                "within their intervals", f"{100 * covered:.1f} %", "95 % are promised"
+            ),
         ],
         person=None,
         limits=[],
@@ -59,7 +61,9 @@ def rehearsal_page(rehearsal: Rehearsal, title: str = "Rehearsal") -> str:
             for cost in rehearsal.declarations
         ],
         runners_up=RunnersUp(),
-        provenance=facts(known, {"runs": "runs", "seed": "seed", "plan": "hash of the plan"}),
+        provenance=facts(
+            known, {"runs": "runs", "seed": "seed", "plan": "hash of the plan"}
+        ),
         record=json.dumps(known, indent=2, ensure_ascii=False, default=str),
     )
 
@@ -67,7 +71,11 @@ def rehearsal_page(rehearsal: Rehearsal, title: str = "Rehearsal") -> str:
 def _promised(rehearsal: Rehearsal) -> list[Tile]:
     if rehearsal.privacy is None:
         return []
-    return [replace(promise_tile(rehearsal.privacy), note="of a release; nothing is spent here")]
+    return [
+        replace(
+            promise_tile(rehearsal.privacy), note="of a release; nothing is spent here"
+        )
+    ]
 
 
 def _line(table: RehearsedTable) -> Line:

@@ -63,7 +63,9 @@ _PURE = (
 )
 
 
-def page(release: Release, truth: FloatArray | None = None, title: str | None = None) -> str:
+def page(
+    release: Release, truth: FloatArray | None = None, title: str | None = None
+) -> str:
     """The page as HTML. `truth` may be given only for synthetic data."""
     known, plan = release.metadata, release.plan
     local, told = isinstance(plan, LocalPlan), known["statement"]
@@ -108,7 +110,9 @@ def _digest(plan: Releasing) -> dict[str, str]:
     """By which a release is told to be of a plan; none where nobody made one of these answers."""
     if not isinstance(plan, CentralPlan) or plan.status in (ASKED_LATER, COMBINED):
         return {}
-    return {"plan": plan_digest(plan.selection if isinstance(plan, OpenTables) else plan)}
+    return {
+        "plan": plan_digest(plan.selection if isinstance(plan, OpenTables) else plan)
+    }
 
 
 def _tiles(release: Release) -> list[Tile]:
@@ -116,7 +120,10 @@ def _tiles(release: Release) -> list[Tile]:
     std = release.std[np.array(counts) & ~np.isnan(release.std)]
     typical, largest = "none left", "none left"
     if std.size:
-        typical, largest = f"± {figure(np.sqrt(np.mean(std**2)))}", f"± {figure(std.max())}"
+        typical, largest = (
+            f"± {figure(np.sqrt(np.mean(std**2)))}",
+            f"± {figure(std.max())}",
+        )
     plan, known = release.plan, release.metadata
     return [
         Tile("typical error", typical, "people, root mean square over counts"),
@@ -136,7 +143,9 @@ def _limits(plan: Releasing, known: Mapping[str, Any]) -> list[Limit]:
     if isinstance(plan, LocalPlan):
         return local_limits(plan)
     known_ratio = known.get("ratio") is not None
-    forecast = plan.forecast() if known_ratio and isinstance(plan, CentralPlan) else None
+    forecast = (
+        plan.forecast() if known_ratio and isinstance(plan, CentralPlan) else None
+    )
     errors = {} if forecast is None else {"rmse": forecast.rmse, "max": forecast.max}
     return limits({"bounds": [], **errors, **known})
 

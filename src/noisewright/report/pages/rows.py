@@ -46,7 +46,9 @@ _BIASED = "biased, no standard error"
 def row_page(release: CovarianceRelease | PairsRelease) -> str:
     """The page as HTML."""
     plan, known = release.plan, release.metadata
-    told = _moments(release) if isinstance(release, CovarianceRelease) else _pairs(release)
+    told = (
+        _moments(release) if isinstance(release, CovarianceRelease) else _pairs(release)
+    )
     return render(
         "release.html",
         byline=byline(known),
@@ -64,7 +66,10 @@ def _moments(release: CovarianceRelease) -> dict[str, Any]:
     plan, std = release.plan, release.std
     tables = [name for name in ("mean", "covariance", "second_moment") if name in std]
     draw = partial(_section, plan.columns, plan.multiplier)
-    sections = [draw(name.replace("_", " "), getattr(release, name), std[name]) for name in tables]
+    sections = [
+        draw(name.replace("_", " "), getattr(release, name), std[name])
+        for name in tables
+    ]
     nothing = np.full((len(plan.columns),) * 2, np.nan)
     drawn = draw("correlation", release.correlation, nothing)
     return {
@@ -85,7 +90,9 @@ def _moments(release: CovarianceRelease) -> dict[str, Any]:
             ),
         ],
         "sections": [*sections[:2], drawn, *sections[2:]],
-        "notes": ["Standard errors are those of the noise; how people vary is not in them."],
+        "notes": [
+            "Standard errors are those of the noise; how people vary is not in them."
+        ],
         "steps": [
             "Second moments and means are as they were measured.",
             "The correlation is the nearest matrix that can be one: biased, often nearer.",
@@ -126,7 +133,11 @@ def _pairs(release: PairsRelease) -> dict[str, Any]:
 
 def _people(release: CovarianceRelease | PairsRelease) -> Tile:
     public = release.public_people is not None
-    return Tile("people", figure(release.people), "public" if public else "as measured, with noise")
+    return Tile(
+        "people",
+        figure(release.people),
+        "public" if public else "as measured, with noise",
+    )
 
 
 def _rms(errors: FloatArray) -> str:
@@ -153,7 +164,9 @@ def _section(
     return Section(
         name=name,
         note=f"{count:,} number{'s' if count != 1 else ''}",
-        error=f"standard error {spread(known)} {unit}".rstrip() if known.size else _BIASED,
+        error=f"standard error {spread(known)} {unit}".rstrip()
+        if known.size
+        else _BIASED,
         drawings=_drawings(columns, name, column, values.ndim, unit),
         rows=rows,
         more=count - len(rows),

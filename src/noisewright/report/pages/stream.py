@@ -34,7 +34,9 @@ _CHANGES = {"add-remove": "been left out", "replace-one": "come at another step"
 def stream_page(release: StreamRelease, title: str = "Private running count") -> str:
     """The page as HTML: answers alone, nothing that the stream remembers."""
     if not len(release):
-        raise OutOfReach("no step of the stream was answered yet; there is nothing to draw")
+        raise OutOfReach(
+            "no step of the stream was answered yet; there is nothing to draw"
+        )
     known, plan = release.metadata, release.plan
     lead = (
         f"{len(release):,} of {known['steps']:,} planned steps, every one under the same promise: "

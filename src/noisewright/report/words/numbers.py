@@ -68,7 +68,9 @@ def brief(value: float) -> str:
     for unit, name in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= 9.9995 * unit:
             scaled = value / unit
-            text = f"{scaled:.0f}{name}" if abs(scaled) >= 100 else f"{scaled:.3g}{name}"
+            text = (
+                f"{scaled:.0f}{name}" if abs(scaled) >= 100 else f"{scaled:.3g}{name}"
+            )
             return _typeset(text)
     return _typeset(f"{value:,.0f}" if abs(value) >= 10 else f"{value:.2g}")
 

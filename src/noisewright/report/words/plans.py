@@ -25,7 +25,12 @@ from noisewright.report.figures.bars import Bar, Bars
 from noisewright.report.figures.curves import Banded, curve, even, step_marks
 from noisewright.report.pages.release import certified
 from noisewright.report.words.numbers import error_figure, figure, plain
-from noisewright.report.words.promises import Tile, asked_for, ratio_tile, tables_in_words
+from noisewright.report.words.promises import (
+    Tile,
+    asked_for,
+    ratio_tile,
+    tables_in_words,
+)
 from noisewright.workload.questions.statistics import PEOPLE
 
 _CROWDS = (1_000, 10_000, 100_000, 1_000_000)
@@ -92,10 +97,14 @@ def _local(plan: LocalPlan) -> PlanWords:
         f"before it is sent.{search}",
         tiles=[
             Tile("people needed", f"{plan.people_for():,}", goal),
-            Tile("a report", f"{plan.format.length} bytes", "sent once by every person"),
+            Tile(
+                "a report", f"{plan.format.length} bytes", "sent once by every person"
+            ),
             ratio_tile(certified(plan)),
         ],
-        drawings=[_shares("standard error of a share, at worst, by how many report", errors)],
+        drawings=[
+            _shares("standard error of a share, at worst, by how many report", errors)
+        ],
         tables=tables,
         notes=notes,
     )
@@ -150,7 +159,9 @@ def _open(plan: OpenPlan) -> PlanWords:
 @plan_words.register
 def _values(plan: ValuePlan) -> PlanWords:
     last = plan.selection.certain
-    counts = sorted({1, last, *(max(1, round(last * part / 8)) for part in range(1, 8))})
+    counts = sorted(
+        {1, last, *(max(1, round(last * part / 8)) for part in range(1, 8))}
+    )
     return PlanWords(
         title="Plan of a list of values",
         heading="Which values will be told",
@@ -159,7 +170,9 @@ def _values(plan: ValuePlan) -> PlanWords:
         tiles=[
             Tile("told for certain", f"{last:,} people", "or more hold the value"),
             Tile(
-                "told of one person", plain(plan.chance(1), 3), "chance, where nobody else holds it"
+                "told of one person",
+                plain(plan.chance(1), 3),
+                "chance, where nobody else holds it",
             ),
         ],
         drawings=[_told_values({count: plan.chance(count) for count in counts})],
@@ -168,7 +181,11 @@ def _values(plan: ValuePlan) -> PlanWords:
 
 @plan_words.register
 def _covariance(plan: CovariancePlan) -> PlanWords:
-    names = {"mean": "a mean", "second_moment": "a second moment", "covariance": "a covariance"}
+    names = {
+        "mean": "a mean",
+        "second_moment": "a second moment",
+        "covariance": "a covariance",
+    }
     size = len(plan.columns)
     errors = {count: plan.errors(count) for count in _CROWDS}
     rows = [name for name in names if name in errors[_CROWDS[0]]]
@@ -178,7 +195,9 @@ def _covariance(plan: CovariancePlan) -> PlanWords:
         asked=f"Means, second moments and covariances of {asked_for(plan.columns)}. Rows "
         f"longer than {plan.method.radius:g} are shortened to that.",
         tiles=[
-            Tile("columns", f"{size:,}", f"rows of length {plan.method.radius:g} at most"),
+            Tile(
+                "columns", f"{size:,}", f"rows of length {plan.method.radius:g} at most"
+            ),
             Tile("noise", plan.mechanism, "on all of them at once"),
             ratio_tile(plan.summary()),
         ],
@@ -186,12 +205,16 @@ def _covariance(plan: CovariancePlan) -> PlanWords:
         tables=[
             Line(
                 f"{count:,}",
-                tuple(f"± {figure(errors[count][name] / parts[name])}" for name in rows),
+                tuple(
+                    f"± {figure(errors[count][name] / parts[name])}" for name in rows
+                ),
                 None,
             )
             for count in _CROWDS
         ],
-        notes=["Root mean square over columns or pairs of them, in the units of the columns."],
+        notes=[
+            "Root mean square over columns or pairs of them, in the units of the columns."
+        ],
     )
 
 
@@ -203,10 +226,17 @@ def _pairs(plan: PairsPlan) -> PlanWords:
         title="Plan of pairs of attributes",
         asked=f"How many people have both of any two of {len(plan.columns):,} attributes: "
         f"{asked_for(plan.columns)}.",
-        tiles=[Tile("pairs", f"{pairs:,}", "answered at once"), *_error_tiles(forecast)],
+        tiles=[
+            Tile("pairs", f"{pairs:,}", "answered at once"),
+            *_error_tiles(forecast),
+        ],
         heads=("people", "standard error of a share as measured, at worst"),
         tables=[
-            Line(f"{count:,}", (f"± {figure(100 * forecast.rmse / count)} % points",), None)
+            Line(
+                f"{count:,}",
+                (f"± {figure(100 * forecast.rmse / count)} % points",),
+                None,
+            )
             for count in _CROWDS
         ],
     )
@@ -215,7 +245,11 @@ def _pairs(plan: PairsPlan) -> PlanWords:
 def _error_tiles(forecast: Errors) -> list[Tile]:
     return [
         Tile("typical error", f"± {figure(forecast.rmse)}", "people, root mean square"),
-        Tile("largest error", f"± {figure(forecast.max)}", "people, standard error of one answer"),
+        Tile(
+            "largest error",
+            f"± {figure(forecast.max)}",
+            "people, standard error of one answer",
+        ),
     ]
 
 
@@ -228,17 +262,27 @@ def _by_unit(plans: Sequence[CentralPlan | LocalPlan]) -> list[tuple[str, TableE
     ]
 
 
-def _count_tiles(errors: Sequence[tuple[str, TableError]], forecast: Errors) -> list[Tile]:
+def _count_tiles(
+    errors: Sequence[tuple[str, TableError]], forecast: Errors
+) -> list[Tile]:
     """Errors of counts alone: those of sums and means have units of their own."""
-    counts = [error for unit, error in errors if unit == PEOPLE and isfinite(error.rmse)]
+    counts = [
+        error for unit, error in errors if unit == PEOPLE and isfinite(error.rmse)
+    ]
     if not counts:
         return _error_tiles(forecast) if not errors else []
     total = sum(error.queries for error in counts)
     typical = sqrt(sum(error.queries * error.rmse**2 for error in counts) / total)
     largest = max(error.max for error in counts)
     return [
-        Tile("typical error", f"± {figure(typical)}", "people, root mean square over counts"),
-        Tile("largest error", f"± {figure(largest)}", "people, standard error of a count"),
+        Tile(
+            "typical error",
+            f"± {figure(typical)}",
+            "people, root mean square over counts",
+        ),
+        Tile(
+            "largest error", f"± {figure(largest)}", "people, standard error of a count"
+        ),
     ]
 
 
@@ -253,14 +297,21 @@ def _lines(errors: Sequence[tuple[str, TableError]]) -> tuple[list[Line], list[s
     lines = [
         Line(
             error.name,
-            (f"{error.queries:,}", _error(error.rmse), _error(error.simultaneous_halfwidth)),
+            (
+                f"{error.queries:,}",
+                _error(error.rmse),
+                _error(error.simultaneous_halfwidth),
+            ),
             _part(error.rmse, known[unit]),
         )
         for unit, error in errors
     ]
     units = {unit for unit, _ in errors}
     notes = [_UNITS] if units - {PEOPLE} else []
-    return lines, [*notes, *([_DEPENDS] if not all(isfinite(e.rmse) for _, e in errors) else [])]
+    return lines, [
+        *notes,
+        *([_DEPENDS] if not all(isfinite(e.rmse) for _, e in errors) else []),
+    ]
 
 
 def _part(error: float, all_: Sequence[float]) -> float | None:
@@ -278,7 +329,11 @@ def _shares(title: str, errors: Mapping[int, float]) -> Bars:
     """Errors of shares by how many people there are."""
     largest = max(errors.values())
     rows = tuple(
-        Bar(f"{count:,} people", f"± {100 * error:.2g} % points", width=100 * error / largest)
+        Bar(
+            f"{count:,} people",
+            f"± {100 * error:.2g} % points",
+            width=100 * error / largest,
+        )
         for count, error in errors.items()
     )
     return Bars(title, "", rows)

@@ -26,7 +26,8 @@ from noisewright.workload.questions.statistics import PEOPLE
 _ERRORS = {"rmse": " (root mean square)", "max": " (of the least certain one)"}
 _FULL = "A full bar cannot be bettered within its class."
 COMPARED_PEOPLE = (
-    f"The people that this needs, beside the fewest that any method of a class needs. {_FULL}"
+    "The people that this needs, beside the fewest that any method of a "
+    f"class needs. {_FULL}"
 )
 _USUAL_DELTA = 1e-9  # at which ρ is told as an ε
 
@@ -54,7 +55,9 @@ def promise_tile(privacy: Privacy) -> Tile:
     """What is promised."""
     symbols = (("epsilon", "ε"), ("delta", "δ"), ("rho", "ρ"))
     known = [(symbol, getattr(privacy, name)) for name, symbol in symbols]
-    text = ", ".join(_equals(name, plain(value)) for name, value in known if value is not None)
+    text = ", ".join(
+        _equals(name, plain(value)) for name, value in known if value is not None
+    )
     return Tile("privacy", text, _NEIGHBOURS[privacy.neighbours])
 
 
@@ -68,14 +71,18 @@ _NEIGHBOURS = {
 }
 _CHANGES = {
     "add-remove": ("been left out", "whether a given person took part"),
-    "replace-one": ("given other answers", "which of two sets of answers a given person gave"),
+    "replace-one": (
+        "given other answers",
+        "which of two sets of answers a given person gave",
+    ),
 }
 
 
 def promise_sentence(neighbours: str) -> str:
     """The promise in a sentence."""
     return (
-        f"what is published would look almost the same had any one person {_CHANGES[neighbours][0]}"
+        "what is published would look almost the same had any one person "
+        f"{_CHANGES[neighbours][0]}"
     )
 
 
@@ -100,7 +107,9 @@ class Person:
     part: float
 
     @classmethod
-    def of(cls, spend: Spend, privacy: Privacy, unit: str, *, local: bool = False) -> Person:
+    def of(
+        cls, spend: Spend, privacy: Privacy, unit: str, *, local: bool = False
+    ) -> Person:
         """In words and in numbers, for the unit of privacy named.
 
         `local`: the promise holds for what each person sends, whoever reads it.
@@ -108,7 +117,11 @@ class Person:
         guess = best_guess(spend)
         part = round(min(100.0, 200 * (guess - 0.5)), 2)
         changed = _CHANGES[privacy.neighbours][1]
-        seen = "Even with that person's report in hand," if local else "With all that is published"
+        seen = (
+            "Even with that person's report in hand,"
+            if local
+            else "With all that is published"
+        )
         told = [
             f"The unit of privacy: {unit}.",
             f"Somebody who knows everything about all others tosses a coin on {changed}, and is "
@@ -117,7 +130,9 @@ class Person:
             *_in_figures(spend, privacy),
         ]
         if local:
-            told.append("True answers stay with the people who gave them; nobody collects them.")
+            told.append(
+                "True answers stay with the people who gave them; nobody collects them."
+            )
         told.append(
             "What holds for people in general can still be learnt from these answers, also about "
             "people who took no part."
@@ -133,7 +148,9 @@ def _in_figures(spend: Spend, privacy: Privacy) -> list[str]:
         if privacy.epsilon is not None:
             return []  # told in the usual figures already
         epsilon = _equals("ε", figure(spend.promise(_USUAL_DELTA).epsilon or 0.0))
-        return [f"In the usual figures: {epsilon} at {_equals('δ', plain(_USUAL_DELTA))}."]
+        return [
+            f"In the usual figures: {epsilon} at {_equals('δ', plain(_USUAL_DELTA))}."
+        ]
     pure = spend.promise().epsilon or 0.0
     if pure >= 30:
         return []
@@ -164,13 +181,16 @@ def compared(known: Mapping[str, Any], plan: object = None) -> str:
     if told and isinstance(plan, CentralPlan) and len(set(plan.weights)) > 1:
         told = told.replace(")", ", questions weighed)")
     return (
-        f"The error of these answers{told}, beside the least that a class of methods has. {_FULL}"
+        f"The error of these answers{told}, beside the least that a class of "
+        f"methods has. {_FULL}"
     )
 
 
 def limits(known: Mapping[str, Any]) -> list[Limit]:
     """The bounds of a record, the narrowest class first."""
-    bounds = [(each["class"], each["lower_bound"], each["ratio"]) for each in known["bounds"]]
+    bounds = [
+        (each["class"], each["lower_bound"], each["ratio"]) for each in known["bounds"]
+    ]
     if known.get("bound_class") is not None:
         bounds.insert(0, (known["bound_class"], known["lower_bound"], known["ratio"]))
     plain = [known[error] for error in ("rmse", "max") if known.get(error)]
@@ -178,7 +198,9 @@ def limits(known: Mapping[str, Any]) -> list[Limit]:
         Limit(
             part=None if not ratio or not isfinite(ratio) else round(100 / ratio, 2),
             ratio="–" if ratio is None else f"{ratio:.3f} ×",
-            says=f"{figure(bound)} people: {name}" if _of_people(bound, ratio, plain) else name,
+            says=f"{figure(bound)} people: {name}"
+            if _of_people(bound, ratio, plain)
+            else name,
             statement=f"{BoundClass(name).statement}.",
         )
         for name, bound, ratio in bounds
@@ -219,7 +241,9 @@ def asked_for(names: Sequence[str], most: int = 6) -> str:
 def tables_in_words(tables: Sequence[ReleasedTable], plan: object = None) -> str:
     """How many tables there are, and what was asked: names where few, how many of a kind else."""
     count = len(tables)
-    if isinstance(plan, CentralPlan | LocalPlan) and not isinstance(plan.workload, Questions):
+    if isinstance(plan, CentralPlan | LocalPlan) and not isinstance(
+        plan.workload, Questions
+    ):
         return f"{tables[0].name}, {workload_in_words(plan.workload)}"
     if count <= _MOST_NAMES:
         return f"{counted(count, 'table')}: {asked_for([table.name for table in tables], count)}"
@@ -255,7 +279,11 @@ _MOST_NAMES = 8
 
 def facts(known: Mapping[str, Any], names: Mapping[str, str]) -> list[tuple[str, str]]:
     """Those of a record's entries that have a name here, as text."""
-    return [(name, _fact(known[key])) for key, name in names.items() if known.get(key) is not None]
+    return [
+        (name, _fact(known[key]))
+        for key, name in names.items()
+        if known.get(key) is not None
+    ]
 
 
 def _fact(value: object) -> str:
@@ -264,7 +292,9 @@ def _fact(value: object) -> str:
     return f"{value:,}" if float(value).is_integer() else figure(value)
 
 
-def provenance(known: Mapping[str, Any], names: Mapping[str, str]) -> list[tuple[str, str]]:
+def provenance(
+    known: Mapping[str, Any], names: Mapping[str, str]
+) -> list[tuple[str, str]]:
     """Where figures come from: times, names, hashes and the entry of the ledger."""
     record = {**known, "time": when(str(known["time"]))} if known.get("time") else known
     return [*facts(record, names), *_ledger_facts(known.get("ledger"))]
@@ -295,5 +325,8 @@ def byline(known: Mapping[str, Any], made: str = "released on") -> str:
     """Of what, when and by which version, on one line; plans have no time but that of the page."""
     time, version = known.get("time"), known.get("version", __version__)
     drawn = f"page drawn on {when(datetime.now(UTC).isoformat())}"
-    told = [dataset_of(known.get("ledger")), f"{made} {when(str(time))}" if time else drawn]
+    told = [
+        dataset_of(known.get("ledger")),
+        f"{made} {when(str(time))}" if time else drawn,
+    ]
     return " · ".join([*filter(None, told), f"noisewright\u00a0{version}"])

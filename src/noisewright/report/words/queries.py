@@ -38,7 +38,9 @@ def workload_in_words(workload: Workload) -> str:
     return words.get(type(workload), f"{count} of people in {cells}")
 
 
-def drawable(plan: object, table: ReleasedTable, labels: Sequence[str]) -> ReleasedTable:
+def drawable(
+    plan: object, table: ReleasedTable, labels: Sequence[str]
+) -> ReleasedTable:
     """The table with axes that it can be drawn over, where queries in text leave it without."""
     if table.axes or not isinstance(plan, CentralPlan | LocalPlan):
         return table
@@ -51,11 +53,22 @@ def drawable(plan: object, table: ReleasedTable, labels: Sequence[str]) -> Relea
 def _axes(workload: Workload) -> tuple[Axis, ...]:
     """One axis per factor of a product of cells and running sums; none for anything else."""
     factors = workload.factors if type(workload) is Kron else (workload,)
-    if workload.queries > _MOST_POINTS or not all(type(each) in _KINDS for each in factors):
+    if workload.queries > _MOST_POINTS or not all(
+        type(each) in _KINDS for each in factors
+    ):
         return ()
-    names = ["cell"] if len(factors) == 1 else [f"cell of {k + 1}" for k in range(len(factors))]
+    names = (
+        ["cell"]
+        if len(factors) == 1
+        else [f"cell of {k + 1}" for k in range(len(factors))]
+    )
     return tuple(
-        Axis(name, _KINDS[type(each)], tuple(map(str, range(each.size))), _ends(each.size))
+        Axis(
+            name,
+            _KINDS[type(each)],
+            tuple(map(str, range(each.size))),
+            _ends(each.size),
+        )
         for name, each in zip(names, factors, strict=True)
     )
 

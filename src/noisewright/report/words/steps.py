@@ -10,12 +10,16 @@ from noisewright.report.words.numbers import figure, share
 _NOTHING = "Nothing that changes answers: they are unbiased, as they were measured."
 _BIASED = "The plan's own estimate, which need not be unbiased."
 _PLAIN: tuple[object, ...] = (None, False, {}, 0.0, "plug-in")
-_AROUND = "Intervals are those of the unbiased answers, widened where need be to hold these."
+_AROUND = (
+    "Intervals are those of the unbiased answers, widened where need be to hold these."
+)
 
 
 def _invariants(known: Mapping[str, float]) -> str:
     values = ", ".join(f"{name} = {figure(value)}" for name, value in known.items())
-    return f"Public numbers are told as they are, which narrows other intervals: {values}."
+    return (
+        f"Public numbers are told as they are, which narrows other intervals: {values}."
+    )
 
 
 _WORDS: dict[str, Callable[[Any], str]] = {
@@ -36,8 +40,12 @@ _WORDS: dict[str, Callable[[Any], str]] = {
         "Answers are shrunk: biased, with the least error on the worst data that such an estimate "
         f"has. {_AROUND}"
     ),
-    "population": lambda _: "Errors are about the population that people were drawn from.",
-    "errors": lambda _: "Standard errors are those on the worst data, not the estimated ones.",
+    "population": lambda _: (
+        "Errors are about the population that people were drawn from."
+    ),
+    "errors": lambda _: (
+        "Standard errors are those on the worst data, not the estimated ones."
+    ),
     "liars": lambda part: (
         f"Answers and intervals hold even if {share(part)} of the reports were sent to deceive."
     ),

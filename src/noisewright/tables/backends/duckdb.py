@@ -80,9 +80,12 @@ def connect() -> duckdb.DuckDBPyConnection:
     # Without a temporary directory nothing of a table is ever spilled to disk.
     config = {"autoinstall_known_extensions": "false", "temp_directory": ""}
     connection = duckdb.connect(config=config)
-    connection.execute("SET enable_progress_bar = true")  # or else nothing tells how far it is
-    connection.execute("SET enable_progress_bar_print = false")  # into a command's output
-    connection.execute("SET TimeZone = 'UTC'")  # instants are written alike on every machine
+    # or else nothing tells how far it is
+    connection.execute("SET enable_progress_bar = true")
+    # into a command's output
+    connection.execute("SET enable_progress_bar_print = false")
+    # instants are written alike on every machine
+    connection.execute("SET TimeZone = 'UTC'")
     return connection
 
 
@@ -104,9 +107,15 @@ def open_table(
         return _open_files(connection, _expand(source), names)
     if isinstance(source, list | tuple) and source:
         # A list without suffixes is more likely one of values, which no message may repeat.
-        if not all(isinstance(path, str | Path) and _like_a_path(path) for path in source):
-            raise InvalidParameter("table", type(source).__name__, "must be a list of paths alone")
-        return _open_files(connection, [p for path in source for p in _expand(path)], names)
+        if not all(
+            isinstance(path, str | Path) and _like_a_path(path) for path in source
+        ):
+            raise InvalidParameter(
+                "table", type(source).__name__, "must be a list of paths alone"
+            )
+        return _open_files(
+            connection, [p for path in source for p in _expand(path)], names
+        )
     return _from_arrow(connection, _to_arrow(connection, source, known), names)
 
 
@@ -137,11 +146,15 @@ def _files_of(folder: Path) -> list[Path]:
         path
         for path in folder.rglob("*")
         if path.is_file()
-        and not any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)
+        and not any(
+            part.startswith((".", "_")) for part in path.relative_to(folder).parts
+        )
     )
     if not files:
         rule = "is a folder without files"
-        raise InvalidParameter("table", str(folder), rule, "give a folder of CSV or Parquet files")
+        raise InvalidParameter(
+            "table", str(folder), rule, "give a folder of CSV or Parquet files"
+        )
     return files
 
 
@@ -150,7 +163,9 @@ def _open_files(
 ) -> Table:
     formats = {_format(path) for path in paths}
     if len(formats) > 1:
-        raise InvalidParameter("table", [p.name for p in paths], "must all be of one format")
+        raise InvalidParameter(
+            "table", [p.name for p in paths], "must all be of one format"
+        )
     if len({path.resolve() for path in paths}) < len(paths):
         rule = "must name every file once: each person counts once"
         raise InvalidParameter("table", [p.name for p in paths], rule)
@@ -161,7 +176,8 @@ def _open_files(
             check_different(_parquet_names(path), repr(str(path)))
         relation = withheld(
             lambda: connection.sql(
-                "SELECT * FROM read_parquet(?, hive_types_autocast = false)", params=[patterns]
+                "SELECT * FROM read_parquet(?, hive_types_autocast = false)",
+                params=[patterns],
             ),
             duckdb.Error,
             unreadable(description),
@@ -170,7 +186,9 @@ def _open_files(
     columns, delimiter = _header(paths[0], names)
     for path in paths[1:]:
         if _header(path, names) != (columns, delimiter):
-            raise FileFormatError(f"{str(path)!r} has other columns than {str(paths[0])!r}")
+            raise FileFormatError(
+                f"{str(path)!r} has other columns than {str(paths[0])!r}"
+            )
     relation = connection.read_csv(
         patterns,
         auto_detect=False,
@@ -193,7 +211,9 @@ def _format(path: Path) -> str:
     if suffixes and suffixes[-1] in _CSV:
         return "csv"
     known = ", ".join((*_CSV, *_PARQUET))
-    raise InvalidParameter("table", path.name, f"must end in one of {known}", "convert or rename")
+    raise InvalidParameter(
+        "table", path.name, f"must end in one of {known}", "convert or rename"
+    )
 
 
 def _parquet_names(path: Path) -> list[str]:
@@ -201,7 +221,9 @@ def _parquet_names(path: Path) -> list[str]:
     from pyarrow.parquet import read_schema
 
     return withheld(
-        lambda: read_schema(path).names, (pa.ArrowException, OSError), unreadable(repr(str(path)))
+        lambda: read_schema(path).names,
+        (pa.ArrowException, OSError),
+        unreadable(repr(str(path))),
     )
 
 
@@ -217,7 +239,9 @@ def _header(path: Path, names: Sequence[str]) -> tuple[tuple[str, ...], str]:
         if best is None or rank > best[0]:
             best = (rank, fields, delimiter)
     if best is None or not best[1]:
-        raise FileFormatError(f"{str(path)!r} has no header line; its first line must be names")
+        raise FileFormatError(
+            f"{str(path)!r} has no header line; its first line must be names"
+        )
     return best[1:]
 
 
@@ -228,7 +252,9 @@ def _first_record(path: Path, delimiter: str) -> list[str]:
 
 
 def _to_arrow(
-    connection: duckdb.DuckDBPyConnection, source: Source, storages: Mapping[str, Storage]
+    connection: duckdb.DuckDBPyConnection,
+    source: Source,
+    storages: Mapping[str, Storage],
 ) -> pa.Table:
     # Conversions fail in many ways, all of which quote cells, or names that may be a record.
     table = withheld(
@@ -250,7 +276,9 @@ def _to_arrow(
 
 
 def _converted(
-    connection: duckdb.DuckDBPyConnection, source: Source, storages: Mapping[str, Storage]
+    connection: duckdb.DuckDBPyConnection,
+    source: Source,
+    storages: Mapping[str, Storage],
 ) -> pa.Table | None:
     """Return the source as an Arrow table, or None where it is no table."""
     if isinstance(source, pa.RecordBatch):
@@ -272,7 +300,9 @@ def _converted(
         if objects is None:
             columns[name] = frame[name].to_arrow()
         else:
-            columns[name] = read_objects(connection, objects, storages.get(name, "text"))
+            columns[name] = read_objects(
+                connection, objects, storages.get(name, "text")
+            )
     return pa.table(columns)
 
 
@@ -286,7 +316,9 @@ def _from_arrow(
     ]
     # DuckDB renames columns that differ in case alone; give it names that cannot clash.
     renamed = pa.table(columns, names=[f"c{i}" for i in range(len(names))])
-    error = DomainError("the table has a column of a type that cannot be read; convert it to text")
+    error = DomainError(
+        "the table has a column of a type that cannot be read; convert it to text"
+    )
     relation = withheld(lambda: connection.from_arrow(renamed), duckdb.Error, error)
     return Table(relation, names, "the table")
 

@@ -29,7 +29,8 @@ class DuckDBDialect:
         if storage == "text":
             return Typed(sql, "unwritten" if base in FRACTIONS else "text")
         if storage == "date" and kind.endswith("_NS"):
-            return Typed(sql, "unwritten")  # casts round the last nanoseconds into the next day
+            # casts round the last nanoseconds into the next day
+            return Typed(sql, "unwritten")
         if storage == "date":
             return Typed(column if kind == "DATE" else f"CAST({sql} AS DATE)", "day")
         if storage == "number" and base.removeprefix("U") in WHOLE_NUMBERS:
@@ -69,7 +70,11 @@ class DuckDBDialect:
     def person(self, column: str, kind: str) -> str | None:
         if kind.startswith("ENUM") or kind in ("VARCHAR", "UUID"):
             return f"CAST({column} AS VARCHAR)"
-        return f"CAST({column} AS VARCHAR)" if kind.removeprefix("U") in WHOLE_NUMBERS else None
+        return (
+            f"CAST({column} AS VARCHAR)"
+            if kind.removeprefix("U") in WHOLE_NUMBERS
+            else None
+        )
 
     def ordering(self, column: str, kind: str) -> str:
         return f"CAST({column} AS VARCHAR)" if kind.startswith("ENUM") else column

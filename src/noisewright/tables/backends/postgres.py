@@ -23,7 +23,8 @@ _Result = TypeVar("_Result")
 
 _WHOLE = ("int2", "int4", "int8")
 _TEXT = ("text", "varchar", "bpchar", "name")
-_MOST_LISTED = 64  # an array is searched from its beginning, the keys of an object by halves
+# an array is searched from its beginning, the keys of an object by halves
+_MOST_LISTED = 64
 SCHEMES = ("postgresql", "postgres")
 
 
@@ -50,13 +51,17 @@ class PostgresDialect:
         if kind == "bool":
             if storage == "boolean":
                 return Typed(column, "truth")
-            return Typed(f"CAST(CAST({column} AS integer) AS double precision)", "double")
+            return Typed(
+                f"CAST(CAST({column} AS integer) AS double precision)", "double"
+            )
         if kind in _WHOLE:
             return Typed(column, "whole")
         if kind == "numeric":
             return Typed(_near_double(column), "double")
         floats = kind in ("float4", "float8")
-        return Typed(f"CAST({column} AS double precision)", "double") if floats else None
+        return (
+            Typed(f"CAST({column} AS double precision)", "double") if floats else None
+        )
 
     def _as_text(self, column: str, kind: str) -> Typed | None:
         if kind in (*_TEXT, *_WHOLE, "bool", "date", "uuid"):
@@ -74,7 +79,9 @@ class PostgresDialect:
         texts = literals[0].startswith("'")
         if texts and len(literals) > _MOST_LISTED:
             plain = [literal[1:-1].replace("''", "'") for literal in literals]
-            keys = json.dumps({text: i for i, text in enumerate(plain)}, ensure_ascii=False)
+            keys = json.dumps(
+                {text: i for i, text in enumerate(plain)}, ensure_ascii=False
+            )
             return f"CAST({self.text(keys)}::jsonb ->> {value} AS bigint)"
         kind = "text" if texts else "double precision"
         return f"array_position(CAST(ARRAY[{', '.join(literals)}] AS {kind}[]), {value}) - 1"
@@ -103,7 +110,9 @@ class PostgresDialect:
         return f'({column} COLLATE "C")' if kind in _TEXT else column
 
     def digest(self, parts: Sequence[str]) -> str:
-        return f"md5(concat_ws(',', {', '.join(map(self.written, parts))})) COLLATE \"C\""
+        return (
+            f"md5(concat_ws(',', {', '.join(map(self.written, parts))})) COLLATE \"C\""
+        )
 
     def written(self, whole: str) -> str:
         return f"CAST({whole} AS text)"
@@ -145,7 +154,10 @@ class Address:
         names = tuple(unquote(parts.fragment).split("."))
         if not all(names) or len(names) > 2:
             raise InvalidParameter(
-                "table", shown, "names no table", "add it: postgresql://host/database#table"
+                "table",
+                shown,
+                "names no table",
+                "add it: postgresql://host/database#table",
             )
         return cls(urlunsplit(parts._replace(fragment="")), names, shown)
 
@@ -175,7 +187,9 @@ class PostgresTable:
     def column(self, name: str) -> tuple[str, str]:
         if name not in self.kinds:
             raise InvalidParameter(
-                "attributes", [name], f"have no column of that name in {self.address.shown}"
+                "attributes",
+                [name],
+                f"have no column of that name in {self.address.shown}",
             )
         return quoted(name), self.kinds[name]
 
@@ -218,10 +232,14 @@ class PostgresCounter(SqlCounter):
             ) from None
         failure: NoisewrightError | None = None
         try:
-            with psycopg.connect(address.server, options="-c TimeZone=UTC -c DateStyle=ISO") as c:
+            with psycopg.connect(
+                address.server, options="-c TimeZone=UTC -c DateStyle=ISO"
+            ) as c:
                 c.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
                 c.read_only = True
-                yield [PostgresTable(c, one, _kinds(c, one.source)) for one in addresses]
+                yield [
+                    PostgresTable(c, one, _kinds(c, one.source)) for one in addresses
+                ]
         except psycopg.Error:  # its text quotes cells, or the address with its password
             failure = unreachable(address.shown)
         if failure is not None:

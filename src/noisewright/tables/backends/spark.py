@@ -47,7 +47,8 @@ class SparkDialect:
             fractions = ("float", "double", "decimal", "timestamp", "timestamp_ntz")
             return Typed(column, "unwritten") if base in fractions else None
         if base in ("string", "varchar", "char"):
-            return Typed(column, "unwritten")  # it reads numbers and dates in a way of its own
+            # it reads numbers and dates in a way of its own
+            return Typed(column, "unwritten")
         if storage == "date":
             return self._as_day(column, base)
         if base == "boolean":
@@ -64,7 +65,9 @@ class SparkDialect:
             ticks = f"unix_micros({column})"
             days = f"({ticks} - pmod({ticks}, {_DAY})) div {_DAY}"
             return Typed(f"date_from_unix_date(CAST({days} AS INT))", "day")
-        days = {"date": column, "timestamp_ntz": f"CAST({column} AS DATE)"}.get(base, "")
+        days = {"date": column, "timestamp_ntz": f"CAST({column} AS DATE)"}.get(
+            base, ""
+        )
         return Typed(days, "day") if days else None
 
     def text(self, value: str) -> str | None:
@@ -144,7 +147,9 @@ class SparkTable:
 
 def is_frame(source: object) -> bool:
     """Whether a source is a Spark frame; Spark is not imported to find out."""
-    return type(source).__module__.startswith("pyspark.sql") and hasattr(source, "sparkSession")
+    return type(source).__module__.startswith("pyspark.sql") and hasattr(
+        source, "sparkSession"
+    )
 
 
 class SparkCounter(SqlCounter):
@@ -155,7 +160,10 @@ class SparkCounter(SqlCounter):
     @contextmanager
     def opened(self, sources: Sequence[Any]) -> Iterator[list[RemoteTable]]:
         with ExitStack() as views:
-            frames = [_asked(partial(_connected, s)) if isinstance(s, str) else s for s in sources]
+            frames = [
+                _asked(partial(_connected, s)) if isinstance(s, str) else s
+                for s in sources
+            ]
             yield [views.enter_context(_viewed(frame)) for frame in frames]
 
     def tallies(
@@ -167,7 +175,9 @@ class SparkCounter(SqlCounter):
             assert isinstance(table, SparkTable)
             query, run = self._cells_query(request, table), _over_arrow(tally)
             session = table.session
-            parts = _asked(lambda: session.sql(query).mapInArrow(run, "tally binary").collect())
+            parts = _asked(
+                lambda: session.sql(query).mapInArrow(run, "tally binary").collect()
+            )
             if any(row[0] is None for row in parts):
                 raise self._refusal(request, table)
         return [bytes(row[0]) for row in parts]
@@ -222,7 +232,9 @@ def _errors() -> tuple[type[Exception], ...]:
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
     except ImportError:
-        raise NoisewrightError("Spark needs pyspark; install noisewright[spark]") from None
+        raise NoisewrightError(
+            "Spark needs pyspark; install noisewright[spark]"
+        ) from None
     return PySparkException, Py4JError, ConnectionError
 
 
@@ -233,6 +245,10 @@ def _connected(address: str) -> Any:
     parts = urlsplit(address)
     if not parts.fragment:
         shown = f"sc://{parts.hostname or ''}"
-        raise InvalidParameter("table", shown, "names no table", "add it: sc://host:port#table")
+        raise InvalidParameter(
+            "table", shown, "names no table", "add it: sc://host:port#table"
+        )
     server = urlunsplit(parts._replace(fragment=""))
-    return SparkSession.builder.remote(server).getOrCreate().table(unquote(parts.fragment))
+    return (
+        SparkSession.builder.remote(server).getOrCreate().table(unquote(parts.fragment))
+    )

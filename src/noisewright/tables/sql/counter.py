@@ -81,17 +81,22 @@ class SqlCounter(ABC):
     dialect: Dialect
 
     @abstractmethod
-    def opened(self, sources: Sequence[Any]) -> AbstractContextManager[list[RemoteTable]]:
+    def opened(
+        self, sources: Sequence[Any]
+    ) -> AbstractContextManager[list[RemoteTable]]:
         """Tables that one query can read, for as long as they are asked."""
 
     @contextmanager
-    def _table(self, source: Any, domain: Domain | None = None) -> Iterator[RemoteTable]:
+    def _table(
+        self, source: Any, domain: Domain | None = None
+    ) -> Iterator[RemoteTable]:
         """The table that is counted: as it is, or derived from several."""
         if domain is not None and domain.derived:
             sources = checked_sources(domain, source)
             with self.opened(list(sources.values())) as tables:
                 places = {
-                    n: Place(t.source, t.column) for n, t in zip(sources, tables, strict=True)
+                    n: Place(t.source, t.column)
+                    for n, t in zip(sources, tables, strict=True)
                 }
                 rows = DerivedRows(domain, places, self.dialect)
                 yield DerivedTable(tables[0], rows, tables[0].kinds_of(rows.sql))
@@ -103,7 +108,10 @@ class SqlCounter(ABC):
             yield table
 
     def tables(
-        self, source: Any, domain: Domain, wanted: Sequence[tuple[tuple[str, ...], Measure]]
+        self,
+        source: Any,
+        domain: Domain,
+        wanted: Sequence[tuple[tuple[str, ...], Measure]],
     ) -> list[IntArray]:
         """Exact tables, each a measure over the cells of some attributes in C order."""
         request = Request(domain, wanted)
@@ -130,7 +138,9 @@ class SqlCounter(ABC):
     def explain_values(self, source: Any, column: str, unit: Unit | None) -> str:
         """The SQL that would count who holds which text."""
         with self._table(source) as table:
-            return HeldValues(column, unit).query(table.column, self.dialect, table.source)
+            return HeldValues(column, unit).query(
+                table.column, self.dialect, table.source
+            )
 
     def rows_held(self, source: Any, unit: Unit) -> dict[int, int]:
         """How many people have so many rows: as private as the table."""
@@ -143,7 +153,10 @@ class SqlCounter(ABC):
             return held.answer([(row[0], row[1], row[2]) for row in table.rows(query)])
 
     def explain(
-        self, source: Any, domain: Domain, wanted: Sequence[tuple[tuple[str, ...], Measure]]
+        self,
+        source: Any,
+        domain: Domain,
+        wanted: Sequence[tuple[tuple[str, ...], Measure]],
     ) -> str:
         """The SQL that would count these tables."""
         request = Request(domain, wanted)
@@ -169,7 +182,9 @@ class SqlCounter(ABC):
         """The question after the cell of every row."""
         domain.require_indexable()
         if domain.unit is not None:
-            raise InvalidParameter("unit", domain.unit.column, "bounds what is counted, not rows")
+            raise InvalidParameter(
+                "unit", domain.unit.column, "bounds what is counted, not rows"
+            )
         return Request(domain, [(domain.names, COUNT)])
 
     def _cells_query(self, request: Request, table: RemoteTable) -> str:
@@ -182,15 +197,24 @@ class SqlCounter(ABC):
             raise no_sql()
         return coded
 
-    def _queries(self, request: Request, table: RemoteTable) -> Iterator[tuple[int, str]]:
+    def _queries(
+        self, request: Request, table: RemoteTable
+    ) -> Iterator[tuple[int, str]]:
         """Queries over some covers each, and the number of the first of these."""
-        stages = [self._coded(request, table), *request.kept(self.dialect), request.joint]
+        stages = [
+            self._coded(request, table),
+            *request.kept(self.dialect),
+            request.joint,
+        ]
         inner = nested(stages, table.source)
         sums = "".join(
-            f", {self.dialect.total(f'm{i}')} AS t{i}" for i in range(len(request.measures))
+            f", {self.dialect.total(f'm{i}')} AS t{i}"
+            for i in range(len(request.measures))
         )
         for first in range(0, len(request.covers), _COVERS_A_QUERY):
-            some = [f"c{i}" for i in range(first, len(request.covers))][:_COVERS_A_QUERY]
+            some = [f"c{i}" for i in range(first, len(request.covers))][
+                :_COVERS_A_QUERY
+            ]
             listed = ", ".join(some)
             sets = ", ".join(f"({name})" for name in some)
             grouping = self.dialect.grouping(some) if len(some) > 1 else "0"
@@ -205,7 +229,11 @@ class SqlCounter(ABC):
         stage, errors = request.refusals(table.column, self.dialect)
         broken = table.rows(nested([stage], table.source))[0]
         found = [error for error, is_so in zip(errors, broken, strict=False) if is_so]
-        return found[0] if found else DomainError("the table changed while it was read; try again")
+        return (
+            found[0]
+            if found
+            else DomainError("the table changed while it was read; try again")
+        )
 
 
 def zeros(request: Request) -> Totals:
@@ -216,7 +244,9 @@ def zeros(request: Request) -> Totals:
     ]
 
 
-def _fill(totals: Totals, request: Request, first: int, rows: Sequence[tuple[Any, ...]]) -> bool:
+def _fill(
+    totals: Totals, request: Request, first: int, rows: Sequence[tuple[Any, ...]]
+) -> bool:
     """Put grouped counts into place; False where some value was refused."""
     some = min(_COVERS_A_QUERY, len(request.covers) - first)
     for row in rows:
@@ -226,6 +256,8 @@ def _fill(totals: Totals, request: Request, first: int, rows: Sequence[tuple[Any
         if codes[place] is None:
             return False
         for measure, total in totals[first + place].items():
-            of = 0 if isinstance(measure, Count) else 1 + request.measures.index(measure)
+            of = (
+                0 if isinstance(measure, Count) else 1 + request.measures.index(measure)
+            )
             total[int(codes[place])] = int(numbers[of])
     return True

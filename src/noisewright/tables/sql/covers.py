@@ -18,7 +18,8 @@ Names = tuple[str, ...]
 
 MOST_CELLS = 2**20  # of one cover: counts that stay near the processor
 _MOST_TOGETHER = 2**24  # of all covers: 128 MiB of counts
-_FEW_TABLES = 64  # of more, each is summed from a small cover: summing costs as much as counting
+# of more, each is summed from a small cover: summing costs as much as counting
+_FEW_TABLES = 64
 _SMALL_CELLS = 2**14
 _MOST_TABLES = 6000  # beyond, looking for covers takes longer than they save
 
@@ -43,8 +44,12 @@ def _greedy(sizes: dict[str, int], subsets: list[Names], limit: int) -> list[Nam
     """From the largest table left, take in whichever attribute completes the most tables."""
     names = [name for name in sizes if any(name in subset for subset in subsets)]
     lengths = np.array([sizes[name] for name in names], dtype=np.float64)
-    left = np.array([[name in subset for name in names] for subset in subsets], dtype=bool)
-    left = left[np.argsort([-_cells(sizes, subset) for subset in subsets], kind="stable")]
+    left = np.array(
+        [[name in subset for name in names] for subset in subsets], dtype=bool
+    )
+    left = left[
+        np.argsort([-_cells(sizes, subset) for subset in subsets], kind="stable")
+    ]
     covers: list[Names] = []
     while len(left):
         inside = left[0].copy()
@@ -58,22 +63,30 @@ def _greedy(sizes: dict[str, int], subsets: list[Names], limit: int) -> list[Nam
                 break
             inside[best] = True
             cells *= lengths[best]
-        covers.append(tuple(name for name, held in zip(names, inside, strict=True) if held))
+        covers.append(
+            tuple(name for name, held in zip(names, inside, strict=True) if held)
+        )
         left = left[(left & ~inside).any(axis=1)]
     return covers
 
 
-def smallest_cover(sizes: dict[str, int], covers: Sequence[Names], subset: Names) -> int:
+def smallest_cover(
+    sizes: dict[str, int], covers: Sequence[Names], subset: Names
+) -> int:
     """The number of the cover with the fewest cells that holds a subset."""
     holding = [i for i, cover in enumerate(covers) if set(subset) <= set(cover)]
     return min(holding, key=lambda i: _cells(sizes, covers[i]))
 
 
-def marginal(sizes: dict[str, int], cover: Names, counts: IntArray, subset: Names) -> IntArray:
+def marginal(
+    sizes: dict[str, int], cover: Names, counts: IntArray, subset: Names
+) -> IntArray:
     """One table, in its own order of attributes, summed from a cover's counts."""
     shape = tuple(sizes[name] for name in cover)
     kept = tuple(i for i, name in enumerate(cover) if name in subset)
     table = np.asarray(sum_out(counts.reshape(shape), shape, kept), dtype=np.int64)
     inner = [cover[i] for i in kept]
     own = table.reshape([sizes[name] for name in inner])
-    return np.ascontiguousarray(own.transpose([inner.index(name) for name in subset])).ravel()
+    return np.ascontiguousarray(
+        own.transpose([inner.index(name) for name in subset])
+    ).ravel()

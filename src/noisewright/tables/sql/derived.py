@@ -59,7 +59,11 @@ def checked_sources(domain: Domain, source: object) -> Mapping[str, object]:
     """One source for every table that is derived from, no more and no less."""
     needed = set(storages_of(domain))
     if not isinstance(source, Mapping) or set(source) != needed:
-        given = sorted(map(str, source)) if isinstance(source, Mapping) else type(source).__name__
+        given = (
+            sorted(map(str, source))
+            if isinstance(source, Mapping)
+            else type(source).__name__
+        )
         raise InvalidParameter(
             "table", given, "must be one table for every name in `derive`",
             f"give {{name: table}} for {', '.join(sorted(needed))}",
@@ -95,7 +99,9 @@ class _Grouping:
         number_of = len(self.results)
         if one.how == "first":
             assert one.by is not None
-            by = self._own(f"b{number_of}", self.dialect.ordering(*self.place.column(one.by)))
+            by = self._own(
+                f"b{number_of}", self.dialect.ordering(*self.place.column(one.by))
+            )
             order = f"{by} NULLS LAST, {value} NULLS LAST"
             self.ranks.append(
                 f"row_number() OVER (PARTITION BY p ORDER BY {order}) AS r{number_of}"
@@ -146,7 +152,9 @@ class _Grouping:
             return x
         assert one.lower is not None
         assert one.upper is not None
-        low, high, unit = (number(dialect, value) for value in (one.lower, one.upper, one.unit))
+        low, high, unit = (
+            number(dialect, value) for value in (one.lower, one.upper, one.unit)
+        )
         # Some engines take the other value where one is missing.
         clipped = f"least(greatest(CAST({x} AS {dialect.double}), {low}), {high})"
         units = dialect.whole(dialect.round_even(f"{clipped} / {unit}"))
@@ -160,7 +168,9 @@ class _Grouping:
         total = self.dialect.total(value)
         if one.how == "count":
             return self.dialect.whole(total)
-        return f"CAST({total} AS {self.dialect.double}) * {number(self.dialect, one.unit)}"
+        return (
+            f"CAST({total} AS {self.dialect.double}) * {number(self.dialect, one.unit)}"
+        )
 
     def sql(self) -> str:
         """One row for every person of the table."""
@@ -175,7 +185,9 @@ class _Grouping:
         for i, ((table, on), columns) in enumerate(self.joins.items()):
             public = self.public[table]
             listed = ", ".join(f"{sql} AS {name}" for name, sql in columns.items())
-            looked_up = f"SELECT {self._key(on, public)} AS q{i}, {listed} FROM {public.source}"
+            looked_up = (
+                f"SELECT {self._key(on, public)} AS q{i}, {listed} FROM {public.source}"
+            )
             text += f"\nLEFT JOIN ({looked_up}) AS u{i} ON k{i} = q{i}"
         if self.ranks:
             text = f"(SELECT *, {', '.join(self.ranks)} FROM {text}) AS r"
@@ -185,7 +197,9 @@ class _Grouping:
         column, kind = place.column(on)
         key = self.dialect.person(column, kind)
         if key is None:
-            raise wrong_column(on, "a key that tables share (text or whole numbers)", kind)
+            raise wrong_column(
+                on, "a key that tables share (text or whole numbers)", kind
+            )
         return key
 
 
@@ -204,13 +218,16 @@ class DerivedRows:
         looked_up = {name: self.places[name] for name in public}
         grouped = []
         for table in private:
-            grouping = _Grouping(self.domain, self.places[table], looked_up, self.dialect)
+            grouping = _Grouping(
+                self.domain, self.places[table], looked_up, self.dialect
+            )
             for one in self.domain.derived:
                 if one.table == table:
                     grouping.add(one)
             grouped.append(grouping.sql())
         joined = "\nFULL JOIN ".join(
-            f"({text}) AS g{i}" + (" USING (p)" if i else "") for i, text in enumerate(grouped)
+            f"({text}) AS g{i}" + (" USING (p)" if i else "")
+            for i, text in enumerate(grouped)
         )
         return f"SELECT p, {', '.join(self._results())}\nFROM {joined}"
 

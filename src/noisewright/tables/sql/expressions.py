@@ -34,7 +34,8 @@ from noisewright.workload.questions.measures import (
 
 _EXACT_INTEGERS = 2**53
 _FEW_TEXTS = 4  # compared one by one; of more, a dialect knows better
-_MOST_BRANCHES = 32  # comparisons one after the other; beyond, a dialect may know better
+# comparisons one after the other; beyond, a dialect may know better
+_MOST_BRANCHES = 32
 _MOST_TEXT = 2**20  # characters of SQL for one attribute
 _LAST_DAY = dt.date(9998, 12, 31)
 
@@ -116,13 +117,19 @@ def number(dialect: Dialect, value: float) -> str:
 def cell(attribute: Attribute, typed: Typed, dialect: Dialect) -> str | None:
     """The cell of a value, NULL where the rules refuse it; None where SQL cannot say it."""
     expression = None if typed.kind == "unwritten" else _cell(attribute, typed, dialect)
-    return expression if expression is not None and len(expression) <= _MOST_TEXT else None
+    return (
+        expression if expression is not None and len(expression) <= _MOST_TEXT else None
+    )
 
 
 def is_missing(typed: Typed, dialect: Dialect) -> str:
     """Whether there is no value."""
     absent = f"{typed.sql} IS NULL"
-    return f"({absent} OR {dialect.is_nan(typed.sql)})" if typed.kind == "double" else absent
+    return (
+        f"({absent} OR {dialect.is_nan(typed.sql)})"
+        if typed.kind == "double"
+        else absent
+    )
 
 
 def _fate(attribute: Attribute, rule: str | None) -> str:
@@ -132,7 +139,9 @@ def _fate(attribute: Attribute, rule: str | None) -> str:
 
 def _else(attribute: Attribute, typed: Typed, dialect: Dialect) -> str:
     """Where a value goes that was not found, whether it is missing or outside."""
-    missing, outside = (_fate(attribute, r) for r in (attribute.missing, attribute.outside))
+    missing, outside = (
+        _fate(attribute, r) for r in (attribute.missing, attribute.outside)
+    )
     if missing == outside:
         return missing
     return f"CASE WHEN {is_missing(typed, dialect)} THEN {missing} ELSE {outside} END"
@@ -161,7 +170,9 @@ def _categorical(attribute: Categorical, typed: Typed, dialect: Dialect) -> str 
             whole = "" if typed.kind == "whole" else f" AND {x} = floor({x})"
             index = f"{dialect.whole(x)} - ({first})"
             return f"CASE WHEN {inside}{whole} THEN {index} ELSE {rest} END"
-        typed = Typed(f"(CAST({x} AS {dialect.double}) + {number(dialect, 0)})", "double")
+        typed = Typed(
+            f"(CAST({x} AS {dialect.double}) + {number(dialect, 0)})", "double"
+        )
         found = dialect.find([number(dialect, value) for value in values], typed.sql)
     return None if found is None else f"coalesce({found}, {rest})"
 
@@ -178,9 +189,14 @@ def _boolean(attribute: Boolean, typed: Typed, dialect: Dialect) -> str | None:
 def _numeric(attribute: Numeric, typed: Typed, dialect: Dialect) -> str | None:
     typed = _on_line(attribute, typed, dialect)
     if typed.kind == "whole" and attribute.outside == "clip" and _even(attribute):
-        low, high = (_edge(float(end), typed, dialect) for end in attribute.cuts[[0, -1]])
+        low, high = (
+            _edge(float(end), typed, dialect) for end in attribute.cuts[[0, -1]]
+        )
         clipped = Typed(f"least(greatest({typed.sql}, {low}), {high})", "whole")
-        missing, index = _fate(attribute, attribute.missing), _bin(attribute, clipped, dialect)
+        missing, index = (
+            _fate(attribute, attribute.missing),
+            _bin(attribute, clipped, dialect),
+        )
         return f"CASE WHEN {typed.sql} IS NULL THEN {missing} ELSE {index} END"
     return _ordered(attribute, typed, dialect, _bin(attribute, typed, dialect))
 
@@ -189,7 +205,11 @@ def _even(attribute: Numeric) -> bool:
     """Whether all cells are equally wide, from one whole and small number to another."""
     starts, top = attribute.cuts[:-1], float(attribute.cuts[-1])
     finite = bool(np.isfinite(starts).all()) and math.isfinite(top)
-    if len(starts) < 2 or not finite or max(abs(starts[0]), abs(top)) >= _EXACT_INTEGERS:
+    if (
+        len(starts) < 2
+        or not finite
+        or max(abs(starts[0]), abs(top)) >= _EXACT_INTEGERS
+    ):
         return False
     steps = np.diff(starts)
     return bool((starts == np.floor(starts)).all() and (steps == steps[0]).all())
@@ -198,7 +218,9 @@ def _even(attribute: Numeric) -> bool:
 def _on_line(attribute: Numeric, typed: Typed, dialect: Dialect) -> Typed:
     """Whole numbers are compared as such where all edges are whole and small, else as doubles."""
     cuts = attribute.cuts[np.isfinite(attribute.cuts)]
-    whole = bool((cuts == np.floor(cuts)).all() and (np.abs(cuts) < _EXACT_INTEGERS).all())
+    whole = bool(
+        (cuts == np.floor(cuts)).all() and (np.abs(cuts) < _EXACT_INTEGERS).all()
+    )
     if typed.kind == "double" or (typed.kind == "whole" and whole):
         return typed
     return Typed(f"CAST({typed.sql} AS {dialect.double})", "double")
@@ -206,23 +228,32 @@ def _on_line(attribute: Numeric, typed: Typed, dialect: Dialect) -> Typed:
 
 @_cell.register
 def _date(attribute: Date, typed: Typed, dialect: Dialect) -> str | None:
-    index = _period(attribute.first, attribute.last, attribute.period, typed.sql, dialect)
+    index = _period(
+        attribute.first, attribute.last, attribute.period, typed.sql, dialect
+    )
     return _ordered(attribute, typed, dialect, index)
 
 
-def _ordered(attribute: Ordered, typed: Typed, dialect: Dialect, index: str | None) -> str | None:
+def _ordered(
+    attribute: Ordered, typed: Typed, dialect: Dialect, index: str | None
+) -> str | None:
     """Branches for values inside, missing, below and above, the most frequent one first."""
     if index is None:
         return None
     low, _ = _ends(attribute, typed, dialect)
     missing = _fate(attribute, attribute.missing)
     last = str(len(attribute.declared_labels) - 1)
-    below, above = ("0", last) if attribute.outside == "clip" else [_fate(attribute, "other")] * 2
+    below, above = (
+        ("0", last) if attribute.outside == "clip" else [_fate(attribute, "other")] * 2
+    )
     if attribute.outside == "error":
         below = above = "NULL"
     top = _open_top(attribute, typed, dialect)
     inside = _inside(attribute, typed, dialect, "<=" if top is None else "<")
-    branches = [f"WHEN {inside} THEN {index}", f"WHEN {is_missing(typed, dialect)} THEN {missing}"]
+    branches = [
+        f"WHEN {inside} THEN {index}",
+        f"WHEN {is_missing(typed, dialect)} THEN {missing}",
+    ]
     if top is not None and above != last:
         branches.append(f"WHEN {typed.sql} = {top} THEN {last}")
     if low is not None and below != above:
@@ -230,12 +261,15 @@ def _ordered(attribute: Ordered, typed: Typed, dialect: Dialect, index: str | No
     return f"CASE {' '.join(branches)} ELSE {above} END"
 
 
-def _inside(attribute: Ordered, typed: Typed, dialect: Dialect, below: str = "<=") -> str:
+def _inside(
+    attribute: Ordered, typed: Typed, dialect: Dialect, below: str = "<="
+) -> str:
     """Whether a value lies between the outer edges; `below` compares it with the upper one."""
     low, high = _ends(attribute, typed, dialect)
     conditions = [f"{typed.sql} >= {low}"] if low is not None else []
     conditions += [f"{typed.sql} {below} {high}"] if high is not None else []
-    if high is None and typed.kind == "double":  # engines hold NaN for larger than any number
+    # engines hold NaN for larger than any number
+    if high is None and typed.kind == "double":
         conditions.append(f"NOT {dialect.is_nan(typed.sql)}")
     if low is None and high is None:  # a missing value is no NaN to some engines
         conditions.insert(0, f"{typed.sql} IS NOT NULL")
@@ -250,12 +284,16 @@ def _open_top(attribute: Ordered, typed: Typed, dialect: Dialect) -> str | None:
     return _ends(attribute, typed, dialect)[1] if typed.kind == "double" else None
 
 
-def _ends(attribute: Ordered, typed: Typed, dialect: Dialect) -> tuple[str | None, str | None]:
+def _ends(
+    attribute: Ordered, typed: Typed, dialect: Dialect
+) -> tuple[str | None, str | None]:
     """The outer edges as literals, None where there is none."""
     if isinstance(attribute, Date):
         return _day(attribute.first), _day(attribute.last)
     ends = float(attribute.cuts[0]), float(attribute.cuts[-1])
-    low, high = (None if math.isinf(end) else _edge(end, typed, dialect) for end in ends)
+    low, high = (
+        None if math.isinf(end) else _edge(end, typed, dialect) for end in ends
+    )
     return low, high
 
 
@@ -313,7 +351,10 @@ def _near(x: str, cuts: FloatArray, inner: list[str], dialect: Dialect) -> str |
     if abs(cuts[0]) + abs(cuts[-1]) > step * 2**40:
         return None
     quotient = f"floor({shift} / {number(dialect, step)})"
-    exact = [Fraction(cuts[0]) + k * Fraction(step) == Fraction(cuts[k]) for k in range(cells + 1)]
+    exact = [
+        Fraction(cuts[0]) + k * Fraction(step) == Fraction(cuts[k])
+        for k in range(cells + 1)
+    ]
     if all(exact) and cuts[0] == 0:
         # A number below an edge k·step that is a double is at most its predecessor, whose quotient
         # lies below k by more than half of the gap between doubles there: it rounds to less than k.
@@ -334,7 +375,9 @@ def _near(x: str, cuts: FloatArray, inner: list[str], dialect: Dialect) -> str |
     )
 
 
-def _period(first: dt.date, last: dt.date, period: PeriodName, day: str, dialect: Dialect) -> str:
+def _period(
+    first: dt.date, last: dt.date, period: PeriodName, day: str, dialect: Dialect
+) -> str:
     """The calendar period of a day up to the last, counted from that of the first day."""
     if period == "day":
         return dialect.days_between(first, day)
@@ -359,10 +402,16 @@ def period_number(per: PeriodName, day: str, dialect: Dialect) -> str:
     return f"CASE WHEN {inside} THEN {_period(first, _LAST_DAY, per, day, dialect)} END"
 
 
-def content(attribute: Numeric, typed: Typed, measure: OfColumn, dialect: Dialect) -> str:
+def content(
+    attribute: Numeric, typed: Typed, measure: OfColumn, dialect: Dialect
+) -> str:
     """What a person adds to a sum, as `measure.content` of `Numeric.units`; NULL where refused."""
     typed = _on_line(attribute, typed, dialect)
-    own = "1" if isinstance(measure, Respondents) else _summand(attribute, typed, measure, dialect)
+    own = (
+        "1"
+        if isinstance(measure, Respondents)
+        else _summand(attribute, typed, measure, dialect)
+    )
     nobody = np.zeros(1, dtype=np.int64)
     nothing = str(reached(measure, nobody, nobody > 0)[0])
     inside, missing = _inside(attribute, typed, dialect), is_missing(typed, dialect)

@@ -38,7 +38,10 @@ class HeldValues:
         if typed is None or typed.kind != "text":
             raise wrong_column(self.column, "texts that nobody listed", kind)
         if self.unit is None:
-            return [Stage((f"{typed.sql} AS v", "1 AS p")), Stage(("*",), "v IS NOT NULL")]
+            return [
+                Stage((f"{typed.sql} AS v", "1 AS p")),
+                Stage(("*",), "v IS NOT NULL"),
+            ]
         name = person_name(self.unit, columns, dialect)
         digest = dialect.digest([f"'{self.unit.key}'", "p", "v"])
         return [
@@ -46,7 +49,9 @@ class HeldValues:
             Stage(("*",), "v IS NOT NULL"),
             Stage(("*", "row_number() OVER (PARTITION BY p, v ORDER BY p) AS d")),
             Stage(("*",), "d = 1 OR p IS NULL"),
-            Stage(("*", f"row_number() OVER (PARTITION BY p ORDER BY {digest}, v) AS r")),
+            Stage(
+                ("*", f"row_number() OVER (PARTITION BY p ORDER BY {digest}, v) AS r")
+            ),
             Stage(("*",), f"r <= {self.unit.rows} OR p IS NULL"),
         ]
 
@@ -62,7 +67,11 @@ class HeldValues:
 
     def answer(self, rows: list[tuple[str, int, int]]) -> dict[str, int]:
         """People per text; refuses rows that name nobody where the unit says so."""
-        if self.unit is not None and self.unit.missing == "refuse" and any(row[2] for row in rows):
+        if (
+            self.unit is not None
+            and self.unit.missing == "refuse"
+            and any(row[2] for row in rows)
+        ):
             raise no_name(self.unit)
         return {value: int(people) for value, people, _ in rows}
 

@@ -24,7 +24,13 @@ from noisewright.tables.sql.expressions import (
     is_missing,
     period_number,
 )
-from noisewright.workload.questions.measures import Count, Measure, OfColumn, OfNumber, Respondents
+from noisewright.workload.questions.measures import (
+    Count,
+    Measure,
+    OfColumn,
+    OfNumber,
+    Respondents,
+)
 
 Wanted = Sequence[tuple[Names, Measure]]
 Columns = Callable[[str], tuple[str, str]]
@@ -66,11 +72,15 @@ class Request:
         self.domain.require_reviewed()
         for subset, measure in self.wanted:
             if len(set(subset)) < len(subset):
-                raise InvalidParameter("marginal", subset, "must not name an attribute twice")
+                raise InvalidParameter(
+                    "marginal", subset, "must not name an attribute twice"
+                )
             if not isinstance(measure, Count):
                 for factor in measure.factors:
                     self.number(factor)
-        cells = sum(prod(self.domain[name].size for name in subset) for subset, _ in self.wanted)
+        cells = sum(
+            prod(self.domain[name].size for name in subset) for subset, _ in self.wanted
+        )
         if cells > _MOST_CELLS:
             raise TooLarge(
                 f"the marginals have {cells} cells together, more than {_MOST_CELLS}; "
@@ -81,7 +91,9 @@ class Request:
         """The attribute whose values are summed."""
         attribute = self.domain[measure.attribute]
         if not isinstance(attribute, Numeric):
-            raise InvalidParameter("value", measure.attribute, "must be a numeric attribute")
+            raise InvalidParameter(
+                "value", measure.attribute, "must be a numeric attribute"
+            )
         if not isinstance(measure, Respondents):
             attribute.largest_units(measure.unit)
         return attribute
@@ -97,7 +109,9 @@ class Request:
     def measures(self) -> tuple[OfNumber, ...]:
         """The sums that are needed, each once, in an order of their own."""
         sums = {measure for _, measure in self.wanted if not isinstance(measure, Count)}
-        return tuple(sorted(sums, key=lambda m: (type(m).__name__, m.attribute, m.unit, repr(m))))
+        return tuple(
+            sorted(sums, key=lambda m: (type(m).__name__, m.attribute, m.unit, repr(m)))
+        )
 
     @cached_property
     def columns(self) -> Names:
@@ -158,13 +172,20 @@ class Request:
         """Cells a0, a1, … and contents m0, m1, … of every row; None where SQL cannot say them."""
         select = []
         for number, name in enumerate(self.names):
-            expression = cell(self.domain[name], self.typed(name, columns, dialect), dialect)
+            expression = cell(
+                self.domain[name], self.typed(name, columns, dialect), dialect
+            )
             if expression is None:
                 return None
             select.append(f"{expression} AS a{number}")
         for number, measure in enumerate(self.measures):
             contents = [
-                content(self.number(f), self.typed(f.attribute, columns, dialect), f, dialect)
+                content(
+                    self.number(f),
+                    self.typed(f.attribute, columns, dialect),
+                    f,
+                    dialect,
+                )
                 for f in measure.factors
             ]
             select.append(f"{' * '.join(contents)} AS m{number}")
@@ -185,7 +206,8 @@ class Request:
         row among those that are alike in all of them, so that it follows from nobody else's rows
         and from no order. Rows that some rule refuses come first: they never go unnoticed.
         """
-        if self.unit is None or self.domain.derived:  # what is derived is one row per person
+        # what is derived is one row per person
+        if self.unit is None or self.domain.derived:
             return []
         own = [f"a{i}" for i in range(len(self.names))]
         own += [f"m{i}" for i in range(len(self.measures))]
@@ -241,7 +263,9 @@ class Request:
             code = f"({code} * {self.sizes[name]} + {own})"
         return code
 
-    def refusals(self, columns: Columns, dialect: Dialect) -> tuple[Stage, list[DomainError]]:
+    def refusals(
+        self, columns: Columns, dialect: Dialect
+    ) -> tuple[Stage, list[DomainError]]:
         """Whether some row breaks a rule, one truth value per rule, and what to say then."""
         select: list[str] = []
         errors: list[DomainError] = []
@@ -251,11 +275,15 @@ class Request:
             for field, is_so in (("outside", f"NOT {missing}"), ("missing", missing)):
                 if getattr(attribute, field) == "error":
                     broken = f"{code} IS NULL AND {is_so}"
-                    select.append(f"max(CASE WHEN {broken} THEN 1 ELSE 0 END) AS e{len(select)}")
+                    select.append(
+                        f"max(CASE WHEN {broken} THEN 1 ELSE 0 END) AS e{len(select)}"
+                    )
                     errors.append(attribute.refusal(field))
         if self.unit is not None and self.unit.missing == "refuse":
             nameless = f"{self.person(columns, dialect)} IS NULL"
-            select.append(f"max(CASE WHEN {nameless} THEN 1 ELSE 0 END) AS e{len(select)}")
+            select.append(
+                f"max(CASE WHEN {nameless} THEN 1 ELSE 0 END) AS e{len(select)}"
+            )
             errors.append(no_name(self.unit))
         return Stage(tuple(select or ["0 AS e0"])), errors
 
@@ -264,7 +292,11 @@ def unit_storages(unit: Unit | None) -> dict[str, Storage]:
     """The columns that tell whose a row is, and how they are read."""
     if unit is None:
         return {}
-    return {unit.column: "text"} if unit.date is None else {unit.column: "text", unit.date: "date"}
+    return (
+        {unit.column: "text"}
+        if unit.date is None
+        else {unit.column: "text", unit.date: "date"}
+    )
 
 
 def person_name(unit: Unit, columns: Columns, dialect: Dialect) -> str:

@@ -32,7 +32,10 @@ def read_matrix(path: str | Path) -> Any:
     name = shown(str(path))
     if not file.is_file():
         raise FileFormatError(f"{name} is no file; check the path")
-    reader = next((r for suffix, r in _READERS.items() if file.name.lower().endswith(suffix)), None)
+    reader = next(
+        (r for suffix, r in _READERS.items() if file.name.lower().endswith(suffix)),
+        None,
+    )
     if reader is None:
         raise FileFormatError(f"{name} is not one of {', '.join(SUFFIXES)}")
     try:
@@ -55,7 +58,8 @@ def _check_entries(count: float) -> None:
 
 
 def _npy(file: Path) -> Array:
-    mapped = np.load(file, mmap_mode="r", allow_pickle=False)  # checks the size of the file
+    # checks the size of the file
+    mapped = np.load(file, mmap_mode="r", allow_pickle=False)
     _check_entries(mapped.size)
     return np.array(mapped, dtype=np.float64)
 
@@ -87,7 +91,9 @@ def _text(file: Path) -> Array:
     with file.open(encoding="utf-8") as lines:
         first = lines.readline()
     delimiter = next((mark for mark in ",;\t" if mark in first), None)
-    return np.loadtxt(file, delimiter=delimiter, ndmin=2, encoding="utf-8", comments=None)
+    return np.loadtxt(
+        file, delimiter=delimiter, ndmin=2, encoding="utf-8", comments=None
+    )
 
 
 _READERS = {

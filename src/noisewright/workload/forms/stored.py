@@ -32,7 +32,10 @@ def encode_workload(workload: Workload, arrays: Arrays) -> Any:
     if isinstance(workload, Stack):
         return {"stack": [encode_workload(part, arrays) for part in workload.parts]}
     if isinstance(workload, Weighted):
-        return {"weight": workload.weight, "inner": encode_workload(workload.inner, arrays)}
+        return {
+            "weight": workload.weight,
+            "inner": encode_workload(workload.inner, arrays),
+        }
     if isinstance(workload, OnAttributes):
         return {
             "sizes": list(workload.sizes),
@@ -94,5 +97,7 @@ def _decode_matrix(stored: Mapping[str, Any], arrays: Mapping[str, Array]) -> Ex
     names = None if stored["names"] is None else tuple(stored["names"])
     if "matrix" in stored:
         return Explicit(arrays[stored["matrix"]], names)
-    parts = tuple(arrays[f"{stored['sparse']}.{part}"] for part in ("data", "indices", "indptr"))
+    parts = tuple(
+        arrays[f"{stored['sparse']}.{part}"] for part in ("data", "indices", "indptr")
+    )
     return Explicit(csr_array(parts, shape=tuple(stored["shape"])), names)

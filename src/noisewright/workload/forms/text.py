@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from scipy.sparse import sparray, spmatrix
     from scipy.sparse.linalg import LinearOperator
 
-Queries: TypeAlias = "Workload | str | Path | npt.ArrayLike | sparray | spmatrix | LinearOperator"
+Queries: TypeAlias = (
+    "Workload | str | Path | npt.ArrayLike | sparray | spmatrix | LinearOperator"
+)
 """A workload, its text form, or a matrix with one row per query."""
 
 FORMS = (
@@ -72,7 +74,9 @@ def _of_entries(given: Explicit) -> Explicit:
     """A matrix whose entries keep their digits when they are scaled."""
     entries = np.abs(given.matrix if given.sparse is None else given.sparse.data)
     held = entries[entries > 0]
-    if held.size and not (held.min() >= _SMALLEST_ENTRY and held.max() <= 1 / _SMALLEST_ENTRY):
+    if held.size and not (
+        held.min() >= _SMALLEST_ENTRY and held.max() <= 1 / _SMALLEST_ENTRY
+    ):
         raise InvalidParameter(
             "workload",
             "matrix with entries that are too small or too large",
@@ -87,7 +91,9 @@ class _Parser:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.tokens = re.findall(r"on:[^()]*:|[^\s()+*@]+(?:[eE]\+\d+(?=@))?|[()+*@]", text)
+        self.tokens = re.findall(
+            r"on:[^()]*:|[^\s()+*@]+(?:[eE]\+\d+(?=@))?|[()+*@]", text
+        )
         self.position = self.depth = 0
 
     def parse(self) -> Workload:
@@ -142,7 +148,9 @@ class _Parser:
     def _table(self, token: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
         try:
             _, shape, chosen, _ = token.split(":")
-            return self._sizes(shape), tuple(self._integer(i) for i in chosen.split(",") if i)
+            return self._sizes(shape), tuple(
+                self._integer(i) for i in chosen.split(",") if i
+            )
         except NoisewrightError:
             raise
         except ValueError:
@@ -159,7 +167,9 @@ class _Parser:
             if name == "marginals" and len(fields) == 2:
                 ways = fields[1].removeprefix("<=")
                 at_most = fields[1].startswith("<=")
-                return Marginals.of_order(self._sizes(fields[0]), self._integer(ways), at_most)
+                return Marginals.of_order(
+                    self._sizes(fields[0]), self._integer(ways), at_most
+                )
             if name == "parity" and len(fields) == 2:
                 return self._parity(*fields)
             if name == "conjunctions" and len(fields) == 2:
@@ -203,7 +213,11 @@ class _Parser:
         try:
             return float(text)
         except ValueError:
-            raise self._error(f"has the weight {text!r}, which is not a number") from None
+            raise self._error(
+                f"has the weight {text!r}, which is not a number"
+            ) from None
 
     def _error(self, rule: str, meaning: str = "") -> InvalidParameter:
-        return InvalidParameter("workload", self.text, rule, f"{meaning}write it as {FORMS}")
+        return InvalidParameter(
+            "workload", self.text, rule, f"{meaning}write it as {FORMS}"
+        )

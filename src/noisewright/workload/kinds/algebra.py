@@ -53,8 +53,12 @@ class Kron(Kronecker, Workload):
         for u, v in np.ndindex(first.size, first.size):
             if u <= v:
                 block = blocks[u, :, v]
-                left[:, u, v] = left[:, v, u] = rest.row_quadratics((block + block.T) / 2)
-        return np.concatenate([first.row_quadratics(part)[:, None] for part in left], 1).ravel()
+                left[:, u, v] = left[:, v, u] = rest.row_quadratics(
+                    (block + block.T) / 2
+                )
+        return np.concatenate(
+            [first.row_quadratics(part)[:, None] for part in left], 1
+        ).ravel()
 
     def row_squares(self, x: FloatArray) -> FloatArray:
         def squares(factor: Workload, block: FloatArray) -> FloatArray:
@@ -117,7 +121,10 @@ class Weighted(Scaled, Workload):
     def __post_init__(self) -> None:
         if not (np.isfinite(self.weight) and self.weight > 0):
             raise InvalidParameter(
-                "weight", self.weight, "must be finite and > 0", "leave the queries out instead"
+                "weight",
+                self.weight,
+                "must be finite and > 0",
+                "leave the queries out instead",
             )
 
     def gram(self) -> Gram:

@@ -190,7 +190,9 @@ class Ranges(Atom):
     def row_quadratics(self, matrix: FloatArray) -> FloatArray:
         sums, (first, last) = corner_sums(matrix), self._ends
         diagonal = np.diagonal(sums)
-        return np.asarray(diagonal[last + 1] + diagonal[first] - 2 * sums[first, last + 1])
+        return np.asarray(
+            diagonal[last + 1] + diagonal[first] - 2 * sums[first, last + 1]
+        )
 
     def weighted_gram(self, weights: FloatArray) -> FloatArray:
         # Entry (u, v) sums the weights of the intervals that begin at or before u and end after v.
@@ -214,7 +216,9 @@ class Parity(Workload):
 
     def __post_init__(self) -> None:
         if check_size("bits", self.bits) > 62:
-            raise TooLarge(f"parity over {self.bits} bits; cells are numbered up to 2^62")
+            raise TooLarge(
+                f"parity over {self.bits} bits; cells are numbered up to 2^62"
+            )
         if not 0 <= self.lowest <= self.highest <= self.bits:
             raise InvalidParameter(
                 "degree",
@@ -237,7 +241,9 @@ class Parity(Workload):
                 f"{_MOST_CHARACTERS}; ask about fewer bits, or lower the degree"
             )
         degrees = range(self.lowest, self.highest + 1)
-        return tuple(own for degree in degrees for own in combinations(range(self.bits), degree))
+        return tuple(
+            own for degree in degrees for own in combinations(range(self.bits), degree)
+        )
 
     @cached_property
     def characters(self) -> Array:
@@ -247,7 +253,9 @@ class Parity(Workload):
                 f"workload {self.text()} has {self.size} cells; its characters are transformed up "
                 f"to {DENSE_LIMIT}; ask about fewer bits"
             )
-        masks = [sum(1 << (self.bits - 1 - i) for i in chosen) for chosen in self.attributes]
+        masks = [
+            sum(1 << (self.bits - 1 - i) for i in chosen) for chosen in self.attributes
+        ]
         return np.array(masks, dtype=np.int64)
 
     def matvec(self, x: Array) -> Array:
@@ -349,7 +357,10 @@ class Explicit(Dense, Workload):
             )
         if self.names is not None and len(self.names) != matrix.shape[0]:
             raise InvalidParameter(
-                "names", len(self.names), f"must be one per query ({matrix.shape[0]})", "add names"
+                "names",
+                len(self.names),
+                f"must be one per query ({matrix.shape[0]})",
+                "add names",
             )
         object.__setattr__(self, "matrix", matrix)
 
@@ -420,7 +431,11 @@ class Explicit(Dense, Workload):
         entries: Any = csr_array(self.matrix, copy=True)
         entries.sum_duplicates()
         entries.eliminate_zeros()
-        parts = entries.indptr.astype("<i8"), entries.indices.astype("<i8"), entries.data
+        parts = (
+            entries.indptr.astype("<i8"),
+            entries.indices.astype("<i8"),
+            entries.data,
+        )
         digest = sha256()
         for part in parts:
             digest.update(np.ascontiguousarray(part).tobytes())
@@ -450,7 +465,11 @@ class Random(Explicit):
                 f"random:{queries}x{cells} has {queries * cells} entries, more than {DENSE_LIMIT}"
             )
         generator = np.random.default_rng(seed)
-        return cls(generator.integers(0, 2, size=(queries, cells)).astype(np.float64), None, seed)
+        return cls(
+            generator.integers(0, 2, size=(queries, cells)).astype(np.float64),
+            None,
+            seed,
+        )
 
     def text(self) -> str:
         return f"random:{self.queries}x{self.size}:{self.seed}"

@@ -34,7 +34,10 @@ class Conjunctions(Marginals):
         """All sets of so many of the attributes, in lexicographic order."""
         if not 1 <= ways <= check_size("attributes", attributes):
             raise InvalidParameter(
-                "ways", ways, f"must lie between 1 and the {attributes} attributes", "lower it"
+                "ways",
+                ways,
+                f"must lie between 1 and the {attributes} attributes",
+                "lower it",
             )
         if comb(attributes, ways) > MOST_TABLES:
             raise TooLarge(
@@ -124,7 +127,9 @@ class ConjunctionGram(Gram):
     def _choices(self) -> FloatArray:
         """C(j, ways) for every number j of attributes."""
         asked = self.asked
-        return np.array([float(comb(j, asked.ways)) for j in range(len(asked.bases) + 1)])
+        return np.array(
+            [float(comb(j, asked.ways)) for j in range(len(asked.bases) + 1)]
+        )
 
     def matvec(self, x: Array) -> Array:
         return self.asked.rmatvec(self.asked.matvec(x))

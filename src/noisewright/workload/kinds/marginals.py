@@ -48,14 +48,18 @@ class OnAttributes(OnTable, Workload):
 
     def gram(self) -> Gram:
         """Kronecker of the inner Gram matrix and all-ones blocks where the order of axes allows."""
-        if isinstance(self.inner, Kron) and len(self.inner.factors) == len(self.attributes):
+        if isinstance(self.inner, Kron) and len(self.inner.factors) == len(
+            self.attributes
+        ):
             grams: list[Gram] = [factor.gram() for factor in self.inner.factors]
         elif len(self.attributes) == 1:
             grams = [self.inner.gram()]
         else:
             return _SpreadGram(self.sizes, self.attributes, self.inner.gram())
         by_axis = dict(zip(self.attributes, grams, strict=True))
-        return KronGram(tuple(by_axis.get(i) or OnesGram(n) for i, n in enumerate(self.sizes)))
+        return KronGram(
+            tuple(by_axis.get(i) or OnesGram(n) for i, n in enumerate(self.sizes))
+        )
 
     def row_squares(self, x: FloatArray) -> FloatArray:
         table = sum_out(x.reshape(self.sizes), self.sizes, self.attributes)
@@ -115,7 +119,9 @@ class Marginals(Workload):
         for table in self.tables:
             _check_table(table, len(self.bases))
         if not self.tables:
-            raise InvalidParameter("tables", (), "must name at least one table", "add a table")
+            raise InvalidParameter(
+                "tables", (), "must name at least one table", "add a table"
+            )
         weights = self.weights or (1.0,) * len(self.tables)
         if len(weights) != len(self.tables):
             raise InvalidParameter(
@@ -132,11 +138,16 @@ class Marginals(Workload):
         object.__setattr__(self, "weights", tuple(float(w) for w in weights))
 
     @classmethod
-    def of_order(cls, sizes: tuple[int, ...], ways: int, at_most: bool = False) -> Marginals:
+    def of_order(
+        cls, sizes: tuple[int, ...], ways: int, at_most: bool = False
+    ) -> Marginals:
         """All tables of exactly, or at most, `ways` attributes."""
         if not 0 <= ways <= len(sizes):
             raise InvalidParameter(
-                "ways", ways, f"must lie between 0 and the {len(sizes)} attributes", "lower it"
+                "ways",
+                ways,
+                f"must lie between 0 and the {len(sizes)} attributes",
+                "lower it",
             )
         orders = range(ways + 1) if at_most else range(ways, ways + 1)
         count = sum(comb(len(sizes), k) for k in orders)
@@ -155,7 +166,9 @@ class Marginals(Workload):
 
     @cached_property
     def shape(self) -> tuple[int, int]:
-        queries = sum(prod(self.bases[i].queries for i in table) for table in self.tables)
+        queries = sum(
+            prod(self.bases[i].queries for i in table) for table in self.tables
+        )
         return queries, prod(self.sizes)
 
     @property
@@ -175,7 +188,9 @@ class Marginals(Workload):
         """The tables one after the other, each a workload of its own."""
         parts = [self.part(index) for index in range(len(self.tables))]
         pairs = zip(self.weights, parts, strict=True)
-        return Stack(tuple(part if w == 1.0 else Weighted(w, part) for w, part in pairs))
+        return Stack(
+            tuple(part if w == 1.0 else Weighted(w, part) for w, part in pairs)
+        )
 
     def matvec(self, x: Array) -> Array:
         return self.stack.matvec(x)
@@ -202,10 +217,18 @@ class Marginals(Workload):
         return MarginalGram(self.sizes, totals)
 
     def _largest_norm(self, order: int) -> float:
-        return self._counted(order, 1) if self.is_identity else super()._largest_norm(order)
+        return (
+            self._counted(order, 1)
+            if self.is_identity
+            else super()._largest_norm(order)
+        )
 
     def _largest_distance(self, order: int) -> float:
-        return self._counted(order, 2) if self.is_identity else super()._largest_distance(order)
+        return (
+            self._counted(order, 2)
+            if self.is_identity
+            else super()._largest_distance(order)
+        )
 
     def _counted(self, order: int, changes: int) -> float:
         """For plain counts, from the number of tables alone: no cell of the domain is visited."""
@@ -219,7 +242,9 @@ class Marginals(Workload):
     def text(self) -> str:
         """The named family where it is one; the sum of its tables otherwise."""
         return self._family() or "+".join(
-            f"{weight!r}@({self.part(i).text()})" if weight != 1 else self.part(i).text()
+            f"{weight!r}@({self.part(i).text()})"
+            if weight != 1
+            else self.part(i).text()
             for i, weight in enumerate(self.weights)
         )
 
@@ -241,7 +266,9 @@ class Marginals(Workload):
         table = self.tables[index]
         if not table:
             return "total"
-        digits = np.unravel_index(row - starts[index], [self.bases[i].queries for i in table])
+        digits = np.unravel_index(
+            row - starts[index], [self.bases[i].queries for i in table]
+        )
         pairs = zip(table, digits, strict=True)
         return " × ".join(f"{i}{self.bases[i].label(int(digit))}" for i, digit in pairs)
 
@@ -253,7 +280,9 @@ class AllMarginals(Kron):
     @classmethod
     def of_sizes(cls, sizes: tuple[int, ...]) -> AllMarginals:
         """One factor per attribute: its total, then its values."""
-        return cls(tuple(Stack((Total(n), Identity(check_size("size", n)))) for n in sizes))
+        return cls(
+            tuple(Stack((Total(n), Identity(check_size("size", n)))) for n in sizes)
+        )
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -270,7 +299,11 @@ class AllMarginals(Kron):
 
 def sizes_text(sizes: tuple[int, ...]) -> str:
     """`2^8` for equal sizes, `5x7x2` otherwise."""
-    return f"{sizes[0]}^{len(sizes)}" if len(set(sizes)) == 1 else "x".join(map(str, sizes))
+    return (
+        f"{sizes[0]}^{len(sizes)}"
+        if len(set(sizes)) == 1
+        else "x".join(map(str, sizes))
+    )
 
 
 def _check_table(table: Table, attributes: int) -> None:

@@ -31,9 +31,13 @@ class ArrayProtocol(ABC):
     def dense(self) -> FloatArray:
         """The matrix itself, for small maps."""
 
-    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Array:
+    def __array__(
+        self, dtype: npt.DTypeLike | None = None, copy: bool | None = None
+    ) -> Array:
         if copy is False:
-            raise ValueError("a linear map is written out anew every time: copy=False cannot be")
+            raise ValueError(
+                "a linear map is written out anew every time: copy=False cannot be"
+            )
         return np.asarray(self.dense(), dtype=dtype)
 
     def __matmul__(self, other: Any) -> Any:

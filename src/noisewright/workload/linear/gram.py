@@ -158,7 +158,9 @@ class RangesGram(_AtomGram):
         if n == 1:
             return 0.0
         a = np.arange(1, n, dtype=np.int64)
-        best = np.clip((n + 1 - 2 * a)[:, None] // 2 + np.arange(-1, 2), 1, (n - a)[:, None])
+        best = np.clip(
+            (n + 1 - 2 * a)[:, None] // 2 + np.arange(-1, 2), 1, (n - a)[:, None]
+        )
         a_ = a[:, None]
         counts = a_ * (n + 1 - a_) + best * (n + 1 - best) - 2 * a_ * best
         return float(counts.max())
@@ -237,7 +239,11 @@ class SumGram(Gram):
         return sum(part.mean_square() for part in self.parts)
 
     def identity_and_ones(self) -> tuple[float, float] | None:
-        known = [pair for part in self.parts if (pair := part.identity_and_ones()) is not None]
+        known = [
+            pair
+            for part in self.parts
+            if (pair := part.identity_and_ones()) is not None
+        ]
         if len(known) < len(self.parts):
             return None
         return sum(pair[0] for pair in known), sum(pair[1] for pair in known)
@@ -266,7 +272,9 @@ class KronGram(Kronecker, Gram):
         return prod(factor.mean_square() for factor in self.factors)
 
     def normal_form(self) -> Gram:
-        weights, factors = zip(*(f.normal_form().split() for f in self.factors), strict=True)
+        weights, factors = zip(
+            *(f.normal_form().split() for f in self.factors), strict=True
+        )
         return KronGram(factors).scaled(prod(weights))
 
 
@@ -287,7 +295,9 @@ class MarginalGram(Gram):
         if len(self.weights) > _FEW_TABLES and len(self.sizes) <= _MOST_ATTRIBUTES:
             axes = tuple(range(len(self.sizes)))
             waves = np.fft.fftn(tensor, axes=axes)
-            parts = np.ix_(*((np.arange(size) > 0).astype(np.int64) for size in self.sizes))
+            parts = np.ix_(
+                *((np.arange(size) > 0).astype(np.int64) for size in self.sizes)
+            )
             waves *= self._on_sets(self.eigenvalues)[parts][..., None]
             return np.asarray(np.fft.ifftn(waves, axes=axes).real.reshape(x.shape))
         result = np.zeros(tensor.shape, dtype=np.result_type(x.dtype, np.float64))

@@ -115,4 +115,6 @@ def table_of(
             spread = values.reshape([*own, *values.shape[len(block) :]])
             result = result + spread / (prod(shape) // prod(own))
     batch = result.shape[len(attributes) :]
-    return np.ascontiguousarray(np.broadcast_to(result, shape + batch)).reshape(-1, *batch)
+    return np.ascontiguousarray(np.broadcast_to(result, shape + batch)).reshape(
+        -1, *batch
+    )

@@ -73,7 +73,9 @@ class LinearMap(ArrayProtocol):
         largest = 0.0
         for start in range(0, len(columns), block):
             differences = columns[start : start + block, None, :] - columns[None, :, :]
-            largest = max(largest, float(np.linalg.norm(differences, order, axis=2).max()))
+            largest = max(
+                largest, float(np.linalg.norm(differences, order, axis=2).max())
+            )
         return largest
 
     def dense(self, limit: int = DENSE_LIMIT) -> FloatArray:
@@ -97,7 +99,9 @@ class LinearMap(ArrayProtocol):
 def check_order(order: int) -> int:
     """Refuse norms other than ℓ1 and ℓ2."""
     if order not in (1, 2):
-        raise InvalidParameter("order", order, "must be 1 or 2", "choose the L1 or the L2 norm")
+        raise InvalidParameter(
+            "order", order, "must be 1 or 2", "choose the L1 or the L2 norm"
+        )
     return order
 
 
@@ -105,7 +109,10 @@ def check_neighbours(neighbours: str) -> str:
     """Refuse unknown neighbour relations."""
     if neighbours not in ("add-remove", "replace-one"):
         raise InvalidParameter(
-            "neighbours", neighbours, "must be 'add-remove' or 'replace-one'", "choose one of them"
+            "neighbours",
+            neighbours,
+            "must be 'add-remove' or 'replace-one'",
+            "choose one of them",
         )
     return neighbours
 
@@ -165,7 +172,9 @@ class Kronecker(LinearMap):
 
     @property
     def shape(self) -> tuple[int, int]:
-        return prod(f.shape[0] for f in self.factors), prod(f.shape[1] for f in self.factors)
+        return prod(f.shape[0] for f in self.factors), prod(
+            f.shape[1] for f in self.factors
+        )
 
     def matvec(self, x: Array) -> Array:
         return apply_along_axes([(*f.shape, f.matvec) for f in self.factors], x)
@@ -193,7 +202,9 @@ class OnTable(LinearMap):
         return self.inner.shape[0], prod(self.sizes)
 
     def matvec(self, x: Array) -> Array:
-        table = sum_out(x.reshape(*self.sizes, *x.shape[1:]), self.sizes, self.attributes)
+        table = sum_out(
+            x.reshape(*self.sizes, *x.shape[1:]), self.sizes, self.attributes
+        )
         return self.inner.matvec(table.reshape(-1, *x.shape[1:]))
 
     def rmatvec(self, y: Array) -> Array:
@@ -248,7 +259,9 @@ class BlockDiagonal(LinearMap):
 
     @property
     def shape(self) -> tuple[int, int]:
-        return sum(part.shape[0] for part in self.parts), sum(p.shape[1] for p in self.parts)
+        return sum(part.shape[0] for part in self.parts), sum(
+            p.shape[1] for p in self.parts
+        )
 
     def matvec(self, x: Array) -> Array:
         pieces = zip(self.parts, self._split(x, 1), strict=True)
@@ -321,7 +334,9 @@ class Folded(LinearMap):
         return np.asarray((self.scale * self.inner.rmatvec(y)[self.index].T).T)
 
     def column_norms(self, order: int = 2) -> FloatArray:
-        return np.asarray(np.abs(self.scale) * self.inner.column_norms(order)[self.index])
+        return np.asarray(
+            np.abs(self.scale) * self.inner.column_norms(order)[self.index]
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -360,7 +375,9 @@ class Invariant(LinearMap):
     def matvec(self, x: Array) -> Array:
         spectrum = self.spectrum.reshape((-1,) + (1,) * (x.ndim - 1))
         if set(self.sizes) <= {2}:
-            return np.asarray(walsh_hadamard(spectrum * walsh_hadamard(x)) / self.shape[0])
+            return np.asarray(
+                walsh_hadamard(spectrum * walsh_hadamard(x)) / self.shape[0]
+            )
         from scipy.fft import fftn, ifftn
 
         axes = tuple(range(len(self.sizes)))

@@ -21,7 +21,9 @@ AxisMap = tuple[int, int, Callable[[Array], Array]]
 def apply_along_axes(maps: Sequence[AxisMap], x: Array) -> Array:
     """Apply ⊗ maps to `x` of shape `(Π columns,)` or `(Π columns, k)`."""
     batch = x.shape[1:]
-    work = x.reshape([columns for _, columns, _ in maps] + [int(np.prod(batch, dtype=np.int64))])
+    work = x.reshape(
+        [columns for _, columns, _ in maps] + [int(np.prod(batch, dtype=np.int64))]
+    )
     for axis, (rows, columns, product) in enumerate(maps):
         moved = np.moveaxis(work, axis, 0)
         flat = product(np.ascontiguousarray(moved).reshape(columns, -1))
@@ -42,7 +44,9 @@ def kron_all(matrices: Sequence[FloatArray]) -> FloatArray:
     result: FloatArray = np.ones((1, 1))
     for matrix in matrices:
         rows, columns = len(result) * len(matrix), result.shape[1] * matrix.shape[1]
-        result = (result[:, None, :, None] * matrix[None, :, None, :]).reshape(rows, columns)
+        result = (result[:, None, :, None] * matrix[None, :, None, :]).reshape(
+            rows, columns
+        )
     return result
 
 
@@ -93,12 +97,16 @@ def corner_sums(matrix: FloatArray) -> FloatArray:
     return sums
 
 
-def mean_error(errors: FloatArray, norm: float, counts: FloatArray | None = None) -> float:
+def mean_error(
+    errors: FloatArray, norm: float, counts: FloatArray | None = None
+) -> float:
     """The p-th mean of errors, each counted that many times, without overflow."""
     largest = float(errors.max(initial=0.0))
     if np.isinf(norm) or largest == 0:
         return largest
-    return largest * float(np.average((errors / largest) ** norm, weights=counts) ** (1 / norm))
+    return largest * float(
+        np.average((errors / largest) ** norm, weights=counts) ** (1 / norm)
+    )
 
 
 def walsh_hadamard(x: Array) -> Array:

@@ -21,12 +21,15 @@ from noisewright.errors import InvalidParameter
 Missing = Literal["left-out", "zero"]
 """What is made of people without a value: they are in no sum and no count, or their value is 0."""
 
-_SMALLEST_UNIT, _LARGEST_UNIT = 1e-280, 1e280  # 2^52 of which, and errors of them, are floats
+# 2^52 of which, and errors of them, are floats
+_SMALLEST_UNIT, _LARGEST_UNIT = 1e-280, 1e280
 _LARGEST_ROOT = 2**16  # of the width in units: squares of 2^31 people still fit a word
 _LARGEST_PRODUCT = 2**32  # of a weight and a number, likewise
 
 
-class _Measure(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="measure"):
+class _Measure(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="measure"
+):
     """What is added up over people."""
 
     @property
@@ -118,7 +121,9 @@ class CentredSum(_Measure, frozen=True, tag="sum"):
             raise InvalidParameter("unit", self.unit, "must be > 0 and finite")
         if not _SMALLEST_UNIT <= self.unit <= _LARGEST_UNIT:
             rule = f"must lie between {_SMALLEST_UNIT:g} and {_LARGEST_UNIT:g}"
-            raise InvalidParameter("unit", self.unit, rule, "write the column in another unit")
+            raise InvalidParameter(
+                "unit", self.unit, rule, "write the column in another unit"
+            )
         if self.low > self.high or max(abs(self.low), abs(self.high)) >= 2**52:
             raise InvalidParameter(
                 "bounds", (self.low, self.high), "must rise and stay below 2^52 units"
@@ -210,7 +215,9 @@ class Weights(_Measure, frozen=True, tag="weights"):
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.unit) and self.unit > 0) or not 1 <= self.cap < 2**31:
-            raise InvalidParameter("unit", self.unit, "must make 1 to 2^31 units of the cap")
+            raise InvalidParameter(
+                "unit", self.unit, "must make 1 to 2^31 units of the cap"
+            )
 
     @property
     def words(self) -> str:

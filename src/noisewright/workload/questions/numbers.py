@@ -72,7 +72,11 @@ class _OfNumber(Statistic):
     @property
     def summed(self) -> CentredSum | WeightedSum:
         """What is summed of people."""
-        return self.number if self.survey is None else WeightedSum(self.survey, self.number)
+        return (
+            self.number
+            if self.survey is None
+            else WeightedSum(self.survey, self.number)
+        )
 
     def weighted(self, weights: Weights) -> Statistic:
         return replace(self, survey=weights, name=weighted_name(self.name, weights))
@@ -129,7 +133,9 @@ class Sums(_OfNumber):
         """Twice the value, in units, around which sums are centred."""
         return self.number.low + self.number.high
 
-    def judged(self, parts: Sequence[Noisy], errors: Sequence[FloatArray]) -> FloatArray:
+    def judged(
+        self, parts: Sequence[Noisy], errors: Sequence[FloatArray]
+    ) -> FloatArray:
         (counts, centred), (people, sums) = parts, errors
         std = np.hypot(centred.std, self._middle * counts.std)
         return standardised(sums + self._middle * people, std)
@@ -172,12 +178,16 @@ class Means(_OfNumber):
         )
         return "; ".join(filter(None, (told, self._rounding)))
 
-    def judged(self, parts: Sequence[Noisy], errors: Sequence[FloatArray]) -> FloatArray:
+    def judged(
+        self, parts: Sequence[Noisy], errors: Sequence[FloatArray]
+    ) -> FloatArray:
         groups = watched(len(parts[0].std), _WATCHED_GROUPS)
         (counts, sums), (people, drawn) = _some(parts, errors, groups)
         return np.hstack(
             [
-                standardised(drawn - ratio * people, np.hypot(sums.std, ratio * counts.std))
+                standardised(
+                    drawn - ratio * people, np.hypot(sums.std, ratio * counts.std)
+                )
                 for ratio in np.linspace(0, self.number.reach, _WATCHED_RATIOS)
             ]
         )
@@ -188,7 +198,11 @@ class Means(_OfNumber):
         mean = self._possible(centred.values / _clear(counts, widths.each))
         each, all_ = (
             _around(
-                mean, [self._possible(end) for end in _ratio(counts, centred, w, -reach, reach)]
+                mean,
+                [
+                    self._possible(end)
+                    for end in _ratio(counts, centred, w, -reach, reach)
+                ],
             )
             for w in (widths.each_test(1.0), widths.all_tests(1.0))
         )
@@ -198,7 +212,8 @@ class Means(_OfNumber):
         """Means of centred values as means in the number's own unit, between its bounds."""
         number = self.number
         low, high = number.unit * number.low, number.unit * number.high
-        if number.missing is True:  # who has no value adds nothing to the sum and one to the count
+        # who has no value adds nothing to the sum and one to the count
+        if number.missing is True:
             low, high = min(low, 0.0), max(high, 0.0)
         means = number.unit * (number.low + number.high + centred) / 2
         return np.clip(means, low, high)
@@ -248,16 +263,24 @@ class Variances(_OfNumber):
         """The largest variance of centred values, which is half of what squares are centred by."""
         return float(self.number.reach**2)
 
-    def judged(self, parts: Sequence[Noisy], errors: Sequence[FloatArray]) -> FloatArray:
+    def judged(
+        self, parts: Sequence[Noisy], errors: Sequence[FloatArray]
+    ) -> FloatArray:
         groups = watched(len(parts[0].std), _WATCHED_GROUPS)
-        (counts, sums, squares), (people, drawn, of_squares) = _some(parts, errors, groups)
+        (counts, sums, squares), (people, drawn, of_squares) = _some(
+            parts, errors, groups
+        )
         columns = []
         for mean in np.linspace(0, self.number.reach, _WATCHED_RATIOS):
-            for excess in np.linspace(-mean * mean, self._most - mean * mean, _WATCHED_RATIOS):
+            for excess in np.linspace(
+                -mean * mean, self._most - mean * mean, _WATCHED_RATIOS
+            ):
                 ratio = excess - self._most / 2
                 noise = of_squares / 2 - 2 * mean * drawn - ratio * people
                 around = _around_mean(sums, squares, mean)
-                columns.append(standardised(noise, np.hypot(around.std, ratio * counts.std)))
+                columns.append(
+                    standardised(noise, np.hypot(around.std, ratio * counts.std))
+                )
         return np.hstack(columns)
 
     def derive(self, parts: Sequence[Noisy], widths: Widths) -> Column:
@@ -272,7 +295,11 @@ class Variances(_OfNumber):
         return Column(variance, np.full(len(variance), np.nan), each, all_)
 
     def _ends(
-        self, counts: Noisy, centred: Noisy, squares: Noisy, test: Callable[[float], float]
+        self,
+        counts: Noisy,
+        centred: Noisy,
+        squares: Noisy,
+        test: Callable[[float], float],
     ) -> Ends:
         """The least and the largest variance for any mean that is possible."""
         reach, most = float(self.number.reach), self._most
@@ -284,7 +311,10 @@ class Variances(_OfNumber):
             about = mean**2 + most / 2
             around = _around_mean(centred, squares, mean)
             ends = _ratio(counts, around, test(1 - _OF_THE_MEAN), -about, most - about)
-            least, largest = np.fmin(least, ends[0] + about), np.fmax(largest, ends[1] + about)
+            least, largest = (
+                np.fmin(least, ends[0] + about),
+                np.fmax(largest, ends[1] + about),
+            )
         return self._possible(least), self._possible(largest)
 
     def _possible(self, squares: FloatArray) -> FloatArray:
@@ -303,7 +333,8 @@ def _some(
 def _around_mean(sums: Noisy, squares: Noisy, mean: FloatArray | float) -> Noisy:
     """Half of centred squares less 2m times the sum: what squares around m are made of."""
     return Noisy(
-        squares.values / 2 - 2 * mean * sums.values, np.hypot(squares.std / 2, 2 * mean * sums.std)
+        squares.values / 2 - 2 * mean * sums.values,
+        np.hypot(squares.std / 2, 2 * mean * sums.std),
     )
 
 
@@ -315,7 +346,9 @@ def _around(answers: FloatArray, ends: Sequence[FloatArray]) -> Ends:
 def _clear(counts: Noisy, width: float) -> FloatArray:
     """Counts that are clear of their noise; NaN for others."""
     people = counts.values
-    return np.where((people > 0) & (people >= CLEAR * width * counts.std), people, np.nan)
+    return np.where(
+        (people > 0) & (people >= CLEAR * width * counts.std), people, np.nan
+    )
 
 
 def _ratio(
@@ -337,7 +370,9 @@ def _ratio(
     b = sums.values * counts.values
     c = sums.values**2 - spread**2
     # b² − ac without the square that cancels.
-    discriminant = (counts.values * spread) ** 2 + (sums.values * half) ** 2 - (half * spread) ** 2
+    discriminant = (
+        (counts.values * spread) ** 2 + (sums.values * half) ** 2 - (half * spread) ** 2
+    )
     nobody = (counts.values == 0) & (half == 0)
     with np.errstate(divide="ignore", invalid="ignore"):
         # Both roots from the sum that does not cancel; NaN where there are none.

@@ -19,7 +19,8 @@ from noisewright.domain import Attribute, Domain, Level, Ordered
 from noisewright.errors import InvalidParameter, TooLarge, meant, shown
 
 _HELP = (
-    'write it like: age >= 65 and sex == "F", 18 <= age < 65, region in ["N", "S"], not employed'
+    'write it like: age >= 65 and sex == "F", 18 <= age < 65, region in '
+    '["N", "S"], not employed'
 )
 _MOST_CELLS = 2**27
 _TRUTHS = {"true": True, "yes": True, "false": False, "no": False}
@@ -46,7 +47,8 @@ class Predicate:
 def parse_predicate(text: str, domain: Domain) -> Predicate:
     """Understand `text` over the attributes of `domain`."""
     try:
-        with warnings.catch_warnings(action="ignore"):  # Python's own, on its own notation
+        # Python's own, on its own notation
+        with warnings.catch_warnings(action="ignore"):
             tree = _Truths(domain).visit(ast.parse(text, mode="eval").body)
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
         raise InvalidParameter("count", text, "is not a predicate", _HELP) from None
@@ -88,7 +90,9 @@ def _check_compared(text: str, node: ast.Compare, domain: Domain) -> None:
     sides = [node.left, *node.comparators]
     values = [v for side in sides for v in getattr(side, "elts", [side])]
     strange = [v.id for v in values if isinstance(v, ast.Name) and v.id not in known]
-    if strange and any(isinstance(side, ast.Name) and side.id in known for side in sides):
+    if strange and any(
+        isinstance(side, ast.Name) and side.id in known for side in sides
+    ):
         name = strange[0]
         raise InvalidParameter(
             "count",
@@ -151,8 +155,12 @@ class _Reader:
         if isinstance(operator, ast.Eq | ast.NotEq):
             mask = self._equal(subject, constant)
             return mask if isinstance(operator, ast.Eq) else ~mask
-        if isinstance(operator, ast.In | ast.NotIn) and isinstance(constant, list | tuple | set):
-            mask = reduce(np.logical_or, (self._equal(subject, value) for value in constant))
+        if isinstance(operator, ast.In | ast.NotIn) and isinstance(
+            constant, list | tuple | set
+        ):
+            mask = reduce(
+                np.logical_or, (self._equal(subject, value) for value in constant)
+            )
             return mask if isinstance(operator, ast.In) else ~mask
         return self._ordered(subject, operator, constant)
 
@@ -193,7 +201,9 @@ class _Reader:
     def _boolean(self, name: str) -> Attribute:
         attribute = self.domain[name]
         if attribute.kind != "boolean":
-            raise InvalidParameter("count", self.text, f"uses {name!r} alone", "compare it")
+            raise InvalidParameter(
+                "count", self.text, f"uses {name!r} alone", "compare it"
+            )
         return attribute
 
     def _spread(self, attribute: int, cells: BoolArray) -> BoolArray:
@@ -202,4 +212,6 @@ class _Reader:
         return np.broadcast_to(cells.reshape(shape), self.shape)
 
     def _error(self, part: str) -> InvalidParameter:
-        return InvalidParameter("count", self.text, f"has {part!r}, which is not understood", _HELP)
+        return InvalidParameter(
+            "count", self.text, f"has {part!r}, which is not understood", _HELP
+        )

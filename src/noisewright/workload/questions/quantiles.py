@@ -52,7 +52,10 @@ def quantiles(
     rising = (np.diff(ends)[:-1] > 0).all() and ends[-1] >= ends[-2]
     if len(ends) != len(cumulative) + 1 or not rising:
         raise InvalidParameter(
-            "edges", len(ends), f"must be {len(cumulative) + 1} rising numbers", "give all edges"
+            "edges",
+            len(ends),
+            f"must be {len(cumulative) + 1} rising numbers",
+            "give all edges",
         )
     check_levels(levels)
     fitted = monotone_counts(cumulative, std)
@@ -69,7 +72,9 @@ def check_levels(levels: Sequence[float]) -> None:
     """Refuse levels of no quantile."""
     for level in levels:
         if not 0 < level < 1:
-            raise InvalidParameter("level", level, "must lie in (0, 1)", "0.5 is the median")
+            raise InvalidParameter(
+                "level", level, "must lie in (0, 1)", "0.5 is the median"
+            )
 
 
 def _estimate(level: float, fitted: FloatArray, edges: FloatArray) -> float:
@@ -78,7 +83,9 @@ def _estimate(level: float, fitted: FloatArray, edges: FloatArray) -> float:
     before = fitted[bin_ - 1] if bin_ else 0.0
     inside = fitted[bin_] - before
     share = (target - before) / inside if inside > 0 else 0.5
-    return float(edges[bin_] + float(np.clip(share, 0, 1)) * (edges[bin_ + 1] - edges[bin_]))
+    return float(
+        edges[bin_] + float(np.clip(share, 0, 1)) * (edges[bin_ + 1] - edges[bin_])
+    )
 
 
 def _possible_bins(excess: FloatArray, margin: FloatArray) -> tuple[int, int]:

@@ -49,7 +49,9 @@ def error_alone(statistic: Statistic) -> float:
         return 1.0  # whatever it is, nothing is made of it
     reach: dict[object, float] = {}
     for need, weight in zip(statistic.needs, statistic.weights, strict=True):
-        own = (weight / statistic.weight * need.measure.reach) ** 2 * _squares_alone(need)
+        own = (weight / statistic.weight * need.measure.reach) ** 2 * _squares_alone(
+            need
+        )
         reach[need.measure] = reach.get(need.measure, 0.0) + own
     return sum(map(sqrt, reach.values()))
 

@@ -42,9 +42,22 @@ from noisewright.domain.schema import dump_yaml, load_yaml
 from noisewright.errors import InvalidParameter, TooLarge, meant, understood
 from noisewright.workload.base import Workload
 from noisewright.workload.kinds.algebra import Stack, Weighted, stack
-from noisewright.workload.kinds.atoms import Atom, Explicit, Identity, Prefix, Ranges, Total
+from noisewright.workload.kinds.atoms import (
+    Atom,
+    Explicit,
+    Identity,
+    Prefix,
+    Ranges,
+    Total,
+)
 from noisewright.workload.kinds.marginals import OnAttributes
-from noisewright.workload.questions.measures import COUNT, CentredSum, Measure, Missing, Weights
+from noisewright.workload.questions.measures import (
+    COUNT,
+    CentredSum,
+    Measure,
+    Missing,
+    Weights,
+)
 from noisewright.workload.questions.numbers import Means, Sums, Variances
 from noisewright.workload.questions.predicate import parse_predicate
 from noisewright.workload.questions.quantiles import check_levels
@@ -57,7 +70,17 @@ _MOST_TABLES = 10**6
 _LONGEST_TITLE = 20 * LONGEST_LABEL
 """Characters of what a question is called by itself: several attributes, or a condition."""
 
-_OPTIONS = ("by", "weight", "importance", "name", "label", "of", "unit", "at", "missing")
+_OPTIONS = (
+    "by",
+    "weight",
+    "importance",
+    "name",
+    "label",
+    "of",
+    "unit",
+    "at",
+    "missing",
+)
 _OF_NUMBERS = ("sum", "mean", "variance")
 _WEIGHT_UNITS = 1000  # at least so many of a weight's cap
 
@@ -88,7 +111,9 @@ class Questions(Stack):
     @cached_property
     def measures(self) -> tuple[Measure, ...]:
         """What is added up over people: counts first."""
-        return tuple(dict.fromkeys(need.measure for s in self.statistics for need in s.needs))
+        return tuple(
+            dict.fromkeys(need.measure for s in self.statistics for need in s.needs)
+        )
 
     @property
     def counts_only(self) -> bool:
@@ -105,7 +130,9 @@ class Questions(Stack):
 
     def plain_parts(self) -> list[Workload]:
         """The counts without their weights, each over all cells."""
-        return [part.inner if isinstance(part, Weighted) else part for part in self.parts]
+        return [
+            part.inner if isinstance(part, Weighted) else part for part in self.parts
+        ]
 
     def weighed(self, factors: Sequence[float]) -> Questions:
         """The same questions with weights so many times as large, one factor per statistic.
@@ -119,7 +146,9 @@ class Questions(Stack):
             own = self.statistics[start]
             weight = own.weight * max(factors[start : start + own.siblings])
             start += own.siblings
-            kept = {k: v for k, v in entry.items() if k != "weight" or isinstance(v, str)}
+            kept = {
+                k: v for k, v in entry.items() if k != "weight" or isinstance(v, str)
+            }
             entries.append({**kept, "importance": float(f"{weight:.6g}")})
         return questions({"queries": entries}, self.domain, self.unsaid)
 
@@ -139,11 +168,15 @@ class Questions(Stack):
         """The query in words."""
         index = int(np.searchsorted(self.starts, row, side="right")) - 1
         term = self.plain_terms()[index]
-        return next(islice(query_labels(self.domain, term), row - self.starts[index], None))
+        return next(
+            islice(query_labels(self.domain, term), row - self.starts[index], None)
+        )
 
     def each_label(self) -> Iterator[str]:
         """All answers in words, one after the other."""
-        return chain.from_iterable(statistic.each_label() for statistic in self.statistics)
+        return chain.from_iterable(
+            statistic.each_label() for statistic in self.statistics
+        )
 
     def labels(self) -> list[str]:
         """All answers in words."""
@@ -168,18 +201,26 @@ def questions(
         )
     entries = document["queries"]
     if not isinstance(entries, Sequence) or isinstance(entries, str) or not entries:
-        raise InvalidParameter("queries", entries, "must be a list with at least one question")
+        raise InvalidParameter(
+            "queries", entries, "must be a list with at least one question"
+        )
     statistics: list[Statistic] = []
     for entry in entries:
-        error = InvalidParameter("queries", entry, "cannot be understood", "see the how-to")
+        error = InvalidParameter(
+            "queries", entry, "cannot be understood", "see the how-to"
+        )
         statistics += understood(partial(_read, entry, domain, unsaid), error)
     measures = dict.fromkeys(need.measure for s in statistics for need in s.needs)
     of = COUNT if COUNT in measures else next(iter(measures))
     parts = _parts(statistics, domain, of)
-    return Questions(tuple(parts), domain, tuple(statistics), dump_yaml(dict(document)), unsaid)
+    return Questions(
+        tuple(parts), domain, tuple(statistics), dump_yaml(dict(document)), unsaid
+    )
 
 
-def _parts(statistics: Sequence[Statistic], domain: Domain, measure: Measure) -> list[Workload]:
+def _parts(
+    statistics: Sequence[Statistic], domain: Domain, measure: Measure
+) -> list[Workload]:
     """The tables of one measure, each weighed as it matters.
 
     Where only counts are asked every question keeps its own, so that answers follow the questions.
@@ -211,7 +252,9 @@ def _read(entry: Any, domain: Domain, unsaid: Missing) -> list[Statistic]:
             f"{_meaning(unknown)}options are {', '.join(_OPTIONS)}",
         )
     if entry[kinds[0]] is None:
-        raise InvalidParameter(kinds[0], None, "must say of what", f"write `{kinds[0]}: …`")
+        raise InvalidParameter(
+            kinds[0], None, "must say of what", f"write `{kinds[0]}: …`"
+        )
     weight, survey = _importance(entry, domain)
     if kinds[0] in _OF_NUMBERS:
         entry = {"missing": unsaid, **entry}
@@ -240,13 +283,17 @@ def _colon(entry: object) -> str:
     return f"write KIND: …, with one of {', '.join(KINDS)}"
 
 
-def _importance(entry: Mapping[str, Any], domain: Domain) -> tuple[float, Weights | None]:
+def _importance(
+    entry: Mapping[str, Any], domain: Domain
+) -> tuple[float, Weights | None]:
     """How much accuracy matters, and the survey weight of people where one is named."""
     weight = entry.get("weight", 1.0)
     if isinstance(weight, str):
         return float(entry.get("importance", 1.0)), survey_weights(weight, domain)
     if "importance" in entry and "weight" in entry:
-        raise InvalidParameter("importance", entry["importance"], "is given twice", "leave weight")
+        raise InvalidParameter(
+            "importance", entry["importance"], "is given twice", "leave weight"
+        )
     return float(entry.get("importance", weight)), None
 
 
@@ -300,7 +347,9 @@ def _counts(kind: str, entry: Mapping[str, Any], domain: Domain) -> list[Statist
             raise InvalidParameter(
                 kind, name, "has no order", "use marginal for unordered attributes"
             )
-    return [_table({**dict.fromkeys(names, base), **dict.fromkeys(by, Identity)}, domain)]
+    return [
+        _table({**dict.fromkeys(names, base), **dict.fromkeys(by, Identity)}, domain)
+    ]
 
 
 def _of_number(kind: str, entry: Mapping[str, Any], domain: Domain) -> list[Statistic]:
@@ -310,7 +359,9 @@ def _of_number(kind: str, entry: Mapping[str, Any], domain: Domain) -> list[Stat
     if not isinstance(attribute, Numeric):
         raise InvalidParameter(kind, name, "must be a numeric attribute")
     if name in by:
-        raise InvalidParameter(kind, name, "cannot be a group of its own", "group by others")
+        raise InvalidParameter(
+            kind, name, "cannot be a group of its own", "group by others"
+        )
     groups = _table(dict.fromkeys(by, Identity), domain)
     title = f"{kind} of {name}" + (f" by {groups.name}" if by else "")
     kinds: dict[str, type[Sums | Means | Variances]] = {
@@ -322,21 +373,27 @@ def _of_number(kind: str, entry: Mapping[str, Any], domain: Domain) -> list[Stat
     return [kinds[kind](domain, title, groups.table, measure=measure)]
 
 
-def summed(attribute: Numeric, unit: float, missing: Missing = "left-out") -> CentredSum:
+def summed(
+    attribute: Numeric, unit: float, missing: Missing = "left-out"
+) -> CentredSum:
     """The sum of a numeric attribute in whole multiples of `unit`, within its bounds.
 
     Where the schema has no cell for missing values nobody lacks one, whatever `missing` says.
     """
     if missing not in get_args(Missing):
         rule = "must be left-out or zero"
-        raise InvalidParameter("missing", missing, rule, "zero counts whoever has no value as zero")
+        raise InvalidParameter(
+            "missing", missing, rule, "zero counts whoever has no value as zero"
+        )
     attribute.largest_units(unit)  # refuses what has no bounds, or too wide ones
     assert attribute.lower is not None
     assert attribute.upper is not None
     low, high = round(attribute.lower / unit), round(attribute.upper / unit)
     if low == high:
         rule = f"rounds every value of {attribute.name!r} to one and the same"
-        raise InvalidParameter("unit", unit, rule, "choose it small beside usual values")
+        raise InvalidParameter(
+            "unit", unit, rule, "choose it small beside usual values"
+        )
     if not attribute.has_other:
         return CentredSum(attribute.name, unit, low, high)
     return CentredSum(attribute.name, unit, low, high, missing == "zero" or "left-out")
@@ -364,7 +421,9 @@ def _names(value: Any) -> list[str]:
 
 def _each_once(kind: str, names: list[str]) -> list[str]:
     if len(set(names)) < len(names):
-        raise InvalidParameter(kind, names, "names an attribute twice", "name each once")
+        raise InvalidParameter(
+            kind, names, "names an attribute twice", "name each once"
+        )
     return names
 
 
@@ -396,7 +455,10 @@ def _predicate(kind: str, entry: Mapping[str, Any], domain: Domain) -> list[Stat
     if sides is not None:  # a product is measured as it stands, not cell by cell
         labels = [name, *[""] * (len(sides) - 1)]
         pairs = zip(sides, labels, strict=True)
-        rows = [Explicit(side.reshape(1, -1).astype(np.float64), (own,)) for side, own in pairs]
+        rows = [
+            Explicit(side.reshape(1, -1).astype(np.float64), (own,))
+            for side, own in pairs
+        ]
         return [Counts(domain, name, Term.of_product(1.0, predicate.attributes, rows))]
     row = Explicit(predicate.mask.reshape(1, -1).astype(np.float64), (name,))
     part = OnAttributes(domain.shape, predicate.attributes, row)
@@ -428,7 +490,9 @@ def query_labels(domain: Domain, term: Term) -> Iterator[str]:
         _factor_labels(domain.attributes[i], factor)
         for i, factor in zip(term.attributes, term.factors, strict=True)
     ]
-    return (", ".join(part for part in row if part) or "total" for row in product(*columns))
+    return (
+        ", ".join(part for part in row if part) or "total" for row in product(*columns)
+    )
 
 
 def _factor_labels(attribute: Attribute, factor: Workload) -> list[str]:
@@ -438,7 +502,9 @@ def _factor_labels(attribute: Attribute, factor: Workload) -> list[str]:
     if isinstance(factor, Explicit):
         return factor.labels()
     if isinstance(factor, Stack):
-        return [label for part in factor.parts for label in _factor_labels(attribute, part)]
+        return [
+            label for part in factor.parts for label in _factor_labels(attribute, part)
+        ]
     if isinstance(factor, Identity):
         return [f"{name} = {label}" for label in labels]
     if isinstance(factor, Total):

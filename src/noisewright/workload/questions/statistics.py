@@ -47,9 +47,13 @@ class Column:
     all: Ends
 
     @classmethod
-    def around(cls, answers: FloatArray, std: FloatArray, each: float, all_: float) -> Column:
+    def around(
+        cls, answers: FloatArray, std: FloatArray, each: float, all_: float
+    ) -> Column:
         """Intervals of so many standard errors either side."""
-        ends = [(answers - width * std, answers + width * std) for width in (each, all_)]
+        ends = [
+            (answers - width * std, answers + width * std) for width in (each, all_)
+        ]
         return cls(answers, std, *ends)
 
     def widened(self, bias: FloatArray) -> Column:
@@ -59,8 +63,12 @@ class Column:
 
     def part(self, rows: slice) -> Column:
         """Some of the rows."""
-        pieces = [values[rows] for values in (self.answers, self.std, *self.each, *self.all)]
-        return Column(pieces[0], pieces[1], (pieces[2], pieces[3]), (pieces[4], pieces[5]))
+        pieces = [
+            values[rows] for values in (self.answers, self.std, *self.each, *self.all)
+        ]
+        return Column(
+            pieces[0], pieces[1], (pieces[2], pieces[3]), (pieces[4], pieces[5])
+        )
 
     @classmethod
     def joined(cls, columns: Sequence[Column]) -> Column:
@@ -69,7 +77,9 @@ class Column:
             return columns[0]
         stacked = [
             np.concatenate(pieces)
-            for pieces in zip(*((c.answers, c.std, *c.each, *c.all) for c in columns), strict=True)
+            for pieces in zip(
+                *((c.answers, c.std, *c.each, *c.all) for c in columns), strict=True
+            )
         ]
         answers, std, low, high, low_all, high_all = stacked
         return cls(answers, std, (low, high), (low_all, high_all))
@@ -185,13 +195,17 @@ class Statistic(ABC):
     def derive(self, parts: Sequence[Noisy], widths: Widths) -> Column:
         """The column of answers, from the answers to the terms."""
 
-    def judged(self, parts: Sequence[Noisy], errors: Sequence[FloatArray]) -> FloatArray:
+    def judged(
+        self, parts: Sequence[Noisy], errors: Sequence[FloatArray]
+    ) -> FloatArray:
         """Errors that intervals are read from, over their standard errors, one draw a row.
 
         `errors` are drawn errors of the terms. Of tests, whose sums depend on what is true, some
         are taken that lie between the extremes.
         """
-        return np.hstack([standardised(e, part.std) for e, part in zip(errors, parts, strict=True)])
+        return np.hstack(
+            [standardised(e, part.std) for e, part in zip(errors, parts, strict=True)]
+        )
 
     def spread(self, parts: Sequence[Noisy]) -> float:
         """Standard errors of the summands together, over that of their sum, at most."""
@@ -217,7 +231,9 @@ class WeightedCounts(Statistic):
     """Sums of survey weights of people, each up to its cap."""
 
     kind: ClassVar[str] = "weighted count"
-    note: ClassVar[str | None] = "sums of weights, each of which counts up to its declared cap"
+    note: ClassVar[str | None] = (
+        "sums of weights, each of which counts up to its declared cap"
+    )
 
     survey: Weights | None = None
 
@@ -239,7 +255,9 @@ class WeightedCounts(Statistic):
     def derive(self, parts: Sequence[Noisy], widths: Widths) -> Column:
         (noisy,) = parts
         unit = self.weights_of_people.unit
-        return Column.around(unit * noisy.values, unit * noisy.std, widths.each, widths.all)
+        return Column.around(
+            unit * noisy.values, unit * noisy.std, widths.each, widths.all
+        )
 
 
 def standardised(errors: FloatArray, std: FloatArray) -> FloatArray:
@@ -249,7 +267,9 @@ def standardised(errors: FloatArray, std: FloatArray) -> FloatArray:
 
 def watched(count: int, most: int) -> IntArray:
     """At most so many of some places, evenly spread."""
-    return np.unique(np.linspace(0, count - 1, min(most, count)).round().astype(np.int64))
+    return np.unique(
+        np.linspace(0, count - 1, min(most, count)).round().astype(np.int64)
+    )
 
 
 def weighted_name(name: str, weights: Weights) -> str:
@@ -284,7 +304,9 @@ class Quantiles(Statistic):
     def _place(self) -> int:
         """The axis of the table along which counts accumulate."""
         assert self.table.factors is not None
-        return next(k for k, f in enumerate(self.table.factors) if isinstance(f, Prefix))
+        return next(
+            k for k, f in enumerate(self.table.factors) if isinstance(f, Prefix)
+        )
 
     @property
     def attribute(self) -> Numeric:
@@ -309,11 +331,16 @@ class Quantiles(Statistic):
     @property
     def axes(self) -> tuple[Axis, ...]:
         levels = tuple(f"{level:g}" for level in self.levels)
-        return (*self._groups, Axis(f"quantile of {self.attribute.name}", "query", levels))
+        return (
+            *self._groups,
+            Axis(f"quantile of {self.attribute.name}", "query", levels),
+        )
 
     def labelled(self) -> list[tuple[str, float]]:
         """The group in words and the level of every answer."""
-        columns = [[f"{axis.name} = {label}" for label in axis.labels] for axis in self._groups]
+        columns = [
+            [f"{axis.name} = {label}" for label in axis.labels] for axis in self._groups
+        ]
         groups = [", ".join(row) for row in product(*columns)]
         return list(product(groups, self.levels))
 
@@ -334,7 +361,9 @@ class Quantiles(Statistic):
         shape = [len(axis.labels) for axis in term_axes(self.domain, self.table)]
         split = answers.reshape(*answers.shape[:-1], *shape)
         along = np.moveaxis(split, answers.ndim - 1 + self._place, -1)
-        return along.reshape(*answers.shape[:-1], -1, shape[self._place])[..., : self._bins]
+        return along.reshape(*answers.shape[:-1], -1, shape[self._place])[
+            ..., : self._bins
+        ]
 
     def _test_errors(self, noisy: Noisy) -> FloatArray:
         """Standard errors of people up to every bin less a share of all: groups × levels × bins."""
@@ -355,12 +384,19 @@ class Quantiles(Statistic):
         together = self._test_errors(replace(noisy, covariance=lambda _: None))
         return float(standardised(together, self._test_errors(noisy)).max(initial=0.0))
 
-    def judged(self, parts: Sequence[Noisy], errors: Sequence[FloatArray]) -> FloatArray:
+    def judged(
+        self, parts: Sequence[Noisy], errors: Sequence[FloatArray]
+    ) -> FloatArray:
         (noisy,), (drawn,) = parts, errors
         std, by_group = self._test_errors(noisy), self._by_group(drawn)
-        groups, bins = watched(std.shape[0], _WATCHED_GROUPS), watched(self._bins, _WATCHED_BINS)
+        groups, bins = (
+            watched(std.shape[0], _WATCHED_GROUPS),
+            watched(self._bins, _WATCHED_BINS),
+        )
         columns = [
-            standardised(by_group[:, g, bins] - level * by_group[:, g, -1:], std[g, k, bins])
+            standardised(
+                by_group[:, g, bins] - level * by_group[:, g, -1:], std[g, k, bins]
+            )
             for g in groups
             for k, level in enumerate(self.levels)
         ]
@@ -379,7 +415,10 @@ class Quantiles(Statistic):
             ]
             for width in (widths.each_test(1.0), widths.all_tests(1.0))
         ]
-        each, all_ = ((_array(q.lower for q in own), _array(q.upper for q in own)) for own in found)
+        each, all_ = (
+            (_array(q.lower for q in own), _array(q.upper for q in own))
+            for own in found
+        )
         estimates = _array(q.estimate for q in found[0])
         return Column(estimates, np.full(len(estimates), np.nan), each, all_)
 

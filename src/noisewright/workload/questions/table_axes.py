@@ -43,7 +43,9 @@ def term_axes(domain: Domain, term: Term) -> tuple[Axis, ...]:
             axes.append(Axis(level.name, "value", level.labels))
         elif type(factor) in kinds:
             ends = _ends(attribute)
-            axes.append(Axis(attribute.name, kinds[type(factor)], attribute.labels, ends))
+            axes.append(
+                Axis(attribute.name, kinds[type(factor)], attribute.labels, ends)
+            )
         else:
             return ()
     return tuple(axes)

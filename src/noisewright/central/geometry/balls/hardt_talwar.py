@@ -36,14 +36,19 @@ _MOST_QUERIES = 512
 _QUICK_ENTRIES = 2**18
 _TURNED = 2**9  # whole steps of a direction's largest entry
 _SAME = 1e-9
-_WEIGHINGS = 40  # of columns, for the ellipsoid: more change errors by some thousandths at most
-_MOST_WEIGHED = 2**21  # entries of the queries times directions up to which it is looked for
+# of columns, for the ellipsoid: more change errors by some thousandths at most
+_WEIGHINGS = 40
+# entries of the queries times directions up to which it is looked for
+_MOST_WEIGHED = 2**21
 
 
 def whole_queries(problem: CentralProblem) -> IntArray | None:
     """The queries over cells in whole numbers, without those that follow; None where not whole."""
     matrix = problem.workload.dense()
-    if not (matrix == np.rint(matrix)).all() or np.abs(matrix).max() > LARGEST_ENTRY / _TURNED:
+    if (
+        not (matrix == np.rint(matrix)).all()
+        or np.abs(matrix).max() > LARGEST_ENTRY / _TURNED
+    ):
         return None
     return np.rint(matrix).astype(np.int64)
 
@@ -58,21 +63,28 @@ class Part:
     take of the rows, for a radius of r."""
 
     @classmethod
-    def along(cls, basis: FloatArray, shape: FloatArray, matrix: IntArray, replaced: bool) -> Part:
+    def along(
+        cls, basis: FloatArray, shape: FloatArray, matrix: IntArray, replaced: bool
+    ) -> Part:
         """Rows along combinations (`shape`) of directions among the queries (columns of `basis`).
 
         What answers take of them is that of the rounded rows: where these no longer tell the
         directions apart, the part costs too much ever to be chosen.
         """
-        columns = matrix.astype(np.float64)  # whole numbers far below 2^53: products are exact
+        # whole numbers far below 2^53: products are exact
+        columns = matrix.astype(np.float64)
         largest = max(1.0, float(np.sqrt((columns**2).sum(axis=0).max())))
         directions = basis @ shape
         directions = directions / np.sqrt((directions**2).sum(axis=0).max())
-        stretch = min(_TURNED / float(np.abs(directions).max()), LARGEST_ENTRY / (2 * largest))
+        stretch = min(
+            _TURNED / float(np.abs(directions).max()), LARGEST_ENTRY / (2 * largest)
+        )
         turned = np.rint(directions.T * stretch)
         rows = (turned @ columns).astype(np.int64)
         seen = np.linalg.svd(turned @ basis, compute_uv=False)
-        taken = float((np.maximum(seen, _SAME * max(float(seen[0]), 1.0)) ** -2.0).sum())
+        taken = float(
+            (np.maximum(seen, _SAME * max(float(seen[0]), 1.0)) ** -2.0).sum()
+        )
         cost = (len(rows) + 1) * taken * max(reach_square(rows, replaced), 1)
         return cls(rows, float(cost) ** (1 / 3))
 
@@ -86,13 +98,17 @@ def turned_parts(matrix: IntArray, replaced: bool) -> list[list[Part]]:
     if replaced:
         columns = columns - columns.mean(axis=1, keepdims=True)
     values, vectors = np.linalg.eigh(columns @ columns.T)
-    left = vectors[:, values > _SAME * values[-1]]  # directions of least variation first
+    # directions of least variation first
+    left = vectors[:, values > _SAME * values[-1]]
     parts: list[Part] = []
 
     def part(directions: FloatArray) -> Part:
         """The ball of these directions, or the ellipsoid where it is smaller."""
         shapes = [np.eye(directions.shape[1])]
-        if directions.shape[1] > 1 and directions.shape[1] * columns.size <= _MOST_WEIGHED:
+        if (
+            directions.shape[1] > 1
+            and directions.shape[1] * columns.size <= _MOST_WEIGHED
+        ):
             shapes.append(_flattened(directions.T @ columns))
         parts = (Part.along(directions, shape, matrix, replaced) for shape in shapes)
         return min(parts, key=lambda part: part.root)
@@ -122,7 +138,9 @@ def _flattened(columns: FloatArray) -> FloatArray:
     return np.asarray((vectors / np.sqrt(values)) @ vectors.T)
 
 
-def best_balls(sizes: tuple[int, ...], privacy: Privacy, matrix: IntArray) -> BallMechanism:
+def best_balls(
+    sizes: tuple[int, ...], privacy: Privacy, matrix: IntArray
+) -> BallMechanism:
     """Balls around the rows of a matrix, in as many parts as make their errors least.
 
     ε ∝ the cube root of what a part costs, whose sum over parts, cubed, is the whole error.
@@ -170,5 +188,7 @@ HARDT_TALWAR = CentralMechanism(
     "pure privacy: noise in the shape of ellipsoids, by directions in which people differ",
     refuses_balls,
     _plan,
-    slow=lambda problem: problem.workload.size * problem.workload.queries > _QUICK_ENTRIES,
+    slow=lambda problem: (
+        problem.workload.size * problem.workload.queries > _QUICK_ENTRIES
+    ),
 )

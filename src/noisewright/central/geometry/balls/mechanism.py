@@ -42,7 +42,8 @@ LEAST_EPSILON, LARGEST_EPSILON = 2.0**-30, 1000.0
 
 _MOST_ROWS = 2**12
 _PAIRED = (
-    2048  # columns whose distances are all computed; beyond, a ball around the middle is taken
+    # columns whose distances are all computed; beyond, a ball around the middle is taken
+    2048
 )
 _EXACT = 1e-7
 
@@ -68,7 +69,9 @@ def reach_square(rows: IntArray, replaced: bool) -> int:
 def _distinct(rows: IntArray) -> IntArray:
     """Every column once: by sums that tell most apart, if all columns prove to be among these."""
     weights = np.random.default_rng(0).integers(-(2**62), 2**62, len(rows))
-    _, first, places = np.unique(rows.T @ weights, return_index=True, return_inverse=True)
+    _, first, places = np.unique(
+        rows.T @ weights, return_index=True, return_inverse=True
+    )
     columns = rows.T[first]
     if (columns[places] == rows.T).all():
         return columns
@@ -86,23 +89,37 @@ class BallMechanism:
 
     def __post_init__(self) -> None:
         if self.privacy.kind != "pure":
-            raise InvalidParameter("privacy", self.privacy.kind, "must be pure for ball noise")
+            raise InvalidParameter(
+                "privacy", self.privacy.kind, "must be pure for ball noise"
+            )
         if not self.parts or len(self.parts) != len(self.shares):
             raise InvalidParameter("shares", self.shares, "must be one per part")
         if not all(isfinite(share) and share > 0 for share in self.shares):
             raise InvalidParameter("shares", self.shares, "must be positive")
-        if not all(LEAST_EPSILON <= epsilon <= LARGEST_EPSILON for epsilon in self._epsilons):
+        if not all(
+            LEAST_EPSILON <= epsilon <= LARGEST_EPSILON for epsilon in self._epsilons
+        ):
             rule = f"must give every part from 2^-30 to {LARGEST_EPSILON:g}"
             raise InvalidParameter("epsilon", self.privacy.epsilon, rule)
         cells = prod(self.sizes)
         for rows in self.parts:
             whole = rows.ndim == 2 and rows.dtype == np.int64 and rows.shape[1] == cells
-            if not whole or not 1 <= len(rows) <= _MOST_ROWS or rows.size > MOST_ENTRIES:
-                raise InvalidParameter("rows", rows.shape, "must be whole numbers over all cells")
+            if (
+                not whole
+                or not 1 <= len(rows) <= _MOST_ROWS
+                or rows.size > MOST_ENTRIES
+            ):
+                raise InvalidParameter(
+                    "rows", rows.shape, "must be whole numbers over all cells"
+                )
             if int(np.abs(rows).max()) > LARGEST_ENTRY:
-                raise InvalidParameter("rows", "entries", f"must lie within ±{LARGEST_ENTRY}")
+                raise InvalidParameter(
+                    "rows", "entries", f"must lie within ±{LARGEST_ENTRY}"
+                )
         if not all(self.reaches):
-            raise InvalidParameter("rows", 0, "must be moved by somebody", "leave them out")
+            raise InvalidParameter(
+                "rows", 0, "must be moved by somebody", "leave them out"
+            )
 
     @property
     def _replaced(self) -> bool:
@@ -127,7 +144,9 @@ class BallMechanism:
         """The standard deviation of every number of each part, rounding included."""
         return tuple(
             float(np.sqrt((len(rows) + 1) * reach / float(epsilon) ** 2 + 1 / 12))
-            for rows, reach, epsilon in zip(self.parts, self.reaches, self._epsilons, strict=True)
+            for rows, reach, epsilon in zip(
+                self.parts, self.reaches, self._epsilons, strict=True
+            )
         )
 
     # --- the joint ------------------------------------------------------------------------------
@@ -163,10 +182,14 @@ class BallMechanism:
         cells = counts[self.tables[0]].ravel()
         noisy = [
             rows @ cells + ball_noise(reach, epsilon, len(rows), source)
-            for rows, reach, epsilon in zip(self.parts, self.reaches, self._epsilons, strict=True)
+            for rows, reach, epsilon in zip(
+                self.parts, self.reaches, self._epsilons, strict=True
+            )
         ]
         people = [np.array([cells.sum()])] if self._replaced else []
-        return Measurement(tuple(value.astype(np.float64) for value in [*people, *noisy]))
+        return Measurement(
+            tuple(value.astype(np.float64) for value in [*people, *noisy])
+        )
 
     def fits(self, measurement: Measurement) -> bool:
         shapes = [(1,)] * self._replaced + [(len(rows),) for rows in self.parts]
@@ -187,7 +210,9 @@ class BallMechanism:
         wanted = over_cells(self.sizes, asked)
         weights, told = self._exact_weights(wanted)
         if not told.all():
-            raise OutOfReach("the rows measured do not tell all that is asked; plan for it")
+            raise OutOfReach(
+                "the rows measured do not tell all that is asked; plan for it"
+            )
         return self._middles(wanted, weights)[0], weights
 
     def _exact_weights(self, wanted: FloatArray) -> tuple[FloatArray, BoolArray]:
@@ -196,9 +221,13 @@ class BallMechanism:
         free = wanted.mean(axis=1, keepdims=True) if self._replaced else 0.0
         weights = (wanted - free) @ design.T @ inverse
         missed = np.abs(wanted - free - weights @ design).max(axis=1, initial=0.0)
-        return weights, missed <= _EXACT * max(float(np.abs(wanted).max(initial=0.0)), 1e-300)
+        return weights, missed <= _EXACT * max(
+            float(np.abs(wanted).max(initial=0.0)), 1e-300
+        )
 
-    def _middles(self, wanted: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _middles(
+        self, wanted: FloatArray, weights: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
         """Middle of what weighed rows leave of every row wanted, over cells, and how far it goes.
 
         The number of people makes up for the middle where it is public, and for nothing else.
@@ -213,10 +242,14 @@ class BallMechanism:
         of_people, weights = self.reading(asked)
         values = list(measurement.values)
         people = float(values.pop(0)[0]) if self._replaced else 0.0
-        return np.asarray(of_people * people + weights @ (np.concatenate(values) / self._design[2]))
+        return np.asarray(
+            of_people * people + weights @ (np.concatenate(values) / self._design[2])
+        )
 
     def accuracy(self, asked: Sequence[Term]) -> Accuracy:
-        return BallAccuracy(self.reading(asked)[1], tuple(len(rows) for rows in self.parts))
+        return BallAccuracy(
+            self.reading(asked)[1], tuple(len(rows) for rows in self.parts)
+        )
 
     def check_reach(self, asked: Sequence[Term]) -> None:
         self.reading(asked)
@@ -224,11 +257,16 @@ class BallMechanism:
     def record(self) -> dict[str, Any]:
         parts = [
             {
-                "noise": {"law": "ball", "scale": float(np.sqrt(reach) / float(epsilon))},
+                "noise": {
+                    "law": "ball",
+                    "scale": float(np.sqrt(reach) / float(epsilon)),
+                },
                 "sensitivity": float(np.sqrt(reach)),
                 "measurements": len(rows),
             }
-            for rows, reach, epsilon in zip(self.parts, self.reaches, self._epsilons, strict=True)
+            for rows, reach, epsilon in zip(
+                self.parts, self.reaches, self._epsilons, strict=True
+            )
         ]
         return {"shares": list(self.shares), "parts": parts}
 

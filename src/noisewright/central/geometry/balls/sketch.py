@@ -96,7 +96,9 @@ class StoredSketch(StoredMechanism, frozen=True, tag="sketch"):
         """The mechanism under this budget."""
         balls = StoredBalls(self.rows, self.shares).unpacked(arrays, privacy, sizes)
         if self.people > 2**53:
-            raise FileFormatError("the plan is for more people than there are; plan again")
+            raise FileFormatError(
+                "the plan is for more people than there are; plan again"
+            )
         return SketchMechanism(sizes, balls.parts, balls.shares, privacy, self.people)
 
 

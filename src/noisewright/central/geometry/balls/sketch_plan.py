@@ -36,9 +36,11 @@ from noisewright.workload.linear.tensor import mean_error
 from noisewright.workload.questions.spec import Questions
 
 _ROWS = (8, 32, 128)  # of a sketch, beside as many as the theory asks for and all
-_SCALES = (0.25, 0.5, 0.75)  # of the largest distance between cells: nets that are tried
+# of the largest distance between cells: nets that are tried
+_SCALES = (0.25, 0.5, 0.75)
 _QUICK_ENTRIES = 2**18
-_LARGEST_SUM = LARGEST_ENTRY // 64  # of a sketch: its directions are then turned finely enough
+# of a sketch: its directions are then turned finely enough
+_LARGEST_SUM = LARGEST_ENTRY // 64
 
 Planned = tuple[float, int, Proposal]
 
@@ -67,7 +69,8 @@ def sketches(matrix: IntArray, rows: int) -> Iterator[IntArray]:
     """Sums of the queries under random signs, of several numbers of rows; last the queries."""
     centred = matrix - matrix.mean(axis=1, keepdims=True)
     dimension = int(np.linalg.matrix_rank(centred))
-    rng = np.random.default_rng(0)  # any signs are private, and these come back when asked again
+    # any signs are private, and these come back when asked again
+    rng = np.random.default_rng(0)
     for count in sorted({*_ROWS, rows}):
         if count >= dimension:
             break
@@ -78,23 +81,32 @@ def sketches(matrix: IntArray, rows: int) -> Iterator[IntArray]:
     yield matrix
 
 
-def _planned(problem: CentralProblem, measured: IntArray, number: int, net: Net | None) -> Planned:
+def _planned(
+    problem: CentralProblem, measured: IntArray, number: int, net: Net | None
+) -> Planned:
     """A sketch under the balls that suit it, with its forecast."""
     assert problem.given is not None
     sizes, given = problem.sizes, problem.given
-    if measured is problem.once(whole_queries):  # their own transforms are faster than a matrix
+    # their own transforms are faster than a matrix
+    if measured is problem.once(whole_queries):
         fitted_to, balls = problem.workload, problem.once(balls_of_queries)
     else:
         fitted_to = workload(measured.astype(np.float64))
         balls = best_balls(sizes, problem.privacy, measured)
-    inner = SketchMechanism(sizes, balls.parts, balls.shares, problem.privacy, given.people)
+    inner = SketchMechanism(
+        sizes, balls.parts, balls.shares, problem.privacy, given.people
+    )
     support = None if net is None else net.cells
     fitted = FittedMechanism(inner, fitted_to, sizes, "answers", given, support)
     error = mean_error(fitted.accuracy(problem.terms).error, problem.norm)
     status = f"{len(measured)} rows under {len(balls.parts)} balls"
     if net is not None:
         status += f", a net of {len(net.cells)} cells"
-    return error, number, Proposal(fitted, None, None, "none", status, problem.neighbours)
+    return (
+        error,
+        number,
+        Proposal(fitted, None, None, "none", status, problem.neighbours),
+    )
 
 
 def _best(problem: CentralProblem, nets: list[Net | None]) -> Proposal:
@@ -125,13 +137,17 @@ def _plan_coarse(problem: CentralProblem, alpha: float | None) -> Proposal:
     nets = [Net.at_distance(matrix, distance) for distance in given]
     told = [net for net in nets if len(net.cells) > 1]
     if not told:
-        raise InvalidParameter("alpha", alpha, "leaves one cell for all", "ask for less")
+        raise InvalidParameter(
+            "alpha", alpha, "leaves one cell for all", "ask for less"
+        )
     return _best(problem, list({len(net.cells): net for net in told}.values()))
 
 
 def _refuses(problem: CentralProblem) -> str | None:
     if problem.neighbours != "replace-one":
-        return "sketches need a public number of people; plan with replace-one neighbours"
+        return (
+            "sketches need a public number of people; plan with replace-one neighbours"
+        )
     asked = problem.workload
     if isinstance(asked, Questions) and not asked.counts_only:
         return "sketches are for numbers of people alone"

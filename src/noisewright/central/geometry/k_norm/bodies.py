@@ -85,12 +85,16 @@ class Replaced:
 
     def points(self, level: int) -> int:
         d = self.cells - 1
-        return sum(comb(d, i) ** 2 * comb(level - i + d, d) for i in range(min(d, level) + 1))
+        return sum(
+            comb(d, i) ** 2 * comb(level - i + d, d) for i in range(min(d, level) + 1)
+        )
 
     def squares(self, levels: int) -> list[Fraction]:
         total, result = Fraction(0), []
         for positive_sum in range(levels + 1):
-            total += sum(self._squares_at(positive_sum, j) for j in range(1, self.cells))
+            total += sum(
+                self._squares_at(positive_sum, j) for j in range(1, self.cells)
+            )
             result.append(total)
         return result
 
@@ -108,7 +112,8 @@ class Replaced:
         n = self.cells
         weights = [1]
         weights += [
-            comb(n, j) * comb(level, j) * comb(level + n - j - 1, n - j - 1) for j in range(1, n)
+            comb(n, j) * comb(level, j) * comb(level + n - j - 1, n - j - 1)
+            for j in range(1, n)
         ]
         while True:
             j = _chosen(weights, source)
@@ -116,7 +121,9 @@ class Replaced:
                 return np.zeros(n, dtype=np.int64)
             upward = np.sort(_distinct(j, level, source)) + 1
             below = n - j - 1
-            downward = np.sort(_distinct(below, level + below, source)) - np.arange(below)
+            downward = np.sort(_distinct(below, level + below, source)) - np.arange(
+                below
+            )
             if below and downward[-1] > upward[-1]:
                 continue
             result = np.empty(n, dtype=np.int64)
@@ -128,7 +135,9 @@ class Replaced:
 
     def shadow(self, count: int, rng: np.random.Generator) -> FloatArray:
         n = self.cells
-        weights = np.array([comb(n, j) * comb(n - 2, j - 1) for j in range(1, n)], dtype=float)
+        weights = np.array(
+            [comb(n, j) * comb(n - 2, j - 1) for j in range(1, n)], dtype=float
+        )
         positives = 1 + rng.choice(n - 1, size=count, p=weights / weights.sum())
         order = rng.random((count, n)).argsort(axis=1)
         upward = order < positives[:, None]
@@ -174,7 +183,9 @@ class Entered:
         return result
 
     def points(self, level: int) -> int:
-        return sum(ways * comb(level, s) for s, (ways, _) in enumerate(self._by_entries))
+        return sum(
+            ways * comb(level, s) for s, (ways, _) in enumerate(self._by_entries)
+        )
 
     def squares(self, levels: int) -> list[Fraction]:
         return [

@@ -20,7 +20,12 @@ import msgspec
 import numpy as np
 
 from noisewright.arrays import Array, FloatArray, IntArray
-from noisewright.central.geometry.k_norm.bodies import Body, Entered, Headcount, Replaced
+from noisewright.central.geometry.k_norm.bodies import (
+    Body,
+    Entered,
+    Headcount,
+    Replaced,
+)
 from noisewright.central.geometry.k_norm.partition import Partition, Reading
 from noisewright.central.mechanism import Counts, Measurement, StoredMechanism, Table
 from noisewright.errors import FileFormatError, InvalidParameter, OutOfReach
@@ -53,7 +58,9 @@ class KNormMechanism:
 
     def __post_init__(self) -> None:
         if self.privacy.kind != "pure":
-            raise InvalidParameter("privacy", self.privacy.kind, "must be pure for K-norm noise")
+            raise InvalidParameter(
+                "privacy", self.privacy.kind, "must be pure for K-norm noise"
+            )
         dimensions = sum(body.dimension for body in self.bodies)
         if not self.parts or not dimensions or dimensions > MOST_DIMENSIONS:
             raise InvalidParameter(
@@ -75,7 +82,9 @@ class KNormMechanism:
     @cached_property
     def steps(self) -> int:
         """Grid steps that one person is."""
-        return max(1, ceil(_LEAST_STEPS * Fraction(cast("float", self.privacy.epsilon))))
+        return max(
+            1, ceil(_LEAST_STEPS * Fraction(cast("float", self.privacy.epsilon)))
+        )
 
     @cached_property
     def rate(self) -> Fraction:
@@ -128,7 +137,9 @@ class KNormMechanism:
 
     @property
     def spend(self) -> Spend:
-        return Spend(self.privacy.neighbours, (Promise(cast("float", self.privacy.epsilon)),))
+        return Spend(
+            self.privacy.neighbours, (Promise(cast("float", self.privacy.epsilon)),)
+        )
 
     @property
     def unit_noise(self) -> None:
@@ -157,7 +168,9 @@ class KNormMechanism:
         groups = [self.steps * part.totals(counts[part.table]) for part in self.parts]
         if not self._protected_total:
             pairs = zip(groups, noise, strict=True)
-            return Measurement(tuple((own + moved).astype(np.float64) for own, moved in pairs))
+            return Measurement(
+                tuple((own + moved).astype(np.float64) for own, moved in pairs)
+            )
         people = groups[0].sum() + noise[0]
         # Groups are told by their differences alone: their sum is the number of people, which has
         # noise of its own.
@@ -214,7 +227,9 @@ class KNormMechanism:
         return StoredKNorm(parts)
 
 
-class StoredPartition(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class StoredPartition(
+    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True
+):
     """The attributes of a table, and the name of the array that groups its cells."""
 
     attributes: tuple[int, ...]
@@ -233,8 +248,12 @@ class StoredKNorm(StoredMechanism, frozen=True, tag="k-norm"):
         parts = []
         for stored in self.partitions:
             own = stored.attributes
-            if list(own) != sorted(set(own)) or not all(0 <= i < len(sizes) for i in own):
-                raise FileFormatError("a table of the plan has no such attributes; plan again")
+            if list(own) != sorted(set(own)) or not all(
+                0 <= i < len(sizes) for i in own
+            ):
+                raise FileFormatError(
+                    "a table of the plan has no such attributes; plan again"
+                )
             if stored.labels is not None and stored.labels not in arrays:
                 raise FileFormatError("a table of the plan is incomplete; plan again")
             labels = None if stored.labels is None else arrays[stored.labels]

@@ -21,7 +21,8 @@ MOST_CELLS = 2**16
 """Cells up to which groups of the whole domain are combined with each other."""
 
 _MOST_ENTRIES = 2**24
-_EXACT = 1e-9  # of a query's size: what it may differ by and still be told by the groups
+# of a query's size: what it may differ by and still be told by the groups
+_EXACT = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,9 +38,13 @@ class Partition:
             return
         labels = self.labels
         if labels.shape != (self.cells,) or labels.dtype != np.int64 or not self.cells:
-            raise InvalidParameter("labels", labels.shape, "must be one whole number per cell")
+            raise InvalidParameter(
+                "labels", labels.shape, "must be one whole number per cell"
+            )
         if set(np.unique(labels).tolist()) != set(range(int(labels.max()) + 1)):
-            raise InvalidParameter("labels", int(labels.max()), "must number the groups from zero")
+            raise InvalidParameter(
+                "labels", int(labels.max()), "must number the groups from zero"
+            )
 
     @property
     def groups(self) -> int:
@@ -74,7 +79,8 @@ def by_value(rows: FloatArray, most: int) -> list[IntArray] | None:
         if len(first) > most:
             return None
         number = np.empty(len(first), dtype=np.int64)
-        number[np.argsort(first)] = np.arange(len(first))  # by first appearance: names are equal
+        # by first appearance: names are equal
+        number[np.argsort(first)] = np.arange(len(first))
         if len(first) > 1:
             own = np.ascontiguousarray(number[inverse.ravel()])
             labels[own.tobytes()] = own
@@ -95,9 +101,14 @@ class Reading:
 
     def of(self, terms: Sequence[Term]) -> tuple[FloatArray, FloatArray]:
         """Weights of the number of people (a column) and of all groups in every answer."""
-        queries, groups = sum(t.queries for t in terms), sum(part.groups for part in self.parts)
+        queries, groups = (
+            sum(t.queries for t in terms),
+            sum(part.groups for part in self.parts),
+        )
         if queries * (groups + 1) > _MOST_ENTRIES:
-            raise TooLarge(f"{queries} answers from {groups} groups are too many for K-norm noise")
+            raise TooLarge(
+                f"{queries} answers from {groups} groups are too many for K-norm noise"
+            )
         direct = [self._directly(term) for term in terms]
         pairs = [
             self._combined(term) if own is None else own
@@ -118,7 +129,11 @@ class Reading:
             return term.weight * np.ravel(term.inner.dense()), weights
         start = 0
         for part in self.parts:
-            if part.labels is None and part.attributes == term.attributes and self._alone(part):
+            if (
+                part.labels is None
+                and part.attributes == term.attributes
+                and self._alone(part)
+            ):
                 own = term.weight * term.inner.dense()
                 weights[:, start : start + part.groups] = own
                 return own.sum(axis=1) / part.groups, weights
@@ -146,7 +161,8 @@ class Reading:
         if people:
             scaled.append(np.full((1, cells), 1 / np.sqrt(people)))
         design = np.vstack(scaled)
-        if not people:  # a public number of people: what is the same in all cells is free
+        # a public number of people: what is the same in all cells is free
+        if not people:
             design = design - design.mean(axis=1, keepdims=True)
         gram = design @ design.T
         return design, np.linalg.pinv(gram, rcond=1e-12, hermitian=True)
@@ -155,9 +171,13 @@ class Reading:
         """The least variance that all partitions together allow."""
         design, inverse = self._design
         whole: Workload = OnAttributes(self.sizes, term.attributes, term.inner)
-        raw = np.asarray(term.weight * whole.matvec(design.T), dtype=np.float64) @ inverse
+        raw = (
+            np.asarray(term.weight * whole.matvec(design.T), dtype=np.float64) @ inverse
+        )
         groups = sum(part.groups for part in self.parts)
-        scale = np.repeat(np.sqrt(self.variances[1:]), [part.groups for part in self.parts])
+        scale = np.repeat(
+            np.sqrt(self.variances[1:]), [part.groups for part in self.parts]
+        )
         weights = raw[:, :groups] / scale
         if self.variances[0]:
             people = raw[:, groups] / np.sqrt(self.variances[0])
@@ -169,7 +189,9 @@ class Reading:
         self._check(term, whole, people, weights)
         return people, weights
 
-    def _check(self, term: Term, whole: Workload, people: FloatArray, weights: FloatArray) -> None:
+    def _check(
+        self, term: Term, whole: Workload, people: FloatArray, weights: FloatArray
+    ) -> None:
         """Refuse queries that the groups do not determine: they would come out wrong, not noisy."""
         probe = np.random.default_rng(0).standard_normal((prod(self.sizes), 4))
         truth = term.weight * whole.matvec(probe)
@@ -177,4 +199,6 @@ class Reading:
         told = np.outer(people, probe.sum(axis=0)) + weights @ (indicators @ probe)
         size = np.abs(truth).max(initial=0.0) + np.abs(people).max(initial=0.0)
         if np.abs(truth - told).max(initial=0.0) > _EXACT * max(size, 1e-300) * 1e3:
-            raise OutOfReach("the groups measured do not tell all that is asked; plan for it")
+            raise OutOfReach(
+                "the groups measured do not tell all that is asked; plan for it"
+            )

@@ -13,7 +13,11 @@ from noisewright.central.geometry.k_norm.mechanism import (
     MOST_DIMENSIONS,
     KNormMechanism,
 )
-from noisewright.central.geometry.k_norm.partition import MOST_CELLS, Partition, by_value
+from noisewright.central.geometry.k_norm.partition import (
+    MOST_CELLS,
+    Partition,
+    by_value,
+)
 from noisewright.central.problem import (
     CentralMechanism,
     CentralProblem,
@@ -42,7 +46,9 @@ def _options(problem: CentralProblem) -> dict[str, Parts]:
 
 
 def _fits(problem: CentralProblem, parts: Parts) -> bool:
-    dimensions = sum(part.groups - 1 for part in parts) + (problem.neighbours == "add-remove")
+    dimensions = sum(part.groups - 1 for part in parts) + (
+        problem.neighbours == "add-remove"
+    )
     overlaps = len({i for part in parts for i in part.attributes}) < sum(
         len(part.attributes) for part in parts
     )
@@ -71,7 +77,8 @@ def _of_single_cells(term: Term) -> bool:
         return False
     small = all(factor.size <= _MOST_GROUPS for factor in term.factors)
     return small and all(
-        (np.count_nonzero(factor.dense(), axis=1) == 1).all() for factor in set(term.factors)
+        (np.count_nonzero(factor.dense(), axis=1) == 1).all()
+        for factor in set(term.factors)
     )
 
 
@@ -97,7 +104,8 @@ def _by_queries(problem: CentralProblem) -> Parts:
 
 def _cells(problem: CentralProblem) -> Parts:
     if problem.neighbours != "replace-one" or problem.workload.size > _MOST_GROUPS:
-        return ()  # under add-remove, noise in the shape of what one person changes is Laplace's
+        # under add-remove, noise in the shape of what one person changes is Laplace's
+        return ()
     return (Partition(tuple(range(len(problem.sizes))), problem.workload.size),)
 
 

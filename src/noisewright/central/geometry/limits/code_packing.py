@@ -57,7 +57,10 @@ class CodePacking:
         most = (self.order - 1) ** (self.ways - 1)
         if self.ways > 1 and not hadamard:
             raise InvalidParameter("order", self.order, "must be a power of two")
-        if not 1 <= self.apart <= self.word or not 1 <= self.changed <= self.sequences <= most:
+        if (
+            not 1 <= self.apart <= self.word
+            or not 1 <= self.changed <= self.sequences <= most
+        ):
             raise InvalidParameter("distance", self.apart, "must be one of words")
         if self.copies < 1:
             raise InvalidParameter("copies", self.copies, "must be >= 1")
@@ -100,7 +103,9 @@ def binary_tables(workload: Workload) -> tuple[int, int] | None:
     """
     if not isinstance(workload, Marginals) or set(workload.weights) != {1.0}:
         return None
-    whole = all(isinstance(base, Identity) and base.size == 2 for base in workload.bases)
+    whole = all(
+        isinstance(base, Identity) and base.size == 2 for base in workload.bases
+    )
     ways = {len(table) for table in workload.tables}
     attributes = len(workload.bases)
     if not (whole or isinstance(workload, Conjunctions)) or len(ways) != 1 or 0 in ways:
@@ -139,7 +144,9 @@ def _copied(
     base: CodePacking, attributes: int, epsilon: float, steps: int, people: int
 ) -> tuple[CodePacking, float] | None:
     """The best number of copies: near where what is left of chances is a few times e^-2."""
-    limit = base.log_sets / (epsilon * steps * base.sequences) if base.sequences else inf
+    limit = (
+        base.log_sets / (epsilon * steps * base.sequences) if base.sequences else inf
+    )
     most = min(int(limit), people // base.sequences)
     options = []
     for copies in range(max(1, most - 3), most + 1):

@@ -15,7 +15,10 @@ from typing import Any
 import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray
-from noisewright.central.geometry.limits.code_packing import best_code_packing, binary_tables
+from noisewright.central.geometry.limits.code_packing import (
+    best_code_packing,
+    binary_tables,
+)
 from noisewright.central.problem import CentralProblem
 from noisewright.errors import InvalidParameter
 from noisewright.workload import Workload
@@ -48,7 +51,9 @@ class Packing:
         apart = squares[:, None] + squares - 2 * columns @ columns.T
         np.fill_diagonal(apart, np.inf)
         if len(set(self.cells.tolist())) < max(2, len(self.cells)) or self.moved < 1:
-            raise InvalidParameter("cells", len(self.cells), "must be two different ones or more")
+            raise InvalidParameter(
+                "cells", len(self.cells), "must be two different ones or more"
+            )
         distance = self.moved * sqrt(max(0.0, float(apart.min())) / workload.queries)
         chance = exp(min(700.0, epsilon * steps * self.moved - log(len(self.cells))))
         return distance / 2 * sqrt(max(0.0, 1 - chance)) * _LESS
@@ -63,7 +68,12 @@ def _columns(workload: Workload, cells: IntArray) -> FloatArray:
 def best_packing(problem: CentralProblem) -> tuple[Packing, float] | None:
     """Cells chosen farthest first, and the number of people that makes the bound highest."""
     workload, given, epsilon = problem.workload, problem.given, problem.privacy.epsilon
-    if given is None or epsilon is None or problem.privacy.kind != "pure" or workload.size < 2:
+    if (
+        given is None
+        or epsilon is None
+        or problem.privacy.kind != "pure"
+        or workload.size < 2
+    ):
         return None
     if workload.size * workload.queries > _MOST_ENTRIES:
         return None
@@ -73,7 +83,9 @@ def best_packing(problem: CentralProblem) -> tuple[Packing, float] | None:
     for count in {2**j for j in range(1, 13)} | {len(order)}:
         if count > len(order):
             continue
-        for moved in range(1, min(given.people, floor(log(count) / (epsilon * steps))) + 1):
+        for moved in range(
+            1, min(given.people, floor(log(count) / (epsilon * steps))) + 1
+        ):
             left = max(0.0, 1 - exp(epsilon * steps * moved) / count)
             best = max(best, (moved * distances[count - 1] * sqrt(left), count, moved))
     if not best[1]:
@@ -86,7 +98,11 @@ def packing_bound(problem: CentralProblem) -> float | None:
     """The highest packing bound known: by cells, or by codes where all tables of some size are."""
     by_cells = best_packing(problem)
     bounds = [] if by_cells is None else [by_cells[1]]
-    tables, given, epsilon = binary_tables(problem.workload), problem.given, problem.privacy.epsilon
+    tables, given, epsilon = (
+        binary_tables(problem.workload),
+        problem.given,
+        problem.privacy.epsilon,
+    )
     pure = problem.privacy.kind == "pure"
     if tables is not None and given is not None and pure and epsilon is not None:
         steps = 1 if problem.neighbours == "replace-one" else 2
@@ -95,7 +111,9 @@ def packing_bound(problem: CentralProblem) -> float | None:
     return max(bounds, default=None)
 
 
-def farthest_first(columns: FloatArray, distance: float = 0.0) -> tuple[IntArray, FloatArray]:
+def farthest_first(
+    columns: FloatArray, distance: float = 0.0
+) -> tuple[IntArray, FloatArray]:
     """Columns in an order in which each is farthest from all before it, and how far that is.
 
     It ends where no column is farther than `distance` from all in it.
@@ -104,7 +122,9 @@ def farthest_first(columns: FloatArray, distance: float = 0.0) -> tuple[IntArray
     nothing = _ROUNDING * float(squares.max(initial=0.0))
     order, distances = [0], [np.inf]
     nearest = np.full(len(columns), np.inf)
-    for _ in range(min(len(columns), _MOST_PACKED, max(64, _MOST_WORK // columns.size)) - 1):
+    for _ in range(
+        min(len(columns), _MOST_PACKED, max(64, _MOST_WORK // columns.size)) - 1
+    ):
         last = order[-1]
         apart = squares + squares[last] - 2 * (columns @ columns[last])
         nearest = np.minimum(nearest, apart)
@@ -134,7 +154,10 @@ def gaussian_width(workload: Workload, draws: int = 200, seed: int = 0) -> Width
     """The Gaussian width of what one person can answer: small where projections help much."""
     rng = np.random.default_rng(seed)
     largest = np.array(
-        [workload.rmatvec(rng.standard_normal(workload.queries)).max() for _ in range(draws)]
+        [
+            workload.rmatvec(rng.standard_normal(workload.queries)).max()
+            for _ in range(draws)
+        ]
     )
     mean, spread = float(largest.mean()), float(largest.std(ddof=1) / sqrt(draws))
     return Width(mean, mean - 3.29 * spread, mean + 3.29 * spread)

@@ -23,7 +23,8 @@ from noisewright.workload.questions.spec import Questions
 _MOST_ENTRIES = 2**22
 _SAMPLED_ENTRIES = 2**16  # of columns in the body's own dimensions
 _DIRECTIONS = 60
-_POWER = 4  # of the reach, whose mean over directions is taken: higher ones vary too much
+# of the reach, whose mean over directions is taken: higher ones vary too much
+_POWER = 4
 _SURE = 3.29  # deviations: 99.95 % for the mean over directions
 _SAME = 1e-9
 _LESS = 1 - 1e-6  # far above the rounding of determinants and linear programs

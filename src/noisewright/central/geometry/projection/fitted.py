@@ -53,7 +53,8 @@ _DRAWN_CELLS = 2**14
 _CLOSE = 0.05  # of the noise's size: nearer than this, a fit is not improved
 _SUPPORT = "support"
 _MOST_ENTRIES = 2**22  # of matrices that the error on the worst data is worked out from
-_WIDE = 4.0  # times the declared people: as many as a histogram may hold where they are protected
+# times the declared people: as many as a histogram may hold where they are protected
+_WIDE = 4.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,18 +75,33 @@ class FittedMechanism:
     def __post_init__(self) -> None:
         if prod(self.sizes) > MOST_CELLS or self.workload.size != prod(self.sizes):
             raise InvalidParameter(
-                "cells", self.workload.size, f"must be at most {MOST_CELLS} to fit a histogram"
+                "cells",
+                self.workload.size,
+                f"must be at most {MOST_CELLS} to fit a histogram",
             )
         for histogram in self.given.histograms:
             if histogram.shape != (self.workload.size,):
-                raise InvalidParameter("public", histogram.shape, "must have a share per cell")
+                raise InvalidParameter(
+                    "public", histogram.shape, "must have a share per cell"
+                )
         if self.support is not None:
             own = self.support
-            ordered = own.ndim == 1 and own.dtype == np.int64 and (np.diff(own) > 0).all()
-            if not ordered or not len(own) or own[0] < 0 or own[-1] >= self.workload.size:
-                raise InvalidParameter("support", own.shape, "must name cells, each once in order")
+            ordered = (
+                own.ndim == 1 and own.dtype == np.int64 and (np.diff(own) > 0).all()
+            )
+            if (
+                not ordered
+                or not len(own)
+                or own[0] < 0
+                or own[-1] >= self.workload.size
+            ):
+                raise InvalidParameter(
+                    "support", own.shape, "must name cells, each once in order"
+                )
             if self.space != "answers":
-                raise InvalidParameter("space", self.space, "must be answers for few cells")
+                raise InvalidParameter(
+                    "space", self.space, "must be answers for few cells"
+                )
 
     # --- as measured ----------------------------------------------------------------------------
 
@@ -113,7 +129,9 @@ class FittedMechanism:
     def of(self, measure: Measure) -> Self:
         if measure == COUNT:
             return self
-        raise OutOfReach("histograms of people tell no sums; plan them by another mechanism")
+        raise OutOfReach(
+            "histograms of people tell no sums; plan them by another mechanism"
+        )
 
     def at(self, privacy: Privacy) -> Self:
         return replace(self, inner=self.inner.at(privacy))
@@ -208,7 +226,9 @@ class FittedMechanism:
             fits = self._fit(exact + noise, self.given.people)
             missed = self._answers(fits - people, asked)
             errors.append(missed * self._luck(noise, asked, unbiased))
-        return SimulatedAccuracy(tuple(errors), unbiased, lambda: self.worst_rmse(asked))
+        return SimulatedAccuracy(
+            tuple(errors), unbiased, lambda: self.worst_rmse(asked)
+        )
 
     def worst_rmse(self, asked: Sequence[Term]) -> float | None:
         """A root mean square error of these answers that no data of so many people exceed."""
@@ -222,12 +242,15 @@ class FittedMechanism:
             distance += _CLOSE * self._noise  # where steps end
         return answer_error(over_cells(self.sizes, asked), fitted, distance, possible)
 
-    def _luck(self, noise: FloatArray, asked: Sequence[Term], unbiased: Accuracy) -> float:
+    def _luck(
+        self, noise: FloatArray, asked: Sequence[Term], unbiased: Accuracy
+    ) -> float:
         """What these draws fall short of the noise's known size: most of a forecast's own error."""
         if self.space == "cells":
             noise = self._answers(noise, asked)
         if self._sketched or noise.shape[1] != len(unbiased.variance):
-            return 1.0  # asked later, or not all of it noise: what was drawn does not tell
+            # asked later, or not all of it noise: what was drawn does not tell
+            return 1.0
         drawn = float((noise**2).mean())
         return float(np.sqrt(unbiased.variance.mean() / drawn)) if drawn else 1.0
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from math import prod
 
-from noisewright.central.geometry.projection.fitted import MOST_CELLS, FittedMechanism, Space
+from noisewright.central.geometry.projection.fitted import (
+    MOST_CELLS,
+    FittedMechanism,
+    Space,
+)
 from noisewright.central.mechanism import Mechanism
 from noisewright.central.problem import CentralMechanism, CentralProblem, Proposal
 from noisewright.errors import OutOfReach
@@ -12,7 +16,9 @@ from noisewright.workload.linear.tensor import mean_error
 from noisewright.workload.questions.measures import COUNT
 from noisewright.workload.questions.spec import Questions
 
-_NEEDS_PEOPLE = "its error depends on how many people there are: give their public number (people)"
+_NEEDS_PEOPLE = (
+    "its error depends on how many people there are: give their public number (people)"
+)
 _MOST_NOISES = 2  # that are tried in answer space: the best ones by themselves
 
 
@@ -22,9 +28,15 @@ def refuses_fit(problem: CentralProblem) -> str | None:
         return _NEEDS_PEOPLE
     if prod(problem.sizes) > MOST_CELLS:
         return f"histograms are fitted to at most {MOST_CELLS:,} cells"
-    if problem.domain is not None and (problem.domain.boxes or problem.domain.unit is not None):
-        return "impossible cells and several rows of a person are not for projections yet"
-    if isinstance(problem.workload, Questions) and problem.workload.measures != (COUNT,):
+    if problem.domain is not None and (
+        problem.domain.boxes or problem.domain.unit is not None
+    ):
+        return (
+            "impossible cells and several rows of a person are not for projections yet"
+        )
+    if isinstance(problem.workload, Questions) and problem.workload.measures != (
+        COUNT,
+    ):
         return "projections are for numbers of people"
     return None
 
@@ -36,7 +48,11 @@ def unbiased_proposals(problem: CentralProblem) -> list[tuple[float, str, Mechan
     result = []
     for entry in CENTRAL.values():
         cells = entry.name.endswith("-cells")
-        if entry.biased or (entry.baseline and not cells) or entry.refuses(problem) is not None:
+        if (
+            entry.biased
+            or (entry.baseline and not cells)
+            or entry.refuses(problem) is not None
+        ):
             continue
         if entry.slow is not None and entry.slow(problem):
             continue
@@ -57,7 +73,9 @@ def _plan(problem: CentralProblem) -> Proposal:
             options += [(name, "cells", mechanism), (name, "answers", mechanism)]
     planned: list[tuple[float, int, Proposal]] = []
     for name, space, inner in options:
-        fitted = FittedMechanism(inner, problem.workload, problem.sizes, space, problem.given)
+        fitted = FittedMechanism(
+            inner, problem.workload, problem.sizes, space, problem.given
+        )
         try:
             fitted.check_reach(problem.terms)
         except OutOfReach:

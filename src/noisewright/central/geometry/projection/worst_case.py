@@ -46,7 +46,9 @@ def answer_error(
         free = (
             0.0 if possible.at_most else 1.0
         )  # constants over cells cost nothing: people are known
-        rows, wanted = (own - free * own.mean(axis=1, keepdims=True) for own in (fitted, asked))
+        rows, wanted = (
+            own - free * own.mean(axis=1, keepdims=True) for own in (fitted, asked)
+        )
         factors = np.linalg.lstsq(rows.T, wanted.T, rcond=None)[0].T
         rest = asked - factors @ fitted
     whole = _largest_root(factors) * distance + possible.people * _moved(rest, possible)

@@ -19,7 +19,10 @@ from typing import Any
 import numpy as np
 
 from noisewright.arrays import ByteArray, FloatArray, IntArray
-from noisewright.central.geometry.k_norm.mechanism import MOST_DIMENSIONS, KNormMechanism
+from noisewright.central.geometry.k_norm.mechanism import (
+    MOST_DIMENSIONS,
+    KNormMechanism,
+)
 from noisewright.central.geometry.k_norm.partition import Partition
 from noisewright.central.geometry.rows.second_moments import SecondMoments
 from noisewright.central.mechanism import Table
@@ -35,7 +38,8 @@ MOST_ATTRIBUTES = MOST_DIMENSIONS - 1
 SHARE_OF_MEANS = 0.4
 """Of the budget: found best, or nearly, for factors strong and weak and for rare attributes."""
 
-_LEAST_SQUARE = 0.25  # of the radius: where means leave nothing to vary, they may still be wrong
+# of the radius: where means leave nothing to vary, they may still be wrong
+_LEAST_SQUARE = 0.25
 _MOST_BITS = 2**34
 _ROWS = 2**14
 
@@ -53,17 +57,23 @@ class Rows:
         packed, rows = [], 0
         for batch in batches:
             if batch.ndim != 2 or batch.shape[1] != attributes:
-                raise InvalidParameter("columns", batch.shape[1:], f"must be {attributes}")
+                raise InvalidParameter(
+                    "columns", batch.shape[1:], f"must be {attributes}"
+                )
             rows += len(batch)
             if rows * attributes > _MOST_BITS:
-                raise TooLarge("a table of more than 2^34 values is too large to be read twice")
+                raise TooLarge(
+                    "a table of more than 2^34 values is too large to be read twice"
+                )
             packed.append(np.packbits(batch >= 0.5, axis=1))
         return cls(packed, attributes)
 
     def __iter__(self) -> Iterator[FloatArray]:
         for batch in self.batches:
             for start in range(0, len(batch), _ROWS):
-                own = np.unpackbits(batch[start : start + _ROWS], axis=1, count=self.attributes)
+                own = np.unpackbits(
+                    batch[start : start + _ROWS], axis=1, count=self.attributes
+                )
                 yield own.astype(np.float64)
 
     def __len__(self) -> int:
@@ -100,10 +110,14 @@ class PairMoments:
     def __post_init__(self) -> None:
         if not 2 <= self.attributes <= MOST_ATTRIBUTES:
             raise InvalidParameter(
-                "attributes", self.attributes, f"must be from 2 to {MOST_ATTRIBUTES} for pairs"
+                "attributes",
+                self.attributes,
+                f"must be from 2 to {MOST_ATTRIBUTES} for pairs",
             )
         if not 0.01 <= self.share <= 0.99:
-            raise InvalidParameter("share", self.share, "must lie between 0.01 and 0.99")
+            raise InvalidParameter(
+                "share", self.share, "must lie between 0.01 and 0.99"
+            )
         _ = self.spend
 
     @property
@@ -164,12 +178,17 @@ class PairMoments:
         exact, count = rows.totals(), len(rows)
         if self.pure:
             tables = {
-                Table((i,)): np.array([count - total, total]) for i, total in enumerate(exact)
+                Table((i,)): np.array([count - total, total])
+                for i, total in enumerate(exact)
             }
             people, groups = self._cube.read(self._cube.measure(tables, source))
             return people, people / 2 + groups[1::2]
         noisy = exact + self._law.sample(self.attributes, source)
-        people = float(count + self._law.sample(1, source)[0]) if self.protected else float(count)
+        people = (
+            float(count + self._law.sample(1, source)[0])
+            if self.protected
+            else float(count)
+        )
         return people, noisy.astype(np.float64)
 
     def means(self, people: float, totals: FloatArray) -> FloatArray:
@@ -229,7 +248,11 @@ class PairMoments:
         """
         moments = self.second(self.attributes / 4)
         of_people = (2 - 2 * self._part_of_people) ** 2 * self.people_variance
-        return moments.variances[1] * moments.radius**4 + 2 * self._own_variance + of_people
+        return (
+            moments.variances[1] * moments.radius**4
+            + 2 * self._own_variance
+            + of_people
+        )
 
     def record(self) -> dict[str, Any]:
         """What is drawn, ready for JSON; moments are at the longest rows there can be."""

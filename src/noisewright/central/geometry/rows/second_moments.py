@@ -37,9 +37,11 @@ _MOST_PEOPLE = 2**26
 _ROWS = 2**15  # summed at once in floats, which hold these sums exactly
 _ROOT_HALF = 0.7071067811865476  # the least float not below it
 _LARGEST = 1e100  # radii: longer rows have lost their direction, and floats their range
-_SMALLEST_RADIUS, _LARGEST_RADIUS = 1e-50, 1e50  # errors go by its fourth power: floats hold it
+# errors go by its fourth power: floats hold it
+_SMALLEST_RADIUS, _LARGEST_RADIUS = 1e-50, 1e50
 _SIMULATED = 1000  # eigenvalues of the noise that are simulated at least
-_STEPS = 64  # of rounding within the scale of the noise: they add nothing that could be seen
+# of rounding within the scale of the noise: they add nothing that could be seen
+_STEPS = 64
 _LARGEST_SCALE = 2**62 * _STEPS  # of the noise: its step is a word
 
 
@@ -66,7 +68,9 @@ class SecondMoments:
             rule = f"must lie between {_SMALLEST_RADIUS:g} and {_LARGEST_RADIUS:g}"
             raise InvalidParameter("radius", self.radius, rule, "count in another unit")
         if not 0 <= self.share <= LARGEST_SHARE:
-            raise InvalidParameter("share", self.share, f"must lie between 0 and {LARGEST_SHARE}")
+            raise InvalidParameter(
+                "share", self.share, f"must lie between 0 and {LARGEST_SHARE}"
+            )
         if self.pure and self.scale > _LARGEST_SCALE:
             rule = "needs noise that no whole number of 64 bits holds"
             raise InvalidParameter("epsilon", self.privacy.epsilon, rule, "allow more")
@@ -107,7 +111,9 @@ class SecondMoments:
         """Of the Wishart matrices, in squared grid steps."""
         doubled = 2 if self.protected or self.size == 1 else 1
         # What is the same in all rows cannot be replaced, and one entry alone moves one way.
-        return Fraction(self.length) / (doubled * Fraction(cast("float", self.privacy.epsilon)))
+        return Fraction(self.length) / (
+            doubled * Fraction(cast("float", self.privacy.epsilon))
+        )
 
     @cached_property
     def moved(self) -> float:
@@ -147,10 +153,14 @@ class SecondMoments:
         total, people = np.zeros((self.size, self.size), dtype=np.int64), 0
         for batch in batches:
             if batch.ndim != 2 or batch.shape[1] != self.columns:
-                raise InvalidParameter("columns", batch.shape[1:], f"must be {self.columns}")
+                raise InvalidParameter(
+                    "columns", batch.shape[1:], f"must be {self.columns}"
+                )
             people += len(batch)
             if people > _MOST_PEOPLE:
-                raise TooLarge("a table of more than 2^26 rows is too large for second moments")
+                raise TooLarge(
+                    "a table of more than 2^26 rows is too large for second moments"
+                )
             for start in range(0, len(batch), _ROWS):
                 rows = self.on_grid(batch[start : start + _ROWS])
                 total += (rows.T @ rows).astype(np.int64)
@@ -162,9 +172,12 @@ class SecondMoments:
         rows = rows.clip(-_LARGEST * self.radius, _LARGEST * self.radius)
         largest = np.abs(rows).max(axis=1, initial=0.0, keepdims=True)
         safe = np.where(largest > 0, largest, 1.0)
-        shape = rows / safe  # entries of at most one: squares neither overflow nor vanish
+        # entries of at most one: squares neither overflow nor vanish
+        shape = rows / safe
         length = np.sqrt((shape**2).sum(axis=1, keepdims=True))
-        scaled = shape * np.minimum(safe * (GRID / self.radius), GRID / np.maximum(length, 1.0))
+        scaled = shape * np.minimum(
+            safe * (GRID / self.radius), GRID / np.maximum(length, 1.0)
+        )
         grid = np.rint(scaled)
         long = (grid**2).sum(axis=1) > GRID**2
         grid[long] = np.trunc(scaled[long] * (1 - 2.0**-40))
@@ -181,7 +194,8 @@ class SecondMoments:
             noisy = add_wishart_difference(exact, self.scale, step, source)
             return np.asarray(noisy * (step / GRID**2), dtype=np.float64)
         on, above = (
-            law.sample(count, source) for law, count in zip(self.laws, self._counts, strict=True)
+            law.sample(count, source)
+            for law, count in zip(self.laws, self._counts, strict=True)
         )
         upper = np.zeros_like(exact)
         upper[np.triu_indices(self.size, 1)] = above
@@ -216,7 +230,11 @@ class SecondMoments:
                 noise *= float(self.scale) / GRID**2
             else:
                 half = np.triu(rng.standard_normal((d, d)), 1) * sqrt(self.variances[1])
-                noise = half + half.T + np.diag(rng.standard_normal(d)) * sqrt(self.variances[0])
+                noise = (
+                    half
+                    + half.T
+                    + np.diag(rng.standard_normal(d)) * sqrt(self.variances[0])
+                )
             drawn.append(np.linalg.eigvalsh(noise))
         values = np.sort(np.concatenate(drawn))
         return np.asarray((values - values[::-1]) / 2)  # the law is symmetric
@@ -224,7 +242,10 @@ class SecondMoments:
     def record(self) -> dict[str, Any]:
         """What is drawn, ready for JSON."""
         if self.pure:
-            noise: dict[str, Any] = {"law": "wishart-difference", "scale": float(self.scale)}
+            noise: dict[str, Any] = {
+                "law": "wishart-difference",
+                "scale": float(self.scale),
+            }
             moved = float(self.length)
         else:
             noise, moved = self.laws[0].to_dict(), self.moved

@@ -16,7 +16,8 @@ _STARTS = 2000
 _FILLED = (2.0, 3.0, 4.0, 6.0, 8.0)
 _LEAST_BREACH = 1e-3
 _LEAST_RISE = 1e-6
-_CHANGES, _PASSES = 6, 30  # of a vector in the mean, and over all its neighbours at each
+# of a vector in the mean, and over all its neighbours at each
+_CHANGES, _PASSES = 6, 30
 _SHIFT = 2.0  # a cut has a constant too
 
 
@@ -56,7 +57,9 @@ def _excess(variance: FloatArray, mean: FloatArray) -> FloatArray:
 class _Descent:
     """Vectors that still change: the best entry of each by one, until none gets deeper."""
 
-    def __init__(self, mean: FloatArray, covariance: FloatArray, *parts: FloatArray) -> None:
+    def __init__(
+        self, mean: FloatArray, covariance: FloatArray, *parts: FloatArray
+    ) -> None:
         self.mean, self.covariance = mean, covariance
         self.b, self.pulled, self.middle, self.spread, self.squares, self.worth = parts
 
@@ -99,7 +102,11 @@ class _Descent:
     def _change(self, falling: FloatArray, choice: IntArray, worth: FloatArray) -> None:
         """Go on with those that fall, each by its best change."""
         n = len(self.mean)
-        sign, cell, row = np.where(choice < n, 1.0, -1.0), choice % n, np.arange(len(choice))
+        sign, cell, row = (
+            np.where(choice < n, 1.0, -1.0),
+            choice % n,
+            np.arange(len(choice)),
+        )
         b, pulled = self.b[falling], self.pulled[falling]
         self.spread = self.spread[falling] + 2 * sign * pulled[row, cell]
         self.spread += np.diagonal(self.covariance)[cell]

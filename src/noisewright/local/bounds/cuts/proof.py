@@ -26,7 +26,13 @@ import numpy as np
 
 from noisewright.arrays import Array, FloatArray, IntArray
 from noisewright.errors import InvalidParameter
-from noisewright.local.bounds.proof import EPS, Layout, Proof, largest_eigenvalue, symmetric
+from noisewright.local.bounds.proof import (
+    EPS,
+    Layout,
+    Proof,
+    largest_eigenvalue,
+    symmetric,
+)
 
 MOST_CELLS = 128
 _LARGEST = 2**20  # whole numbers in cuts, whose products stay exact by far
@@ -74,7 +80,10 @@ class CutProof(Proof):
             raise InvalidParameter("centre", "array", "must be between 0 and 1")
         for name in ("vectors", "offsets"):
             whole = getattr(self, name)
-            if whole.dtype != np.int64 or ((whole < -_LARGEST) | (whole > _LARGEST)).any():
+            if (
+                whole.dtype != np.int64
+                or ((whole < -_LARGEST) | (whole > _LARGEST)).any()
+            ):
                 raise InvalidParameter(name, "array", "must be small whole numbers")
 
     def rise(self, epsilon: float) -> float:

@@ -13,11 +13,17 @@ from noisewright.local.bounds.cuts.block import CutBlock
 from noisewright.local.bounds.cuts.finding import finding, violated
 from noisewright.local.bounds.cuts.proof import CutProof
 from noisewright.local.bounds.cuts.weights import weighing
-from noisewright.local.bounds.joint_problem import JointProblem, Reports, Start, split_phi
+from noisewright.local.bounds.joint_problem import (
+    JointProblem,
+    Reports,
+    Start,
+    split_phi,
+)
 from noisewright.local.work import Work
 
 _FIRST_PROOF, _LATER_PROOFS = 120, 60
-_FIRST_CUTS, _CUT_EVERY, _UNCUT = 30, 30, 40  # the last steps before a proof take no more cuts
+# the last steps before a proof take no more cuts
+_FIRST_CUTS, _CUT_EVERY, _UNCUT = 30, 30, 40
 _FINISHING, _LOOK_EVERY = 100, 20
 _ROOM, _LEAST_ROOM, _CLOSER = 4e-3, 5e-5, 0.5
 """Shares by which prices rise, so that the multipliers have room: less where that was plenty."""
@@ -61,14 +67,18 @@ class CutSearch:
                     self._cut()
             self.work.add(_FINISHING * self.block.operations)
             proof, lacking = self._proof(room)
-            room = max(room * _CLOSER, _LEAST_ROOM) if lacking < room else room / _CLOSER
+            room = (
+                max(room * _CLOSER, _LEAST_ROOM) if lacking < room else room / _CLOSER
+            )
             yield proof
 
     def _cut(self) -> None:
         """Let go of cuts that have long carried nothing, and take the deepest that are violated."""
         cuts = self.block.cuts.seen()
         kept = np.flatnonzero(cuts.idle < _MOST_IDLE)
-        kept = np.sort(kept[np.argsort(-cuts.weights[kept], kind="stable")[:_MOST_CUTS]])
+        kept = np.sort(
+            kept[np.argsort(-cuts.weights[kept], kind="stable")[:_MOST_CUTS]]
+        )
         cuts = cuts.only(kept)
         self.work.add(finding(len(self.gram)))
         vectors, offsets = violated(*self.block.moments, self.rng)
@@ -87,7 +97,9 @@ class CutSearch:
         factor, prices = split_phi(self.problem.plain_phi, prior, block.folding)
         unit = float(np.abs(prices).sum())
         prices = prices + room * unit / len(prior)
-        phi = factor @ factor.T - (np.outer(prices, prior) + np.outer(prior, prices)) / 2
+        phi = (
+            factor @ factor.T - (np.outer(prices, prior) + np.outer(prior, prices)) / 2
+        )
         image = block.forward(phi * np.outer(scale, scale))
         best: tuple[float, CutProof] | None = None
         for step in range(1, _FINISHING + 1):
@@ -103,7 +115,9 @@ class CutSearch:
         assert best is not None
         return best[1], best[0] / unit
 
-    def _stated(self, factor: FloatArray, prices: FloatArray, block: CutBlock) -> CutProof:
+    def _stated(
+        self, factor: FloatArray, prices: FloatArray, block: CutBlock
+    ) -> CutProof:
         """The proof that these multipliers are."""
         prior, scale = self.reports.prior, block.scale
         carrying = block.cuts.weights > 0

@@ -90,7 +90,9 @@ class WeighedCuts:
         sides = 0.5 * (low[:, :1] * high[:, 1:] + high[:, :1] * low[:, 1:])
         self._along = e * e * squares - e * sides
         self._length = e**4 + 0.5 * e * e  # of D for one cell, squared
-        products = 0.5 * ((low @ low.T) * (high @ high.T) + (low @ high.T) * (high @ low.T))
+        products = 0.5 * (
+            (low @ low.T) * (high @ high.T) + (low @ high.T) * (high @ low.T)
+        )
         products -= (self._along / self._length) @ self._along.T
         self._unit = 1.0 / np.sqrt(np.maximum(np.diagonal(products), _LEAST_LENGTH))
         products *= self._unit[:, None] * self._unit
@@ -137,7 +139,11 @@ class WeighedCuts:
 
 def weighing(cuts: int, cells: int) -> float:
     """Operations of a start with cuts: their products, and the inverse of those."""
-    return 4 * product(cuts, cells, cuts) + product(cuts, cuts, cuts) + 10 * touched(cuts**2)
+    return (
+        4 * product(cuts, cells, cuts)
+        + product(cuts, cuts, cuts)
+        + 10 * touched(cuts**2)
+    )
 
 
 def _inverse(matrix: FloatArray, shift: float) -> FloatArray:

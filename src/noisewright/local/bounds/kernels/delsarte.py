@@ -67,7 +67,10 @@ def scheme_of(gram: Gram) -> Scheme | None:
         return None
     groups: list[tuple[int, ...]] = []
     for attribute in range(len(known.sizes)):
-        home = next((g for g, group in enumerate(groups) if known.alike(group[0], attribute)), None)
+        home = next(
+            (g for g, group in enumerate(groups) if known.alike(group[0], attribute)),
+            None,
+        )
         if home is None:
             groups.append((attribute,))
         else:
@@ -77,7 +80,11 @@ def scheme_of(gram: Gram) -> Scheme | None:
     parts = [_hamming(len(group), known.sizes[group[0]]) for group in groups]
     degrees = product(*(range(len(group) + 1) for group in groups))
     blocks = [
-        tuple(sorted(i for group, k in zip(groups, degree, strict=True) for i in group[:k]))
+        tuple(
+            sorted(
+                i for group, k in zip(groups, degree, strict=True) for i in group[:k]
+            )
+        )
         for degree in degrees
     ]
     return Scheme(
@@ -103,7 +110,8 @@ class _Listed:
         exchange = {one: other, other: one}
         slack = 1e-12 * max(map(abs, self.values.values()), default=0.0)
         return self.sizes[one] == self.sizes[other] and all(
-            abs(self.value(tuple(sorted(exchange.get(i, i) for i in block))) - value) <= slack
+            abs(self.value(tuple(sorted(exchange.get(i, i) for i in block))) - value)
+            <= slack
             for block, value in self.values.items()
         )
 
@@ -116,10 +124,15 @@ class _Product:
     pairs: tuple[tuple[float, float], ...]
 
     def value(self, block: Block) -> float:
-        return prod(rest if i in block else own for i, (own, rest) in enumerate(self.pairs))
+        return prod(
+            rest if i in block else own for i, (own, rest) in enumerate(self.pairs)
+        )
 
     def alike(self, one: int, other: int) -> bool:
-        return self.sizes[one] == self.sizes[other] and self.pairs[one] == self.pairs[other]
+        return (
+            self.sizes[one] == self.sizes[other]
+            and self.pairs[one] == self.pairs[other]
+        )
 
 
 def _interactions(gram: Gram) -> _Listed | _Product | None:
@@ -130,7 +143,9 @@ def _interactions(gram: Gram) -> _Listed | _Product | None:
         nonzero = np.flatnonzero(gram.eigenvalues)
         blocks = {
             tuple(i for i in range(bits) if mask >> (bits - 1 - i) & 1): float(value)
-            for mask, value in zip(nonzero.tolist(), gram.eigenvalues[nonzero], strict=True)
+            for mask, value in zip(
+                nonzero.tolist(), gram.eigenvalues[nonzero], strict=True
+            )
         }
         return _Listed((2,) * bits, blocks)
     factors = gram.factors if isinstance(gram, KronGram) else (gram,)
@@ -159,12 +174,17 @@ def _hamming(attributes: int, size: int) -> tuple[FloatArray, FloatArray]:
     d, q = attributes, size - 1
     sums = [
         [
-            sum((-1) ** j * q ** (k - j) * comb(i, j) * comb(d - i, k - j) for j in range(k + 1))
+            sum(
+                (-1) ** j * q ** (k - j) * comb(i, j) * comb(d - i, k - j)
+                for j in range(k + 1)
+            )
             for i in range(d + 1)
         ]
         for k in range(d + 1)
     ]
-    return np.array(sums, dtype=float), np.array([comb(d, i) * q**i for i in range(d + 1)], float)
+    return np.array(sums, dtype=float), np.array(
+        [comb(d, i) * q**i for i in range(d + 1)], float
+    )
 
 
 _ROUNDS, _IDLE_ROUNDS, _REFINEMENTS = 12, 3, 4
@@ -202,7 +222,11 @@ class SchemeBound:
     @cached_property
     def _gains(self) -> FloatArray:
         """(e^ε−1)² d / (n + (e^ε−1)d)² for d = 1 … n−1."""
-        d, r, n = np.arange(1, self.scheme.cells), expm1(self.epsilon), self.scheme.cells
+        d, r, n = (
+            np.arange(1, self.scheme.cells),
+            expm1(self.epsilon),
+            self.scheme.cells,
+        )
         return np.asarray(d * (r / (n + r * d)) ** 2)
 
     def floor(self, kernel: FloatArray) -> float:
@@ -236,14 +260,18 @@ class SchemeBound:
     def _grid(self) -> list[int]:
         n = self.scheme.cells
         likely = n / (1 + exp(self.epsilon))
-        steps = np.concatenate([np.arange(1, 9), likely * 2.0 ** np.arange(-2, 4.01, 0.5)])
+        steps = np.concatenate(
+            [np.arange(1, 9), likely * 2.0 ** np.arange(-2, 4.01, 0.5)]
+        )
         return sorted({int(d) for d in np.clip(np.rint(steps), 1, n - 1)})
 
     @cached_property
     def _small(self) -> dict[int, FloatArray]:
         """A_i of all sets of k cells, for the smallest k."""
         known: dict[int, FloatArray] = {}
-        for k, pairs in pair_counts(self.scheme.groups).items() if self.scheme.groups else ():
+        for k, pairs in (
+            pair_counts(self.scheme.groups).items() if self.scheme.groups else ()
+        ):
             known[k] = 2.0 * pairs / k
             known[k][:, 0] = 1.0
         return known
@@ -280,10 +308,14 @@ class SchemeBound:
             price = np.maximum(-solved.ineqlin.marginals, 0.0) * unit
             cap = np.maximum(-solved.upper.marginals, 0.0) * unit
             mean = solved.x
-        slope = float((relation[1:] + (price / s.counts[1:]) @ s.characters[1:, 1:] - cap).max())
+        slope = float(
+            (relation[1:] + (price / s.counts[1:]) @ s.characters[1:, 1:] - cap).max()
+        )
         slope += _ROUNDING * float(unit + price.sum() + cap.max())
         start = float(relation[0] + price.sum() + cap @ s.valencies[1:]) - slope
-        start += _ROUNDING * float(unit + price.sum() + cap @ s.valencies[1:] + abs(slope))
+        start += _ROUNDING * float(
+            unit + price.sum() + cap @ s.valencies[1:] + abs(slope)
+        )
         return _Line(start, slope, d, s.characters[:, 0] + s.characters[:, 1:] @ mean)
 
     def best(self) -> float:
@@ -294,8 +326,13 @@ class SchemeBound:
         floor, lines = self._proof(seen.astype(float))
         pool, idle = np.empty((0, len(s.counts))), 0
         for _ in range(_ROUNDS):
-            attained = [line for line in lines if line.only or line.cells not in self._small]
-            fresh = [self._gains[line.cells - 1] * line.spectrum / s.counts for line in attained]
+            attained = [
+                line for line in lines if line.only or line.cells not in self._small
+            ]
+            fresh = [
+                self._gains[line.cells - 1] * line.spectrum / s.counts
+                for line in attained
+            ]
             pool = np.concatenate([pool, fresh])
             shares, _ = best_shares(pool[:, seen], self._weights)
             pool, shares = pool[shares > 1e-9], shares[shares > 1e-9]

@@ -31,7 +31,8 @@ from noisewright.arrays import FloatArray
 from noisewright.local.bounds.proof import EPS
 from noisewright.local.transform.spectrum import lowered
 
-_NODES = 512  # beside the ends of pieces, so that middles are little above their neighbours
+# beside the ends of pieces, so that middles are little above their neighbours
+_NODES = 512
 _MARGIN = 2.0**-40
 
 
@@ -51,7 +52,9 @@ class FallingKernel:
         ends /= ends[-1]
         apart = np.abs(ends[:, None] - ends)
         line = np.array([_integrated(apart, width) for width in self.widths])
-        far = [_integrated(apart, 1 - width) for width in self.widths[self.circular > 0]]
+        far = [
+            _integrated(apart, 1 - width) for width in self.widths[self.circular > 0]
+        ]
         if far:
             line[self.circular > 0] -= np.array(far)
         return line
@@ -83,7 +86,9 @@ class Claim:
         """Z and λ with vᵀZv ≤ (λᵀv)(πᵀv) for every two-valued v."""
         prior, heights = self.prior, self.kernel.heights
         steps = np.tensordot(heights, self.kernel.matrices(prior), 1)
-        point = self.kernel.point + _shortfall(steps + np.diag(self.kernel.point * prior), prior)
+        point = self.kernel.point + _shortfall(
+            steps + np.diag(self.kernel.point * prior), prior
+        )
         t = (steps + steps.T) / 2 + np.diag(point * prior)
         sums = t.sum(axis=1)
         above = sums - float(sums.sum()) * prior
@@ -92,7 +97,9 @@ class Claim:
         z += float(sums.sum()) * np.outer(prior, prior)
         return np.asarray((z + z.T) / 2), np.asarray(limit * prior - self.tilt * above)
 
-    def _limit(self, point: float, above: FloatArray, total: float, epsilon: float) -> float:
+    def _limit(
+        self, point: float, above: FloatArray, total: float, epsilon: float
+    ) -> float:
         """Λ."""
         r, beta, prior = expm1(epsilon), self.tilt, self.prior
         order = np.argsort(above / prior)
@@ -117,7 +124,9 @@ class Claim:
             rounding = _MARGIN * (sizes + np.abs(extreme * slope) / r**2)
             # Entries of T are differences of numbers up to one.
             rounding += 16 * len(prior) ** 2 * EPS * float(self.kernel.heights.sum())
-            return np.asarray((r * r * (gain - m * m * total + rounding) + extreme * slope) * s * s)
+            return np.asarray(
+                (r * r * (gain - m * m * total + rounding) + extreme * slope) * s * s
+            )
 
         at, between = ratio(s), ratio((s[1:] + s[:-1]) / 2)
         bulge = np.maximum(between - (at[1:] + at[:-1]) / 2, 0.0)
@@ -131,7 +140,11 @@ class Claim:
         inner = root @ z @ root.T
         values = np.linalg.eigvalsh((inner + inner.T) / 2)
         size = float(np.diagonal(inner).max(initial=0.0))
-        moment = float(np.sqrt(lowered(values, size)).sum()) ** 2 / limit if limit > 0 else 0.0
+        moment = (
+            float(np.sqrt(lowered(values, size)).sum()) ** 2 / limit
+            if limit > 0
+            else 0.0
+        )
         return moment - known - _MARGIN * (moment + together)
 
 
@@ -149,7 +162,9 @@ def _shortfall(t: FloatArray, prior: FloatArray) -> float:
     return float(max(-values[0], 0.0) + 1e-12 * np.abs(values).max())
 
 
-def centred_root(gram: FloatArray, prior: FloatArray) -> tuple[FloatArray, float, float]:
+def centred_root(
+    gram: FloatArray, prior: FloatArray
+) -> tuple[FloatArray, float, float]:
     """R with RᵀR at most the centred Gram matrix, Σπ of its diagonal, and Σπ‖We_u‖²."""
     mean = gram @ prior
     centred = gram - mean[:, None] - mean + float(prior @ mean)

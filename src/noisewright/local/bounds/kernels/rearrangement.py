@@ -48,10 +48,15 @@ class OrderedBound:
         """Steps of all widths (or of about so many, closer when small), as functions of |i − j|."""
         n = self.cells
         spread = np.geomspace(1, n - 1, _MOST_STEPS) - 1
-        widths = np.unique(np.rint(spread if n > _MOST_STEPS else np.arange(n - 1)))[:, None]
+        widths = np.unique(np.rint(spread if n > _MOST_STEPS else np.arange(n - 1)))[
+            :, None
+        ]
         lags = np.arange(n)
         line = lags <= widths
-        cycle = np.minimum(lags, n - lags) <= widths[(widths > 0) & (widths < n // 2)][:, None]
+        cycle = (
+            np.minimum(lags, n - lags)
+            <= widths[(widths > 0) & (widths < n // 2)][:, None]
+        )
         return np.concatenate([line, cycle]).astype(float)
 
     @cached_property
@@ -76,7 +81,9 @@ class OrderedBound:
         kernel = _made_definite(kernel)
         inner = self._root @ kernel @ self._root.T  # R is centred already
         values = np.linalg.eigvalsh((inner + inner.T) / 2)
-        fidelity = float(np.sqrt(lowered(values, float(np.diagonal(inner).max()))).sum())
+        fidelity = float(
+            np.sqrt(lowered(values, float(np.diagonal(inner).max()))).sum()
+        )
         limit = self._limit(kernel, tilt)
         return fidelity**2 / limit if limit > 0 else 0.0
 
@@ -115,7 +122,9 @@ class OrderedBound:
             large.append(ordered[-1] - ordered[-2::-1])
         return np.array(gains), np.array(small), np.array(large)
 
-    def _loss(self, point: FloatArray, sharpness: float, unit: float) -> tuple[float, FloatArray]:
+    def _loss(
+        self, point: FloatArray, sharpness: float, unit: float
+    ) -> tuple[float, FloatArray]:
         """−log of the floor with a softened maximum over d, and its gradient."""
         n, r = self.cells, expm1(self.epsilon)
         heights, tilt = point[:-1] ** 2, point[-1] * unit
@@ -126,7 +135,9 @@ class OrderedBound:
         roots = np.sqrt(np.maximum(values, 1e-12 * np.abs(values).max()))
         half = (vectors / np.sqrt(roots)).T @ self._root
         information = half.T @ half
-        diagonals = np.array([np.trace(information, lag) * (2 if lag else 1) for lag in range(n)])
+        diagonals = np.array(
+            [np.trace(information, lag) * (2 if lag else 1) for lag in range(n)]
+        )
         pull = self.steps @ diagonals / roots.sum()
 
         d = np.arange(1, n)
@@ -169,7 +180,8 @@ class OrderedBound:
                     options={"maxiter": evaluations, "maxfun": evaluations},
                 ).x
             except np.linalg.LinAlgError:
-                break  # a step beyond double precision: every point before it proves its floor
+                # a step beyond double precision: every point before it proves its floor
+                break
             floor = max(floor, self.floor(point[:-1] ** 2, float(point[-1]) * unit))
         return floor
 

@@ -13,7 +13,11 @@ from math import exp, expm1
 import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray
-from noisewright.local.bounds.kernels.intervals import Claim, FallingKernel, centred_root
+from noisewright.local.bounds.kernels.intervals import (
+    Claim,
+    FallingKernel,
+    centred_root,
+)
 
 _MOST_CELLS, _MORE_CELLS = 64, 256
 _WIDTHS = 24
@@ -46,7 +50,9 @@ def best_claim(gram: FloatArray, epsilon: float, prior: FloatArray) -> Claim:
     few, coarse, runs = merged(gram, prior)
     even = np.bincount(runs) / len(gram)
     searches = [_KernelSearch(few, epsilon, start, steps) for start in (coarse, even)]
-    claim = max((search.kernel() for search in searches), key=lambda c: c.floor(few, epsilon))
+    claim = max(
+        (search.kernel() for search in searches), key=lambda c: c.floor(few, epsilon)
+    )
     claim = _KernelSearch(few, epsilon, claim.prior, steps).improved(claim)
     prior = _even_total((claim.prior / even)[runs])
     more, middle, _ = merged(gram, prior, _MORE_CELLS)
@@ -77,11 +83,15 @@ class _KernelSearch:
     steps: FallingKernel
 
     @cached_property
-    def _problem(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
+    def _problem(
+        self,
+    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
         """T of the point mass and all steps; nodes m; τ − m²ḡ and extreme sums of g − ḡπ there."""
         prior = self.prior
         stack = np.concatenate([np.diag(prior)[None], self.steps.matrices(prior)])
-        m = np.unique(np.concatenate([np.geomspace(1e-3, 1, 60), np.linspace(0.01, 1, 60)]))
+        m = np.unique(
+            np.concatenate([np.geomspace(1e-3, 1, 60), np.linspace(0.01, 1, 60)])
+        )
         intervals = np.concatenate([m[None], self.steps.interval(m)])
         gains, small, large = [], [], []
         for t, interval in zip(stack, intervals, strict=True):
@@ -117,7 +127,9 @@ class _KernelSearch:
         weights = soft / soft.sum() / limits
         by_tilt = float((heights @ extreme * r / (1 + r * m)) @ weights)
         value = -2 * np.log(roots.sum()) + (logs.max() + np.log(soft.sum())) / sharpness
-        return float(value), np.append((table @ weights - pull) * 2 * point[:-1], by_tilt)
+        return float(value), np.append(
+            (table @ weights - pull) * 2 * point[:-1], by_tilt
+        )
 
     def _claim(self, point: FloatArray) -> Claim:
         heights = point[:-1] ** 2 / (point[:-1] ** 2).sum()
@@ -136,7 +148,9 @@ class _KernelSearch:
         claims = [self._claim(np.append(np.eye(count)[0], 0.0))]
         if start is not None:
             claims, tilt = [replace(start, prior=self.prior)], start.tilt
-            heights = np.append(start.kernel.point, start.kernel.heights) + _START / count
+            heights = (
+                np.append(start.kernel.point, start.kernel.heights) + _START / count
+            )
         point = np.append(np.sqrt(heights), tilt)
         for sharpness in _SHARPNESS if start is None else _SHARPNESS[-1:]:
             try:
@@ -149,7 +163,8 @@ class _KernelSearch:
                     options={"maxiter": _EVALUATIONS, "maxfun": _EVALUATIONS},
                 ).x
             except np.linalg.LinAlgError:
-                break  # a step beyond double precision: every point before it proves its floor
+                # a step beyond double precision: every point before it proves its floor
+                break
             claims.append(self._claim(point))
         return max(claims, key=lambda claim: claim.floor(self.gram, self.epsilon))
 
@@ -163,7 +178,9 @@ class _KernelSearch:
             if moved is claim:
                 return moved
             fresh = replace(self, prior=moved.prior).kernel(moved)
-            claim = max((moved, fresh), key=lambda one: one.floor(self.gram, self.epsilon))
+            claim = max(
+                (moved, fresh), key=lambda one: one.floor(self.gram, self.epsilon)
+            )
             floor = claim.floor(self.gram, self.epsilon)
         return claim
 
@@ -174,7 +191,9 @@ class _KernelSearch:
             return replace(claim, prior=_even_total(claim.prior * np.exp(move @ waves)))
 
         steps = _SLOPE_STEP * np.eye(len(waves))
-        slopes = np.array([along(s).floor(self.gram, self.epsilon) - floor for s in steps])
+        slopes = np.array(
+            [along(s).floor(self.gram, self.epsilon) - floor for s in steps]
+        )
         length, best = 0.3 / max(float(np.abs(slopes).max()), 1e-300), claim
         for _ in range(_MOVES):
             if length * float(np.abs(slopes).max()) <= 1e-3:

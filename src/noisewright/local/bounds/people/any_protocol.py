@@ -22,13 +22,19 @@ def assouad_bound(size: int, people: int, *, epsilon: float = 1.0) -> float:
     """
     check_epsilon(epsilon)
     if size < 2 or people < 1:
-        raise InvalidParameter("size", size, "must be two cells or more, for one person or more")
+        raise InvalidParameter(
+            "size", size, "must be two cells or more, for one person or more"
+        )
     best = 0.0
     even = min(size - size % 2, _MOST_CELLS)
-    for cells in sorted({2, even, *(c for c in (2**k for k in range(1, 11)) if c <= even)}):
+    for cells in sorted(
+        {2, even, *(c for c in (2**k for k in range(1, 11)) if c <= even)}
+    ):
         # Errors stop falling with δ where people tell pairs apart: δ²N about s².
         typical = cells / math.sqrt(people) / math.expm1(epsilon)
-        for delta in {min(1.0, typical * factor) for factor in (0.3, 0.6, 1.0, 1.5, 2.2, 3.2, 5.0)}:
+        for delta in {
+            min(1.0, typical * factor) for factor in (0.3, 0.6, 1.0, 1.5, 2.2, 3.2, 5.0)
+        }:
             loss = people * _pair_loss(cells, delta, epsilon)
             kept = math.exp(-2 * loss)  # ρ²
             best = max(best, delta**2 / cells * (1 - math.sqrt(max(0.0, 1 - kept))))
@@ -47,7 +53,10 @@ def _pair_loss(cells: int, delta: float, epsilon: float) -> float:
         ways = np.array([math.comb(split - 1, i) for i in range(split)], dtype=float)
         mean = 1 + r / cells * split
         a = mean + r / cells * delta * signs
-        lost = float(np.sum(ways * (a - np.sqrt(np.maximum(a**2 - h**2, 0.0))))) / ways.sum()
+        lost = (
+            float(np.sum(ways * (a - np.sqrt(np.maximum(a**2 - h**2, 0.0)))))
+            / ways.sum()
+        )
         gain = max(gain, split / pairs * lost / mean)
     least = math.sqrt(1 - (r * delta / (cells + r)) ** 2)
     return gain * (-math.log(least)) / (1 - least) * (1 + 1e-9)
@@ -63,7 +72,9 @@ def van_trees_bound(size: int, people: int, *, epsilon: float = 1.0) -> float:
 
     check_epsilon(epsilon)
     if size < 3 or people < 1:
-        raise InvalidParameter("size", size, "must be three cells or more, for one person or more")
+        raise InvalidParameter(
+            "size", size, "must be three cells or more, for one person or more"
+        )
     s, r = size, math.expm1(epsilon)
     best = 0.0
     for a in 2 + np.geomspace(0.05, 200, 25):

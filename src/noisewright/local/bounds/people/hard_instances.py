@@ -60,7 +60,9 @@ class HardInstance(Shown):
         alone = self.weights[None, :], self.reference[None, :]
         for family in (self.first, self.second, *alone):
             if family.min() < -1e-12 or np.abs(family.sum(axis=1) - 1).max() > 1e-9:
-                raise Contradiction("a hard instance holds something that is no distribution")
+                raise Contradiction(
+                    "a hard instance holds something that is no distribution"
+                )
         if not self.reference.min() > 0 or not math.isfinite(self.kappa):
             raise Contradiction("a hard instance proves nothing")
 
@@ -109,7 +111,9 @@ class HardInstance(Shown):
     @property
     def people(self) -> int:
         """No non-interactive protocol solves the task with fewer."""
-        return telling.people_to_tell(self.information, self.distance, self.epsilon, self.beta)
+        return telling.people_to_tell(
+            self.information, self.distance, self.epsilon, self.beta
+        )
 
     def advantage(self, people: int) -> float:
         """True less false alarms, on average over v, are at most this from so many people."""
@@ -122,7 +126,11 @@ class HardInstance(Shown):
         v = int(rng.choice(len(self.weights), p=self.weights / self.weights.sum()))
         which = bool(rng.integers(2)) if second is None else second
         chances = (self.second if which else self.first)[v].clip(0)
-        return v, which, rng.choice(len(chances), size=people, p=chances / chances.sum())
+        return (
+            v,
+            which,
+            rng.choice(len(chances), size=people, p=chances / chances.sum()),
+        )
 
     def _facts(self) -> list[tuple[str, str]]:
         return [
@@ -155,7 +163,9 @@ class _Pairs:
         names = ("first", "second", "share", "rest", "sizes", "rows")
         return replace(self, **{name: getattr(self, name)[which] for name in names})
 
-    def instances(self, epsilon: float, beta: float, task: str) -> Iterator[HardInstance]:
+    def instances(
+        self, epsilon: float, beta: float, task: str
+    ) -> Iterator[HardInstance]:
         """With a rest of their own, and with a common one."""
         share = self.share[:, None]
         moved = share * (self.first - self.second)
@@ -168,19 +178,29 @@ class _Pairs:
             rest = reference if common else self.rest
             which = np.flatnonzero(weights > _FINEST * weights.max())
             first, second = (
-                ((1 - share) * rest + share * family)[which] for family in (self.first, self.second)
+                ((1 - share) * rest + share * family)[which]
+                for family in (self.first, self.second)
             )
             weights = weights[which] / weights[which].sum()
-            yield HardInstance(first, second, weights, reference, *settings, self.rows[which])
+            yield HardInstance(
+                first, second, weights, reference, *settings, self.rows[which]
+            )
 
 
 def _hardest(
-    pairs: Callable[[float], _Pairs | None], alpha: float, epsilon: float, beta: float, task: str
+    pairs: Callable[[float], _Pairs | None],
+    alpha: float,
+    epsilon: float,
+    beta: float,
+    task: str,
 ) -> HardInstance:
     """Of the pairs from witnesses at several tolerances, those that prove the most people."""
     told = [pairs(multiple) for multiple in _TOLERANCES]
     instances = [
-        instance for each in told if each for instance in each.instances(epsilon, beta, task)
+        instance
+        for each in told
+        if each
+        for instance in each.instances(epsilon, beta, task)
     ]
     if not instances:
         raise NoisewrightError(
@@ -223,7 +243,11 @@ def hard_instance(
         u = np.sign(gaps)[:, None] * u
         kept, share = _wide_enough(np.abs(gaps), alpha)
         first, second = np.maximum(u, 0.0), np.maximum(-u, 0.0)
-        return _Pairs(first, second, share, first, sizes, used).kept(kept) if len(kept) else None
+        return (
+            _Pairs(first, second, share, first, sizes, used).kept(kept)
+            if len(kept)
+            else None
+        )
 
     return _hardest(pairs, alpha, epsilon, beta, "all answers within α")
 
@@ -272,7 +296,9 @@ def _tilted(matrix: FloatArray, level: float, alpha: float) -> _Pairs | None:
     witness = approximate_norm(matrix, level, tolerance=1e-2).certificate.matrix
     used, sizes = _used(witness)
     points = np.abs(witness[used]) / sizes[:, None]
-    kept, share = _wide_enough((matrix[used] * witness[used] / sizes[:, None]).sum(axis=1), alpha)
+    kept, share = _wide_enough(
+        (matrix[used] * witness[used] / sizes[:, None]).sum(axis=1), alpha
+    )
     if not len(kept):
         return None
     signs = np.sign(witness[used])
@@ -298,7 +324,9 @@ def hard_realizable(
     def pairs(multiple: float) -> _Pairs | None:
         level = min(2 * multiple * alpha, 0.9)
         lower, upper = np.where(right, -level, 1.0), np.where(right, level, np.inf)
-        witness = boxed_norm(lower, upper, shift=True, tolerance=1e-2).certificate.matrix
+        witness = boxed_norm(
+            lower, upper, shift=True, tolerance=1e-2
+        ).certificate.matrix
         used, sizes = _used(witness)
         u, own = 2 * witness[used] / sizes[:, None], right[used]
         plus, minus = np.maximum(u, 0.0), np.maximum(-u, 0.0)
@@ -309,7 +337,9 @@ def hard_realizable(
         points = mixed[:, : c.shape[1]] + mixed[:, c.shape[1] :]
         labelled = np.where(own, np.hstack([points, points]), 0.0)
         first, second = (minus + labelled) / 2, (mixed + labelled) / 2
-        whole = _Pairs(first, second, np.ones(len(used)), first, sizes, used, common=False)
+        whole = _Pairs(
+            first, second, np.ones(len(used)), first, sizes, used, common=False
+        )
         return whole.kept(kept)
 
     return _hardest(pairs, alpha, epsilon, beta, "realizable refutation")
@@ -347,7 +377,9 @@ def reweighted(moved: FloatArray, start: FloatArray) -> tuple[FloatArray, FloatA
 def _signs(concepts: Queries) -> FloatArray:
     c = as_workload(concepts).dense()
     if not (np.abs(c) == 1).all():
-        raise InvalidParameter("concepts", f"array of shape {c.shape}", "must hold only 1 and -1")
+        raise InvalidParameter(
+            "concepts", f"array of shape {c.shape}", "must hold only 1 and -1"
+        )
     return c
 
 

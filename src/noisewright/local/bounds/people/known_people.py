@@ -66,7 +66,12 @@ def selection_people(
 
 
 def _naming(
-    count: int, kappa: float, tilt: float, epsilon: float, beta: float, protocols: Protocols
+    count: int,
+    kappa: float,
+    tilt: float,
+    epsilon: float,
+    beta: float,
+    protocols: Protocols,
 ) -> int:
     """People who name one of so many with chance 1 − β, each tilted from one uniform reference."""
     known = ("non-interactive", "sequential")
@@ -88,7 +93,9 @@ def _information(kappa: float, tilt: float, epsilon: float) -> float:
     return min(free, telling.reference_constant(epsilon) * kappa / (1 - tilt))
 
 
-def threshold_people(points: int, alpha: float, *, epsilon: float = 1.0, beta: float = 0.05) -> int:
+def threshold_people(
+    points: int, alpha: float, *, epsilon: float = 1.0, beta: float = 0.05
+) -> int:
     """People without whom no non-interactive protocol answers all thresholds within α.
 
     About a threshold that may be any with m points on both sides, a share 2α of chances ∝ 1/(k − ½)
@@ -99,7 +106,10 @@ def threshold_people(points: int, alpha: float, *, epsilon: float = 1.0, beta: f
     _check(alpha, epsilon, beta, most=0.5)
     if points < 2:
         raise InvalidParameter("points", points, "must be two or more")
-    reach = {max(1, int(points * share)) for share in (0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4)}
+    reach = {
+        max(1, int(points * share))
+        for share in (0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4)
+    }
     kappa = min(threshold_kappa(points, m, alpha) for m in reach | {1, points // 2})
     return _telling(kappa, 2 * alpha, epsilon, beta)
 
@@ -107,7 +117,10 @@ def threshold_people(points: int, alpha: float, *, epsilon: float = 1.0, beta: f
 def threshold_kappa(points: int, reach: int, alpha: float) -> float:
     """κ of the families about thresholds with so many points on both sides."""
     odd = 2 * np.arange(1, reach + 1) - 1
-    heights, length = np.sin(odd * (math.pi / (2 * reach))) / odd, float(np.sum(2 / odd))
+    heights, length = (
+        np.sin(odd * (math.pi / (2 * reach))) / odd,
+        float(np.sum(2 / odd)),
+    )
     symbol = 4 * float(heights.sum()) * (1 + 1e-12)
     return points / (points - 2 * reach + 1) * (2 * alpha * symbol / length) ** 2
 
@@ -127,8 +140,12 @@ def marginal_people(
     rows alike, where the families of a row are the positive and the negative part of its witness.
     """
     _check(alpha, epsilon, beta, most=0.5)
-    families = [_marginals(attributes, ways, values, alpha, m * alpha) for m in _MULTIPLES]
-    people = [_telling(*family, epsilon, beta) for family in families if family is not None]
+    families = [
+        _marginals(attributes, ways, values, alpha, m * alpha) for m in _MULTIPLES
+    ]
+    people = [
+        _telling(*family, epsilon, beta) for family in families if family is not None
+    ]
     if not people:
         raise InvalidParameter("alpha", alpha, "is too large for anything to be proved")
     return max(people)
@@ -143,7 +160,8 @@ def _marginals(
     if not y.any():
         return None
     y = y.copy()
-    y[int(np.abs(y).argmax())] -= math.fsum(y)  # families have as many people on both sides
+    # families have as many people on both sides
+    y[int(np.abs(y).argmax())] -= math.fsum(y)
     gain = abs(float(y @ orbit.target))
     share = alpha * float(np.abs(y).sum()) * (1 + 1e-9) / max(gain, 1e-300)
     if share >= 1:
@@ -162,6 +180,8 @@ def _telling(kappa: float, tilt: float, epsilon: float, beta: float) -> int:
 def _check(alpha: float, epsilon: float, beta: float, most: float) -> None:
     check_epsilon(epsilon)
     if not 0 < alpha <= most:
-        raise InvalidParameter("alpha", alpha, f"must lie between 0 and {most:g}", "try 0.05")
+        raise InvalidParameter(
+            "alpha", alpha, f"must lie between 0 and {most:g}", "try 0.05"
+        )
     if not 0 < beta < 0.5:
         raise InvalidParameter("beta", beta, "must lie between 0 and 0.5", "try 0.05")

@@ -38,16 +38,22 @@ def reference_constant(epsilon: float) -> float:
     return math.sinh(epsilon / 2) ** 2
 
 
-def people_to_tell(information: float, distance: float, epsilon: float, beta: float) -> int:
+def people_to_tell(
+    information: float, distance: float, epsilon: float, beta: float
+) -> int:
     """People from whom pairs are told apart with errors of at most β both ways, at the least.
 
     `distance` is the largest total variation of a pair.
     """
     needed = -math.log(4 * beta * (1 - beta))
-    return max(1, math.ceil(needed / _loss(information, distance, epsilon) * (1 - _ROUNDING)))
+    return max(
+        1, math.ceil(needed / _loss(information, distance, epsilon) * (1 - _ROUNDING))
+    )
 
 
-def advantage(people: int, information: float, distance: float, epsilon: float) -> float:
+def advantage(
+    people: int, information: float, distance: float, epsilon: float
+) -> float:
     """True less false alarms, on average over pairs, are at most this."""
     return math.sqrt(-math.expm1(-people * _loss(information, distance, epsilon)))
 

@@ -24,7 +24,8 @@ from noisewright.local.work import eigenvectors, product, touched
 _RELAXATION = 1.6
 _PASSES = 25  # over all entries of all sizes, in a step
 _SINGLE_FROM = (
-    128  # cells: what a search needs of its multipliers are four digits, in half the time
+    # cells: what a search needs of its multipliers are four digits, in half the time
+    128
 )
 
 
@@ -47,7 +48,10 @@ class SetBlocks:
         n, count = len(self.scale), len(self.sizes)
         d = self.sizes.astype(np.float64)
         self.even = 1 + self.slope * d / n
-        self.own, self.shared = np.sqrt(d) * self.slope / self.even, 1 / (np.sqrt(d) * self.even)
+        self.own, self.shared = (
+            np.sqrt(d) * self.slope / self.even,
+            1 / (np.sqrt(d) * self.even),
+        )
         self._shares = np.zeros((count, 2, 2))
         self._shares[:, 0, 1] = self._shares[:, 1, 0] = self.own * self.shared
         self._shares[:, 1, 1] = self.shared**2 * float(self.scale @ self.scale)
@@ -55,7 +59,9 @@ class SetBlocks:
         self._even_weight = (self.own**4).sum()
         self.tilts = np.zeros((count, n))
         digits = np.float32 if n >= _SINGLE_FROM else np.float64
-        self.excess, self.definite, self.duals = (np.zeros((count, n, n), digits) for _ in range(3))
+        self.excess, self.definite, self.duals = (
+            np.zeros((count, n, n), digits) for _ in range(3)
+        )
 
     @classmethod
     def of(
@@ -91,7 +97,9 @@ class SetBlocks:
         e, f = self.scale, 1.0 / self.scale
         sums = phi @ f
         digits = self.duals.dtype
-        a, b = (by_size.astype(digits)[:, None, None] for by_size in (self.own, self.shared))
+        a, b = (
+            by_size.astype(digits)[:, None, None] for by_size in (self.own, self.shared)
+        )
         sides = np.outer(e, sums)
         both, even = sides + sides.T, float(f @ sums) * np.outer(e, e)
         image = a * a * phi.astype(digits)
@@ -123,7 +131,10 @@ class SetBlocks:
     def operations(self) -> float:
         """Of a step: a spectrum for every size, and passes over all entries."""
         count, n = len(self.sizes), len(self.scale)
-        spectra = sum(eigenvectors(side) + product(side, side, side) for side in self.folding.sides)
+        spectra = sum(
+            eigenvectors(side) + product(side, side, side)
+            for side in self.folding.sides
+        )
         return count * spectra + _PASSES * touched(count * n**2)
 
     # --- one step -------------------------------------------------------------------------------
@@ -131,7 +142,9 @@ class SetBlocks:
     def _tilted(self, tilts: FloatArray) -> FloatArray:
         """B(ν)."""
         e, cells = self.scale, np.arange(len(self.scale))
-        sides = tilts[:, :, None].astype(self.duals.dtype) / 2 * e.astype(self.duals.dtype)
+        sides = (
+            tilts[:, :, None].astype(self.duals.dtype) / 2 * e.astype(self.duals.dtype)
+        )
         both = sides + sides.transpose(0, 2, 1)
         both[:, cells, cells] -= self.sizes[:, None] * tilts * e
         return np.asarray(both)
@@ -139,9 +152,12 @@ class SetBlocks:
     def _best_tilts(self, rest: FloatArray) -> FloatArray:
         """The ν that takes most off: BᵀB is a diagonal and eeᵀ/2."""
         e, d = self.scale, self.sizes[:, None].astype(np.float64)
-        right = d * e * np.diagonal(rest, axis1=1, axis2=2) - rest @ e.astype(rest.dtype)
+        right = d * e * np.diagonal(rest, axis1=1, axis2=2) - rest @ e.astype(
+            rest.dtype
+        )
         diagonal = 0.5 * float(e @ e) + (d * d - 2 * d) * e**2
-        diagonal = np.where(d == 1, np.inf, diagonal)  # for single cells ν has no effect
+        # for single cells ν has no effect
+        diagonal = np.where(d == 1, np.inf, diagonal)
         plain, along = right / diagonal, e / diagonal
         share = (plain @ e) / (2.0 + along @ e)
         return np.asarray(plain - share[:, None] * along)
@@ -156,7 +172,8 @@ class SetBlocks:
         base += tilted
         np.add(base, self.definite, out=rest)
         np.negative(rest, out=rest)
-        if self.sizes[0] == 1:  # no two cells are ever together: nothing off the diagonal counts
+        # no two cells are ever together: nothing off the diagonal counts
+        if self.sizes[0] == 1:
             free = rest[0] - np.diag(np.diagonal(rest[0]))
         np.maximum(rest, 0.0, out=self.excess)
         if self.sizes[0] == 1:

@@ -32,7 +32,9 @@ class _Kept:
         sizes = np.concatenate([self.sizes, other.sizes])
         order = np.argsort(sizes)
         tilts = np.concatenate([self.tilts, other.tilts])[order]
-        return _Kept(sizes[order], tilts, np.concatenate([self.excess, other.excess])[order])
+        return _Kept(
+            sizes[order], tilts, np.concatenate([self.excess, other.excess])[order]
+        )
 
 
 def completed(
@@ -46,7 +48,9 @@ def completed(
     prices = _covering(factor, prices, prior, blocks.slope)
     prices = prices + _ROOM * float(prices.sum()) / len(prior)
     phi = factor @ factor.T - (np.outer(prices, prior) + np.outer(prior, prices)) / 2
-    settled = blocks.only((blocks.sizes > LISTED) | (blocks.sizes == blocks.sizes.max()))
+    settled = blocks.only(
+        (blocks.sizes > LISTED) | (blocks.sizes == blocks.sizes.max())
+    )
     kept = _settled(settled, phi)
     for _ in range(_ADDING):
         failing = _failing(kept, phi, prior, blocks)
@@ -58,13 +62,23 @@ def completed(
     packed = kept.excess[:, back[rows], back[columns]].astype(np.float32)
     every = np.arange(len(prior), dtype=np.int64)
     return SetProof(
-        every, prior[back], factor[back], prices[back], kept.sizes, kept.tilts[:, back], packed
+        every,
+        prior[back],
+        factor[back],
+        prices[back],
+        kept.sizes,
+        kept.tilts[:, back],
+        packed,
     )
 
 
 def completing(blocks: SetBlocks, cells: int) -> float:
     """Operations of a proof that is completed, and of its check for every size, about."""
-    check = eigenvalues(cells) + product(cells, cells, cells) / 3 + _PASSES * touched(cells**2)
+    check = (
+        eigenvalues(cells)
+        + product(cells, cells, cells) / 3
+        + _PASSES * touched(cells**2)
+    )
     looks = sum(map(eigenvalues, blocks.folding.sides)) + _PASSES * touched(cells**2)
     return _FINISHING * blocks.operations + cells * (check + _ADDING * looks)
 
@@ -105,7 +119,10 @@ def _lacking(
         sets = pairs + (whole + own[i]) + twice[i][:, None] + twice[i]
         sets[i] = sets[:, i] = -np.inf
         threes.append((sets / (1 + mass[i] + masses)).max())
-    ones, twos = (whole + own) / (1 + mass), ((whole + pairs) / (1 + masses)).max(axis=1)
+    ones, twos = (
+        (whole + own) / (1 + mass),
+        ((whole + pairs) / (1 + masses)).max(axis=1),
+    )
     return [ones, twos, np.array(threes)]
 
 
@@ -124,7 +141,10 @@ def _settled(blocks: SetBlocks, phi: FloatArray) -> _Kept:
         tops = blocks.folding.largest(left - blocks.definite)
         better = tops < best[moving]
         best[moving[better]] = tops[better]
-        tilts[moving[better]], excess[moving[better]] = fresh_tilts[better], fresh_excess[better]
+        tilts[moving[better]], excess[moving[better]] = (
+            fresh_tilts[better],
+            fresh_excess[better],
+        )
         faulty = best[moving] > 0
         if not faulty.any():
             break
@@ -132,7 +152,9 @@ def _settled(blocks: SetBlocks, phi: FloatArray) -> _Kept:
     return _Kept(sizes, tilts, excess)
 
 
-def _failing(kept: _Kept, phi: FloatArray, prior: FloatArray, blocks: SetBlocks) -> list[int]:
+def _failing(
+    kept: _Kept, phi: FloatArray, prior: FloatArray, blocks: SetBlocks
+) -> list[int]:
     """Sizes that need dearer prices than those looked after, the worst first, not all at once."""
     n, slope = len(prior), blocks.slope
     sizes = np.arange(LISTED + 1, n)
@@ -146,7 +168,9 @@ def _failing(kept: _Kept, phi: FloatArray, prior: FloatArray, blocks: SetBlocks)
         ]
     )
     least = 1 + slope * np.cumsum(np.sort(prior))
-    shortfall = np.maximum(sizes * tops, 0.0) / ((1 + slope * sizes / n) * least[sizes - 1])
+    shortfall = np.maximum(sizes * tops, 0.0) / (
+        (1 + slope * sizes / n) * least[sizes - 1]
+    )
     own = np.isin(sizes, kept.sizes)
     allowed = shortfall[own].max(initial=0.0)
     failing = sizes[~own & (shortfall > allowed)]
@@ -154,15 +178,21 @@ def _failing(kept: _Kept, phi: FloatArray, prior: FloatArray, blocks: SetBlocks)
     return [int(d) for d in worst[:: max(1, len(worst) // _ADDED_SIZES)][:_ADDED_SIZES]]
 
 
-def _tops(kept: _Kept, sizes: IntArray, phi: FloatArray, blocks: SetBlocks) -> FloatArray:
+def _tops(
+    kept: _Kept, sizes: IntArray, phi: FloatArray, blocks: SetBlocks
+) -> FloatArray:
     """Largest eigenvalues of the matrices of these sizes, multipliers on lines between sizes."""
     after = np.clip(np.searchsorted(kept.sizes, sizes), 0, len(kept.sizes) - 1)
     before = np.maximum(np.searchsorted(kept.sizes, sizes) - 1, 0)
     gap = kept.sizes[after] - kept.sizes[before]
-    share = np.where(gap > 0, (sizes - kept.sizes[before]) / np.maximum(gap, 1), 0.0)[:, None]
+    share = np.where(gap > 0, (sizes - kept.sizes[before]) / np.maximum(gap, 1), 0.0)[
+        :, None
+    ]
     tilt = (1 - share) * kept.tilts[before] + share * kept.tilts[after]
     r, sums, d = blocks.slope, phi.sum(axis=1), sizes[:, None]
-    g = (1 - share[..., None]) * kept.excess[before] + share[..., None] * kept.excess[after]
+    g = (1 - share[..., None]) * kept.excess[before] + share[..., None] * kept.excess[
+        after
+    ]
     g += r * r * phi
     g += tilt[:, :, None] / 2
     g += tilt[:, None, :] / 2

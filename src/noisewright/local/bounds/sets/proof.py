@@ -25,7 +25,13 @@ import numpy as np
 
 from noisewright.arrays import Array, FloatArray, IntArray
 from noisewright.errors import InvalidParameter
-from noisewright.local.bounds.proof import EPS, Layout, Proof, largest_eigenvalue, symmetric
+from noisewright.local.bounds.proof import (
+    EPS,
+    Layout,
+    Proof,
+    largest_eigenvalue,
+    symmetric,
+)
 
 MOST_CELLS = 256
 LISTED = 3
@@ -50,14 +56,20 @@ class SetProof(Proof):
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         n, count = self.size, len(self.sizes)
-        return {"sizes": (count,), "tilts": (count, n), "excess": (count, n * (n + 1) // 2)}
+        return {
+            "sizes": (count,),
+            "tilts": (count, n),
+            "excess": (count, n * (n + 1) // 2),
+        }
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not len(self.sizes) or (np.diff(self.sizes) <= 0).any():
             raise InvalidParameter("sizes", "array", "must rise")
         if self.sizes[0] < 1 or self.sizes[-1] > self.size:
-            raise InvalidParameter("sizes", "array", f"must lie between 1 and {self.size}")
+            raise InvalidParameter(
+                "sizes", "array", f"must lie between 1 and {self.size}"
+            )
         if self.excess.min() < 0:
             raise InvalidParameter("excess", "array", "must not be negative")
 
@@ -114,7 +126,9 @@ class _Condition:
         """vᵀΦv and πᵀv of all sets of d cells; those of three by their first."""
         n, r, prior = self.proof.size, expm1(self.epsilon), self.proof.prior
         sums, bounds = self.phi.sum(axis=1), self.bound.sum(axis=1)
-        largest = (r * d) ** 2 * self.bound.max() + 2 * r * d * bounds.max() + bounds.sum()
+        largest = (
+            (r * d) ** 2 * self.bound.max() + 2 * r * d * bounds.max() + bounds.sum()
+        )
         hidden = float(sums.sum()) + self._rounding * float(largest)
         cell, mass = r * r * np.diagonal(self.phi) + 2 * r * sums, 1 + r * prior
         if d == 1:
@@ -129,7 +143,10 @@ class _Condition:
         for i in range(n - 2):
             along = cell[i] / 2 + 2 * r * r * self.phi[i, i + 1 :]
             later = slice(i + 1, None)
-            yield pairs[later, later] + along[:, None] + along, masses[later, later] + r * prior[i]
+            yield (
+                pairs[later, later] + along[:, None] + along,
+                masses[later, later] + r * prior[i],
+            )
 
     def whole(self) -> float:
         """Of all cells together."""
@@ -139,7 +156,11 @@ class _Condition:
 
     def of_size(self, d: int) -> float:
         """Of any d cells."""
-        n, r, (tilt, excess) = self.proof.size, expm1(self.epsilon), self.proof.multipliers(d)
+        n, r, (tilt, excess) = (
+            self.proof.size,
+            expm1(self.epsilon),
+            self.proof.multipliers(d),
+        )
         sums, bounds = self.phi.sum(axis=1), self.bound.sum(axis=1)
         g = r * r * self.phi + (tilt[:, None] + tilt[None, :]) / 2 + excess
         g[np.diag_indices(n)] += 2 * r * sums + float(sums.sum()) / d - d * tilt
@@ -167,5 +188,7 @@ def repair(proof: SetProof, epsilon: float) -> float:
         excess = condition.whole() if d == n else condition.of_size(d)
         mass = least[d - 1] if excess > 0 else most[d - 1]
         asked.append((excess / ((1 + r * d / n) * mass), excess / mass**2))
-    least_rise = min(max(by_even for by_even, _ in asked), max(by_prior for _, by_prior in asked))
+    least_rise = min(
+        max(by_even for by_even, _ in asked), max(by_prior for _, by_prior in asked)
+    )
     return float(least_rise + 8 * n * EPS * abs(least_rise))

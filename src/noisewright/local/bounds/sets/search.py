@@ -21,9 +21,11 @@ from noisewright.local.bounds.sets.proof import SetProof
 from noisewright.local.work import Work
 
 _MOST_SIZES, _LEAST_USED = 13, 5e-3
-_FIRST_PROOF, _LATER_PROOFS = 50, 25  # looking after all sizes takes as long as some steps
+# looking after all sizes takes as long as some steps
+_FIRST_PROOF, _LATER_PROOFS = 50, 25
 _SCALES = 0.1, 10.0
-_FIRST_PRIOR, _PRIOR_EVERY = 75, 25  # steps: before, relaxed reports say too little about types
+# steps: before, relaxed reports say too little about types
+_FIRST_PRIOR, _PRIOR_EVERY = 75, 25
 _LONGEST_PACE, _SHORTER, _LONGER = 0.6, 0.5, 1.1
 _LARGEST_STEP, _LEAST_SHARE = 0.5, 0.1
 
@@ -54,7 +56,11 @@ class SetSearch:
         slope, prior = expm1(self.epsilon), self.reports.prior
         n, counts = len(prior), self.reports.patterns.sum(axis=1)
         some = counts > 0
-        x, weights, counts = self.reports.patterns[some], self.reports.weights[some], counts[some]
+        x, weights, counts = (
+            self.reports.patterns[some],
+            self.reports.weights[some],
+            counts[some],
+        )
         mass = 1.0 + slope * (x @ prior)
         even = 1 + slope * counts / n
         shares = weights * even**2 / (mass * counts)
@@ -80,7 +86,9 @@ class SetSearch:
                 if steps >= _FIRST_PRIOR and steps % _PRIOR_EVERY == 0:
                     self._follow()
             self.work.add(completing(self.blocks, len(self.gram)))
-            yield completed(self.problem.plain_phi, self.reports.prior, self.blocks, self.order)
+            yield completed(
+                self.problem.plain_phi, self.reports.prior, self.blocks, self.order
+            )
 
     def _follow(self) -> None:
         """Move the prior to types that would raise the floor, as far as Φ can be kept.
@@ -97,8 +105,12 @@ class SetSearch:
         self.pace *= _SHORTER if spread > self.spread else _LONGER
         self.pace, self.spread = min(self.pace, _LONGEST_PACE), spread
         for step in (self.pace, self.pace / 4):
-            moved = prior * np.exp(np.clip(step * uneven, -_LARGEST_STEP, _LARGEST_STEP))
-            moved = np.maximum(moved / moved.sum(), min(_LEAST_SHARE / len(prior), prior.min()))
+            moved = prior * np.exp(
+                np.clip(step * uneven, -_LARGEST_STEP, _LARGEST_STEP)
+            )
+            moved = np.maximum(
+                moved / moved.sum(), min(_LEAST_SHARE / len(prior), prior.min())
+            )
             moved = self.folding.averaged(moved / moved.sum())
             roots = Roots.of(self.gram, moved, self.folding)
             if self.problem.centre(roots, moved):

@@ -34,7 +34,8 @@ def pair_counts(groups: Groups) -> dict[int, Array]:
     for k in range(2, min(MOST_CELLS, cells - 1) + 1):
         kinds = [len(list(_partitions(k, size))) for _, size in groups]
         listed = prod(
-            comb(kind + count - 1, count) for kind, (count, _) in zip(kinds, groups, strict=True)
+            comb(kind + count - 1, count)
+            for kind, (count, _) in zip(kinds, groups, strict=True)
         )
         if listed > _MOST_LISTED:
             break
@@ -58,12 +59,15 @@ def _partitions(k: int, blocks: int) -> Iterator[tuple[int, ...]]:
 def _counted(groups: Groups, k: int) -> Array:
     """Distinct counts of pairs by relation over all sets of k cells."""
     pairs = list(combinations(range(k), 2))
-    strides = [prod(count + 1 for count, _ in groups[g + 1 :]) for g in range(len(groups))]
+    strides = [
+        prod(count + 1 for count, _ in groups[g + 1 :]) for g in range(len(groups))
+    ]
     relations = prod(count + 1 for count, _ in groups)
     sets: Array = np.zeros((1, len(pairs)), dtype=np.uint8)
     for (count, size), stride in zip(groups, strides, strict=True):
         parted = np.array(
-            [[row[i] != row[j] for i, j in pairs] for row in _partitions(k, size)], dtype=np.uint8
+            [[row[i] != row[j] for i, j in pairs] for row in _partitions(k, size)],
+            dtype=np.uint8,
         )
         last = np.zeros(len(sets), dtype=np.intp)
         for _ in range(count):  # columns in order of their kind: every multiset once

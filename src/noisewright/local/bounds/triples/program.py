@@ -21,9 +21,11 @@ from noisewright.local.work import product, solved
 
 _CLOSE = 1e-7  # of the value
 _SHRINK, _MOST_STEPS = 0.1, 150
-_CENTRED, _SETTLED = 0.5, 1e-5  # Newton steps so short are near enough to the path, and its end
+# Newton steps so short are near enough to the path, and its end
+_CENTRED, _SETTLED = 0.5, 1e-5
 _NEAR = 0.9  # of the way to where an inequality breaks
-_OVERHEAD = 7e6  # of a step, besides its products: a quarter of a millisecond of small arrays
+# of a step, besides its products: a quarter of a millisecond of small arrays
+_OVERHEAD = 7e6
 _FLAT = 1e-9  # of the largest eigenvalue: where equations leave a matrix none
 
 
@@ -68,7 +70,9 @@ class Cube:
     def pairs(self) -> IntArray:
         """How many v and w there are of each class."""
         side = self.bits + 1
-        return np.bincount(self.classes.ravel(), minlength=side**3).reshape(side, side, side)
+        return np.bincount(self.classes.ravel(), minlength=side**3).reshape(
+            side, side, side
+        )
 
     @cached_property
     def triples(self) -> list[tuple[int, ...]]:
@@ -117,13 +121,18 @@ class Cube:
             basis /= np.linalg.norm(basis, axis=1)[:, None]
             inside = np.flatnonzero(sign)
             classes, seen = self.classes[np.ix_(inside, inside)], basis[:, inside]
-            products = seen.sum(axis=0)[:, None] * seen.sum(axis=0)  # one layer holds each cell
+            # one layer holds each cell
+            products = seen.sum(axis=0)[:, None] * seen.sum(axis=0)
             rows, columns = np.broadcast_arrays(
                 self.weights[inside][:, None] - kind, self.weights[inside] - kind
             )
             place = (classes * len(layers) + rows) * len(layers) + columns
-            sums = np.bincount(place.ravel(), products.ravel(), side**3 * len(layers) ** 2)
-            parts.append(sums.reshape(side**3, len(layers), len(layers)).astype(np.float64))
+            sums = np.bincount(
+                place.ravel(), products.ravel(), side**3 * len(layers) ** 2
+            )
+            parts.append(
+                sums.reshape(side**3, len(layers), len(layers)).astype(np.float64)
+            )
         return parts
 
 
@@ -152,7 +161,9 @@ class Program:
         values, vectors = np.linalg.eigh(self.equations.T @ self.equations)
         self.free = vectors[:, values < _FLAT * values[-1]]
         self.inside, self.outside = self._matrices()
-        self._blocks = [block for block, basis in self.inside + self.outside if basis.size]
+        self._blocks = [
+            block for block, basis in self.inside + self.outside if basis.size
+        ]
         self._along = [np.tensordot(self.free.T, block, 1) for block in self._blocks]
         self._sides = self.rows @ self.free
 
@@ -229,7 +240,11 @@ class Program:
         gain[: self.side] = kernel
         unit = float(np.abs(kernel).max()) or 1.0
         degree = len(self.rows) + sum(block.shape[1] for block in self._blocks)
-        t, weight, least = self.start, unit * self.size / degree, _CLOSE * unit * self.size / degree
+        t, weight, least = (
+            self.start,
+            unit * self.size / degree,
+            _CLOSE * unit * self.size / degree,
+        )
         centred = t, weight
         steps = 0
         for steps in range(1, _MOST_STEPS + 1):  # noqa: B007
@@ -255,7 +270,9 @@ class Program:
         inner = product(free, len(self.rows) + sum(side**2 for side in sides), free)
         return turned + inner + solved(free, 1) + _OVERHEAD
 
-    def _newton(self, t: FloatArray, gain: FloatArray) -> tuple[FloatArray, float, float]:
+    def _newton(
+        self, t: FloatArray, gain: FloatArray
+    ) -> tuple[FloatArray, float, float]:
         """The step to the largest gain plus logarithms, its length, and how far it may be gone."""
         bent = self._sides / (self.rows @ t - self.limits)[:, None]
         gradient, hessian = self.free.T @ gain + bent.sum(axis=0), bent.T @ bent
@@ -268,7 +285,9 @@ class Program:
             hessian += flat @ flat.T
         move = np.linalg.solve(hessian, gradient)
         falls = [float((bent @ move).min())]
-        falls += [float(np.linalg.eigvalsh(np.tensordot(move, one, 1))[0]) for one in turned]
+        falls += [
+            float(np.linalg.eigvalsh(np.tensordot(move, one, 1))[0]) for one in turned
+        ]
         length = float(np.sqrt(max(move @ gradient, 0.0)))
         return self.free @ move, length, 1.0 / max(-min(falls), 1e-300)
 
@@ -297,4 +316,6 @@ class Program:
             apart[i, j, c] = price / (1 if i == j else 2)
             apart[j, i, c] = apart[i, j, c]
         waves = np.concatenate([[0.0], prices[len(prices) - self.side + 1 :]])
-        return Multipliers(t[: self.side], sums[0], sums[1], apart, tilts, waves, operations)
+        return Multipliers(
+            t[: self.side], sums[0], sums[1], apart, tilts, waves, operations
+        )

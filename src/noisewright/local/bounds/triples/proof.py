@@ -78,7 +78,9 @@ class TripleProof(Proof):
             raise InvalidParameter("cells", n, "must be all cells of yes/no attributes")
         if np.ptp(self.prior) > 0 or np.ptp(self.prices) > 0:
             raise InvalidParameter("prior, prices", "arrays", "must be even")
-        if (np.diff(self.sizes) <= 0).any() or ((self.sizes < 2) | (self.sizes >= n)).any():
+        if (np.diff(self.sizes) <= 0).any() or (
+            (self.sizes < 2) | (self.sizes >= n)
+        ).any():
             raise InvalidParameter("sizes", "array", f"must rise between 2 and {n - 1}")
         if min(self.apart.min(initial=0.0), self.waves.min(initial=0.0)) < 0:
             raise InvalidParameter("apart, waves", "arrays", "must not be negative")
@@ -91,7 +93,10 @@ def raised(proof: TripleProof, epsilon: float) -> float:
     """What prices must rise by, in sum, for every set to meet the condition."""
     n, r, distances = proof.size, expm1(epsilon), _Distances(proof.bits)
     z = proof.factor @ proof.factor.T
-    sums, heights = distances.sums(z), distances.sums(np.abs(proof.factor) @ np.abs(proof.factor).T)
+    sums, heights = (
+        distances.sums(z),
+        distances.sums(np.abs(proof.factor) @ np.abs(proof.factor).T),
+    )
     kernel = sums / (n * distances.valencies)
     # How far Z is from a function of the distance, by the largest row of what it lacks.
     lacking = float(np.abs(z - kernel[distances.apart]).sum(axis=1).max())
@@ -100,7 +105,9 @@ def raised(proof: TripleProof, epsilon: float) -> float:
     price, share = float(proof.prices[0]), float(proof.prior.sum())
     needed = float(rows) + lacking  # by the set of no cells, and that of all
     for k in range(1, n):
-        whole = r * r * k * distances.largest(proof, kernel, k) + (2 * r * k + n) * float(rows)
+        whole = r * r * k * distances.largest(proof, kernel, k) + (
+            2 * r * k + n
+        ) * float(rows)
         whole += ((r * r + 2 * r) * k + n) * lacking
         needed = max(needed, whole / n / (1 + r * k / n) ** 2)
     short = needed / share - price
@@ -117,8 +124,12 @@ class _Distances:
         self.apart = weights[np.bitwise_xor.outer(np.arange(n), np.arange(n))]
         self.place = weights[:, None], weights[None, :], self.apart
         self.valencies = np.bincount(weights, minlength=side).astype(np.float64)
-        flat = np.ravel_multi_index(np.broadcast_arrays(*self.place), (side, side, side))
-        self.pairs = np.bincount(flat.ravel(), minlength=side**3).reshape(side, side, side)
+        flat = np.ravel_multi_index(
+            np.broadcast_arrays(*self.place), (side, side, side)
+        )
+        self.pairs = np.bincount(flat.ravel(), minlength=side**3).reshape(
+            side, side, side
+        )
         self.per_difference = self.pairs / self.valencies
 
     def sums(self, matrix: FloatArray) -> FloatArray:
@@ -133,7 +144,10 @@ class _Distances:
         return np.array(
             [
                 [
-                    sum((-1) ** m * comb(i, m) * comb(self.bits - i, j - m) for m in range(j + 1))
+                    sum(
+                        (-1) ** m * comb(i, m) * comb(self.bits - i, j - m)
+                        for m in range(j + 1)
+                    )
                     for i in side
                 ]
                 for j in side
@@ -148,34 +162,50 @@ class _Distances:
         rounding = 64 * self.cells * EPS * float(np.abs(kernel) @ self.valencies)
         top = float(spectrum[1:].max())
         share = k / self.cells
-        limits: list[float] = [top * (1 - share) + float(spectrum[0]) * share + rounding]
+        limits: list[float] = [
+            top * (1 - share) + float(spectrum[0]) * share + rounding
+        ]
         listed = pair_counts(((self.bits, 2),)).get(k)
         if k == 1:
             limits.append(float(kernel[0]))
         elif listed is not None:
-            limits.append(float(kernel[0] + (2.0 / k * (listed @ kernel)).max()) + rounding)
+            limits.append(
+                float(kernel[0] + (2.0 / k * (listed @ kernel)).max()) + rounding
+            )
         at = np.searchsorted(proof.sizes, k)
         if at < len(proof.sizes) and proof.sizes[at] == k:
             limits.append(self._added_up(proof, kernel, k, int(at)))
         return min(limits)
 
-    def _added_up(self, proof: TripleProof, kernel: FloatArray, k: int, at: int) -> float:
+    def _added_up(
+        self, proof: TripleProof, kernel: FloatArray, k: int, at: int
+    ) -> float:
         """Σκ_i A_i plus all that is not negative, as one sum over A_i and T_ijc; its largest."""
         n, pairs = self.cells, self.pairs
         inside, outside, apart, tilts, prices = (
-            getattr(proof, name)[at] for name in ("inside", "outside", "apart", "tilts", "waves")
+            getattr(proof, name)[at]
+            for name in ("inside", "outside", "apart", "tilts", "waves")
         )
         both = outside + apart
         triples = inside - both + tilts[:, None, None]
         singles = kernel + (both * self.per_difference).sum(axis=(0, 1)) - k * tilts
         singles = singles + prices @ self.waves
-        size = np.abs(inside).sum() + np.abs(both).sum() * n + (n + k) * np.abs(tilts).sum()
+        size = (
+            np.abs(inside).sum()
+            + np.abs(both).sum() * n
+            + (n + k) * np.abs(tilts).sum()
+        )
         size += np.abs(kernel).sum() + n * prices.sum()
         low = -self._least(inside) * k - self._least(outside) * (n - k)
         for i in range(1, self.bits + 1):  # two of the three are one cell
             singles[i] += triples[0, i, i] + triples[i, 0, i] + triples[i, i, 0]
         constant = singles[0] + triples[0, 0, 0] - self._waves_least(prices, k)
-        threes = sum(triples[1:, 1:, 1:].transpose(order) for order in permutations(range(3))) / 6
+        threes = (
+            sum(
+                triples[1:, 1:, 1:].transpose(order) for order in permutations(range(3))
+            )
+            / 6
+        )
         seen = pairs[1:, 1:, 1:] > 0
         more = max(float(singles[1:].max()), 0.0) * (k - 1)
         more += max(float(threes[seen].max(initial=0.0)), 0.0) * (k - 1) * (k - 2)

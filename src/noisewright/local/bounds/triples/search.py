@@ -20,7 +20,8 @@ from noisewright.local.shares import best_shares
 from noisewright.local.work import Work
 
 _LEAST_CELLS = 8
-_SMALL = 5  # sets of so few cells a check lists: what a program allows them is not worth knowing
+# sets of so few cells a check lists: what a program allows them is not worth knowing
+_SMALL = 5
 _SOME_SIZES, _ROUNDS = 4, 10  # looked at in a round, and rounds until all sizes are
 _CLOSE = 2e-4
 _HELD = 1e-9
@@ -64,7 +65,9 @@ class TripleSearch:
         for pattern in np.unique(self.patterns, axis=0):
             members = cells[pattern]
             apart = weights[members[:, None] ^ members]
-            counts = np.bincount(apart.ravel(), minlength=self.bits + 1) / max(len(members), 1)
+            counts = np.bincount(apart.ravel(), minlength=self.bits + 1) / max(
+                len(members), 1
+            )
             rows.append(self._row(len(members), counts))
         return np.unique(np.round(rows, 12), axis=0)
 
@@ -80,9 +83,16 @@ class TripleSearch:
                 if not self._join(spectrum, level, sizes):
                     break
             spectrum, level = self._kernel()
-            told = {size: self._solved(spectrum, size) for size in self._needed(spectrum, level)}
+            told = {
+                size: self._solved(spectrum, size)
+                for size in self._needed(spectrum, level)
+            }
             yield self._proof(spectrum, level, told)
-            rows = [self._row(size, one.counts) for size, one in told.items() if size > _SMALL]
+            rows = [
+                self._row(size, one.counts)
+                for size, one in told.items()
+                if size > _SMALL
+            ]
             if not self._joined(spectrum, level, rows):
                 return
 
@@ -98,7 +108,9 @@ class TripleSearch:
     def _limits(self, spectrum: FloatArray) -> FloatArray:
         """What sets of each size make of a kernel at most, by its largest eigenvalue."""
         n = self.scheme.cells
-        return np.asarray(self.gains * n * float(spectrum.max()) * (1 - np.arange(n) / n))
+        return np.asarray(
+            self.gains * n * float(spectrum.max()) * (1 - np.arange(n) / n)
+        )
 
     def _needed(self, spectrum: FloatArray, level: float) -> list[int]:
         """Sizes that need more of a proof than the largest eigenvalue."""
@@ -114,12 +126,18 @@ class TripleSearch:
 
     def _join(self, spectrum: FloatArray, level: float, sizes: list[int]) -> bool:
         told = {size: self._solved(spectrum, size) for size in sizes}
-        return self._joined(spectrum, level, [self._row(s, one.counts) for s, one in told.items()])
+        return self._joined(
+            spectrum, level, [self._row(s, one.counts) for s, one in told.items()]
+        )
 
-    def _joined(self, spectrum: FloatArray, level: float, rows: list[FloatArray]) -> bool:
+    def _joined(
+        self, spectrum: FloatArray, level: float, rows: list[FloatArray]
+    ) -> bool:
         """Take rows into the pool that are worth more than its own; whether there were any."""
         worth = [
-            row for row in rows if float(row @ (self.counts * spectrum)) > level * (1 + _CLOSE)
+            row
+            for row in rows
+            if float(row @ (self.counts * spectrum)) > level * (1 + _CLOSE)
         ]
         self.pool = np.concatenate([self.pool, *(row[None] for row in worth)])
         return bool(worth)
@@ -146,7 +164,10 @@ class TripleSearch:
             name: np.array([getattr(one, name) for one in told.values()])
             for name in ("inside", "outside", "apart", "tilts", "waves")
         }
-        cubes = {name: stacked[name].reshape(-1, side, side, side) for name in list(stacked)[:3]}
+        cubes = {
+            name: stacked[name].reshape(-1, side, side, side)
+            for name in list(stacked)[:3]
+        }
         rows = {name: stacked[name].reshape(-1, side) for name in list(stacked)[3:]}
         return TripleProof(
             cells.astype(np.int64),

@@ -19,14 +19,20 @@ from noisewright.local.optimise.dense.design import Design
 from noisewright.local.optimise.dense.families import runs
 from noisewright.local.optimise.dense.mirror import Mirror
 from noisewright.local.optimise.dense.objective import Objective
-from noisewright.local.optimise.dense.pricing import proposals, searching, undervalued, worths
+from noisewright.local.optimise.dense.pricing import (
+    proposals,
+    searching,
+    undervalued,
+    worths,
+)
 from noisewright.local.optimise.dense.saddle import best_saddle, newton_step
 from noisewright.local.optimise.optimised import Control
 from noisewright.local.shares import longest_step
 from noisewright.local.work import SECOND, touched
 
 _NEWTON_STEPS = 40
-_KEPT_PER_CELL, _MOST_KEPT, _MOST_FRESH = 30, 1000, 400  # weights cost cubes of these numbers
+# weights cost cubes of these numbers
+_KEPT_PER_CELL, _MOST_KEPT, _MOST_FRESH = 30, 1000, 400
 _FEW_CELLS = 64
 _FRESH_PER_CELL, _STARTS_PER_CELL, _MOST_STARTS = 4, 40, 4096
 EVERY_PATTERN = 9
@@ -34,7 +40,8 @@ EVERY_PATTERN = 9
 _ROUGHEST, _CLOSEST = 3e-2, 1e-5
 _PATIENCE, _LITTLE = 3, 1e-4
 _LIGHT = 1e-3
-_MOST_RUNS = 1600  # that join a design at its start: 7 % on prefix:16*prefix:16 at ε = 6
+# that join a design at its start: 7 % on prefix:16*prefix:16 at ε = 6
+_MOST_RUNS = 1600
 
 
 @dataclass(frozen=True)
@@ -90,9 +97,12 @@ def reweight(design: Design, objective: Objective, tolerance: float = 1e-5) -> P
         system[np.diag_indices(len(w))] += slack / w
         right = aim / w - gradient - v @ prices
         try:
-            factor = cho_factor(system, lower=True, overwrite_a=True, check_finite=False)
+            factor = cho_factor(
+                system, lower=True, overwrite_a=True, check_finite=False
+            )
         except np.linalg.LinAlgError:
-            break  # weights so near their bounds that the digits are used up: good enough
+            # weights so near their bounds that the digits are used up: good enough
+            break
         solved = cho_solve(factor, np.column_stack([v, right]), check_finite=False)
         move_prices = np.linalg.lstsq(
             v.T @ solved[:, :-1], v.T @ solved[:, -1] - missing, rcond=1e-14
@@ -103,7 +113,9 @@ def reweight(design: Design, objective: Objective, tolerance: float = 1e-5) -> P
         w, slack = w + length * move, slack + length * move_slack
         prices = prices + length * move_prices
     took = (1 + step) * newton_step(*v.shape)
-    return Priced(Design(design.patterns, w, design.epsilon), value, quadratic, prices, took)
+    return Priced(
+        Design(design.patterns, w, design.epsilon), value, quadratic, prices, took
+    )
 
 
 def generate(
@@ -136,7 +148,9 @@ def generate(
     for step in range(effort.rounds + 1):
         last = work.over or step == effort.rounds or control.expired
         try:
-            priced, objective, value = _weighed(design, objective, worst_case, tolerance, mirror)
+            priced, objective, value = _weighed(
+                design, objective, worst_case, tolerance, mirror
+            )
         except np.linalg.LinAlgError:
             break  # digits are used up: what was found before stands
         except KeyboardInterrupt:
@@ -155,10 +169,13 @@ def generate(
         heavy = _heaviest(priced.design, objective.prior)
         phi = undervalued(priced.quadratic, priced.prices, objective.prior)
         if guide is not None and steady is None:
-            steady = guide * float(phi.sum() / guide.sum())  # both are −1ᵀλ: of one scale
+            # both are −1ᵀλ: of one scale
+            steady = guide * float(phi.sum() / guide.sum())
         steady = phi if steady is None else (steady + phi) / 2
         work.add(_looking(heavy))
-        fresh, worth = _proposed(heavy, priced, objective.prior, (steady, phi), family, rng)
+        fresh, worth = _proposed(
+            heavy, priced, objective.prior, (steady, phi), family, rng
+        )
         if not len(fresh):
             if tolerance <= _CLOSEST:
                 break
@@ -179,7 +196,11 @@ def _joined(design: Design, fresh: BoolArray) -> Design:
 
 
 def _weighed(
-    design: Design, objective: Objective, worst_case: bool, tolerance: float, mirror: Mirror
+    design: Design,
+    objective: Objective,
+    worst_case: bool,
+    tolerance: float,
+    mirror: Mirror,
 ) -> tuple[Priced, Objective, float]:
     """Best weights, the objective with the prior against them, and their error."""
     if not worst_case:
@@ -199,7 +220,9 @@ def _weighed(
     answer = replace(objective, prior=saddle.prior[back])
     quadratic = saddle.quadratic[np.ix_(back, back)]
     return (
-        Priced(weighed, saddle.worst, quadratic, saddle.prices[back], saddle.operations),
+        Priced(
+            weighed, saddle.worst, quadratic, saddle.prices[back], saddle.operations
+        ),
         answer,
         saddle.worst,
     )
@@ -254,7 +277,15 @@ def _proposed(
     some = family[rng.permutation(len(family))[: starts // 4]]
     for phi in undervaluations:
         found = proposals(
-            design.patterns, shares, priced.quadratic, phi, prior, epsilon, starts, rng, some
+            design.patterns,
+            shares,
+            priced.quadratic,
+            phi,
+            prior,
+            epsilon,
+            starts,
+            rng,
+            some,
         )[0]
         worth = worths(found, now, prior, epsilon)
         fresh, largest = found[worth > 0], float(worth.max(initial=0.0))

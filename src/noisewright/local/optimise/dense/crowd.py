@@ -28,7 +28,8 @@ from noisewright.local.work import product, solved, touched
 _MOMENTUM = 0.7
 _PRIOR_STEP, _LARGEST_PRIOR_STEP = 0.3, 0.2
 _SMALLEST_STEP, _LARGEST_STEP = -2.0, 1.5  # of the logarithm of a weight
-_LEAST_SHARE = 1e-3  # of an even share: a type that never occurs would be seen by nobody
+# of an even share: a type that never occurs would be seen by nobody
+_LEAST_SHARE = 1e-3
 _PRICE_STEPS, _BALANCED = 2, 1e-6
 _RIDGE = 1e-7  # information on what no query asks must not fade to nothing
 _LEAST_WORTH = 1e-12
@@ -71,12 +72,16 @@ class _Folded:
     def products(self, cells: FloatArray) -> FloatArray:
         """v·x for an invariant x over cells."""
         even = (self.parts[0] @ self.even(cells).astype(np.float32)).astype(np.float64)
-        return np.asarray((1 + self.slope * self.means) * cells.sum() + self.slope * even)
+        return np.asarray(
+            (1 + self.slope * self.means) * cells.sum() + self.slope * even
+        )
 
     def total(self, weights: FloatArray) -> FloatArray:
         """Σ w v over cells, each pattern half its image."""
         z = (weights.astype(np.float32) @ self.parts[0]).astype(np.float64)
-        return np.asarray(weights @ (1 + self.slope * self.means) + self.slope * self.cells(z))
+        return np.asarray(
+            weights @ (1 + self.slope * self.means) + self.slope * self.cells(z)
+        )
 
     def moments(self, weights: FloatArray, part: int) -> FloatArray:
         """Σ w z zᵀ within a subspace."""
@@ -85,21 +90,35 @@ class _Folded:
 
     def squares(self, weights: FloatArray) -> FloatArray:
         """Σ w v vᵀ within the first subspace."""
-        level, ones = 1 + self.slope * self.means, self.even(np.ones(len(self.mirror.order)))
+        level, ones = (
+            1 + self.slope * self.means,
+            self.even(np.ones(len(self.mirror.order))),
+        )
         mixed = (weights * level).astype(np.float32) @ self.parts[0]
         side = self.slope * np.outer(ones, mixed.astype(np.float64))
         constant = float(weights @ level**2) * np.outer(ones, ones)
-        return np.asarray(self.slope**2 * self.moments(weights, 0) + side + side.T + constant)
+        return np.asarray(
+            self.slope**2 * self.moments(weights, 0) + side + side.T + constant
+        )
 
-    def information(self, shares: FloatArray, along: FloatArray, part: int) -> FloatArray:
+    def information(
+        self, shares: FloatArray, along: FloatArray, part: int
+    ) -> FloatArray:
         """Σ y (v − m1)(v − m1)ᵀ within a subspace, m = πᵀv, where πᵀz is `along`."""
         x = self.moments(shares, part)
         if part == 0:
             ones = self.even(np.ones(len(self.mirror.order)))
-            mixed = ((shares * along).astype(np.float32) @ self.parts[0]).astype(np.float64)
+            mixed = ((shares * along).astype(np.float32) @ self.parts[0]).astype(
+                np.float64
+            )
             side = np.outer(ones, mixed)
             x += float(shares @ along**2) * np.outer(ones, ones) - side - side.T
-            x += float(np.trace(x)) / len(x) * np.outer(ones, ones) / len(self.mirror.order)
+            x += (
+                float(np.trace(x))
+                / len(x)
+                * np.outer(ones, ones)
+                / len(self.mirror.order)
+            )
         x[np.diag_indices(len(x))] += _RIDGE * float(np.trace(x)) / len(x)
         return np.asarray(self.slope**2 * x)
 
@@ -134,11 +153,17 @@ class Crowd:
     @classmethod
     def of(cls, design: Design, objective: Objective, worst_case: bool) -> Crowd:
         """A design, averaged over mirror images where the prior may be."""
-        mirror = Mirror.of(objective.gram) if worst_case else Mirror.none(len(objective.gram))
+        mirror = (
+            Mirror.of(objective.gram)
+            if worst_case
+            else Mirror.none(len(objective.gram))
+        )
         halved, n = mirror.halved(design.merged()), len(objective.gram)
         gram = objective.gram + _RIDGE * float(np.trace(objective.gram)) / n * np.eye(n)
         prior, weights = objective.prior, halved.weights
-        crowd = cls(gram, mirror, design.epsilon, prior, worst_case, halved.patterns, weights)
+        crowd = cls(
+            gram, mirror, design.epsilon, prior, worst_case, halved.patterns, weights
+        )
         crowd.prior = crowd.folded.cells(crowd.folded.even(crowd._averaged(prior)))
         return crowd
 
@@ -169,7 +194,9 @@ class Crowd:
         self.prices, costs = self._priced(energies)
         worth = np.log(energies / costs)
         self.drift = worth + _MOMENTUM * self.drift
-        self.weights = self.weights * np.exp(np.clip(self.drift, _SMALLEST_STEP, _LARGEST_STEP))
+        self.weights = self.weights * np.exp(
+            np.clip(self.drift, _SMALLEST_STEP, _LARGEST_STEP)
+        )
         if self.follows:
             uneven = _PRIOR_STEP * (variances - self.mean) / abs(self.mean)
             step = np.clip(uneven, -_LARGEST_PRIOR_STEP, _LARGEST_PRIOR_STEP)
@@ -188,18 +215,26 @@ class Crowd:
         shares = self.weights / self.mass
         along = (self.mass - 1) / folded.slope - folded.means
         quadratics = []
-        for part, half in enumerate(self.mirror.folding.halves(centred[np.ix_(order, order)])):
-            factor = cho_factor(folded.information(shares, along, part), check_finite=False)
+        for part, half in enumerate(
+            self.mirror.folding.halves(centred[np.ix_(order, order)])
+        ):
+            factor = cho_factor(
+                folded.information(shares, along, part), check_finite=False
+            )
             solved = cho_solve(factor, half, check_finite=False)
             quadratic = cho_solve(factor, solved.T, check_finite=False)
             quadratics.append((quadratic + quadratic.T) / 2)
-        energies = np.maximum(folded.energies(tuple(quadratics)) / self.mass, _LEAST_WORTH)
+        energies = np.maximum(
+            folded.energies(tuple(quadratics)) / self.mass, _LEAST_WORTH
+        )
         known = np.diagonal(centred)
         variances = self._averaged(folded.total(energies * shares) - known)
         if not np.isfinite(variances).all():
             raise np.linalg.LinAlgError("beyond the digits of a number")
         back = np.argsort(order)
-        self.quadratic = self.mirror.folding.whole(tuple(quadratics))[np.ix_(back, back)]
+        self.quadratic = self.mirror.folding.whole(tuple(quadratics))[
+            np.ix_(back, back)
+        ]
         self.mean, self.worst = float(self.prior @ variances), float(variances.max())
         return np.asarray(energies), variances
 
@@ -217,8 +252,12 @@ class Crowd:
             if np.abs(missing).max() < _BALANCED:
                 break
             squares = folded.squares(moved / costs)
-            squares[np.diag_indices(len(squares))] += 1e-9 * float(np.trace(squares)) / n
-            move = folded.cells(np.asarray(np.linalg.solve(squares, folded.even(missing))))
+            squares[np.diag_indices(len(squares))] += (
+                1e-9 * float(np.trace(squares)) / n
+            )
+            move = folded.cells(
+                np.asarray(np.linalg.solve(squares, folded.even(missing)))
+            )
             rise = folded.products(move)
             length = 1.0
             while (costs + length * rise <= 0.2 * costs).any():
@@ -245,4 +284,6 @@ class Crowd:
 
     def design(self) -> Design | None:
         """All patterns, images too, with columns that sum to one exactly."""
-        return self.mirror.doubled(Design(self.patterns, self.weights, self.epsilon)).balanced()
+        return self.mirror.doubled(
+            Design(self.patterns, self.weights, self.epsilon)
+        ).balanced()

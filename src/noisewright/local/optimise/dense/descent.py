@@ -23,7 +23,8 @@ _BLOCK_ENTRIES = 2**21
 _NEWTON_STEPS = 80
 _TOLERANCE = 1e-14
 _SEGMENT = 10
-_PASSES = 150  # over all entries, in an evaluation: projections and the model of the curvature
+# over all entries, in an evaluation: projections and the model of the curvature
+_PASSES = 150
 _LEAST_LOG = -60.0  # rows this light are as good as gone, and still numbers
 _LARGEST_HISTORY = 2**28
 
@@ -90,7 +91,11 @@ def _shifts(
         open_columns = np.abs(excess) > _TOLERANCE * total
         if not open_columns.any():
             break
-        moved, excess, active = moved[:, open_columns], excess[open_columns], active[open_columns]
+        moved, excess, active = (
+            moved[:, open_columns],
+            excess[open_columns],
+            active[open_columns],
+        )
         slope = weight @ ((moved > low) & (moved < high))
         here = shift[active]
         left[active] = np.where(excess < 0, here, left[active])
@@ -129,7 +134,9 @@ class Chart:
 
     def variables(self, positions: FloatArray, weights: FloatArray) -> FloatArray:
         """The point whose rows have these positions and, up to a common factor, these weights."""
-        high_share = float(np.clip((weights @ positions).mean() / weights.sum(), 1e-9, 1 - 1e-9))
+        high_share = float(
+            np.clip((weights @ positions).mean() / weights.sum(), 1e-9, 1 - 1e-9)
+        )
         total = 1.0 / (1.0 + expm1(self.epsilon) * high_share)
         inside = (total - self._least) / (1.0 - self._least)
         return np.concatenate(
@@ -145,8 +152,15 @@ class Chart:
         logs = x[entries:-1] / self._row_scale
         shares = np.exp(np.maximum(logs - logs.max(), _LEAST_LOG))
         shares /= shares.sum()
-        inside = float(1.0 / (1.0 + np.exp(-np.clip(x[-1] / self._sum_scale, -25.0, 25.0))))
-        return x[:entries].reshape(self.rows, self.cells), shares, inside, self._total(inside)
+        inside = float(
+            1.0 / (1.0 + np.exp(-np.clip(x[-1] / self._sum_scale, -25.0, 25.0)))
+        )
+        return (
+            x[:entries].reshape(self.rows, self.cells),
+            shares,
+            inside,
+            self._total(inside),
+        )
 
     def _total(self, inside: float) -> float:
         return self._least + (1.0 - self._least) * inside
@@ -196,7 +210,9 @@ class Chart:
         reduced *= (weights * slope)[:, None]
         by_log = weights * by_weight
         by_log -= shares * by_log.sum()
-        by_sum = float(shares @ by_weight) * (1.0 - self._least) * inside * (1.0 - inside)
+        by_sum = (
+            float(shares @ by_weight) * (1.0 - self._least) * inside * (1.0 - inside)
+        )
         gradient = np.concatenate(
             [reduced.ravel(), by_log / self._row_scale, [by_sum / self._sum_scale]]
         )
@@ -265,6 +281,8 @@ def _segment(
     return minimise(evaluated, x, length, memory, stop=stop)
 
 
-def _state(chart: Chart, point: FloatArray, objective: Objective) -> dict[str, FloatArray]:
+def _state(
+    chart: Chart, point: FloatArray, objective: Objective
+) -> dict[str, FloatArray]:
     positions, weights = chart.positions(point)
     return {"positions": positions, "weights": weights, "prior": objective.prior}

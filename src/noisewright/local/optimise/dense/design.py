@@ -65,9 +65,13 @@ class Design:
         full = np.asarray(self.patterns.all(axis=1))
         scale = np.where(full, 1.0 + expm1(self.epsilon), 1.0)
         patterns = self.patterns & ~full[:, None]
-        packed, inverse = np.unique(np.packbits(patterns, axis=1), axis=0, return_inverse=True)
+        packed, inverse = np.unique(
+            np.packbits(patterns, axis=1), axis=0, return_inverse=True
+        )
         weights = np.bincount(inverse.ravel(), self.weights * scale).astype(np.float64)
-        unpacked = np.unpackbits(packed, axis=1, count=self.patterns.shape[1]).astype(bool)
+        unpacked = np.unpackbits(packed, axis=1, count=self.patterns.shape[1]).astype(
+            bool
+        )
         some = weights > 0
         return Design(unpacked[some], weights[some], self.epsilon)
 
@@ -107,7 +111,9 @@ def split(positions: FloatArray, weights: FloatArray, epsilon: float) -> Design:
     return Design(np.array(patterns), np.array(parts), epsilon).merged()
 
 
-def rounded(positions: FloatArray, weights: FloatArray, epsilon: float) -> Design | None:
+def rounded(
+    positions: FloatArray, weights: FloatArray, epsilon: float
+) -> Design | None:
     """Two-valued rows near a strategy: each entry goes to its nearer bound, weights make up for it.
 
     No more rows than before, and at ε near 1 the error falls more often than not. None where no
@@ -140,8 +146,11 @@ class Types:
         scale = max(float(np.abs(image).max(initial=0.0)), 1e-300)
         # Rounding after a shift: equal numbers but for the last bit round alike almost surely.
         keys = np.round(image / scale + 0.314159e-9, _DIGITS)
-        _, first, group = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-        order = np.argsort(first)  # as cells are: runs of cells and mirror images go by their order
+        _, first, group = np.unique(
+            keys, axis=0, return_index=True, return_inverse=True
+        )
+        # as cells are: runs of cells and mirror images go by their order
+        order = np.argsort(first)
         return cls(np.argsort(order)[group.ravel()], first[order])
 
     @property

@@ -22,7 +22,9 @@ def runs(gram: FloatArray, epsilon: float) -> BoolArray:
     n = len(gram)
     if epsilon < _LEAST_EPSILON or n < 2 * _SHORTEST:
         return np.zeros((0, n), dtype=bool)
-    longest = min(int(_SHORTEST + _PER_LIKELY * n / (1 + exp(epsilon))), _LONGEST, n // 2)
+    longest = min(
+        int(_SHORTEST + _PER_LIKELY * n / (1 + exp(epsilon))), _LONGEST, n // 2
+    )
     patterns = []
     for stride in _strides(gram):
         for length in range(1, longest + 1):
@@ -41,7 +43,10 @@ def _strides(gram: FloatArray) -> IntArray:
     steps = np.array([s for s in range(1, n // _SHORTEST + 1) if n % s == 0] or [1])
     diagonal = np.diagonal(gram)
     apart = np.array(
-        [(diagonal[:-s] + diagonal[s:] - 2 * np.diagonal(gram, s)).mean() for s in steps]
+        [
+            (diagonal[:-s] + diagonal[s:] - 2 * np.diagonal(gram, s)).mean()
+            for s in steps
+        ]
     )
     alike = np.argsort(apart, kind="stable")[:_MOST_STRIDES]
     return np.asarray(steps[alike[apart[alike] <= _NEARLY_AS_LIKE * apart[alike[0]]]])

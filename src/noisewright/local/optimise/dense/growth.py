@@ -72,7 +72,8 @@ def grow(
                 break
             phi = crowd.undervalued()
             if guide is not None and steady is None:
-                steady = guide * float(phi.sum() / guide.sum())  # both are −1ᵀλ: of one scale
+                # both are −1ᵀλ: of one scale
+                steady = guide * float(phi.sum() / guide.sum())
             steady = phi if steady is None else (steady + phi) / 2
             fresh = _worthy(crowd, steady, phi, rng, work)
             crowd = crowd.joined(fresh, _LIGHT, _LIGHTEST, len(crowd.weights))
@@ -104,7 +105,11 @@ def _settled(crowd: Crowd, control: Control, work: Work, steps: int) -> bool:
 
 
 def _worthy(
-    crowd: Crowd, steady: FloatArray, phi: FloatArray, rng: np.random.Generator, work: Work
+    crowd: Crowd,
+    steady: FloatArray,
+    phi: FloatArray,
+    rng: np.random.Generator,
+    work: Work,
 ) -> BoolArray:
     """Patterns that the prices undervalue, looked for at steadier ones."""
     n, shares = crowd.patterns.shape[1], crowd.weights * crowd.mass
@@ -124,7 +129,9 @@ def _finished(
     """The heaviest patterns only, their weights settled once more."""
     crowd.look()
     images = 2 if crowd.mirror.folding.pairs else 1
-    crowd = crowd.joined(crowd.patterns[:0], _LIGHT, _LIGHTEST, effort.reports // images)
+    crowd = crowd.joined(
+        crowd.patterns[:0], _LIGHT, _LIGHTEST, effort.reports // images
+    )
     for _ in range(_SETTLING):
         crowd.step()
         control.work.add(crowd.operations)
@@ -139,4 +146,8 @@ def _state(crowd: Crowd) -> dict[str, Array]:
     design = crowd.design()
     if design is None:
         return {}
-    return {"patterns": design.patterns, "weights": design.weights, "prior": crowd.prior}
+    return {
+        "patterns": design.patterns,
+        "weights": design.weights,
+        "prior": crowd.prior,
+    }

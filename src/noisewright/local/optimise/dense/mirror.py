@@ -45,7 +45,9 @@ class Mirror:
             return design
         images = self._swapped(design.patterns)
         differ = (images != design.patterns).argmax(axis=1)
-        later = images[np.arange(len(images)), differ] & ~(images == design.patterns).all(axis=1)
+        later = images[np.arange(len(images)), differ] & ~(
+            images == design.patterns
+        ).all(axis=1)
         chosen = np.where(later[:, None], images, design.patterns)
         return Design(chosen, design.weights, design.epsilon).merged()
 

@@ -62,7 +62,8 @@ class Objective:
         scores = q / chance[:, None]
         scores -= 1.0
         value, quadratic = self.solve(self.information(scores, chance))
-        if q.size > _SINGLE_PRECISION:  # a direction of descent: seven digits do, in half the time
+        # a direction of descent: seven digits do, in half the time
+        if q.size > _SINGLE_PRECISION:
             scores, quadratic = scores.astype(np.float32), quadratic.astype(np.float32)
         pulled = scores @ quadratic
         energies = np.einsum("ou,ou->o", pulled, scores)

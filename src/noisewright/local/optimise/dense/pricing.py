@@ -11,18 +11,24 @@ from noisewright.local.optimise.dense.design import spectral_patterns
 from noisewright.local.work import eigenvectors, touched
 
 _SHAKES = (1.0, 2.0, 4.0, 8.0)  # cells flipped, in the mean
-_FEW_CELLS = 64  # beyond, an ascent that is still going after many flips follows prices far off
-_FLIPS, _PASSES = 8.0, 60  # of an ascent in the mean, and over all cells at each, gathered ones
+# beyond, an ascent that is still going after many flips follows prices far off
+_FEW_CELLS = 64
+# of an ascent in the mean, and over all cells at each, gathered ones
+_FLIPS, _PASSES = 8.0, 60
 _BLOCK_ENTRIES = 2**15  # of patterns improved together: what lies near the processor
 
 
-def undervalued(quadratic: FloatArray, prices: FloatArray, prior: FloatArray) -> FloatArray:
+def undervalued(
+    quadratic: FloatArray, prices: FloatArray, prior: FloatArray
+) -> FloatArray:
     """Φ with vᵀΦv = vᵀΣv − (λᵀv)(πᵀv): positive where a pattern is worth more than its price."""
     sides = np.outer(prices, prior)
     return np.asarray(quadratic - (sides + sides.T) / 2)
 
 
-def worths(patterns: BoolArray, phi: FloatArray, prior: FloatArray, epsilon: float) -> FloatArray:
+def worths(
+    patterns: BoolArray, phi: FloatArray, prior: FloatArray, epsilon: float
+) -> FloatArray:
     """vᵀΦv/(πᵀv)²: worth beyond the price, per unit of mass and relative to it."""
     v = 1.0 + expm1(epsilon) * patterns
     return np.asarray(np.einsum("ou,ou->o", v @ phi, v) / (v @ prior) ** 2)
@@ -47,7 +53,10 @@ def _improved(
     patterns, cells = patterns.copy(), patterns.shape[1]
     if cells > _FEW_CELLS:  # where to go next: seven digits do, in half the time
         phi, prior = phi.astype(np.float32), prior.astype(np.float32)
-    slope, least_rise = phi.dtype.type(expm1(epsilon)), 8 * float(np.finfo(phi.dtype).eps)
+    slope, least_rise = (
+        phi.dtype.type(expm1(epsilon)),
+        8 * float(np.finfo(phi.dtype).eps),
+    )
     v = 1 + slope * patterns
     pulled = v @ phi
     energy, mass = np.einsum("ou,ou->o", pulled, v), v @ prior
@@ -55,7 +64,9 @@ def _improved(
     diagonal = np.diagonal(phi)
     for _ in range(2 * cells if cells <= _FEW_CELLS else cells // 4):
         steps = np.where(patterns[active], -slope, slope)
-        energies = energy[active, None] + 2 * steps * pulled[active] + steps**2 * diagonal
+        energies = (
+            energy[active, None] + 2 * steps * pulled[active] + steps**2 * diagonal
+        )
         masses = mass[active, None] + steps * prior
         worth = energies / masses**2
         cell = worth.argmax(axis=1)
@@ -106,6 +117,8 @@ def proposals(
     worth = np.concatenate([worth, worths(begun, phi, prior, epsilon)])
     order = np.argsort(-worth)
     order = order[worth[order] > 0]
-    _, first = np.unique(np.packbits(patterns[order], axis=1), axis=0, return_index=True)
+    _, first = np.unique(
+        np.packbits(patterns[order], axis=1), axis=0, return_index=True
+    )
     order = order[np.sort(first)]
     return patterns[order], worth[order]

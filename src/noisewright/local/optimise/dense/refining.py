@@ -52,10 +52,16 @@ def refined(
     rng = np.random.default_rng([seed, 1])
     try:
         if len(cells) > FEW_CELLS:
-            growth = Growth(work=effort.work, reports=max(strategy.outputs, 2 * len(cells)))
-            better = grow(design, objective, growth, rng, control, worst_case=True, guide=guide)
+            growth = Growth(
+                work=effort.work, reports=max(strategy.outputs, 2 * len(cells))
+            )
+            better = grow(
+                design, objective, growth, rng, control, worst_case=True, guide=guide
+            )
         else:
-            better = generate(design, objective, effort, rng, control, worst_case=True, guide=guide)
+            better = generate(
+                design, objective, effort, rng, control, worst_case=True, guide=guide
+            )
         if better is None:
             return strategy
         prior = types.spread(better[1].prior, strategy.prior)

@@ -103,7 +103,9 @@ class _Point:
         factors, quadratics, pulled = [], [], []
         slopes = np.zeros(len(w))
         for v, half in zip(problem.parts, problem.folding.halves(centred), strict=True):
-            factor = cho_factor((v * shares[:, None]).T @ v, lower=True, check_finite=False)
+            factor = cho_factor(
+                (v * shares[:, None]).T @ v, lower=True, check_finite=False
+            )
             solved = cho_solve(factor, half, check_finite=False)
             quadratic = cho_solve(factor, solved.T, check_finite=False)
             quadratic = (quadratic + quadratic.T) / 2
@@ -116,7 +118,13 @@ class _Point:
         if not np.isfinite(variances).all():
             raise np.linalg.LinAlgError("beyond the digits of a number")
         return cls(
-            mass, shares, tuple(factors), tuple(quadratics), tuple(pulled), slopes, variances
+            mass,
+            shares,
+            tuple(factors),
+            tuple(quadratics),
+            tuple(pulled),
+            slopes,
+            variances,
         )
 
     def curvature(self, problem: _Problem) -> FloatArray:
@@ -124,7 +132,9 @@ class _Point:
         from scipy.linalg import cho_solve
 
         total = np.zeros((len(self.mass), len(self.mass)))
-        for v, factor, pulled in zip(problem.parts, self.factors, self.pulled, strict=True):
+        for v, factor, pulled in zip(
+            problem.parts, self.factors, self.pulled, strict=True
+        ):
             inner = v @ cho_solve(factor, v.T, check_finite=False)
             inner *= pulled @ v.T
             total += inner
@@ -151,7 +161,9 @@ class _State:
     def longest(self, move: _State) -> float:
         """As far as all that must stay positive does."""
         names = ("w", "s", "prior", "g")
-        return min(longest_step(getattr(self, n), getattr(move, n), _NEAR_BOUND) for n in names)
+        return min(
+            longest_step(getattr(self, n), getattr(move, n), _NEAR_BOUND) for n in names
+        )
 
 
 def best_saddle(
@@ -209,7 +221,9 @@ def newton_step(patterns: int, cells: int) -> float:
     return solved(patterns, 2 * cells) + 3 * bent + _PASSES * touched(patterns**2)
 
 
-def _first(point: _Point, problem: _Problem, w: FloatArray, prior: FloatArray) -> _State:
+def _first(
+    point: _Point, problem: _Problem, w: FloatArray, prior: FloatArray
+) -> _State:
     """Prices proportional to the prior make all slacks of one sign per unit of mass."""
     gradient = point.slopes / point.mass
     prices = prior * float(1.02 * np.max(-gradient / point.mass))
@@ -225,7 +239,10 @@ def _direction(point: _Point, problem: _Problem, now: _State) -> _State:
 
     v, mass, shares = problem.means, point.mass, point.shares
     count, n = v.shape
-    aim_w, aim_p = 0.1 * float(now.w @ now.s) / count, 0.1 * float(now.prior @ now.g) / n
+    aim_w, aim_p = (
+        0.1 * float(now.w @ now.s) / count,
+        0.1 * float(now.prior @ now.g) / n,
+    )
     curvature = point.curvature(problem)
     along = -(shares / mass)[:, None] * v
     bent = curvature @ along

@@ -11,7 +11,11 @@ from noisewright.local.optimise.dense.column_generation import Generation, gener
 from noisewright.local.optimise.dense.descent import Descent, descend
 from noisewright.local.optimise.dense.design import Design, dense_start, rounded, split
 from noisewright.local.optimise.dense.growth import Growth, grow
-from noisewright.local.optimise.dense.objective import Objective, saddle_prior, worst_variance
+from noisewright.local.optimise.dense.objective import (
+    Objective,
+    saddle_prior,
+    worst_variance,
+)
 from noisewright.local.optimise.kept import saved_descent, saved_design, saved_prior
 from noisewright.local.optimise.optimised import Control
 from noisewright.local.strategy import Arrays
@@ -44,7 +48,9 @@ class Effort:
         One step multiplies matrices three times, at some 10^10 operations a second.
         """
         seconds = 10 * 6.0 * cells**2 / 1e10
-        rows = min(self.rows(cells), int(remaining / seconds) if remaining < 1e9 else 2**62)
+        rows = min(
+            self.rows(cells), int(remaining / seconds) if remaining < 1e9 else 2**62
+        )
         if rows < max(cells // 4, 1):
             return None
         return replace(self, rows_per_cell=max(rows / cells, 0.25))
@@ -87,10 +93,14 @@ def search(
         if effort.growth.fits(n):
             better = grow(design, objective, effort.growth, rng, control, worst_case)
         elif n <= effort.patterns.up_to:
-            better = generate(design, objective, effort.patterns, rng, control, worst_case)
+            better = generate(
+                design, objective, effort.patterns, rng, control, worst_case
+            )
         if better is not None:
             designs = [better, (design, objective)]
-            design, objective = min(designs, key=lambda one: _cost(one[0], one[1], worst_case))
+            design, objective = min(
+                designs, key=lambda one: _cost(one[0], one[1], worst_case)
+            )
     if worst_case:
         q = design.chances()
         moved = replace(objective, prior=saddle_prior(objective, q))
@@ -153,7 +163,9 @@ def _two_valued(descent: Descent, epsilon: float, objective: Objective) -> Desig
         if steps == 1:
             near = rounded(positions, weights, epsilon)
         else:
-            near = split(np.round(positions * steps) / steps, weights, epsilon).balanced()
+            near = split(
+                np.round(positions * steps) / steps, weights, epsilon
+            ).balanced()
         if near is None:
             continue
         value = objective.evaluate(near.chances()).value
@@ -168,4 +180,6 @@ def _two_valued(descent: Descent, epsilon: float, objective: Objective) -> Desig
 def _fits(levels: FloatArray, cells: int) -> bool:
     """Whether the level sets of all rows together stay few."""
     rows = int((np.diff(np.sort(levels, axis=1), axis=1) > 0).sum()) + len(levels)
-    return rows <= max(_LARGEST_SPLIT, _ROWS_PER_CELL * cells) and rows * cells <= _ENTRIES
+    return (
+        rows <= max(_LARGEST_SPLIT, _ROWS_PER_CELL * cells) and rows * cells <= _ENTRIES
+    )

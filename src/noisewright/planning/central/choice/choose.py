@@ -35,7 +35,8 @@ from noisewright.workload import Workload
 from noisewright.workload.questions.measures import COUNT
 from noisewright.workload.questions.spec import Questions
 
-_SETTLED = 1.001  # no other mechanism could do visibly better: the search for one can stop
+# no other mechanism could do visibly better: the search for one can stop
+_SETTLED = 1.001
 _CLOSE = 1.25
 _DISAGREEMENT = 1.05  # the error that tables which agree with each other are worth
 
@@ -66,7 +67,9 @@ class Contender:
     @property
     def cost(self) -> float:
         """The error; parts that need not agree with each other must win clearly."""
-        return self.achieved * (1.0 if self.proposal.mechanism.agrees else _DISAGREEMENT)
+        return self.achieved * (
+            1.0 if self.proposal.mechanism.agrees else _DISAGREEMENT
+        )
 
     @property
     def achieved(self) -> float:
@@ -82,7 +85,9 @@ class Contender:
         problem, proposal = self.problem, self.proposal
         accuracy: Accuracy | None = self.trial.measured_accuracy
         if problem.promise is not None and self.bounds.grouped:
-            own = row_budget(problem.promise, self.bounds.contribution(proposal.mechanism))
+            own = row_budget(
+                problem.promise, self.bounds.contribution(proposal.mechanism)
+            )
             proposal = replace(proposal, mechanism=proposal.mechanism.at(own))
             accuracy = None
         return replace(
@@ -139,7 +144,9 @@ def _beside_yardsticks(problem: CentralProblem, plan: CentralPlan) -> CentralPla
     if not nearer:
         return plan
     told = ", ".join(f"{easy.name} {easy.achieved:.4g}" for easy in nearer)
-    proposal = replace(plan.proposal, status=f"{plan.proposal.status}; err less: {told}")
+    proposal = replace(
+        plan.proposal, status=f"{plan.proposal.status}; err less: {told}"
+    )
     return replace(plan, proposal=proposal, known_accuracy=plan.measured_accuracy)
 
 
@@ -174,7 +181,9 @@ def fitting(
     if fitting := [problem for problem in problems if candidates(problem, mechanism)]:
         return fitting
     last = problems[-1]
-    own_kind = mechanism != "auto" and _known(mechanism).refuses(last) != refuses_gaussian(last)
+    own_kind = mechanism != "auto" and _known(mechanism).refuses(
+        last
+    ) != refuses_gaussian(last)
     return [last] if own_kind else problems[:1]
 
 
@@ -206,16 +215,24 @@ def _or_better(
     beat = known.best.cost
     try:
         if _out_of_reach(problem, known):
-            raise OutOfReach(f"no noise for {problem.privacy.text()} is nearer, by its lower bound")
+            raise OutOfReach(
+                f"no noise for {problem.privacy.text()} is nearer, by its lower bound"
+            )
         other = _of_one(problem, mechanism, strategy, beat)
         better = check_answerable(other.best.trial).achieved and other.best.cost < beat
     except (InvalidParameter, OutOfReach, TooLarge) as error:
         left_out = {entry.name: str(error) for entry in candidates(problem, mechanism)}
         other, better = Ranking(known.best, (), left_out), False
     contenders = (*known.contenders, *other.contenders)
-    told = {name: why for name, why in other.left_out.items() if why != refuses_gaussian(problem)}
+    told = {
+        name: why
+        for name, why in other.left_out.items()
+        if why != refuses_gaussian(problem)
+    }
     names = {contender.name for contender in contenders}
-    left_out = {n: why for n, why in {**known.left_out, **told}.items() if n not in names}
+    left_out = {
+        n: why for n, why in {**known.left_out, **told}.items() if n not in names
+    }
     return Ranking(other.best if better else known.best, contenders, left_out)
 
 
@@ -241,7 +258,11 @@ def candidates(
     if mechanism != "auto":
         entry = _known(mechanism)
         return [] if problem.once(entry.refuses) else [entry]
-    return [e for e in CENTRAL.values() if not e.baseline and problem.once(e.refuses) is None]
+    return [
+        e
+        for e in CENTRAL.values()
+        if not e.baseline and problem.once(e.refuses) is None
+    ]
 
 
 def _counts(problem: CentralProblem) -> bool:
@@ -254,7 +275,10 @@ def own_ranking(problem: CentralProblem, strategy: npt.ArrayLike) -> Ranking:
     """A matrix that somebody brings, with the highest bound that our own mechanisms prove."""
     if not _counts(problem):
         raise InvalidParameter(
-            "strategy", "a matrix", "is for counts alone", "plan sums and means without it"
+            "strategy",
+            "a matrix",
+            "is for counts alone",
+            "plan sums and means without it",
         )
     proposal = own_strategy.own_candidate(problem, strategy).proposal(problem)
     own = Contender(own_strategy.NAME, problem, proposal)
@@ -271,7 +295,9 @@ def best_contender(
 
 
 def ranked(
-    problem: CentralProblem, mechanism: str | CentralMechanism = "auto", beat: float = inf
+    problem: CentralProblem,
+    mechanism: str | CentralMechanism = "auto",
+    beat: float = inf,
 ) -> Ranking:
     """The named mechanism, or all that apply until one is as good as its lower bound.
 
@@ -287,7 +313,9 @@ def ranked(
         elif entry.baseline and mechanism == "auto":
             left_out[entry.name] = "a yardstick, planned by name"
         elif _certified(contenders) <= _SETTLED and not entry.biased:
-            left_out[entry.name] = f"not asked: {contenders[-1].name} meets the lower bound"
+            left_out[entry.name] = (
+                f"not asked: {contenders[-1].name} meets the lower bound"
+            )
         elif (far := too_far(entry, problem, beat)) is not None:
             left_out[entry.name] = far
         elif entry.slow is not None and entry.slow(problem):
@@ -299,27 +327,35 @@ def ranked(
         if not contenders or _certified(contenders) > _CLOSE:
             contenders.append(propose(problem, entry))
         else:
-            left_out[entry.name] = "takes minutes, and the others are near the lower bound"
+            left_out[entry.name] = (
+                "takes minutes, and the others are near the lower bound"
+            )
     if not contenders:
         text = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
         name = getattr(mechanism, "name", mechanism)
         raise InvalidParameter("mechanism", name, f"cannot plan this: {text}")
     one = len(contenders) == 1
-    best = contenders[0] if one else min(contenders, key=lambda contender: contender.cost)
+    best = (
+        contenders[0] if one else min(contenders, key=lambda contender: contender.cost)
+    )
     best = _with_highest_bound(best, contenders)
     if best.bounds.grouped:
         best = min([*by_groups(problem, mechanism), *contenders], key=lambda c: c.cost)
     return Ranking(best, tuple(contenders), left_out)
 
 
-def too_far(entry: CentralMechanism, problem: CentralProblem, beat: float) -> str | None:
+def too_far(
+    entry: CentralMechanism, problem: CentralProblem, beat: float
+) -> str | None:
     """Why a mechanism need not be asked where an error to `beat` is known, or None."""
     if entry.least is None or beat == inf or entry.least(problem) < beat:
         return None
     return "not asked: its error is known to be larger"
 
 
-def by_groups(problem: CentralProblem, mechanism: str | CentralMechanism) -> list[Contender]:
+def by_groups(
+    problem: CentralProblem, mechanism: str | CentralMechanism
+) -> list[Contender]:
     """The best for one group, in all of them, where bounds on rows in a group let it gain."""
     bounds = RowBounds.of(problem.domain, problem.sizes)
     gains = bounds.grouped and problem.order == 2
@@ -341,7 +377,9 @@ def propose(problem: CentralProblem, entry: CentralMechanism) -> Contender:
 
 def _certified(contenders: Sequence[Contender]) -> float:
     """The smallest error so far over the highest bound that any of them proved."""
-    bound = max((contender.proposal.bound or 0.0 for contender in contenders), default=0.0)
+    bound = max(
+        (contender.proposal.bound or 0.0 for contender in contenders), default=0.0
+    )
     values = [c.proposal.value for c in contenders if c.proposal.value is not None]
     return min(values) / bound if bound and values else float("inf")
 
@@ -372,7 +410,10 @@ def _named(mechanism: str | CentralMechanism) -> str:
     if isinstance(mechanism, str):
         return mechanism
     raise InvalidParameter(
-        "mechanism", mechanism.name, "is for one measure alone", "name one of ours, or plan counts"
+        "mechanism",
+        mechanism.name,
+        "is for one measure alone",
+        "name one of ours, or plan counts",
     )
 
 
@@ -381,7 +422,9 @@ def _known(mechanism: str | CentralMechanism) -> CentralMechanism:
     if isinstance(mechanism, CentralMechanism):
         return mechanism
     if mechanism not in CENTRAL:
-        raise unknown_name("mechanism", mechanism, "is not a central mechanism", ["auto", *CENTRAL])
+        raise unknown_name(
+            "mechanism", mechanism, "is not a central mechanism", ["auto", *CENTRAL]
+        )
     return CENTRAL[mechanism]
 
 
@@ -390,7 +433,9 @@ def error_norm(error: str | float) -> float:
     if isinstance(error, str):
         named = {"rmse": 2.0, "max": float("inf")}
         if error not in named:
-            raise unknown_name("error", error, "must be 'rmse', 'max' or a number >= 2", named)
+            raise unknown_name(
+                "error", error, "must be 'rmse', 'max' or a number >= 2", named
+            )
         return named[error]
     if not float(error) >= 2:
         raise InvalidParameter("error", error, "must be >= 2", "use 'rmse', which is 2")

@@ -8,11 +8,20 @@ from math import inf
 from typing import Any
 
 from noisewright.central.mechanism import Given
-from noisewright.central.problem import CentralMechanism, CentralProblem, refuses_gaussian
+from noisewright.central.problem import (
+    CentralMechanism,
+    CentralProblem,
+    refuses_gaussian,
+)
 from noisewright.central.registry import CENTRAL
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter, OutOfReach, TooLarge
-from noisewright.planning.central.choice.choose import Contender, by_groups, propose, too_far
+from noisewright.planning.central.choice.choose import (
+    Contender,
+    by_groups,
+    propose,
+    too_far,
+)
 from noisewright.planning.central.choice.problems import Composition, central_problems
 from noisewright.planning.central.choice.yardsticks import Limits, yardsticks
 from noisewright.planning.central.plan import CentralPlan
@@ -68,7 +77,15 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """The figures scripts rely on."""
-        names = ("mechanism", "rmse", "max", "lower_bound", "ratio", "bound_class", "seconds")
+        names = (
+            "mechanism",
+            "rmse",
+            "max",
+            "lower_bound",
+            "ratio",
+            "bound_class",
+            "seconds",
+        )
         figures = {name: getattr(self, name) for name in (*names, "errors")}
         if self.worst_rmse is not None:
             figures["worst_rmse"] = self.worst_rmse
@@ -97,18 +114,28 @@ def compare_central(
     problems = central_problems(workload, privacy, norm, domain, given, composition)
     rows, reasons = _planned_for(problems[0])
     for problem in problems[1:]:
-        beat = min((row.achieved for row in rows if row.achieved is not None), default=inf)
+        beat = min(
+            (row.achieved for row in rows if row.achieved is not None), default=inf
+        )
         own, why = _planned_for(problem, beat)
         rows = _best_of_each([*rows, *own])
-        reasons |= {name: text for name, text in why.items() if text != refuses_gaussian(problem)}
+        reasons |= {
+            name: text
+            for name, text in why.items()
+            if text != refuses_gaussian(problem)
+        }
     told = {row.mechanism for row in rows}
     reasons = {name: text for name, text in reasons.items() if name not in told}
     if not rows:
         text = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
-        raise InvalidParameter("workload", workload.brief(), f"is planned by no mechanism: {text}")
+        raise InvalidParameter(
+            "workload", workload.brief(), f"is planned by no mechanism: {text}"
+        )
     for easy in yardsticks(problems[0]):
         figures = easy.rmse, easy.max
-        rows.append(Comparison(easy.name, *figures, achieved=easy.achieved, errors="simulated"))
+        rows.append(
+            Comparison(easy.name, *figures, achieved=easy.achieved, errors="simulated")
+        )
     limits = Limits.of(problems[0])
     rows = [replace(row, limits=limits) for row in rows]
     rows.sort(key=lambda row: row.achieved or 0.0)
@@ -134,7 +161,9 @@ def _planned_for(
             reason = str(error)
         if reason is not None:
             refusals[name] = reason
-    known = [plan.proposal.bound or 0.0 for plan in plans if plan.lower_bound is not None]
+    known = [
+        plan.proposal.bound or 0.0 for plan in plans if plan.lower_bound is not None
+    ]
     return [_row(plan, max(known, default=None)) for plan in plans], refusals
 
 

@@ -64,8 +64,12 @@ def explain_central(
     problems = central_problems(workload, privacy, norm, domain, given, composition)
     plan, ranking = planned(problems, mechanism, strategy, counter)
     if isinstance(workload, Questions) and workload.measures != (COUNT,):
-        return Explanation(plan, "counts and sums are each planned by their best mechanism", ())
-    return Explanation(plan, _why(ranking, mechanism, strategy is not None), _others(ranking))
+        return Explanation(
+            plan, "counts and sums are each planned by their best mechanism", ()
+        )
+    return Explanation(
+        plan, _why(ranking, mechanism, strategy is not None), _others(ranking)
+    )
 
 
 def _why(ranking: Ranking, mechanism: str | CentralMechanism, own: bool) -> str:
@@ -76,7 +80,11 @@ def _why(ranking: Ranking, mechanism: str | CentralMechanism, own: bool) -> str:
         return "it was asked for by name"
     proposal = best.proposal
     tried = len(ranking.contenders)
-    least = "the first that was asked" if tried == 1 else f"the least error of {tried} planned"
+    least = (
+        "the first that was asked"
+        if tried == 1
+        else f"the least error of {tried} planned"
+    )
     if proposal.value is not None and proposal.bound:
         least += f", {_above(proposal.value / proposal.bound)}"
     return least + _currencies(ranking)
@@ -112,10 +120,16 @@ def _others(ranking: Ranking) -> tuple[Reason, ...]:
         if contender.name == best.name:
             continue
         error = contender.achieved
-        apart = "" if contender.proposal.mechanism.agrees else "; its tables need not agree"
+        apart = (
+            "" if contender.proposal.mechanism.agrees else "; its tables need not agree"
+        )
         than = "more" if error > least else "less"
         told = f"{than} error{apart}"
         spends = contender.plan(0.0).spends
-        reached.append(Reason(contender.name, error, quotient(error, least), told, spends))
-    left = [Reason(name, None, None, reason) for name, reason in ranking.left_out.items()]
+        reached.append(
+            Reason(contender.name, error, quotient(error, least), told, spends)
+        )
+    left = [
+        Reason(name, None, None, reason) for name, reason in ranking.left_out.items()
+    ]
     return (*reached, *left)

@@ -34,7 +34,10 @@ def check_composition(composition: str, privacy: Privacy) -> None:
     if composition == "many" and privacy.kind != "approximate":
         rule = f"is for a promise (ε, δ), and this one is {privacy.text()}"
         raise InvalidParameter(
-            "composition", composition, rule, "leave it out: such promises add up as they are"
+            "composition",
+            composition,
+            rule,
+            "leave it out: such promises add up as they are",
         )
 
 

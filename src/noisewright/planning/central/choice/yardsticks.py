@@ -16,7 +16,11 @@ import numpy as np
 from noisewright.arrays import FloatArray
 from noisewright.central.gaussian.residual import RESIDUAL
 from noisewright.central.geometry.k_norm.plan import K_NORM
-from noisewright.central.geometry.limits.packing import Width, gaussian_width, packing_bound
+from noisewright.central.geometry.limits.packing import (
+    Width,
+    gaussian_width,
+    packing_bound,
+)
 from noisewright.central.geometry.limits.volume import VolumeBound, volume_bound
 from noisewright.central.geometry.projection.plan import refuses_fit
 from noisewright.central.problem import CentralProblem
@@ -70,7 +74,9 @@ def _one_way(problem: CentralProblem) -> Yardstick | None:
     sizes = problem.sizes
     if len(sizes) < 2:
         return None
-    asked = stack([OnAttributes(sizes, (i,), Identity(size)) for i, size in enumerate(sizes)])
+    asked = stack(
+        [OnAttributes(sizes, (i,), Identity(size)) for i, size in enumerate(sizes)]
+    )
     alone = CentralProblem(asked, sizes, problem.privacy, 2.0)
     entry = K_NORM if problem.order == 1 else RESIDUAL
     if entry.refuses(alone) is not None:
@@ -89,7 +95,9 @@ def _one_way(problem: CentralProblem) -> Yardstick | None:
 def _independent(tables: FloatArray, sizes: tuple[int, ...], people: int) -> FloatArray:
     """So many people, of whom each table is known and nothing else."""
     pieces = np.split(tables, np.cumsum(sizes)[:-1])
-    shares = [project_to_total(piece[None], 1.0 * people)[0] / people for piece in pieces]
+    shares = [
+        project_to_total(piece[None], 1.0 * people)[0] / people for piece in pieces
+    ]
     return np.asarray(people * reduce(np.kron, shares))
 
 
@@ -113,14 +121,19 @@ class Limits:
         """All that is known of a problem."""
         workload, domain = problem.workload, problem.domain
         if domain is not None and (domain.boxes or domain.unit is not None):
-            return cls(None, None, None)  # one person moves other things than one cell's answers
+            # one person moves other things than one cell's answers
+            return cls(None, None, None)
         small = workload.size * workload.queries <= _MOST_WIDTH_ENTRIES
-        width = gaussian_width(workload) if small and problem.given is not None else None
+        width = (
+            gaussian_width(workload) if small and problem.given is not None else None
+        )
         return cls(packing_bound(problem), volume_bound(problem), width)
 
     def any_bound(self, people: int | None) -> bool:
         """Whether the sentences tell a bound."""
-        return self.volume is not None or (self.packing is not None and people is not None)
+        return self.volume is not None or (
+            self.packing is not None and people is not None
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The figures, ready for JSON."""
