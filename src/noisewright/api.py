@@ -136,6 +136,7 @@ def plan(
     _check_domain(asked, domain)
     _warn(privacy)
     _check_one(mechanism, strategy)
+
     with one_thread_if_small(max(asked.structure.sizes)):
         if model == "local":
             from noisewright.planning.local.make import plan_local
@@ -143,6 +144,7 @@ def plan(
             _check_alone(composition)
             own = _local(local, options, people, public)
             own.check_error(error)
+
             return plan_local(
                 asked,
                 privacy,
@@ -152,6 +154,7 @@ def plan(
                 counter=_counter(),
                 strategy=strategy,
             )
+
         _refuse_local("plan", local, options)
         norm = choice.error_norm(error)
         if (
@@ -161,6 +164,7 @@ def plan(
         ):
             _check_plain_pairs(norm, strategy, people, public, composition)
             return plan_pairs(len(asked.structure.sizes), privacy)
+
         counter = _counter()
         given = _given(people, public)
         return choice.plan_central(
@@ -197,6 +201,7 @@ def explain(
     _check_domain(asked, domain)
     _warn(privacy)
     _check_one(mechanism, strategy)
+
     with one_thread_if_small(max(asked.structure.sizes)):
         given = _given(people, public)
         return explain_central(
@@ -235,6 +240,7 @@ def plan_for(
         raise InvalidParameter(
             "delta", delta, "cannot be combined with pure privacy", "drop one"
         )
+
     start: dict[str, Any] = (
         {"rho": 1.0} if delta is None and not pure else {"epsilon": 1.0}
     )
@@ -242,10 +248,12 @@ def plan_for(
     norm = choice.error_norm(error)
     asked = workload(queries)
     _check_domain(asked, domain)
+
     with one_thread_if_small(max(asked.structure.sizes)):
         fit = plan_for_targets(
             asked, targets, privacy, norm, mechanism, domain, _counter(), composition
         )
+
     _warn(fit.plan.privacy)
     return fit
 
@@ -270,6 +278,7 @@ def plan_together(
     asked = [workload(query) for query in queries]
     for one in asked:
         _check_domain(one, domain)
+
     return together.plan_together(
         asked,
         privacy,
@@ -329,6 +338,7 @@ def plan_covariance(
     from noisewright.tables.rows import numeric_rows
 
     _warn(privacy)
+
     return covariance.plan_covariance(
         columns, privacy, radius=radius, means=means, reader=numeric_rows
     )
@@ -425,6 +435,7 @@ def compare(
     _check_model(model)
     asked = workload(queries)
     _check_domain(asked, domain)
+
     with one_thread_if_small(max(asked.structure.sizes)):
         if model == "local":
             from noisewright.local.choose.candidates import compare_local
@@ -433,6 +444,7 @@ def compare(
             own = _local(local, options, people, public)
             own.check_error(error)
             return compare_local(asked, privacy, domain, local=own)
+
         _refuse_local("compare", local, options)
         given = _given(people, public)
         return comparing.compare_central(
@@ -476,6 +488,7 @@ def load(path: str | Path) -> plan_files.Content | LearningPlan | Selection:
         from noisewright.learn.plans.files import load
 
         return load(path)
+
     content = plan_files.load(path, _counter())
     from noisewright.planning.rows.covariance import CovariancePlan
     from noisewright.planning.rows.pairs import PairsPlan
@@ -484,6 +497,7 @@ def load(path: str | Path) -> plan_files.Content | LearningPlan | Selection:
         from noisewright.tables.rows import numeric_rows
 
         return replace(content, reader=numeric_rows)
+
     return content
 
 
@@ -497,6 +511,7 @@ def _given(people: int | None, public: Sequence[npt.ArrayLike]) -> Given | None:
         raise InvalidParameter(
             "public", len(public), "needs a number of people", "give people="
         )
+
     return None
 
 
@@ -564,6 +579,7 @@ def _local(
     refuse_given(
         known, "is for the central model", "leave it out: no error here is simulated"
     )
+
     return Local.of(
         {**options, **({} if people is None else {"people": people})}, local
     )
@@ -586,6 +602,7 @@ def _refuse_local(call: str, local: Local | None, options: LocalOptions) -> None
     """Refuse arguments that a plan with a curator does not take."""
     if local is None and not options:
         return
+
     from noisewright.local.choose.options import Local
 
     name = min(options, default="local")
@@ -593,9 +610,11 @@ def _refuse_local(call: str, local: Local | None, options: LocalOptions) -> None
         raise InvalidParameter(
             "argument", name, "is for the local model", "set model='local'"
         )
+
     known = ["model", "error", "domain", "people", "public", "composition"]
     if call == "plan":
         known += ["mechanism", "strategy"]
+
     raise unknown_name("argument", name, f"is no argument of `{call}`", known)
 
 

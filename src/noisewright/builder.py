@@ -158,12 +158,15 @@ class TableQuestions(Shown):
             last["marginal"] = [*last["marginal"], *names]
         else:
             last["by"] = [*last.get("by", []), *names]
+
         result = self
         for attribute in declared:
             result = result._declared(attribute)
+
         result = replace(result, queries=(*self.queries[:-1], last))
         for name in names:
             result._known(name)
+
         return result
 
     def important(self, weight: float) -> TableQuestions:
@@ -202,6 +205,7 @@ class TableQuestions(Shown):
             )
         if self.schema is None:
             return Domain(self.attributes)
+
         boxes = [box.to_dict(self.schema) for box in self.schema.boxes]
         return Domain(self.attributes, self.schema.reviewed, boxes)
 
@@ -285,6 +289,7 @@ class TableQuestions(Shown):
             raise InvalidParameter(
                 kind, name, "has no bounds", "give bounds=(lower, upper)"
             )
+
         step = _unit(attribute.upper - attribute.lower) if unit is None else float(unit)
         said = {"missing": missing} if missing == "zero" else {}
         return declared._asking({kind: name, "unit": step, **said})
@@ -301,17 +306,20 @@ class TableQuestions(Shown):
         if bounds is None:
             self._known(name)
             return self
+
         low, high = bounds
         if not (np.isfinite(low) and np.isfinite(high) and low < high and bins >= 1):
             rule = "must be two finite numbers, the lower first, and at least one bin"
             raise InvalidParameter(
                 "bounds", bounds, rule, "bounds come from public knowledge"
             )
+
         if isinstance(known, Numeric) and len(known.edges) > 2:
             if (known.lower, known.upper) == (low, high):
                 return self
             if bins == 1 and known.edges[0] <= low and high <= known.edges[-1]:
                 return self._declared(replace(known, lower=low, upper=high))
+
         edges = tuple(float(edge) for edge in np.linspace(low, high, bins + 1))
         return self._declared(Numeric(name, edges, outside="clip", missing=missing))
 
@@ -341,6 +349,7 @@ class TableQuestions(Shown):
             groups = what if kind == "marginal" else query.get("by", [])
             head = "count" if kind in ("marginal", "total") else f"{kind} of {what}"
             texts.append(head + (f" by {' × '.join(groups)}" if groups else ""))
+
         return [("questions", "; ".join(texts) or "none yet")]
 
 

@@ -63,6 +63,7 @@ def digest(*parts: str | bytes | Array) -> str:
             name = "text " if isinstance(part, str) else "bytes "
         total.update(f"{name}{len(content)}:".encode())
         total.update(content)
+
     return total.hexdigest()
 
 
@@ -82,6 +83,7 @@ def encode(header: Header, arrays: Mapping[str, Array] | None = None) -> bytes:
         name: np.ascontiguousarray(array) for name, array in (arrays or {}).items()
     }
     tensors = tensors or {"": np.zeros(1, dtype=np.int8)}
+
     return _ordered(
         save(tensors, metadata={_FIELD: text, _DIGEST: _digest(text, tensors)})
     )
@@ -117,9 +119,11 @@ def decode(
         if any(field in metadata for field in _OLD_FIELDS):
             raise FileFormatError(f"{name}: was written before version 0.2; {remedy}")
         raise FileFormatError(f"{name}: is not a noisewright file; {remedy}")
+
     text = metadata[_FIELD]
     if metadata.get(_DIGEST) != _digest(text, arrays):
         raise FileFormatError(f"{name}: was damaged or edited; {remedy}")
+
     arrays.pop("", None)
     try:
         envelope = msgspec.json.decode(text, type=_Envelope)
@@ -138,6 +142,7 @@ def decode(
         raise FileFormatError(
             f"{name}: its header is not understood ({why}); {remedy}"
         ) from None
+
     return header, arrays
 
 
@@ -153,6 +158,7 @@ def kind_of(path: str | Path) -> tuple[str, str]:
         raise FileFormatError(
             f"{path}: is not a noisewright file; check the path"
         ) from None
+
     return kind[:40], envelope.version[:20]
 
 
@@ -218,6 +224,7 @@ def _unpacked(
         raise FileFormatError(
             f"{name}: is truncated, corrupt or no such file; {remedy}"
         ) from None
+
     return metadata, arrays
 
 

@@ -38,6 +38,7 @@ def html_table(
     )
     below = f"<p>{escape(note)}</p>" if note else ""
     head = f"<tr>{top}</tr>" if heads else ""
+
     return f"<table><caption>{escape(caption)}</caption>{head}{body}</table>{below}"
 
 

@@ -88,6 +88,7 @@ def check_writable(path: str | Path, name: str = "output") -> Path:
     except OSError as error:
         rule = f"cannot be written ({error.strerror or type(error).__name__})"
         raise InvalidParameter(name, str(path), rule, "choose another path") from None
+
     return target
 
 
@@ -104,6 +105,7 @@ def replacing(
     if not _is_replaceable(target):
         yield target
         return
+
     target = target.resolve()
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
     try:
@@ -159,6 +161,7 @@ def _mount_points() -> set[str]:
         lines = Path("/proc/self/mountinfo").read_bytes().splitlines()
     except OSError:
         return set()
+
     points = [os.fsdecode(line.split(b" ")[4]) for line in lines]
     # Blanks and backslashes are written as three octal digits.
     return {
@@ -199,6 +202,7 @@ def table_writer(
             ) as writer:
                 yield writer
             return
+
         from pyarrow.csv import CSVWriter
 
         with temporary.open("wb") as file:
@@ -223,6 +227,7 @@ def for_spreadsheets(table: pa.Table) -> pa.Table:
             column = column.cast(kind)
         is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
         columns.append(_without_formulas(column) if is_text else column)
+
     names = [f"'{name}" if is_formula(name) else name for name in table.column_names]
     return pa.table(columns, names=names)
 
@@ -239,6 +244,7 @@ def _without_formulas(column: pa.ChunkedArray) -> pa.ChunkedArray:
     risky = pc.match_substring_regex(column, _FORMULA)
     if not pc.any(risky).as_py():
         return column
+
     plain = pc.match_substring_regex(column, _NUMBER)
     quoted = pc.binary_join_element_wise(pa.scalar("'", column.type), column, "")
     return pc.if_else(pc.and_not(risky, plain), quoted, column)
@@ -282,6 +288,7 @@ def alone_in(directory: Path) -> Iterator[None]:
     except ImportError:  # not a POSIX system
         yield
         return
+
     handle = -1
     try:
         with _where_supported():

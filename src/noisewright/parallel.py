@@ -43,6 +43,7 @@ def run_blocks(
         for start in starts:
             work(start)
         return
+
     work(starts[0])
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for _ in pool.map(work, starts[1:]):

@@ -47,15 +47,18 @@ def _refuses_answers(problem: CentralProblem) -> str | None:
             if not (rows == np.rint(rows)).all() or np.abs(rows).max() > 2**20:
                 return "only queries with small integer coefficients are measured one by one"
         return None
+
     if (
         len(terms) > 1
         and problem.structure.tables
         and len({t.attributes for t in terms}) == len(terms)
     ):
         return None
+
     if isinstance(problem.workload, Parity):
         few = problem.workload.queries * problem.workload.size <= LARGEST_FACTOR
         return None if few else "these parities are too many to measure one by one"
+
     return "only one product of queries, or several tables of counts, are measured one by one"
 
 
@@ -68,10 +71,12 @@ def _answers(problem: CentralProblem) -> Measured:
             (0,), (_integers(problem.workload.dense()),), _MULTIPLIER, _MULTIPLIER
         )
         return BlockStrategy((problem.workload.size,), (block,)), status
+
     for term in problem.terms:
         factors = tuple(_integers(factor.dense()) for factor in term.factors or ())
         noise = _MULTIPLIER / (term.weight if len(problem.terms) > 1 else 1.0)
         blocks.append(Block(term.attributes, factors, noise, _MULTIPLIER))
+
     return BlockStrategy(problem.sizes, tuple(blocks)), status
 
 
@@ -92,6 +97,7 @@ def counted_cells(problem: CentralProblem) -> Measured:
 def _refuses_tree(problem: CentralProblem) -> str | None:
     if not problem.single_product:
         return "a tree of intervals is for one product of queries"
+
     factors = problem.terms[0].factors or ()
     if all(isinstance(factor, Identity | Total) for factor in factors):
         return "plain counts need no tree of intervals"
@@ -109,6 +115,7 @@ def _trees(problem: CentralProblem) -> Measured:
     factors = tuple(matrix for matrix, _ in trees)
     branching = ", ".join(str(branches) for _, branches in trees if branches)
     block = Block(term.attributes, factors, _MULTIPLIER, _MULTIPLIER)
+
     return BlockStrategy(problem.sizes, (block,)), f"equal noise, {branching} branches"
 
 

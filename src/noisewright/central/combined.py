@@ -108,6 +108,7 @@ class Combined:
         ]
         if not (reach[0] | reach[1]).all():
             raise OutOfReach("neither release measured what is asked; plan for it")
+
         rows = np.cumsum([0, *(term.queries for term in terms)])
         places = [
             np.concatenate(
@@ -122,6 +123,7 @@ class Combined:
                 (self.first, self.second), self._own(terms), strict=True
             )
         ]
+
         return CombinedAccuracy(parts[0], parts[1], places[0], places[1], int(rows[-1]))
 
     def _own(self, terms: Sequence[Term]) -> tuple[list[Term], list[Term]]:
@@ -162,6 +164,7 @@ class Combined:
             arrays |= {
                 f"combined.{number}/{name}": array for name, array in own.items()
             }
+
         budgets = tuple(m.privacy.to_dict() for m in (self.first, self.second))
         return StoredCombined(stored, budgets)  # type: ignore[arg-type]
 
@@ -169,10 +172,12 @@ class Combined:
 def _determines(mechanism: Mechanism, term: Term) -> bool:
     if term.measure not in {table.measure for table in mechanism.tables}:
         return False
+
     try:
         mechanism.check_reach([term])
     except OutOfReach:
         return False
+
     return True
 
 
@@ -188,6 +193,7 @@ class StoredCombined(StoredMechanism, frozen=True, tag="combined"):
         """The mechanism again; `privacy` is not what decides its noise."""
         if len(self.members) != 2 or len(self.budgets) != 2:
             raise FileFormatError("a combined release is of two; combine again")
+
         both = []
         for number, (member, budget) in enumerate(
             zip(self.members, self.budgets, strict=True)
@@ -199,6 +205,7 @@ class StoredCombined(StoredMechanism, frozen=True, tag="combined"):
                 if n.startswith(prefix)
             }
             both.append(member.unpacked(own, Privacy.from_dict(budget), sizes))
+
         return Combined(both[0], both[1])
 
 
@@ -241,9 +248,11 @@ class CombinedAccuracy(Accuracy):
             own, other = self.first.variance[mine], self.second.variance[theirs]
             total = np.where(own + other > 0, own + other, 1.0)
             return own / total, other / total
+
         crosses = self.first.covariance(mine), self.second.covariance(theirs)
         spread = crosses[0][mine] + crosses[1][theirs]
         inverse = np.linalg.pinv(spread, rcond=1e-10, hermitian=True)
+
         return crosses[0] @ inverse, crosses[1] @ inverse
 
     def weighed(self, first: FloatArray, second: FloatArray) -> FloatArray:
@@ -255,12 +264,14 @@ class CombinedAccuracy(Accuracy):
             result[self.first_places] = first
             result[self.second_places] = second
             return result
+
         gap = second[theirs] - first[mine]
         gains = self._gains
         if gains[0].ndim == 1:
             result[self.second_places], result[self.first_places] = second, first
             result[both] += gains[0].reshape(-1, *[1] * (gap.ndim - 1)) * gap
             return result
+
         result[self.second_places] = second - gains[1] @ gap
         result[self.first_places] = first + gains[0] @ gap
         return result
@@ -280,9 +291,11 @@ class CombinedAccuracy(Accuracy):
                 cross = part.covariance((mine, theirs)[k])
                 own = own - np.einsum("ij,ij->i", self._gains[k], cross)
             result[places] = own
+
         if len(both) and self._gains[0].ndim == 1:
             assert self.second is not None
             result[both] = self._gains[0] * self.second.variance[theirs]
+
         return np.maximum(result, 0.0)
 
     def covariance(self, chosen: IntArray) -> FloatArray:
@@ -290,6 +303,7 @@ class CombinedAccuracy(Accuracy):
             raise TooLarge(
                 "covariances of so many answers are too large; combine fewer tables"
             )
+
         # Of errors e₁ at its places and e₂ at its own, through the same linear map as answers.
         blocks = []
         for k, (part, places) in enumerate(
@@ -300,6 +314,7 @@ class CombinedAccuracy(Accuracy):
             whole = part.covariance(np.arange(len(places)))
             maps = self._map(k, len(places))
             blocks.append(maps @ whole @ maps[chosen].T)
+
         return np.asarray(sum(blocks))
 
     def _map(self, which: int, size: int) -> FloatArray:

@@ -49,6 +49,7 @@ class Composite:
             raise InvalidParameter(
                 "shares", self.shares, "must be positive, one per part"
             )
+
         measures = [
             {table.measure for table in member.tables} for member in self.members
         ]
@@ -69,6 +70,7 @@ class Composite:
             share for share, pays in zip(self.shares, paying, strict=True) if pays
         ]
         budgets = iter(split(self.privacy, shares))
+
         return tuple(
             member.at(next(budgets) if pays else self.privacy)
             for member, pays in zip(self.members, paying, strict=True)
@@ -141,6 +143,7 @@ class Composite:
         mine: list[list[Term]] = [[] for _ in self.members]
         places: list[list[IntArray]] = [[] for _ in self.members]
         start = 0
+
         for term in terms:
             number = self._part_of.get(term.measure)
             if number is None:
@@ -150,6 +153,7 @@ class Composite:
             mine[number].append(term)
             places[number].append(np.arange(start, start + term.queries))
             start += term.queries
+
         empty = np.zeros(0, dtype=np.int64)
         return [
             (own, np.concatenate([empty, *at]))
@@ -173,6 +177,7 @@ class Composite:
             raise FileFormatError(
                 "some parts of the plan cannot be kept; release it now"
             )
+
         return StoredComposite(members, [*self.shares])
 
 

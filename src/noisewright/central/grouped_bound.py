@@ -64,6 +64,7 @@ def grouped_bound(
     lost = 64 * len(gram) * np.finfo(np.float64).eps * values[-1] / values[seen].min()
     if lost > _CONDITION:
         return None
+
     x = (
         (vectors[:, seen] * np.sqrt(values[seen]))
         @ vectors[:, seen].T
@@ -73,6 +74,7 @@ def grouped_bound(
     total = _least_of_forms(_forms(x, root**2), m * epsilon) if len(gram) > 1 else 0.0
     if len(gram) % 2:
         total += _alone(m * epsilon) * float((x[-1, -1] * root[-1]) ** 2)
+
     return float(m * m * total * (1 - lost - _LOST))
 
 
@@ -103,10 +105,12 @@ def _least_of_forms(forms: FloatArray, epsilon: float) -> float:
     proved = single * shapes[:, 0, 0]
     at_most = np.full(len(shapes), single)  # noise on each number of its own
     known: list[tuple[FloatArray, float]] = []
+
     for _ in range(min(_MOST_PROGRAMS, len(shapes))):
         unknown = sizes * np.maximum(at_most - proved, 0.0)
         if float(unknown.sum()) <= _UNPROVED * float(sizes @ proved):
             break
+
         pick = int(unknown.argmax())
         shape = shapes[pick]
         value = max(least_pair(shape, epsilon), single * float(shape[0, 0]))
@@ -116,6 +120,7 @@ def _least_of_forms(forms: FloatArray, epsilon: float) -> float:
         proved = np.array([_mixed(each, mixtures, single) for each in shapes])
         at_most = np.minimum(at_most, value * _largest_ratios(shapes, shape))
         at_most[pick] = 0.0  # by programs
+
     return float(sizes @ proved)
 
 
@@ -130,6 +135,7 @@ def _largest_ratios(forms: FloatArray, other: FloatArray) -> FloatArray:
     size = float(_determinant(other))
     if size <= 0:
         return np.full(len(forms), np.inf)
+
     turned = np.array([[other[1, 1], -other[0, 1]], [-other[1, 0], other[0, 0]]]) / size
     half = np.einsum("ij,kji->k", turned, forms) / 2
     return np.asarray(
@@ -144,6 +150,7 @@ def _mixtures(known: list[tuple[FloatArray, float]]) -> tuple[FloatArray, FloatA
     forms = [
         share[:, None, None] * p[0] + (1 - share)[:, None, None] * q[0] for p, q in ends
     ]
+
     return np.concatenate(forms), np.concatenate(
         [share * p[1] + (1 - share) * q[1] for p, q in ends]
     )
@@ -158,6 +165,7 @@ def _mixed(
     padded = form + 1e-12 * np.eye(2)
     if _determinant(padded) <= 0:  # of numbers that are told apart by rounding alone
         return alone
+
     scale = (1 - 1e-9) / _largest_ratios(others, padded)
     rest = form - scale[:, None, None] * others
     first, second = rest[:, 0, 0], rest[:, 1, 1]
@@ -165,6 +173,7 @@ def _mixed(
     fits = (first > 0) & (second > 0) & (_determinant(rest) >= rounding)
     # What is left is not negative, so it holds a number that either person moves by one.
     spare = single * np.maximum(first, second)
+
     return max(alone, float(np.where(fits, scale * least + spare, 0.0).max()))
 
 
@@ -191,6 +200,7 @@ def _least_pair(key: tuple[float, ...], epsilon: float) -> float:
         if a >= tuple(-x % 1 - (-x % 1 > 0.5) for x in a)
     ]
     least = min(proved_pair(form, epsilon, np.array(a)) for a in offsets)
+
     return max(0.0, least - float(np.trace(form)) / (4 * _FINE**2)) * (1 - _LOST)
 
 
@@ -209,6 +219,7 @@ def proved_pair(form: FloatArray, epsilon: float, offset: FloatArray) -> float:
     inside = cost.ravel() + out - ratio * into
     lost = _LOST * float((cost.ravel() + out + ratio * into).max()) * 2.0**-8
     beyond = (reach + 0.5) ** 2 * float(np.linalg.det(form) / np.diagonal(form).max())
+
     return max(0.0, min(float(inside.min()) - lost, beyond))
 
 
@@ -238,4 +249,5 @@ def _multipliers(
     )
     if solved.ineqlin is None or solved.ineqlin.marginals is None:
         return np.zeros(len(rows))
+
     return np.asarray(np.maximum(-solved.ineqlin.marginals, 0.0), dtype=np.float64)

@@ -71,11 +71,14 @@ class RowBounds:
         plain = Contribution(self.rows)
         if not self.grouped or mechanism.privacy.kind == "pure":
             return plain
+
         if isinstance(mechanism, Composite):
             parts = [self.contribution(member) for member in mechanism.members]
             return max(parts, key=lambda part: part.square)
+
         if isinstance(mechanism, BlockMechanism):
             return Contribution(self.rows, self._square(mechanism))
+
         return plain
 
     def _square(self, mechanism: BlockMechanism) -> Fraction:
@@ -89,6 +92,7 @@ class RowBounds:
         )  # fmt: skip
         if not whole:
             return Fraction(self.rows) ** 2
+
         return (most_squares(self.rows, self.each) * own + self.rows**2 * other) / whole
 
     def _keeps_apart(self, mechanism: BlockMechanism, block: Block) -> bool:
@@ -101,6 +105,7 @@ class RowBounds:
             return _of_one_group(
                 block.factors[0], np.ravel_multi_index(tuple(cells), sizes)
             )
+
         factors = dict(zip(block.attributes, block.factors, strict=True))
         return all(
             i in factors and _of_one_group(factors[i], np.arange(self.sizes[i]))
@@ -128,11 +133,13 @@ def one_group(problem: CentralProblem, bounds: RowBounds) -> CentralProblem | No
     rest = [i for i in range(len(problem.sizes)) if i not in bounds.by]
     if not rest or any(problem.sizes[i] > _LARGEST for i in bounds.by):
         return None
+
     sizes = tuple(problem.sizes[i] for i in rest)
     parts = [_of_group(term, bounds.by, rest, sizes) for term in problem.terms]
     known = [part for part in parts if part is not None]
     if len(known) < len(parts):
         return None
+
     workload = known[0] if len(known) == 1 else Stack(tuple(known))
     return CentralProblem(
         workload, sizes, problem.privacy, problem.norm, promise=problem.promise
@@ -144,6 +151,7 @@ def _of_group(
 ) -> Workload | None:
     if term.factors is None:
         return None
+
     factors = dict(zip(term.attributes, term.factors, strict=True))
     # Groups err independently: Σ over groups of squared entries, over that of a table of groups.
     among = [
@@ -155,6 +163,7 @@ def _of_group(
     own = tuple(place for place, i in enumerate(rest) if i in factors)
     inner = kron([factors[rest[place]] for place in own]) if own else Total(1)
     asked: Workload = OnAttributes(sizes, own, inner)
+
     return asked if weight == 1 else Weighted(weight, asked)
 
 
@@ -167,6 +176,7 @@ def in_every_group(
     sizes = tuple(problem.sizes[i] for i in rest)
     if not isinstance(mechanism, BlockMechanism) or mechanism.strategy.sizes != sizes:
         return None
+
     whole = {i: np.eye(problem.sizes[i], dtype=np.int64) for i in bounds.by}
     blocks = tuple(
         _in_groups(block, rest, whole) for block in mechanism.strategy.blocks
@@ -175,6 +185,7 @@ def in_every_group(
         strategy = BlockStrategy(problem.sizes, blocks, mechanism.strategy.separate)
     except InvalidParameter:  # of a sort that does not combine with whole attributes
         return None
+
     own = BlockMechanism(strategy, problem.privacy, mechanism.content, problem.sizes)
     status = f"in every group: {proposal.status}"
     return replace(
@@ -192,6 +203,7 @@ def _in_groups(block: Block, rest: Sequence[int], whole: dict[int, IntArray]) ->
         weights = np.expand_dims(
             weights, [k for k, i in enumerate(attributes) if i in whole]
         )
+
     return replace(
         block,
         attributes=attributes,

@@ -69,11 +69,13 @@ class Given:
         """Shares of people over so many cells, one array per kind of public histogram."""
         if self.histograms:
             return [np.asarray(own / own.sum()) for own in self.histograms]
+
         order = np.random.default_rng(0).permutation(cells)
         ranked = np.empty(cells)
         ranked[order] = 1.0 / np.arange(1, cells + 1)
         few = np.zeros(cells)
         few[order[: max(1, round(cells ** (1 / 3)))]] = 1.0
+
         return [np.asarray(own / own.sum()) for own in (np.ones(cells), ranked, few)]
 
 

@@ -48,6 +48,7 @@ def own_candidate(problem: CentralProblem, matrix: npt.ArrayLike) -> Candidate:
     asked = [as_one_axis(workload)]
     value = unit_error(strategy, asked, problem.norm, problem.order, problem.neighbours)
     status = f"{len(whole):,} measurements, as given"
+
     return Candidate(strategy, value, None, "none", status, problem.neighbours)
 
 
@@ -62,12 +63,14 @@ def checked_matrix(matrix: npt.ArrayLike, cells: int) -> FloatArray:
     """The matrix as numbers, one column per cell."""
     if reason := refuses_dense(cells):
         raise TooLarge(reason)
+
     try:
         real = np.array(matrix, dtype=np.float64)
     except (TypeError, ValueError):
         raise InvalidParameter(
             "strategy", type(matrix).__name__, "must be a matrix of numbers"
         ) from None
+
     if (
         real.ndim != 2
         or real.shape[1] != cells
@@ -86,6 +89,7 @@ def checked_matrix(matrix: npt.ArrayLike, cells: int) -> FloatArray:
             f"array of shape {real.shape}",
             "must have finite entries, not all zero",
         )
+
     return np.asarray(real[np.abs(real).max(axis=1) > 0])
 
 
@@ -96,6 +100,7 @@ def _check_support(real: FloatArray, workload: Workload) -> None:
     span = vt[s > _RANK * s[0]]
     if len(span) == workload.size:
         return
+
     for where, rows in workload.blocks_of_rows():
         lost = np.abs(rows - (rows @ span.T) @ span).max(axis=1)
         missed = np.flatnonzero(lost > _LOST * np.abs(rows).max(axis=1))
@@ -109,12 +114,15 @@ def _check_support(real: FloatArray, workload: Workload) -> None:
 def _on_grid(real: FloatArray, workload: Workload, bits: int) -> IntArray:
     if (real == np.rint(real)).all() and np.abs(real).max() <= _LARGEST_WHOLE:
         return real.astype(np.int64)
+
     exact = small_integers(real)
     if exact is not None:
         return exact
+
     rank = int(np.linalg.matrix_rank(real))
     if rank == real.shape[1]:
         return rounded(real, bits)
+
     basis = integer_basis(workload)
     if basis is None or rank != len(basis):
         raise InvalidParameter(
@@ -123,6 +131,7 @@ def _on_grid(real: FloatArray, workload: Workload, bits: int) -> IntArray:
             "cannot be rounded to a grid without losing queries",
             "scale it to whole numbers, or let its rows span all cells or just the queries",
         )
+
     return np.asarray(
         rounded(real @ np.linalg.pinv(basis.astype(np.float64)), bits) @ basis
     )

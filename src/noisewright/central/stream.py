@@ -139,6 +139,7 @@ class StreamMechanism:
         )  # fmt: skip
         if self.appearances != ONCE:
             parts = (*parts, self.appearances.times, self.appearances.apart)
+
         return plan_mark(self.privacy, parts)
 
 
@@ -153,13 +154,16 @@ def stream_mechanism(
             "has no delta and no rho",
             "streams need Gaussian noise",
         )
+
     factorization = stream_factorization(steps, kind, band=band)
     bits = _LOSS_BITS + math.ceil(math.log2(steps) / 2) + 1
     law = calibrate(
         privacy, l2=appearances.length(factorization) * (1.0 + 2.0**-_LOSS_BITS)
     )
+
     while bits > 0 and law.scale * 2.0**bits * 4 > SCALE_LIMIT:
         bits -= 1
+
     law = calibrate(
         privacy, l2=sensitivity(factorization, bits, privacy.neighbours, appearances)
     )
@@ -265,6 +269,7 @@ class Stream:
         self._claimed = self.steps
         if not isinstance(state, SumsState):
             raise FileFormatError("the state is one of other noise than the plan has")
+
         self._filter.remember(
             whole_numbers(state.sums), list(state.estimates), self.steps
         )
@@ -279,15 +284,18 @@ class Stream:
             raise OutOfReach(
                 f"the stream was planned for {self.steps} steps; plan a longer one beforehand"
             )
+
         self._claim()
         answer = self._answered(int(increment))
         self._answers.append(answer)
+
         return answer
 
     def _answered(self, increment: int) -> float:
         """Measure one more step, and answer from what was measured."""
         if not self._noise or self._process != os.getpid():
             self._refill()
+
         length = self._lengths.popleft()
         scale = int(
             Fraction(1 << self._plan.grid_bits + _STATE_BITS) / Fraction(length)
@@ -297,6 +305,7 @@ class Stream:
         count = length * self._filter.estimate(
             math.ldexp(measured, -self._plan.grid_bits)
         )
+
         return float((self._answers[-1] if self._answers else 0.0) + count)
 
     def _claim(self) -> None:
@@ -309,6 +318,7 @@ class Stream:
                 "a stream without a position goes on only in the process that started it, lest two"
                 " copies answer one step; start it with start(position=...)"
             )
+
         self._claimed += 1
 
     def _check_uninterrupted(self) -> None:
@@ -360,6 +370,7 @@ class _Buffers:
             past = sums[k]
             total += gain * past >> _RATE_BITS
             sums[k] = (rate * past >> _RATE_BITS) + value
+
         return total >> _STATE_BITS
 
     def memory(self) -> tuple[Sequence[int], Sequence[float]]:

@@ -36,6 +36,7 @@ class Position:
             raise InvalidParameter(
                 "position", str(folder), rule, "name one that is free"
             ) from None
+
         return position
 
     def is_of(self, mark: str) -> bool:
@@ -73,6 +74,7 @@ def _sync(folder: Path) -> None:
     """Wait until the disk holds the names in a folder, where the system can tell."""
     if os.name != "posix":
         return
+
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -65,6 +65,7 @@ def wider_bounds(problem: CentralProblem, rows: int = 1) -> Bounds:
     """
     if not _only_counts(problem):
         return ()
+
     least = least_factorization(
         problem.workload, problem.sizes, float(problem.norm), problem.neighbours
     )
@@ -78,6 +79,7 @@ def wider_bounds(problem: CentralProblem, rows: int = 1) -> Bounds:
         (at_tables, unbiased, 0.0),
         (BoundClass.ANY_MECHANISM, noise, pairs),
     )
+
     return tuple(
         (limited, inward(rows * max(sqrt(constant) * least, other), 4))
         for limited, constant, other in constants
@@ -94,9 +96,11 @@ def _by_pairs(problem: CentralProblem) -> float:
         or workload.size > _GROUPED
     ):
         return 0.0
+
     assert privacy.epsilon is not None
     if not _PAIRED_EPSILONS[0] <= privacy.epsilon <= _PAIRED_EPSILONS[1]:
         return 0.0
+
     return least_by_pairs(workload, privacy.epsilon)
 
 
@@ -175,8 +179,10 @@ def _of_factor(factor: Workload, norm: float) -> float:
         and not isinstance(factor, Prefix)
     ):
         norm = 2.0  # a higher mean is no smaller
+
     if factor.size <= DENSE_CELLS or not isinstance(factor, Prefix | Ranges):
         return _solved(factor, norm, "add-remove")
+
     return inward(nuclear_norm(factor) / sqrt(factor.size * factor.queries), 4)
 
 

@@ -71,6 +71,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
+
         module, attribute = COMMANDS[cmd_name][0].split(":")
         command: click.Command = getattr(
             importlib.import_module(f"{__name__}.{module}"), attribute

@@ -76,6 +76,7 @@ class Repetition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
                 f"A new report is drawn every {self.every}, at most {self.most:,} in all. What "
                 f"they say together adds up: {self.most:,} × ε at most, whatever your answers are."
             )
+
         values = "one answer" if self.most == 1 else f"{self.most:,} different answers"
         return (
             f"You may be asked every {self.every}. The report drawn for an answer is kept on your "
@@ -143,6 +144,7 @@ class Campaign:
                 "plan", terms.name, "needs a curator, and browsers cannot run it",
                 "plan with --model local",
             )  # fmt: skip
+
         campaign = cls(terms, plan, content, number, closed)
         campaign.check()
         return campaign
@@ -164,19 +166,23 @@ class Campaign:
                 f"{plan.format.collector.counters:,} numbers are too large to collect here; "
                 "plan with local-hashing or hadamard"
             )
+
         unknown = set(terms.questions) - {question.name for question in self.form}
         if unknown:
             raise InvalidParameter(
                 "questions", sorted(unknown), "name no attribute of the plan"
             )
+
         spent = terms.repetition.spent(plan.epsilon)
         if terms.budget is not None and terms.budget < plan.epsilon:
             raise InvalidParameter(
                 "budget", terms.budget, f"must be at least ε = {plan.epsilon:g} of one report",
                 f"people may spend {spent:g}",
             )  # fmt: skip
+
         if terms.margins is not None:
             terms.margins.strata(plan.domain)
+
         _ = self.public, self.empty()
 
     @property

@@ -41,6 +41,7 @@ def estimates(campaign: Campaign, aggregate: Aggregate) -> dict[str, Any]:
         document["fit"] = _fit(goodness_of_fit(aggregate))
         document["influence"] = _influence(campaign, aggregate)
         document["population"] = _population(campaign, aggregate)
+
     return document
 
 
@@ -52,6 +53,7 @@ def _fit(fit: Fit) -> dict[str, Any]:
     )
     known = [test for test in fit.tests if test.p_value is not None]
     rate = f"An alarm is false in at most {fit.level:.1%} of looks at honest reports"
+
     return {
         "status": fit.status,
         "text": "too few reports yet"
@@ -82,6 +84,7 @@ def _influence(campaign: Campaign, aggregate: Aggregate) -> dict[str, str] | Non
         )
     except NoisewrightError:
         return None
+
     most = float(moved.max())
     if not np.isfinite(most):
         text = "One report can move an answer without limit: set a cap in the campaign."
@@ -91,6 +94,7 @@ def _influence(campaign: Campaign, aggregate: Aggregate) -> dict[str, str] | Non
             f"One report moves an answer by at most {most:,.1f} people, whatever it says; a "
             f"hundred liars by {100 * most:,.0f}, {hundred:.2g} times the number of reports."
         )
+
     invited = campaign.terms.invitations
     once = (
         "Nobody can send more than their invitations"
@@ -99,6 +103,7 @@ def _influence(campaign: Campaign, aggregate: Aggregate) -> dict[str, str] | Non
     )
     wider = "noisewright estimate --liars 0.05 gives answers and limits that hold with 5 % of liars"
     about = f"{once}. {wider}."
+
     return {"text": text, "about": about}
 
 
@@ -107,6 +112,7 @@ def _population(campaign: Campaign, aggregate: Aggregate) -> dict[str, Any] | No
     margins = campaign.terms.margins
     if margins is None:
         return None
+
     try:
         return _answers(campaign.plan.estimate(aggregate, margins=margins))
     except NoisewrightError as error:
@@ -129,6 +135,7 @@ def _answers(release: Release) -> dict[str, Any]:
         "upper_all": bounds.all[1],
     }
     shown = {name: values[:_MOST_SHOWN].tolist() for name, values in columns.items()}
+
     return {"count": len(release), "shown": min(len(release), _MOST_SHOWN), **shown}
 
 
@@ -141,6 +148,7 @@ def _expected(campaign: Campaign, people: int) -> dict[str, Any] | None:
         unit = 100 * campaign.plan.forecast(10_000).rmse / 10_000 * 100
     except NoisewrightError:
         return None
+
     return {
         "people": counts.tolist(),
         "error": (unit / np.sqrt(counts)).tolist(),

@@ -57,6 +57,7 @@ def _question(attribute: Attribute, text: str) -> Question:
         raise TooLarge(
             f"{attribute.name!r} has {attribute.size:,} cells: too many for a form"
         )
+
     kind: Literal["choice", "number", "date"] = "choice"
     cuts: tuple[float | None, ...] = ()
     whole = False
@@ -66,6 +67,7 @@ def _question(attribute: Attribute, text: str) -> Question:
             edge if isfinite(edge) else None for edge in attribute.cuts.tolist()
         )
         whole = attribute.whole
+
     return Question(
         name=attribute.name,
         text=text,

@@ -47,11 +47,13 @@ class Pages:
         name = request.path_params["name"]
         if name not in _KINDS:
             raise Refusal(404, "unknown", "there is no such file")
+
         content = asset_bytes(_ROOM, name)
         etag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
         headers = {"etag": etag, "cache-control": "no-cache"}
         if request.headers.get("if-none-match") == etag:
             return Response(status_code=304, headers=headers)
+
         return Response(content, headers=headers, media_type=_KINDS[name])
 
     async def _campaign(self, request: Request) -> Campaign:

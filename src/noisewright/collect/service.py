@@ -131,14 +131,17 @@ class Service:
             listed = await self.read(lambda store: store.campaigns())
             names = {each: closed for _, each, closed in listed}
             self._names = (now, names)
+
         if name not in names:
             return None
+
         known = self._campaigns.get(name)
         if known is None or known.closed != names[name]:
             known = await self.read(lambda store: store.campaign(name))
             if known is None:
                 return None
             self._campaigns[name] = known
+
         return known
 
     def forget(self) -> None:
@@ -151,6 +154,7 @@ class Service:
         if time.monotonic() - then >= _FRESH_SECONDS:
             known = await self.read(lambda store: store.levels())
             self._keys = (time.monotonic(), known)
+
         own = hashed(secret)
         fitting = [
             level for each, level in known.items() if hmac.compare_digest(own, each)
@@ -183,6 +187,7 @@ class Service:
                 document = estimates(campaign, aggregate)
                 kept = (stamp, document)
                 self._figures[campaign.name, round_name] = kept
+
             return {**kept[1], "rounds": store.rounds(campaign)}
 
         return await self.read(work)

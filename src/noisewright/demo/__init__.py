@@ -43,6 +43,7 @@ def run(output: str | Path, privacy: Privacy) -> Demonstration:
         raise InvalidParameter(
             "output", str(output), rule, "choose another folder"
         ) from None
+
     names = (
         "people.csv",
         "schema.yaml",
@@ -63,6 +64,7 @@ def run(output: str | Path, privacy: Privacy) -> Demonstration:
     truth = _truth(workload, files["people.csv"])
     title = "50,000 synthetic people, answered privately"
     write_text(files["report.html"], page(released, truth, title))
+
     return Demonstration(plan, released, files)
 
 
@@ -74,6 +76,7 @@ def _truth(workload: Questions, table: Path) -> FloatArray:
     ]
     counted = DuckDBCounter().marginals(str(table), workload.domain, subsets)
     pairs = zip(terms, counted, strict=True)
+
     return np.concatenate(
         [term.answers(counts.astype(np.float64)) for term, counts in pairs]
     )

@@ -47,6 +47,7 @@ def people(count: int = PEOPLE, seed: int = SEED) -> pa.Table:
     region = rng.choice(len(REGIONS), size=count, p=_REGION_SHARES)
     job = _jobs(rng, age, sex)
     income = _incomes(rng, age, sex, region, job)
+
     return pa.table(
         {
             "age": age,
@@ -67,6 +68,7 @@ def _ages(rng: np.random.Generator, count: int) -> IntArray:
     )
     alive = 1 / (1 + np.exp((years - 82) / 6.5))
     pyramid = births * alive
+
     return rng.choice(years, size=count, p=pyramid / pyramid.sum())
 
 
@@ -82,6 +84,7 @@ def _jobs(rng: np.random.Generator, age: IntArray, sex: TextArray) -> TextArray:
     stage = np.where(
         draw < retired, "retired", np.where(draw < retired + student, "student", job)
     )
+
     return np.where(age < 16, "under 16", stage)
 
 
@@ -108,6 +111,7 @@ def _incomes(
     income = (
         base * wealth * career * gap * np.exp(rng.normal(0, spread) - spread**2 / 2)
     )
+
     return np.where(age < 16, 0.0, np.clip(income, 0, 400))
 
 

@@ -104,26 +104,31 @@ class Attribute(Shown, ABC):
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
             raise InvalidParameter("name", self.name, "must be text that is not empty")
+
         check_label("name", self.name)
         policies = ("clip", "other", "error") if self.ordered else ("other", "error")
         if self.outside not in policies:
             raise self.refuse(
                 "outside", self.outside, f"must be one of {', '.join(policies)}"
             )
+
         if self.missing is None:
             object.__setattr__(
                 self, "missing", "other" if self.outside == "other" else "error"
             )
+
         if self.missing not in ("other", "error"):
             raise self.refuse("missing", self.missing, "must be other or error")
         if not isinstance(self.other, str) or not self.other:
             raise self.refuse("other", self.other, "must be a label that is not empty")
+
         check_label(f"{self.name}.other", self.other)
         self._check()
         if self.has_other and self.other in self.declared_labels:
             raise self.refuse(
                 "other", self.other, "must differ from the labels of the cells"
             )
+
         object.__setattr__(self, "levels", self._read_levels())
 
     @abstractmethod
@@ -133,6 +138,7 @@ class Attribute(Shown, ABC):
     def _read_levels(self) -> tuple[Level, ...]:
         if not isinstance(self.levels, Mapping):
             return tuple(self.levels)
+
         finer = Level(
             self.name, self.declared_labels, tuple(range(len(self.declared_labels)))
         )
@@ -149,6 +155,7 @@ class Attribute(Shown, ABC):
                 )
             read.append(level)
             finer = level
+
         return tuple(self._with_other(level) for level in read)
 
     def _coarser(self, name: str, declared: object) -> Level:
@@ -160,6 +167,7 @@ class Attribute(Shown, ABC):
     def _with_other(self, level: Level) -> Level:
         if not self.has_other:
             return level
+
         labels = (*level.labels, self.other)
         if self.other in level.labels:
             raise self.refuse(
@@ -217,6 +225,7 @@ class Attribute(Shown, ABC):
             codes[codes == ABOVE] = last
         else:
             self._fill(codes, outside, "outside", self.outside)
+
         self._fill(codes, codes == MISSING, "missing", self.missing)
         return codes
 
@@ -260,15 +269,18 @@ class Attribute(Shown, ABC):
         """
         if self.has_other and constant == self.other:
             return self.size - 1
+
         try:
             cell = int(self._place([self._constant(constant)])[0])
         except DomainError:
             cell = MISSING
+
         if cell < 0:
             remedy = f"the cells are {', '.join(self.labels[:8])}" + ", …" * (
                 self.size > 8
             )
             raise InvalidParameter(self.name, constant, "has no declared cell", remedy)
+
         return cell
 
     def _constant(self, constant: object) -> object:
@@ -302,6 +314,7 @@ def from_members(
             raise refuse(
                 f"levels.{name}", listed, "must list the labels that a group holds", ""
             )
+
         for label in map(str, listed):
             if label not in finer.labels:
                 raise refuse(
@@ -310,10 +323,12 @@ def from_members(
             if label in group_of:
                 raise refuse(f"levels.{name}", label, "must be in one group only", "")
             group_of[label] = group
+
     if left := [label for label in finer.labels if label not in group_of]:
         raise refuse(
             f"levels.{name}", left, "must be in a group too", "put every label in one"
         )
+
     of_finer = [group_of[label] for label in finer.labels]
     return Level(
         name, tuple(map(str, members)), tuple(of_finer[cell] for cell in finer.groups)

@@ -38,6 +38,7 @@ class Categorical(Attribute):
     def _check(self) -> None:
         if isinstance(self.values, str) or not self.values:
             raise self.refuse("values", self.values, "must list at least one value")
+
         for value in self.values:
             if isinstance(value, bool) or not isinstance(value, str | int):
                 raise self.refuse(
@@ -47,13 +48,16 @@ class Categorical(Attribute):
                 raise self.refuse(
                     "values", value, "must be smaller than 2^53", "quote it"
                 )
+
         whole = all(isinstance(value, int) for value in self.values)
         values = (
             tuple(self.values) if whole else tuple(str(value) for value in self.values)
         )
         object.__setattr__(self, "values", values)
+
         for label in self.declared_labels:
             check_label(f"{self.name}.values", label)
+
         repeated = [
             label for label, times in Counter(self.declared_labels).items() if times > 1
         ]
@@ -82,6 +86,7 @@ class Categorical(Attribute):
             column = columns.texts(self.name, values)
             missing = column.is_null().to_numpy(zero_copy_only=False)
             declared = pa.array(self.values, pa.string())
+
         cells = (
             pc.index_in(column, value_set=declared)
             .cast(pa.int64())

@@ -48,10 +48,13 @@ def arrow(name: str, values: Values) -> pa.Array:
                 "(text, numbers, truth values or dates)"
             ),
         )
+
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
+
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
+
     return array
 
 
@@ -72,12 +75,14 @@ def numbers(name: str, values: Values) -> FloatArray:
         if quick is None:
             return np.array([number_of(value) for value in values], dtype=np.float64)
         values = quick
+
     array = arrow(name, values)
     kind = array.type
     if pa.types.is_boolean(kind):
         array = array.cast(pa.uint8())
     elif not (_is_number(kind) or pa.types.is_null(kind)):
         raise _wrong_type(name, "numbers")
+
     return _floats(array.cast(pa.float64(), safe=False))
 
 
@@ -88,12 +93,14 @@ def texts(name: str, values: Values) -> pa.Array:
             values, pa.types.is_string, pa.types.is_int64, pa.types.is_null
         )
         return _texts_of(values) if quick is None else quick.cast(pa.string())
+
     array = arrow(name, values)
     kind = array.type
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return _float_texts(array.cast(pa.float64(), safe=False))
     if isinstance(kind, pa.BaseExtensionType) or pa.types.is_nested(kind):
         raise _wrong_type(name, "text")
+
     wrong = _wrong_type(name, "text")
     return withheld(lambda: array.cast(pa.string()), pa.ArrowException, wrong)
 
@@ -115,6 +122,7 @@ def _float_texts(array: pa.Array) -> pa.Array:
     as_integer = pc.if_else(whole, array, None).cast(pa.int64(), safe=False)
     missing = pc.is_null(array, nan_is_null=True)
     text = pc.coalesce(as_integer.cast(pa.string()), array.cast(pa.string()))
+
     return pc.if_else(missing, pa.scalar(None, pa.string()), text)
 
 
@@ -122,10 +130,12 @@ def booleans(name: str, values: Values) -> FloatArray:
     """Return the column as 0 and 1, NaN where missing; any other number counts as missing."""
     if is_untyped(values):
         return np.array([truth_of(value) for value in values], dtype=np.float64)
+
     array = arrow(name, values)
     kind = array.type
     if not (pa.types.is_boolean(kind) or pa.types.is_null(kind) or _is_number(kind)):
         raise _wrong_type(name, "truth values")
+
     number = numbers(name, array)
     return np.where((number == 0) | (number == 1), number, np.nan)
 
@@ -137,12 +147,14 @@ def days(name: str, values: Values) -> FloatArray:
     """
     if is_untyped(values):
         return np.array([day_of(value) for value in values], dtype=np.float64)
+
     array = arrow(name, values)
     kind = array.type
     if pa.types.is_null(kind):
         return _floats(array.cast(pa.float64()))
     if pa.types.is_date32(kind):
         return _floats(array.cast(pa.int32()).cast(pa.float64()))
+
     if pa.types.is_date64(kind):
         array, a_day = array.cast(pa.int64()), 86_400_000
     elif pa.types.is_timestamp(kind):
@@ -150,6 +162,7 @@ def days(name: str, values: Values) -> FloatArray:
         array, a_day = array.cast(pa.int64()), 86_400 * _TICKS_A_SECOND[kind.unit]
     else:
         raise _wrong_type(name, "dates")
+
     # Integer division: in floats the last nanoseconds of a day would round into the next.
     whole = np.floor_divide(array.fill_null(0).to_numpy(zero_copy_only=False), a_day)
     return np.where(array.is_null().to_numpy(zero_copy_only=False), np.nan, whole)
@@ -217,31 +230,39 @@ def _tried(
 def _number(value: object) -> float:
     if isinstance(value, np.generic):
         value = value.item()
+
     if isinstance(value, int):
         try:
             return float(value)
         except OverflowError:
             return math.copysign(math.inf, value)
+
     if isinstance(value, str | float | Decimal):
         return float(value)
+
     return math.nan
 
 
 def _day(value: object) -> float:
     if isinstance(value, np.datetime64):
         return float(value.astype("datetime64[D]").astype(np.int64))
+
     if isinstance(value, str):
         value = dt.datetime.fromisoformat(value.strip())
+
     if isinstance(value, dt.datetime):
         value = _in_utc(value).date()
+
     return float((value - _EPOCH).days) if isinstance(value, dt.date) else math.nan
 
 
 def _text(value: object) -> str | float | None:
     if isinstance(value, np.datetime64):
         value = value.astype("datetime64[us]")
+
     if isinstance(value, np.generic):
         value = value.item()
+
     if isinstance(value, bytes):
         return value.decode()
     if isinstance(value, str):
@@ -250,11 +271,14 @@ def _text(value: object) -> str | float | None:
         return "true" if value else "false"
     if isinstance(value, float | Decimal):
         return float(value)
+
     if isinstance(value, dt.datetime):
         zone = "" if value.tzinfo is None else "+00"
         return _moment(_in_utc(value)) + zone
+
     if isinstance(value, int | dt.date | dt.time | uuid.UUID):
         return str(value)
+
     return None
 
 

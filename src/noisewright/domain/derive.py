@@ -53,11 +53,14 @@ class Derived:
             raise self._refuse(
                 "how", self.how, f"must be one of {', '.join(get_args(How))}"
             )
+
         for field in ("name", "table", "column"):
             if not isinstance(getattr(self, field), str) or not getattr(self, field):
                 raise self._refuse(field, getattr(self, field), "must be a name")
+
         if isinstance(self.of, str) or not isinstance(self.of, Sequence):
             raise self._refuse("of", self.of, "must be a list of values")
+
         object.__setattr__(self, "of", tuple(str(value) for value in self.of))
         if self.of and self.how not in ("any", "count"):
             raise self._refuse("of", list(self.of), "goes with `any` and `count`")
@@ -69,6 +72,7 @@ class Derived:
             raise self._refuse(
                 "join", self.join, "names a public table, and goes with `on`"
             )
+
         self._check_sum()
 
     def _check_sum(self) -> None:
@@ -79,10 +83,12 @@ class Derived:
                     "lower", self.lower, "and `upper`, `unit` go with `sum`"
                 )
             return
+
         numbers = all(isinstance(v, int | float) and math.isfinite(v) for v in given)
         if not numbers or not self.lower <= self.upper or not self.unit > 0:  # type: ignore[operator]
             rule = "and `upper` must be bounds of a row's value, and `unit` above zero"
             raise self._refuse("lower", self.lower, rule)
+
         units = max(abs(self.lower), abs(self.upper)) / self.unit  # type: ignore[arg-type]
         if units > 2**32:
             raise self._refuse(
@@ -110,6 +116,7 @@ class Derived:
             value = getattr(self, field)
             if value != type(self).__dataclass_fields__[field].default:
                 document[field] = list(value) if isinstance(value, tuple) else value
+
         return document
 
 
@@ -117,13 +124,16 @@ def read_derived(declared: object) -> Derived:
     """Read a declaration: {name: …, from: TABLE, any|count|…: COLUMN, …}."""
     if isinstance(declared, Derived):
         return declared
+
     rule = f"must be a mapping of name, from, one of {', '.join(get_args(How))}, and its options"
     if not isinstance(declared, Mapping):
         raise InvalidParameter("derive", declared, rule)
+
     hows = [how for how in get_args(How) if how in declared]
     known = {"name", "from", *hows, *_OPTIONS}
     if len(hows) != 1 or not {"name", "from"} <= set(declared) or set(declared) - known:
         raise InvalidParameter("derive", declared.get("name"), rule)
+
     options = {field: declared[field] for field in _OPTIONS if field in declared}
     return Derived(
         declared["name"], declared["from"], hows[0], declared[hows[0]], **options

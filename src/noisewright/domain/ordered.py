@@ -65,6 +65,7 @@ class Ordered(Attribute):
         codes[numbers < self.cuts[0]] = BELOW
         codes[numbers > self.cuts[-1]] = ABOVE
         codes[np.isnan(numbers)] = MISSING
+
         return codes
 
     def _grouped(self, name: str, coarse: Ordered) -> Level:
@@ -87,11 +88,13 @@ class Ordered(Attribute):
             return len(self.cuts) - 1
         if number < self.cuts[0]:
             return 0
+
         if self.whole:
             number, inclusive = (
                 (math.floor(number) + 1 if inclusive else math.ceil(number)),
                 False,
             )
+
         below = int(np.searchsorted(self.cuts[:-1], number, side="left"))
         if inclusive or below == len(self.cuts) - 1 or self.cuts[below] != number:
             raise InvalidParameter(
@@ -100,6 +103,7 @@ class Ordered(Attribute):
                 f"cuts through the cell {self.labels[self.locate(constant)]}",
                 "compare with the edge of a cell, or declare a finer edge",
             )
+
         return below
 
 
@@ -138,11 +142,13 @@ class Numeric(Ordered):
             raise self.refuse("integer", self.integer, "must be true or false")
         if isinstance(self.edges, str) or len(self.edges) < 2:
             raise self.refuse("edges", self.edges, "must list at least two numbers")
+
         object.__setattr__(
             self, "edges", tuple(self._number("edges", e) for e in self.edges)
         )
         if any(not math.isfinite(edge) for edge in self.edges[1:-1]):
             raise self.refuse("edges", self.edges, "may be infinite only at the ends")
+
         starts = self.edges[:-1]
         if (
             any(a >= b for a, b in itertools.pairwise(starts))
@@ -157,6 +163,7 @@ class Numeric(Ordered):
             raise self.refuse(
                 "edges", self.edges, "must be whole numbers with `integer`"
             )
+
         for field, end in (("lower", self.edges[0]), ("upper", self.edges[-1])):
             bound = getattr(self, field)
             if bound is None and math.isfinite(end):
@@ -165,6 +172,7 @@ class Numeric(Ordered):
                 object.__setattr__(self, field, self._number(field, bound))
                 if not math.isfinite(getattr(self, field)):
                     raise self.refuse(field, bound, "must be finite")
+
         if (
             self.lower is not None
             and self.upper is not None
@@ -181,6 +189,7 @@ class Numeric(Ordered):
             )
         if math.isnan(value):
             raise self.refuse(field, value, "must be a number")
+
         whole = (
             isinstance(value, int | np.integer) and abs(int(value)) < _EXACT_INTEGERS
         )
@@ -197,11 +206,13 @@ class Numeric(Ordered):
                 "must both be declared",
                 "add lower and upper",
             )
+
         largest = max(abs(self.lower), abs(self.upper)) / unit
         if largest > _MOST_UNITS:
             raise self.refuse(
                 "unit", unit, f"must be at least {largest * unit / _MOST_UNITS:g}"
             )
+
         return round(largest)
 
     def units(self, values: Values, unit: float) -> IntArray:
@@ -255,11 +266,14 @@ class Numeric(Ordered):
             return f"{'≤' if last else '<'}{_plain(b)}"
         if math.isinf(b):
             return f"≥{_plain(a)}"
+
         if self.integer:
             top = b if last else b - 1
             return _plain(a) if a == top else f"{_plain(a)}–{_plain(top)}"
+
         if a == b:
             return _plain(a)
+
         return f"[{_plain(a)}, {_plain(b)}{']' if last else ')'}"
 
     @property
@@ -282,20 +296,24 @@ class Numeric(Ordered):
                 "must be some of the attribute's edges, its first and last among them"
             )
             raise self.refuse(f"levels.{name}", declared, rule)
+
         return self._grouped(name, coarse)
 
     def representative(self, cell: int) -> float | None:
         cell = int(self._checked(cell))
         if cell == len(self.edges) - 1:
             return None
+
         a, b = self.edges[cell], self.edges[cell + 1]
         if math.isinf(b):
             return 0.0 if math.isinf(a) else a
         if math.isinf(a):
             return float(np.nextafter(b, -math.inf))
+
         middle = a / 2 + b / 2
         if self.integer:
             middle = math.floor(middle)
+
         return middle if a <= middle < b else a
 
 
@@ -316,6 +334,7 @@ class Date(Ordered):
     def _check(self) -> None:
         for field in ("start", "end"):
             object.__setattr__(self, field, self._date(field, getattr(self, field)))
+
         if self.first > self.last:
             raise self.refuse(
                 "start", str(self.first), f"must not come after end={self.last}"
@@ -410,6 +429,7 @@ def _next_period(day: dt.date, period: str) -> dt.date:
         return day + dt.timedelta(days=1)
     if period == "week":
         return day + dt.timedelta(days=7 - day.weekday())
+
     months = {"month": 1, "quarter": 3, "year": 12}[period]
     index = day.year * 12 + (day.month - 1) // months * months + months
     return dt.date(index // 12, index % 12 + 1, 1)

@@ -59,6 +59,7 @@ class Box:
             inside = inside & side.reshape(
                 [-1 if i == axis else 1 for i in range(len(names))]
             )
+
         return inside
 
     def to_dict(self, domain: Domain) -> dict[str, list[str]]:
@@ -92,6 +93,7 @@ class Domain(Shown):
             raise InvalidParameter("attributes", [], "must name at least one attribute")
         if not isinstance(self.reviewed, bool):
             raise InvalidParameter("reviewed", self.reviewed, "must be true or false")
+
         names = [
             *self.names,
             *(level.name for a in self.attributes for level in a.coarser),
@@ -104,11 +106,13 @@ class Domain(Shown):
                 "must have different names",
                 "rename or remove one",
             )
+
         object.__setattr__(self, "unit", read_unit(self.unit))
         self._check_groups()
         object.__setattr__(self, "derive", tuple(map(read_derived, self.derive)))
         if self.derive:
             self._check_derived()
+
         boxes = tuple(read_box(declared, self) for declared in self.impossible)
         object.__setattr__(self, "impossible", boxes)
 
@@ -123,9 +127,11 @@ class Domain(Shown):
         if self.unit is not None and self.unit.column in self.names:
             rule = "names people, and cannot be what is worked out of their rows too"
             raise InvalidParameter("unit", self.unit.column, rule)
+
         if sorted(one.name for one in self.derived) != sorted(self.names):
             rule = "must work out every attribute, each once"
             raise InvalidParameter("derive", [one.name for one in self.derived], rule)
+
         plain = self.unit is not None and self.unit == Unit(self.unit.column)
         if not plain:
             rule = "must be a column alone: what is derived is one row per person"
@@ -133,8 +139,10 @@ class Domain(Shown):
             raise InvalidParameter(
                 "unit", self.unit and self.unit.to_dict(), rule, remedy
             )
+
         for one in self.derived:
             one.check(self[one.name])
+
         private, public = tables_of(self.derived)
         if both := sorted(set(private) & set(public)):
             raise InvalidParameter(
@@ -245,10 +253,12 @@ class Domain(Shown):
             raise TooLarge(
                 f"a table of {math.prod(shape)} cells is too large to list its cells"
             )
+
         possible = np.ones(shape, dtype=np.bool_)
         for box in self.boxes:
             if set(box.names) <= set(names):
                 possible &= ~box.holds(self, names)
+
         return possible.ravel()
 
     def require_reviewed(self) -> None:
@@ -263,10 +273,12 @@ class Domain(Shown):
         """Return the cell of every attribute at a flat index."""
         if not 0 <= index < self.size:
             raise InvalidParameter("cell", index, f"must lie in 0..{self.size - 1}")
+
         cells = []
         for size in reversed(self.shape):
             index, cell = divmod(int(index), size)
             cells.append(cell)
+
         return tuple(reversed(cells))
 
     def ravel(self, cells: Sequence[int]) -> int:
@@ -277,9 +289,11 @@ class Domain(Shown):
             raise InvalidParameter(
                 "cells", cells, f"must index a shape of {self.shape}"
             )
+
         index = 0
         for cell, size in zip(cells, self.shape, strict=True):
             index = index * size + int(cell)
+
         return index
 
     def encode(self, columns: Mapping[str, Values]) -> IntArray:
@@ -290,6 +304,7 @@ class Domain(Shown):
             raise InvalidParameter(
                 "columns", absent, "are missing", "give one per attribute"
             )
+
         codes = [
             attribute.encode(columns[attribute.name]) for attribute in self.attributes
         ]
@@ -297,6 +312,7 @@ class Domain(Shown):
             raise InvalidParameter(
                 "columns", list(self.names), "must be of the same length"
             )
+
         return np.ravel_multi_index(codes, self.shape).astype(np.int64)
 
     def decode(self, indices: npt.ArrayLike) -> dict[str, ObjectArray]:
@@ -327,10 +343,13 @@ class Domain(Shown):
         document = schema.to_dict(self.attributes, self.reviewed)
         if self.boxes:
             document["impossible"] = [box.to_dict(self) for box in self.boxes]
+
         if self.unit is not None:
             document["unit"] = self.unit.to_dict()
+
         if self.derived:
             document["derive"] = [one.to_dict() for one in self.derived]
+
         return document
 
     @classmethod
@@ -361,6 +380,7 @@ def read_box(declared: Box | Mapping[str, object], domain: Domain) -> Box:
         return declared
     if not isinstance(declared, Mapping) or not declared:
         raise InvalidParameter("impossible", declared, "must map attributes to values")
+
     sides: dict[str, set[int]] = {}
     for name, values in declared.items():
         position, level = domain.find(name)
@@ -369,6 +389,7 @@ def read_box(declared: Box | Mapping[str, object], domain: Domain) -> Box:
         if level is not None:
             cells = {cell for cell, group in enumerate(level.groups) if group in cells}
         sides[attribute.name] = sides.get(attribute.name, cells) & cells
+
     ordered = sorted(sides, key=domain.index)
     return Box(tuple((name, tuple(sorted(sides[name]))) for name in ordered))
 
@@ -376,11 +397,13 @@ def read_box(declared: Box | Mapping[str, object], domain: Domain) -> Box:
 def _cells(subject: Attribute | Level, values: object) -> set[int]:
     if isinstance(values, Mapping):
         return _interval(subject, values)
+
     if isinstance(values, str) or not isinstance(values, Sequence) or not values:
         rule = (
             "must be a list of values, or {from: …, below: …} for an ordered attribute"
         )
         raise InvalidParameter(f"impossible.{subject.name}", values, rule)
+
     labels = subject.labels
     return {labels.index(v) if v in labels else subject.locate(v) for v in values}
 
@@ -395,6 +418,7 @@ def _interval(subject: Attribute | Level, values: Mapping[str, object]) -> set[i
             "may have `from` and `below` only, and only where the attribute is ordered"
         )
         raise InvalidParameter(f"impossible.{subject.name}", dict(values), rule)
+
     first = subject.cells_below(values["from"]) if "from" in values else 0
     declared = len(subject.declared_labels)
     end = subject.cells_below(values["below"]) if "below" in values else declared
@@ -402,4 +426,5 @@ def _interval(subject: Attribute | Level, values: Mapping[str, object]) -> set[i
         raise InvalidParameter(
             f"impossible.{subject.name}", dict(values), "holds no cell"
         )
+
     return set(range(first, end))

@@ -61,11 +61,13 @@ def _attribute_to_dict(
     fields["missing"] = "other" if attribute.outside == "other" else "error"
     if isinstance(attribute, Numeric):
         fields |= {"lower": attribute.edges[0], "upper": attribute.edges[-1]}
+
     levels = _levels_to_dict(attribute)
     for name, default in fields.items():
         value = levels or default if name == "levels" else getattr(attribute, name)
         if name != "name" and value != default and value is not None:
             document[name] = _plain(value)
+
     return document
 
 
@@ -77,6 +79,7 @@ def _levels_to_dict(attribute: Attribute) -> dict[str, dict[str, list[str]]]:
         if attribute.has_other:
             del members[attribute.other]
         documents[level.name], finer = members, level
+
     return documents
 
 
@@ -105,16 +108,19 @@ def from_dict(
         raise DomainError(
             "schema: `attributes` must be a list, each with a name and a kind"
         )
+
     impossible = top.get("impossible", [])
     if not isinstance(impossible, list):
         raise DomainError(
             "schema: `impossible` must be a list, each a mapping of attributes"
         )
+
     derive = top.get("derive", [])
     if not isinstance(derive, list):
         raise DomainError(
             "schema: `derive` must be a list, each a mapping with a name and a table"
         )
+
     attributes = [_attribute_from_dict(entry) for entry in listed]
     # A schema written by hand needs no mark; one that was drafted must say that it is reviewed.
     drafted = any(entry.get("drafted", False) is not False for entry in listed)
@@ -131,11 +137,13 @@ def _attribute_from_dict(entry: object) -> Attribute:
     where = "an attribute"
     if isinstance(entry, Mapping) and "name" in entry:
         where = f"attribute {shown(entry['name'])}"
+
     kind = entry.get("kind") if isinstance(entry, Mapping) else None
     if not isinstance(kind, str) or kind not in _KINDS:
         raise DomainError(
             f"schema: {where} must have a kind, one of {', '.join(_KINDS)}"
         )
+
     fields = {field.name: field for field in dataclasses.fields(_KINDS[kind])}
     own = {name for name in ("values", "edges", "start", "end") if name in fields}
     values = dict(
@@ -144,6 +152,7 @@ def _attribute_from_dict(entry: object) -> Attribute:
     del values["kind"]
     if not isinstance(values.pop("drafted", True), bool):
         raise DomainError(f"schema: {where}: `drafted` must be true or false")
+
     error = DomainError(
         f"schema: {where} has a field that is no {kind} attribute's; see the how-to"
     )
@@ -157,6 +166,7 @@ def _mapping(
         raise DomainError(
             f"schema: {where} must be a mapping with {', '.join(sorted(needed))}"
         )
+
     unknown = [str(key) for key in document if key not in allowed]
     if unknown:
         raise DomainError(
@@ -165,6 +175,7 @@ def _mapping(
         )
     if absent := sorted(needed - set(document)):
         raise DomainError(f"schema: {where} lacks {', '.join(absent)}")
+
     return document
 
 
@@ -199,6 +210,7 @@ class _Loader(yaml.SafeLoader):
                     "the YAML text refers to itself; write out what it means"
                 )
             self._extents[id(node)] = self._extent(node)
+
         size, depth = self._extents[id(node)]
         self._check(size, self._level + depth)
         return node
@@ -219,6 +231,7 @@ class _Loader(yaml.SafeLoader):
     def _extent(self, node: yaml.Node) -> tuple[int, int]:
         if isinstance(node, yaml.ScalarNode):
             return 1 + len(node.value), 1
+
         inner = [
             part
             for item in node.value
@@ -226,6 +239,7 @@ class _Loader(yaml.SafeLoader):
         ]
         extents = [self._extents[id(part)] for part in inner]
         depth = max((depth for _, depth in extents), default=0)
+
         return 1 + sum(size for size, _ in extents), 1 + depth
 
     @staticmethod
@@ -246,12 +260,14 @@ class _Loader(yaml.SafeLoader):
         keys = [self.construct_object(key, deep=True) for key, _ in node.value]
         if not all(isinstance(key, Hashable) for key in keys):
             raise FileFormatError("the YAML text has a key that is a list or a mapping")
+
         repeated = sorted(
             {str(key) for key, times in Counter(keys).items() if times > 1}
         )
         if repeated:
             named = shortened(", ".join(repeated))
             raise DomainError(f"schema: the key {named} is given twice")
+
         return super().construct_mapping(node, deep)
 
 
@@ -305,10 +321,12 @@ def load_yaml(source: str | Path) -> object:
     text = str(source)
     if isinstance(source, Path) or "\n" not in source:
         text = _file_text(Path(source))
+
     if len(text) > _MOST_TEXT:
         raise FileFormatError(
             f"a YAML text of more than {_MOST_TEXT} characters is not read"
         )
+
     try:
         return yaml.load(text, Loader=_Loader)  # a SafeLoader
     except NoisewrightError:

@@ -46,22 +46,27 @@ class Unit:
             raise InvalidParameter(
                 "unit.column", self.column, "must be the name of a column"
             )
+
         whole = isinstance(self.rows, int) and not isinstance(self.rows, bool)
         if not whole or not 1 <= self.rows <= _MOST_ROWS:
             rule = f"must be a whole number from 1 to {_MOST_ROWS}"
             raise InvalidParameter(
                 "unit.rows", self.rows, rule, "it is public: choose it unseen"
             )
+
         if self.missing not in get_args(Nameless):
             rule = f"must be one of {', '.join(get_args(Nameless))}"
             raise InvalidParameter("unit.missing", self.missing, rule)
+
         if not isinstance(self.key, str) or not self.key.isascii() or "'" in self.key:
             raise InvalidParameter(
                 "unit.key", self.key, "must be ASCII text without quotes"
             )
+
         if self.per is not None and self.per not in get_args(PeriodName):
             rule = f"must be one of {', '.join(get_args(PeriodName))}"
             raise InvalidParameter("unit.per", self.per, rule)
+
         named = (
             isinstance(self.date, str) and bool(self.date) and self.date != self.column
         )
@@ -70,6 +75,7 @@ class Unit:
         ):
             rule = "must be the name of a column of days, and goes with `per`"
             raise InvalidParameter("unit.date", self.date, rule)
+
         self._check_groups()
 
     def _check_groups(self) -> None:
@@ -78,11 +84,13 @@ class Unit:
             isinstance(n, str) and n for n in names
         ):
             raise InvalidParameter("unit.by", self.by, "must be names of attributes")
+
         object.__setattr__(self, "by", tuple(names))
         whole = isinstance(self.each, int) and not isinstance(self.each, bool)
         if not whole or not 1 <= self.each <= self.rows:
             rule = "must be a whole number from 1 to the rows that count"
             raise InvalidParameter("unit.each", self.each, rule)
+
         if len(set(self.by)) < len(self.by) or (not self.by and self.each != 1):
             rule = "must name attributes, each once, in whose cells at most `each` rows count"
             raise InvalidParameter("unit.by", list(self.by), rule)
@@ -93,8 +101,10 @@ class Unit:
         count = f"of which at most {rows} count"
         if self.by:
             count += f", at most {self.each:,} in one cell of {' × '.join(self.by)}"
+
         if self.per is None:
             return f"a person is all rows with one {self.column}, {count}"
+
         return (
             f"a person in one {self.per} is all rows with one {self.column} and {self.date} in the"
             f" {self.per}, {count}"
@@ -122,6 +132,7 @@ class Unit:
         changed = {
             name: value for name, value in own.items() if value != getattr(usual, name)
         }
+
         return {
             "column": self.column,
             **changed,
@@ -138,6 +149,7 @@ def read_unit(declared: object) -> Unit | None:
         return declared
     if isinstance(declared, str):
         return Unit(declared)
+
     known = {field.name for field in fields(Unit)}
     if (
         not isinstance(declared, Mapping)
@@ -146,4 +158,5 @@ def read_unit(declared: object) -> Unit | None:
     ):
         rule = f"must be a column's name or a mapping of {', '.join(sorted(known))}"
         raise InvalidParameter("unit", declared, rule)
+
     return Unit(**declared)

@@ -124,6 +124,7 @@ class Accuracy(ABC):
         answers = len(self.variance)
         if answers > SIMULATED_ANSWERS:
             return self.bounded_multiplier(answers, level)
+
         safe = np.where(self.std > 0, self.std, 1.0)
 
         def errors(count: int, rng: np.random.Generator) -> FloatArray:
@@ -142,9 +143,11 @@ def drawn_multiplier(accuracy: Accuracy, level: float) -> float:
     moved = np.flatnonzero(accuracy.variance > 0)
     if not len(moved):
         return 0.0
+
     draws = max(_DRAWS, int(np.ceil(_SEEN / alarm)))
     if draws > _MOST_DRAWS:
         return float(alarm**-0.5)
+
     places = (
         np.linspace(0, len(moved) - 1, min(_WATCHED, len(moved)))
         .round()
@@ -155,6 +158,7 @@ def drawn_multiplier(accuracy: Accuracy, level: float) -> float:
     counts = [min(step, draws - start) for start in range(0, draws, step)]
     errors = np.concatenate([accuracy.draw(count, rng)[:, watched] for count in counts])
     errors = np.abs(errors) / accuracy.std[watched]
+
     return max(largest_error_quantile(column, level) for column in errors.T)
 
 
@@ -197,6 +201,7 @@ class Joined(Accuracy):
             own = np.flatnonzero(number[chosen] >= 0)
             if len(own):
                 result[np.ix_(place, own)] = part.covariance(number[chosen[own]])
+
         return result
 
     def draw(self, count: int, rng: np.random.Generator) -> FloatArray:

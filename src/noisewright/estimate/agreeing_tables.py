@@ -43,6 +43,7 @@ def agreeing_tables(
     groups = _groups(tuple(sizes), tables, std)
     now = [group.values for group in groups]
     positive, corrections = now, [np.zeros_like(values) for values in now]
+
     for _ in range(steps):
         moved = [values + extra for values, extra in zip(now, corrections, strict=True)]
         positive = [project_to_total(values, total) for values in moved]
@@ -51,6 +52,7 @@ def agreeing_tables(
         gaps = [float(np.abs(a - b).max()) for a, b in zip(now, positive, strict=True)]
         if max(gaps) <= tolerance * max(total, 1.0):
             break
+
     return {
         block: row
         for group, rows in zip(groups, positive, strict=True)
@@ -85,10 +87,12 @@ def _groups(
     shapes: dict[tuple[int, ...], list[Block]] = {}
     for block in tables:
         shapes.setdefault(tuple(sizes[i] for i in block), []).append(block)
+
     offsets, length = {}, 0
     for block in sorted({part for table in tables for part in interactions(table)}):
         offsets[block] = length
         length += prod(sizes[i] for i in block)
+
     largest = max(std.values(), default=0.0) or 1.0
     groups = []
     for shape, blocks in shapes.items():
@@ -97,6 +101,7 @@ def _groups(
             [(largest / (std[block] or largest)) ** 2 for block in blocks]
         )
         parts = []
+
         for axes in interactions(tuple(range(len(shape)))):
             cells = prod(shape[k] for k in axes)
             firsts = np.array(
@@ -109,7 +114,9 @@ def _groups(
                     weights * cells / prod(shape),
                 )
             )
+
         groups.append(_Group(shape, tuple(blocks), values, tuple(parts)))
+
     return groups
 
 
@@ -131,6 +138,7 @@ def _agreed(
             )
             sums += np.bincount(places, weight * measured.ravel(), minlength=length)
             shares += np.bincount(places, weight, minlength=length)
+
     means = sums / shares
     result = []
     for group in groups:
@@ -140,4 +148,5 @@ def _agreed(
             share = part.index.shape[1] / prod(group.shape)
             built += means[part.index].reshape(-1, *shape) * share
         result.append(built.reshape(len(group.blocks), -1))
+
     return result

@@ -110,6 +110,7 @@ def sidak_multiplier(queries: int, level: float = 0.95) -> float:
         raise InvalidParameter(
             "queries", queries, "must be >= 1", "ask at least one query"
         )
+
     from scipy.special import ndtri
 
     tail = -np.expm1(np.log(check_level(level)) / queries)
@@ -131,14 +132,17 @@ def simultaneous_multiplier(
     check_level(level)
     if draws < 100:
         raise InvalidParameter("draws", draws, "must be >= 100", "simulate more")
+
     rng = np.random.default_rng() if rng is None else rng
     first = sample_correlated_normals(1, rng)
     block = max(1, _BLOCK_ENTRIES // max(1, first.shape[1]))
     parts, done = [np.abs(first).max(axis=1)], 1
+
     while done < draws:
         count = min(block, draws - done)
         parts.append(np.abs(sample_correlated_normals(count, rng)).max(axis=1))
         done += count
+
     return largest_error_quantile(np.concatenate(parts), level)
 
 

@@ -94,4 +94,5 @@ class MomentErrors:
                 "mean": sqrt(d * self.of_sum + self.of_people),
                 "covariance": sqrt(second + products + self.of_people),
             }
+
         return result

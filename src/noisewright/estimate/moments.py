@@ -16,9 +16,11 @@ def to_simplex(values: FloatArray, total: float) -> FloatArray:
     positive = np.maximum(values, 0.0)
     if positive.sum() <= total:
         return np.asarray(positive)
+
     ordered = np.sort(values)[::-1]
     excess = (np.cumsum(ordered) - total) / np.arange(1, len(values) + 1)
     last = np.flatnonzero(ordered > excess)[-1]
+
     return np.asarray(np.maximum(values - excess[last], 0.0))
 
 
@@ -55,6 +57,7 @@ def above_noise(matrix: FloatArray, spectrum: FloatArray, trace: float) -> Float
     if others.any():
         left = max(0.0, min(trace, float(values.sum())) - float(kept.sum()))
         kept = np.where(others, left / others.sum(), kept)
+
     return np.asarray((vectors * to_simplex(kept, trace)) @ vectors.T)
 
 
@@ -96,6 +99,7 @@ def nearest_correlation(matrix: FloatArray) -> FloatArray:
     lengths = np.sqrt(np.maximum(np.diag(part), 1e-12))
     result = part / np.outer(lengths, lengths)
     np.fill_diagonal(result, 1.0)
+
     return np.asarray(result)
 
 

@@ -30,20 +30,24 @@ def join_order(
     steps: list[tuple[Block, Block, Block]] = []
     known: set[int] = set()
     left = dict.fromkeys(block for block in tables if block)
+
     while left:
         parts = [(block, tuple(i for i in block if i in known)) for block in left]
         for block, old in parts:
             if len(old) == len(block):
                 del left[block]
+
         parts = [(block, old) for block, old in parts if block in left]
         if not parts:
             break
+
         block, old = max(
             parts, key=lambda part: (told(*part), len(part[1]), len(part[0]))
         )
         new = tuple(i for i in block if i not in known)
         steps.append((block, old, new))
         known |= set(new)
+
     return steps
 
 
@@ -53,6 +57,7 @@ def _information(
     """What the known attributes of a table tell about its others: their mutual information."""
     if not known:
         return 0.0
+
     shares = table.reshape([sizes[i] for i in block]) / max(float(table.sum()), 1e-300)
     inside = tuple(k for k, i in enumerate(block) if i in known)
     outside = tuple(k for k, i in enumerate(block) if i not in known)
@@ -60,6 +65,7 @@ def _information(
         axis=inside, keepdims=True
     )
     held = shares > 0
+
     return float((shares[held] * np.log(shares[held] / apart[held])).sum())
 
 
@@ -82,14 +88,17 @@ def rows_of_tables(
         parents = np.zeros(count, dtype=np.int64)
         if old:
             parents = np.ravel_multi_index(tuple(rows[:, i] for i in old), old_shape)
+
         for parent in np.unique(parents):
             people = np.flatnonzero(parents == parent)
             drawn = drawn_cells(chances[parent], len(people), rng)
             rows[people[:, None], np.array(new)] = np.stack(
                 np.unravel_index(drawn, new_shape), axis=1
             )
+
     for i in map(int, np.flatnonzero(rows[0] < 0)):
         rows[:, i] = drawn_cells(np.zeros(sizes[i]), count, rng)
+
     return rows
 
 
@@ -108,6 +117,7 @@ def drawn_cells(
     ends *= count / ends[-1]
     # Points at u, u + 1, ...: the last end is `count`, so exactly that many points lie below it.
     points = np.minimum(np.arange(count) + rng.random(), np.nextafter(ends[-1], 0.0))
+
     return rng.permutation(np.searchsorted(ends, points, side="right"))
 
 
@@ -135,6 +145,7 @@ def drawn_within(
     strays = (kinds[found] != rows) | (chances[found] <= 0)
     last = np.zeros(len(numbers), dtype=np.int64)
     last[kinds[order[chances[order] > 0]]] = order[chances[order] > 0]
+
     return np.asarray(np.where(strays, last[rows], found))
 
 

@@ -48,18 +48,21 @@ class ConceptClass(Shown):
         if table.ndim != 2 or 0 in table.shape:
             rule = "must hold at least one concept and one point, a row per concept"
             raise InvalidParameter("concepts", f"shape {table.shape}", rule)
+
         if table.dtype != np.int8 or not (np.abs(table) == 1).all():
             raise InvalidParameter(
                 "concepts", f"shape {table.shape}", "must label with −1 and +1"
             )
         if len(self.names) != len(table):
             raise InvalidParameter("names", len(self.names), f"must be {len(table)}")
+
         if (
             points is not None
             and not len(points) == _different(points) == table.shape[1]
         ):
             rule = f"must be {table.shape[1]}, one for each column, all different"
             raise InvalidParameter("points", len(points), rule)
+
         if numbers is not None and not _rising(numbers, len(table)):
             raise InvalidParameter(
                 "numbers", len(numbers), f"must be {len(table)} rows, in order"
@@ -97,6 +100,7 @@ class ConceptClass(Shown):
         _, first = np.unique(self.table, axis=0, return_index=True)
         if len(first) == self.count:
             return self
+
         kept = np.sort(first).tolist()
         return replace(
             self,
@@ -119,6 +123,7 @@ class ConceptClass(Shown):
         """The columns that points stand for; what a point is never appears in an error."""
         if self._places is None:
             return columns_below(self.size, points)
+
         try:
             found = np.array(
                 [self._places.get(p, -1) for p in listed(points)], dtype=np.int64
@@ -126,6 +131,7 @@ class ConceptClass(Shown):
         except TypeError:
             rule = "must be a list of points of the class"
             raise InvalidParameter("points", type(points).__name__, rule) from None
+
         return _within(self.size, found)
 
     def losses(self, points: npt.ArrayLike, labels: npt.ArrayLike) -> FloatArray:
@@ -135,6 +141,7 @@ class ConceptClass(Shown):
             raise InvalidParameter(
                 "labels", len(signs), f"must be one for each of {len(at)} points"
             )
+
         total = np.bincount(at, weights=signs, minlength=self.size)
         return np.asarray((1 - self.matrix @ total / len(at)) / 2)
 
@@ -200,9 +207,11 @@ def concepts(
                 "points", "given", rule, "leave them out, or give predicates"
             )
         return _from_text(source) if isinstance(source, str) else source
+
     held = None if points is None else listed(points)
     if hasattr(source, "shape"):
         return _from_matrix(np.asarray(source), held)
+
     given: list[Any] = list(source)  # type: ignore[arg-type]
     if not given:
         raise InvalidParameter(
@@ -210,6 +219,7 @@ def concepts(
         )
     if all(callable(each) for each in given):
         return _from_predicates(given, held)
+
     return _from_matrix(np.asarray(given), held)
 
 
@@ -218,6 +228,7 @@ def label_signs(labels: npt.ArrayLike) -> SignArray:
     given = np.asarray(labels)
     if given.ndim == 1 and given.dtype == np.bool_:
         return np.where(given, 1, -1).astype(np.int8)
+
     if (
         given.ndim != 1
         or given.dtype.kind not in "iuf"
@@ -227,6 +238,7 @@ def label_signs(labels: npt.ArrayLike) -> SignArray:
         raise InvalidParameter(
             "labels", shape, "must be a list of −1 and +1, or of booleans"
         )
+
     return given.astype(np.int8)
 
 
@@ -235,6 +247,7 @@ def _from_matrix(given: Array, points: tuple[Hashable, ...] | None) -> ConceptCl
         raise InvalidParameter(
             "concepts", f"shape {given.shape}", "must have a row per concept"
         )
+
     _check_entries(*given.shape)
     if given.dtype == np.bool_:
         table = np.where(given, 1, -1).astype(np.int8)
@@ -244,6 +257,7 @@ def _from_matrix(given: Array, points: tuple[Hashable, ...] | None) -> ConceptCl
         raise InvalidParameter(
             "concepts", str(given.dtype), "must hold −1 and +1, or booleans"
         )
+
     return ConceptClass(
         table, tuple(f"concept {k}" for k in range(len(table))), points=points
     )
@@ -256,12 +270,15 @@ def _from_predicates(
         raise InvalidParameter(
             "points", 0, "must be given with predicates", "list all of them"
         )
+
     _check_entries(len(predicates), len(points))
     table = np.array([[bool(says(p)) for p in points] for says in predicates])
     names = []
+
     for k, says in enumerate(predicates):
         name = getattr(says, "__name__", "")
         names.append(name if name and name != "<lambda>" else f"concept {k}")
+
     return ConceptClass(
         np.where(table, 1, -1).astype(np.int8), tuple(names), points=points
     )
@@ -287,6 +304,7 @@ def _from_text(text: str) -> ConceptClass:
         or not 1 <= int(number[:9]) <= _MOST_POINTS
     ):
         raise InvalidParameter("concepts", text, f"must end in a count, as in {FORMS}")
+
     true, names = _KINDS[kind](int(number))
     table = np.where(true, 1, -1).astype(np.int8)
     return ConceptClass(table, names, text=f"{kind}:{int(number)}")
@@ -312,6 +330,7 @@ def _intervals(n: int) -> _Listed:
         f"{a} <= point <= {b}"
         for a, b in zip(first.tolist(), last.tolist(), strict=True)
     ]
+
     return np.vstack([np.zeros((1, n), bool), true]), ("nowhere", *names)
 
 
@@ -350,6 +369,7 @@ def _conjunctions(d: int) -> _Listed:
         " and ".join(signs[w].format(k + 1) for k, w in enumerate(row) if w) or "always"
         for row in wanted.tolist()
     ]
+
     return missed == 0, tuple(names)
 
 

@@ -81,13 +81,16 @@ class Ledger(Shown):
             raise InvalidParameter(
                 "dataset", dataset, "has a version", "versions share one budget"
             )
+
         limits = limits_of(budget, rule, pure, aside)
         if unit is not None:
             read_unit(unit)  # refuses what names no column
+
         parts = tuple(split_dataset(group)[0] for group in groups)
         if not grouped(parts, budget):
             words = "must be different names without a slash, for neighbours add-remove"
             raise InvalidParameter("groups", list(groups), words)
+
         with self._store.writing(new=True) as writer:
             lines = writer.lines()
             if not lines:
@@ -97,18 +100,21 @@ class Ledger(Shown):
                 )  # fmt: skip
                 lines = [next_line(None, opened)]
                 writer.append(lines[0])
+
             history = History(lines, self.where)
             if name in history.accounts:
                 raise InvalidParameter(
                     "dataset", name, "is in this ledger already",
                     "one name is one budget, for good; nothing was changed",
                 )  # fmt: skip
+
             time = self._time_after(history)
             entry = Created(
                 time=time, dataset=name, budget=dict(budget.to_dict()), limits=limits, unit=unit,
                 groups=parts,
             )  # fmt: skip
             writer.append(next_line(history.last, entry))
+
         return Account(entry)
 
     def history(self) -> History:
@@ -134,6 +140,7 @@ class Ledger(Shown):
             entry = self._admitted(history, dataset, cost, again)
             line = next_line(history.last, entry)
             writer.append(line)
+
         account = history.account(entry.dataset)
         rule = account.created.limits.rule
         note = LedgerNote(
@@ -144,6 +151,7 @@ class Ledger(Shown):
             line.hash,
             STATEMENTS[rule],
         )
+
         return Reservation(self, entry.release, note)
 
     def stored(self, dataset: str, plan: str) -> bytes | None:
@@ -155,6 +163,7 @@ class Ledger(Shown):
             same = (own.plan, own.version, own.group) == (plan, version, group)
             if same and done is not None and done.content is not None:
                 return self._kept(done.content)
+
         return None
 
     def check_store(self) -> None:
@@ -183,6 +192,7 @@ class Ledger(Shown):
         document = checkpoint(self.history())
         encoded = msgspec.json.format(msgspec.json.encode(document), indent=2)
         write_text(path, encoded.decode() + "\n")
+
         return document
 
     def show(self, dataset: str, delta: float | None = None) -> dict[str, Any]:
@@ -212,17 +222,21 @@ class Ledger(Shown):
                 "neighbours", cost.spend.neighbours, f"is not the dataset's relation, {relation}",
                 f"plan for {relation}; nothing was spent",
             )  # fmt: skip
+
         person = Person.of(cost.unit)
         if not account.created.covers(person):
             raise other_unit(account, cost)
+
         before = account.earlier(cost.plan, version, group)
         if before is not None and again != "spend":
             raise released_before(account, before, again)
+
         noise = tuple(msgspec.convert(drawn, Noise) for drawn in cost.noise)
         if not check_noise(cost.spend, noise):
             raise InvalidParameter(
                 "noise", len(noise), "is not what the plan spends", "plan again"
             )
+
         entry = Reserved(
             time=self._time_after(history), dataset=account.name, version=version, group=group,
             release=secrets.token_hex(8), spend=cost.spend, noise=noise,
@@ -230,6 +244,7 @@ class Ledger(Shown):
         )  # fmt: skip
         if (short := account.refusing(cost.spend, group)) is not None:
             raise does_not_fit(account, cost, short)
+
         return entry
 
     def _commit(self, identity: str, content: bytes | None) -> None:
@@ -243,6 +258,7 @@ class Ledger(Shown):
                     f"{self.where}: the reservation {identity} is not there or is over; an older"
                     " copy of the ledger was put back, perhaps: do not publish these answers"
                 )
+
             entry = Committed(
                 time=self._time_after(history), release=identity, content=digest
             )
@@ -259,6 +275,7 @@ class Ledger(Shown):
             <= _CLOCKS_DIFFER
         ):
             return history.time
+
         raise NoisewrightError(
             f"{self.where}: the clock says {now}, before the last entry at {history.time};"
             " set the clock; nothing was spent"
@@ -289,10 +306,12 @@ def split_dataset(dataset: str) -> tuple[str, str]:
             raise InvalidParameter(
                 "dataset", dataset, "must be printable text of 100 characters"
             )
+
     if not name:
         raise InvalidParameter(
             "dataset", dataset, "must have a name", "NAME or NAME@VERSION"
         )
+
     return name, version
 
 

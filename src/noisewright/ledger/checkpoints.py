@@ -52,11 +52,13 @@ def checkpoints_in(path: str | Path) -> list[Checkpoint]:
         ) from None
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         document = None
+
     found = list(_found(document))
     if not found:
         raise FileFormatError(
             f"{path}: names no entry of a ledger; give an export, or the .meta.json of a release"
         )
+
     return found
 
 
@@ -65,9 +67,11 @@ def _found(document: Any) -> list[Checkpoint]:
         return []
     if document.get("format") == FORMAT:
         return _read(document)
+
     history = document.get("history")
     entries = [*(history if isinstance(history, list) else []), document]
     notes = [entry.get("ledger") for entry in entries if isinstance(entry, dict)]
+
     return [point for note in notes if isinstance(note, dict) for point in _read(note)]
 
 
@@ -86,9 +90,11 @@ def verify(ledger: Ledger, *files: str | Path) -> History:
     points = [(file, point) for file in files for point in checkpoints_in(file)]
     history = ledger.history()
     ledger.check_store()
+
     for file, point in points:
         if point.ledger != history.identity:
             raise FileFormatError(f"{file}: is of another ledger ({point.ledger[:16]})")
+
         held = (
             history.entries[point.entry - 1][0]
             if 0 < point.entry <= len(history.entries)
@@ -105,4 +111,5 @@ def verify(ledger: Ledger, *files: str | Path) -> History:
                 f"{ledger.where}: entry {point.entry} is not the one that {file} knows: the ledger"
                 " was written anew after an older copy was put back; do not spend from it"
             )
+
     return history

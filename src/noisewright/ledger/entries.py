@@ -160,15 +160,18 @@ def check_noise(spend: Spend, noise: tuple[Noise, ...]) -> bool:
     """Whether the noise named, if any, is what is spent: ratios follow from the laws known here."""
     if noise and len(noise) != len(spend.losses):
         return False
+
     for loss, drawn in zip(spend.losses, noise, strict=False):
         kind = _LAWS.get(drawn.law)
         if kind is None:
             continue
+
         scale, sensitivity = drawn.scale or 0.0, drawn.sensitivity or 0.0
         if not (0 < scale < inf and 0 < sensitivity < inf):
             return False
         if not isinstance(loss, kind):
             return False
+
         charged = Fraction(loss.mu if isinstance(loss, Gaussian) else loss.ratio)
         drawn_ratio = Fraction(sensitivity) / Fraction(scale)
         if (
@@ -177,6 +180,7 @@ def check_noise(spend: Spend, noise: tuple[Noise, ...]) -> bool:
             <= drawn_ratio * (1 + 3 * _ROUNDING)
         ):
             return False
+
     return True
 
 
@@ -212,11 +216,13 @@ def decoded(lines: Iterable[Line], where: str) -> Iterator[tuple[Line, AnyEntry]
                 f"{where}: entry {expected} was changed or is missing, so nothing after it can be"
                 " trusted; nothing was spent: put back a copy that `ledger verify` accepts"
             )
+
         entry = _understood(line, where)
         if (expected == 1) != isinstance(entry, Opened):
             raise FileFormatError(
                 f"{where}: entry {expected} is out of place; it was edited"
             )
+
         yield line, entry
         previous, expected = line.hash, expected + 1
 
@@ -224,6 +230,7 @@ def decoded(lines: Iterable[Line], where: str) -> Iterator[tuple[Line, AnyEntry]
 def _understood(line: Line, where: str) -> AnyEntry:
     if line.number == 1:
         _check_format(line.content, where)
+
     try:
         entry: AnyEntry = msgspec.json.decode(line.content, type=AnyEntry)
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
@@ -231,6 +238,7 @@ def _understood(line: Line, where: str) -> AnyEntry:
             f"{where}: entry {line.number} is not understood, though it was not changed; use the"
             " release of noisewright that wrote it"
         ) from None
+
     return entry
 
 

@@ -106,6 +106,7 @@ class Account:
             or self.refusing(entry.spend, entry.group) is not None
         ):
             return False
+
         taken = Amounts()
         for group in self.touched(entry.group):
             before = self.used_of(group)
@@ -114,6 +115,7 @@ class Account:
             self.used_by_group[group] = after
             own = Amounts(*(a - b for a, b in zip(after, before, strict=True)))
             taken = max(taken, own, key=self.created.limits.share)
+
         self.releases.append(Spent(number, entry, taken))
         return True
 
@@ -138,8 +140,10 @@ class History:
         self.accounts: dict[str, Account] = {}
         self.entries: list[tuple[Line, AnyEntry]] = []
         self._releases: dict[str, Spent] = {}
+
         for line, entry in decoded(lines, where):
             self._add(line, entry)
+
         if self.opened is None:
             raise no_ledger(where)
 
@@ -166,10 +170,12 @@ class History:
         name, slash, group = dataset.rpartition("/")
         if dataset in self.accounts or not slash or name not in self.accounts:
             return self.account(dataset), ""
+
         account = self.accounts[name]
         if group not in account.created.groups:
             known = ", ".join(account.created.groups) or "it was created without any"
             raise InvalidParameter("dataset", dataset, "has no such group", f"{known}")
+
         return account, group
 
     def release(self, identity: str) -> Spent | None:
@@ -199,6 +205,7 @@ class History:
             self._require(spent is not None and spent.committed is None, line)
             assert spent is not None
             spent.committed = entry
+
         self._require(entry.time >= self.time, line)
         self.last, self.time = line, entry.time
         self.entries.append((line, entry))

@@ -29,12 +29,15 @@ def largest_fitting(limits: Limits, used: Amounts, like: Privacy) -> Privacy | N
         rest * _CRUMBS <= total for rest, total in zip(left[:2], whole[:2], strict=True)
     ):
         return None
+
     if like.kind == "pure":
         epsilon = rounded_down(limits.largest_pure(used))
         return Privacy(epsilon, neighbours=like.neighbours) if epsilon else None
+
     ratio = limits.largest_ratio(used)
     if not ratio:
         return None
+
     if like.rho is not None:
         rho = rounded_down(
             float_below(Fraction(ratio) ** 2 / 2),
@@ -45,6 +48,7 @@ def largest_fitting(limits: Limits, used: Amounts, like: Privacy) -> Privacy | N
             if rho
             else None
         )
+
     delta = like.delta or _DELTA
     epsilon = rounded_down(
         gaussian_epsilon(delta, ratio),
@@ -59,12 +63,15 @@ def rounded_down(
     """A number of few digits that is not above `value`, or fits though it is; 0 for a tiny one."""
     if value < 1e-12:
         return 0.0
+
     nearest = float(f"{value:.{_DIGITS - 1}e}")
     if fits(nearest):
         return nearest
+
     place = floor(log10(value)) - _DIGITS + 1
     digits = floor(value / 10.0**place)
     rounded = float(f"{digits}e{place}")
+
     return rounded if rounded <= value else float(f"{digits - 1}e{place}")
 
 
@@ -100,6 +107,7 @@ def does_not_fit(account: Account, cost: Cost, group: str) -> BudgetExceeded:
         rest = f"its rule adds up pure ε, of which {float(left):.4g} is left: plan with pure ε"
     else:
         rest = "nothing of this kind is left"
+
     return BudgetExceeded(f"{start}: {rest}; nothing was spent", fits)
 
 
@@ -123,6 +131,7 @@ def other_unit(account: Account, cost: Cost) -> InvalidParameter:
         else "a dataset made with --unit takes such plans"
     )
     rule = f"is not whose budget {account.name!r} is ({person}), and no loss converts"
+
     return InvalidParameter(
         "unit", unit or "one row", rule, f"{remedy}; nothing was spent"
     )
@@ -149,6 +158,7 @@ def released_before(account: Account, before: Spent, again: Again) -> ReleasedBe
             else "its answers are not kept by the ledger"
         )
         return ReleasedBefore(f"{start}, and {rest}; --again spend buys fresh noise")
+
     rest = (
         "--again stored gives those answers at no cost, --again spend buys fresh noise, and"
         f" {name}@VERSION declares that the data are others"

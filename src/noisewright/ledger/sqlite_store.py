@@ -79,11 +79,13 @@ class SQLiteStore:
                 raise sqlite3.OperationalError(
                     "an older version of this program has it open"
                 )
+
             connection.execute("PRAGMA synchronous = EXTRA")
             connection.execute("BEGIN IMMEDIATE")
             if new:
                 for statement in _statements(_TABLES):
                     connection.execute(statement)
+
             yield SQLiteWriter(connection)
             connection.execute("COMMIT")  # else closing rolls it back
 
@@ -175,4 +177,5 @@ def _statements(script: str) -> list[str]:
         if sqlite3.complete_statement(current):
             statements.append(current)
             current = ""
+
     return statements

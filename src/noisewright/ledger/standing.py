@@ -63,6 +63,7 @@ def _spent(account: Account, delta: float | None) -> dict[str, Any]:
     }
     if not account.releases or not account.spend.losses:
         return spent
+
     spent["odometer"] = _plain(odometer(limits, used, account.created.privacy, delta))
     if delta is not None:
         from noisewright.privacy.promise.composition import composed_epsilon
@@ -71,6 +72,7 @@ def _spent(account: Account, delta: float | None) -> dict[str, Any]:
             "epsilon": composed_epsilon(account.spend, delta),
             "delta": delta,
         }
+
     return spent
 
 
@@ -86,6 +88,7 @@ def _left(account: Account, delta: float) -> dict[str, Any]:
     left = {
         name: (fit.rho or fit.epsilon) if fit else 0.0 for name, fit in fits.items()
     }
+
     return {**left, "delta": delta}
 
 
@@ -94,13 +97,17 @@ def _named(limits: Limits, amounts: Amounts) -> dict[str, float]:
     named: dict[str, Fraction] = {}
     if limits.rule == "zcdp":
         named["rho"] = amounts.most
+
     plain = {name: float_above(value) for name, value in named.items()}
     if limits.rule == "gaussian":
         plain["mu"] = root_above(amounts.most) if amounts.most else 0.0
+
     if limits.pure:
         plain["epsilon"] = float_above(amounts.pure)
+
     if limits.delta:
         plain["delta"] = float_above(amounts.delta)
+
     return plain
 
 
@@ -132,15 +139,18 @@ def _told(history: History, line: Line, entry: AnyEntry) -> dict[str, Any]:
             "ledger": entry.ledger,
             "version": entry.version,
         }
+
     if isinstance(entry, Created):
         rule = STATEMENTS[entry.limits.rule]
         return {**told, "entry": "created", "dataset": entry.dataset, "budget": entry.budget,
                 "groups": list(entry.groups), "unit": entry.unit, "rule": rule}  # fmt: skip
+
     spent = history.release(entry.release)
     assert spent is not None
     told |= {"dataset": spent.reserved.dataset, "release": entry.release}
     if isinstance(entry, Committed):
         return {**told, "entry": "committed", "kept": entry.content is not None}
+
     return {**told, "entry": "reserved", **_release(history, spent, entry)}
 
 
@@ -174,6 +184,7 @@ def so_far(facts: dict[str, Any]) -> tuple[dict[str, float], str]:
     epsilon, most = told.get("epsilon"), budget.get("epsilon")
     if epsilon is None or most is None or epsilon <= most or not same:
         return told, "whenever you stop"
+
     promise = {name: budget[name] for name in ("epsilon", "delta") if budget.get(name)}
     note = f"the budget, which holds at any time: read at every stop alone it were {epsilon:.4g}"
     return promise, note

@@ -50,6 +50,7 @@ def store_at(location: str) -> Store:
         from noisewright.ledger.postgres_store import PostgresStore
 
         return PostgresStore(location)
+
     from noisewright.ledger.sqlite_store import SQLiteStore
 
     return SQLiteStore(location)

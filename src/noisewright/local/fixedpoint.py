@@ -48,6 +48,7 @@ def check_epsilon(epsilon: float) -> float:
     if not SMALLEST_EPSILON <= value <= LARGEST_EPSILON:
         rule = f"must lie between {SMALLEST_EPSILON:g} and {LARGEST_EPSILON:g}"
         raise InvalidParameter("epsilon", epsilon, rule, "try a value near 1")
+
     return value
 
 
@@ -61,6 +62,7 @@ def check_planned(epsilon: float) -> float:
             f"must be <= {LARGEST_PLANNED:g} in a plan without a curator",
             "above it a report hides next to nothing, and its errors are lost in rounding",
         )
+
     return value
 
 
@@ -78,6 +80,7 @@ def floor_times(epsilon: float, low: IntArray) -> IntArray:
         int(value) * factor.numerator // factor.denominator for value in distinct
     ]
     capped = [min(value, 1 << 62) for value in largest]
+
     return np.array(capped, dtype=np.int64)[inverse].reshape(low.shape)
 
 
@@ -98,12 +101,14 @@ def bernoulli(threshold: int, size: int, source: ByteSource | None = None) -> Bo
     first = np.frombuffer(source.bytes(size), dtype=np.uint8)
     result = first < digits[0]
     tied = np.flatnonzero(first == digits[0])
+
     for digit in digits[1:]:
         if not tied.size:
             break
         octets = np.frombuffer(source.bytes(tied.size), dtype=np.uint8)
         result[tied] = octets < digit
         tied = tied[octets == digit]
+
     return result
 
 
@@ -117,6 +122,7 @@ def integers_below(bound: int, size: int, source: ByteSource | None = None) -> I
         return np.zeros(size, dtype=np.int64)
     if bound > 1 << 24:
         return uniform_integers(bound, size, source).astype(np.int64)
+
     source = source or SystemSource()
     bits = 16 if bound <= 1 << 10 else 32
     word, wide = np.dtype(f"<u{bits // 8}"), np.dtype(f"u{bits // 4}")
@@ -132,6 +138,7 @@ def integers_below(bound: int, size: int, source: ByteSource | None = None) -> I
     while pending.size:
         product[pending] = draw(pending.size)
         pending = pending[(product[pending] & mask) < surplus]
+
     return np.asarray(product >> shift, dtype=np.int64)
 
 
@@ -155,6 +162,7 @@ def whole_weights(weights: npt.ArrayLike) -> list[int]:
         raise InvalidParameter(
             "weights", values.shape, "must be finite, >= 0 and not empty"
         )
+
     # As whole numbers on the finest grid that any of them needs: the same as fractions, but quick.
     fractions, exponents = np.frexp(values)
     mantissas = (fractions * 2.0**53).astype(np.int64).tolist()
@@ -167,12 +175,14 @@ def whole_weights(weights: npt.ArrayLike) -> list[int]:
         raise InvalidParameter(
             "weights", 0, "must not all be zero", "give one positive weight"
         )
+
     cumulative, sums, whole = 0, 0, []
     for value in exact:
         cumulative += value
         upto = cumulative * WORD // total
         whole.append(upto - sums)
         sums = upto
+
     return whole
 
 

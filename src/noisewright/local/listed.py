@@ -48,6 +48,7 @@ class MatrixStrategy(IndexStrategy):
             or w.sum(axis=0, dtype=np.float64).max() > 2.0 * UNIT
         ):
             raise InvalidParameter("weights", "a column", "must sum to 2^62 exactly")
+
         self.check_loss()
         if self.estimate_prior is not None:
             object.__setattr__(
@@ -74,6 +75,7 @@ class MatrixStrategy(IndexStrategy):
             if low > 0 and slack.max() <= floor_times(epsilon, np.array([low]))[0]:
                 return cls(np.vstack([weights, slack]), epsilon, prior)
             share *= 2
+
         raise InvalidParameter(
             "chances", "a column", "must sum to one", "normalise the columns"
         )
@@ -116,18 +118,22 @@ def check_prior(prior: npt.ArrayLike, size: int) -> FloatArray:
     except (TypeError, ValueError):
         rule = f"must be {size} numbers, the share of people with each type"
         raise InvalidParameter("prior", type(prior).__name__, rule) from None
+
     if values.shape != (size,) or not np.isfinite(values).all() or values.min() <= 0:
         raise InvalidParameter(
             "prior", f"array of shape {values.shape}", "must be positive"
         )
+
     with np.errstate(over="ignore"):
         total = values.sum()
+
     # A prior that was read from a plan file stays as it is, to the last bit.
     shares = values if abs(total - 1.0) < 1e-14 * size else np.asarray(values / total)
     if not np.isfinite(total) or shares.min() < np.finfo(np.float64).tiny:
         raise InvalidParameter(
             "prior", f"array of shape {values.shape}", "is too uneven"
         )
+
     return shares
 
 
@@ -143,6 +149,7 @@ def _checked_chances(chances: npt.ArrayLike, epsilon: float) -> FloatArray:
         raise InvalidParameter(
             "chances", "a column", "must sum to one", "normalise the columns"
         )
+
     q = q[q.max(axis=1) > 0]
     low = q.min(axis=1)
     if (q.max(axis=1) > low * np.exp(epsilon) * (1 + _TOLERANCE)).any():
@@ -152,6 +159,7 @@ def _checked_chances(chances: npt.ArrayLike, epsilon: float) -> FloatArray:
             f"must have max <= e^{epsilon} min",
             "project it, or raise epsilon",
         )
+
     return np.asarray(q)
 
 
@@ -163,6 +171,7 @@ def _rounded(q: FloatArray, epsilon: float) -> IntArray:
     near_low = q <= q.min(axis=1)[:, None] * (1 + _SNAP * epsilon)
     near_high = q >= q.min(axis=1)[:, None] * np.exp(epsilon) * (1 - _SNAP * epsilon)
     inner = np.clip(np.rint(q * UNIT).astype(np.int64), low[:, None], high[:, None])
+
     return np.where(near_low, low[:, None], np.where(near_high, high[:, None], inner))
 
 

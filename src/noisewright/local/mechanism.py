@@ -98,12 +98,15 @@ class Search:
         if unknown := sorted(set(options) - set(cls.names())):
             rule = "is no option of the local model"
             raise unknown_name("argument", unknown[0], rule, cls.names())
+
         if given is None:
             return cls(**options)
+
         if not isinstance(given, cls):
             name, kind = cls.__name__, type(given).__name__
             remedy = f"{name}(effort='high'), say"
             raise InvalidParameter(name.lower(), kind, f"must be a {name}", remedy)
+
         refuse_given(options, "stands beside a struct of all options", "say it there")
         return given
 
@@ -130,12 +133,15 @@ class Search:
             )
         if number("seed", self.seed).denominator != 1 or self.seed < 0:
             raise InvalidParameter("seed", self.seed, "must be a whole number >= 0")
+
         if self.time_limit not in (None, inf):
             positive("time_limit", self.time_limit, "give seconds")
+
         if self.target_ratio is not None:
             positive(
                 "target_ratio", self.target_ratio, "1.01 is within 1 % of the bound"
             )
+
         if self.norm != inf:
             number("norm", self.norm, "2 is the mean square, inf the worst")
 
@@ -174,6 +180,7 @@ class LocalProblem:
         if privacy.epsilon is None:
             rule = "is not offered in the local model"
             raise InvalidParameter("rho", privacy.rho, rule, "give ε")
+
         limit = limit or TimeLimit(search.time_limit)
         epsilon = check_planned(privacy.epsilon)
         problem = cls(workload, epsilon, privacy.delta, search, goal, limit)
@@ -185,6 +192,7 @@ class LocalProblem:
                 "tells no two people apart: every answer follows from their number",
                 "collect nothing, or ask for something that differs between people",
             )
+
         return problem
 
     @property

@@ -42,12 +42,14 @@ def _spent(matrix: FloatArray, budget: float) -> float:
             "is not private at any epsilon",
             "let every value send every report, however rarely",
         )
+
     spent = float(np.log((sent.max(axis=1) / low).max(initial=1.0)))
     if spent > budget * (1 + _ROUNDING):
         rule = f"is not kept by `strategy`, whose reports spend {spent:.9g}"
         raise InvalidParameter(
             "epsilon", budget, rule, "raise epsilon, or bring rows together"
         )
+
     return min(spent, budget) or budget
 
 
@@ -59,6 +61,7 @@ def _oriented(chances: npt.ArrayLike, cells: int) -> FloatArray:
         raise InvalidParameter(
             "strategy", kind, "must be a matrix of numbers"
         ) from None
+
     shape = f"array of shape {matrix.shape}"
     if matrix.ndim != 2 or matrix.shape[1] != cells:
         remedy = "give one row per report and one column per value"
@@ -71,8 +74,10 @@ def _oriented(chances: npt.ArrayLike, cells: int) -> FloatArray:
         raise InvalidParameter(
             "strategy", shape, f"must have one column per cell ({cells})", remedy
         )
+
     if not (np.isfinite(matrix).all() and np.abs(matrix).max(initial=0.0) <= _LARGEST):
         raise InvalidParameter("strategy", shape, "must hold chances, from 0 to 1")
+
     by_columns = np.abs(matrix.sum(axis=0) - 1).max()
     if by_columns > 1e-6 and np.abs(matrix.sum(axis=1) - 1).max() < 1e-6:
         raise InvalidParameter(
@@ -81,4 +86,5 @@ def _oriented(chances: npt.ArrayLike, cells: int) -> FloatArray:
             "must have columns that sum to one; its rows do",
             "transpose it",
         )
+
     return matrix

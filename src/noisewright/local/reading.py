@@ -72,6 +72,7 @@ def stored(
     array = arrays.get(name)
     if array is None:
         raise FileFormatError(f"the array {name!r} is missing")
+
     fits = len(array.shape) == len(shape) and all(
         extent in (None, length)
         for extent, length in zip(shape, array.shape, strict=True)
@@ -81,4 +82,5 @@ def stored(
             f"the array {name!r} holds {array.dtype} of shape {array.shape}, not "
             f"{np.dtype(dtype)} of shape {shape}"
         )
+
     return array

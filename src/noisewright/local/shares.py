@@ -33,21 +33,25 @@ def best_shares(
             _MULTIPLICATIVE_STEPS,
         )
         return w, float((energies / (w @ information)).sum())
+
     scale = np.maximum(information.mean(axis=0), np.finfo(float).tiny)
     a, m = information / scale, energies / scale
     unit = float(m.sum())
     m = m / unit
     w = np.full(len(a), 1.0 / len(a))
     level = slack = np.empty(0)
+
     for step in range(_STEPS):
         lam = w @ a
         gradient = -(a @ (m / lam**2))
         value = float((m / lam).sum())
         if (w @ gradient - gradient.min()) < _TOLERANCE * value:
             break
+
         if step == 0:
             level = np.array(1.1 * max(-float(w @ gradient), -float(gradient.min())))
             slack = np.maximum(gradient + level, 1e-3 * value)
+
         aim = 0.1 * float(w @ slack) / len(w)
         ratio = w / slack
         root = a * np.sqrt(2.0 * m / lam**3)
@@ -61,6 +65,7 @@ def best_shares(
         length = min(longest_step(w, move, 0.99), longest_step(slack, move_slack, 0.99))
         w = np.maximum(w + length * move, 1e-300)
         slack, level = slack + length * move_slack, level + length * move_level
+
     w = w / w.sum()
     return w, float((energies / (w @ information)).sum())
 
@@ -72,6 +77,7 @@ def _solve(root: FloatArray, ratio: FloatArray, right: FloatArray) -> FloatArray
         system = root @ root.T
         system[np.diag_indices(orbits)] += 1.0 / ratio
         return np.asarray(np.linalg.solve(system, right))
+
     scaled = right * ratio[:, None]
     inner = np.eye(classes) + root.T @ (root * ratio[:, None])
     return np.asarray(
@@ -103,4 +109,5 @@ def faded_shares(ways: int, seen: Step, gain: Step, steps: int) -> FloatArray:
         if (moved == w).all():
             break  # and no further step would move it
         w = moved
+
     return np.asarray(w)

@@ -54,6 +54,7 @@ def unpack(settings: Settings, arrays: Arrays) -> Strategy:
         raise FileFormatError(
             "the strategy has no specification of its clients; plan again"
         )
+
     text = stored(arrays, SPECIFICATION, np.uint8, (None,))
     with refusing("the strategy is incomplete or damaged"):
         specification = decode(text.tobytes())
@@ -65,6 +66,7 @@ def unpack(settings: Settings, arrays: Arrays) -> Strategy:
                 f"the specification is not that of a strategy of kind {strategy.kind!r}; plan again"
             )
         strategy.check_loss()
+
     return strategy
 
 
@@ -81,6 +83,7 @@ def restored(place: Place, settings: Settings, arrays: Arrays) -> Strategy:
         raise FileFormatError(
             f"strategy kind {str(kind)[:40]!r} is not known to this release"
         )
+
     module, name = HOMES[kind].split(":")
     maker: type[Strategy] = getattr(import_module(module), name)
     return maker.restored(place, settings, arrays)

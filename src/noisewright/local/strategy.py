@@ -132,11 +132,13 @@ class Strategy(Shown, ABC):
         """
         if self.counts_people:
             return None
+
         x, ones = self.information, np.ones(self.size)
         told = x.solve(ones)
         spread = x.solve(self.moment(self.prior) @ told)
         spread -= x.matvec(x.solve(self.prior * x.solve(x.matvec(ones))))
         total = float(spread.sum())
+
         return np.asarray(spread / total) if total > _KNOWN_TOTAL else None
 
     @abstractmethod
@@ -161,6 +163,7 @@ class Strategy(Shown, ABC):
         if share is not None:
             mean = m @ share
             m = m - mean[:, None] - mean + share @ mean
+
         half = self.information.solve(m)
         return np.asarray(self.energy(self.information.solve(half.T)) - np.diagonal(m))
 
@@ -227,10 +230,12 @@ class Strategy(Shown, ABC):
         else:
             half = self.information.solve(self.moment(histogram))
             spread = self.information.solve(half.T)
+
         result, share = spread - self._seen(np.diag(histogram)), self.total_share
         if share is not None:
             result = result - np.outer(share, result.sum(axis=0))
             result = result - np.outer(result.sum(axis=1), share)
+
         return np.asarray(result)
 
     def _seen(self, matrix: FloatArray) -> FloatArray:
@@ -264,6 +269,7 @@ class Strategy(Shown, ABC):
                 "is more than the strategy's chances spend",
                 f"state {spent:.6g}",
             )
+
         return Privacy(self.epsilon, self.delta or None, neighbours="replace-one")
 
     @cached_property

@@ -81,6 +81,7 @@ def solve_generic(workload: Workload, settings: Settings) -> Part:
         )
     if workload.queries > 2 * n or workload.queries * n > LARGEST_DENSE:
         return solve_numerically(workload, RowwiseProblem(workload), settings)
+
     return solve_numerically(workload, DenseProblem(workload.dense()), settings)
 
 
@@ -133,6 +134,7 @@ def _solve_part_ranges(workload: Ranges, settings: Settings) -> Part:
         return solve_numerically(
             workload, problem, settings, certificate.nuclear_of_ranges
         )
+
     return solve_numerically(workload, RowwiseProblem(workload), settings)
 
 
@@ -194,6 +196,7 @@ def on_attributes(workload: OnAttributes, inner: Part) -> Part:
     # weights of pairs stay those of its pairs
     if weights.columns.shape[0] == workload.inner.size:
         weights = replace(weights, columns=spread_out(weights.columns))
+
     return replace(
         inner,
         strategy=OnTable(sizes, attributes, inner.strategy),
@@ -208,6 +211,7 @@ def _solve_part_stack_or_marginals(workload: Workload, settings: Settings) -> Pa
     family = workload.structure.tables
     if family is not None:
         return solve_family(workload, family, settings)
+
     axes = invariant_axes(workload)
     if settings.norm == 2 and axes is not None and workload.size <= LARGEST_TRANSFORM:
         return solve_invariant(workload, axes)
@@ -225,6 +229,7 @@ def _solve_part_kron(workload: Kron, settings: Settings) -> Part:
     }
     parts = [solved[factor] for factor in workload.factors]
     rows = [p.certificate.rows for p in parts if p.certificate.rows is not None]
+
     return Part(
         strategy=Kronecker(tuple(part.strategy for part in parts)),
         inverse=Kronecker(tuple(part.inverse for part in parts)),

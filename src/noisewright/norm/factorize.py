@@ -84,11 +84,13 @@ class Factorization(Part):
         queries, size = self.workload.shape
         if size > _PROBED_CELLS or queries * size > DENSE_LIMIT:
             return
+
         workload = self.workload
         probes = np.random.default_rng(0).standard_normal((size, _PROBES))
         if self.neighbours == "replace-one":
             workload = without_offsets(workload)
             probes[-1] -= probes.sum(axis=0)
+
         both = workload.matvec(np.hstack([probes, np.abs(probes)]))
         answers, bulk = np.hsplit(np.asarray(both, dtype=np.float64), 2)
         returned = self.reconstruction.matvec(self.strategy.matvec(probes))
@@ -138,6 +140,7 @@ def factorize(
     workload = as_workload(workload)
     if not isinstance(workload, Explicit):  # the entries of a matrix are scaled first
         check_magnitudes(workload)
+
     settings = Settings(
         check_norm(norm),
         _check_tolerance(tolerance),
@@ -148,6 +151,7 @@ def factorize(
     )
     solve_all = solve_part if settings.neighbours == "add-remove" else solve_replace
     part = solve_all(workload, settings)
+
     return Factorization(
         workload=workload,
         norm=settings.norm,
@@ -180,6 +184,7 @@ def check_norm(norm: float | str) -> float:
         value = float(norm)
     except (TypeError, ValueError):
         value = math.nan
+
     if not value >= 2:
         raise InvalidParameter(
             "norm",
@@ -187,6 +192,7 @@ def check_norm(norm: float | str) -> float:
             "must be a number >= 2 (or inf)",
             "use 2 for rmse, inf for the largest",
         )
+
     return value
 
 
@@ -218,6 +224,7 @@ def _warm_start(
             f"must be over {workload.size} cells",
             "leave it out, or start from a result over the same cells",
         )
+
     a = start.certificate.row_weights()
     same_rows = a is not None and a.size == workload.queries
     return Weights(a if same_rows else None, start.certificate.column_weights())

@@ -57,6 +57,7 @@ def lower_bounds(factorization: Factorization) -> tuple[Bound, ...]:
     bounds = [best]
     if factorization.neighbours == "add-remove":
         bounds += _schatten(factorization)
+
     return (*bounds, independent) if mean else tuple(bounds)
 
 
@@ -66,6 +67,7 @@ def _schatten(factorization: Factorization) -> list[Bound]:
         nuclear = nuclear_norm(workload)
     except TooLarge:
         return []
+
     value = inward(nuclear / math.sqrt(workload.size) / math.sqrt(workload.queries), 4)
     statement = (
         "‖W‖_*/√(cells·queries): the certificate at uniform weights, for every norm"
@@ -83,12 +85,14 @@ def nuclear_norm(workload: Workload) -> float:
         return nuclear_of_marginals(
             sizes, tables, weights, np.ones(len(family))
         ) * math.sqrt(workload.size)
+
     if workload.size > _LARGEST_GRAM:
         raise TooLarge(
             f"the spectrum of {workload.brief()} has no closed form at this size"
         )
     if workload.queries * workload.size <= _SMALL:
         return nuclear_from_matrix(workload.dense())
+
     return nuclear_from_gram(workload.gram().dense())
 
 

@@ -121,15 +121,18 @@ class PairsProblem:
         if len(basis) < len(c):
             upper: FloatArray = np.asarray(np.linalg.qr((basis @ c).T, mode="r"))
             c = upper.T
+
         gram = self._gram(a)
         values, vectors = np.linalg.eigh(c.T @ gram @ c)
         if values[0] > WELL_CONDITIONED * values[-1]:
             return np.sqrt(values), np.asarray(vectors), c
+
         if self._queries is None:
             _, s, vt = np.linalg.svd(gram_root(gram) @ c, full_matrices=False)
         else:
             rows = self._queries if a is None else np.sqrt(a)[:, None] * self._queries
             _, s, vt = np.linalg.svd(rows @ c, full_matrices=False)
+
         return np.maximum(s, EPSILON * s[0]), vt.T, c
 
     def spectrum(self, a: FloatArray | None, b: FloatArray) -> Spectrum:
@@ -142,6 +145,7 @@ class PairsProblem:
         elif a is not None:
             inverse = self._inverse(s, v, c)
             rows = np.maximum(self.workload.row_quadratics(inverse @ inverse.T), 0.0)
+
         return Spectrum(
             float(s.sum()), rows, squared_distances(self._strategy(s, v, c))
         )
@@ -199,11 +203,13 @@ def solve_replace(workload: Workload, settings: Settings) -> Part:
         return on_attributes(workload, solve_replace(workload.inner, settings))
     if isinstance(workload, Explicit):
         return _scaled_pairs(workload, settings)
+
     family = workload.structure.tables
     if family is not None:
         return solve_family(workload, family, settings)
     if isinstance(workload, Kron) and workload.size > SMALL_PRODUCT:
         return _solve_product(workload, settings)
+
     _check_pairs(workload)
     return _solve_pairs(workload, settings)
 
@@ -235,6 +241,7 @@ def _solve_pairs(
     problem = PairsProblem(workload)
     if not problem.asks_anything:
         return nothing_asked(workload, norm)
+
     point = solve(
         problem,
         norm,
@@ -247,6 +254,7 @@ def _solve_pairs(
     bound = certificate.nuclear_of_pairs(
         original or workload, point.dual.a, point.dual.b
     )
+
     return Part(
         strategy=Dense(factors.strategy),
         inverse=Dense(factors.inverse),
@@ -272,6 +280,7 @@ def _solve_product(workload: Kron, settings: Settings) -> Part:
     whole = solve_part(workload, settings)
     closest = nuclear = centre = 1.0
     apart = 1.0
+
     for factor in workload.factors:
         part = parts[factor]
         gram = part.strategy.dense()
@@ -285,6 +294,7 @@ def _solve_product(workload: Kron, settings: Settings) -> Part:
             factor.queries, settings.norm
         )
         apart *= float(b @ b)
+
     # Columns at most one long are apart by √2 at most where no angle is obtuse, by 2 elsewhere.
     widest = math.sqrt(2 - 2 * closest) if closest >= 0 else 2.0
     bound = math.sqrt(2 / (1 - apart)) * (nuclear - outward(centre, len(parts)))

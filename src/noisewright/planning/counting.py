@@ -96,6 +96,7 @@ def checked_histogram(data: Data, sizes: tuple[int, ...]) -> IntArray:
             f"must have {prod(sizes)} cells, flat or with one axis per attribute {sizes}",
             "give one count per cell of the workload",
         )
+
     whole = np.issubdtype(counts.dtype, np.integer) or (
         np.issubdtype(counts.dtype, np.floating)
         and bool((counts == np.rint(counts)).all())
@@ -112,6 +113,7 @@ def checked_histogram(data: Data, sizes: tuple[int, ...]) -> IntArray:
             "must hold whole, non-negative numbers of people",
             "count people per cell",
         )
+
     return counts.astype(np.int64).reshape(sizes)
 
 

@@ -121,6 +121,7 @@ def _packed(thing: Content) -> tuple[Header, dict[str, Array]]:
         kind = OpenReleaseFile if isinstance(thing.plan, OpenTables) else kind
     else:
         kind = _KINDS[type(thing)]
+
     return kind.of(thing, arrays), arrays
 
 
@@ -163,6 +164,7 @@ def _equipped(content: Content, counter: Counter | None) -> Content:
         )
     if isinstance(content, Release) and isinstance(content.plan, CentralPlan):
         return replace(content, plan=replace(content.plan, counter=counter))
+
     return content
 
 
@@ -170,6 +172,7 @@ def plan_digest(plan: Plan) -> str:
     """A name for all that decides what a release of the plan measures and answers."""
     if isinstance(plan, Together):
         return digest(*map(plan_digest, plan.plans))
+
     arrays: dict[str, Array] = {}
     if not isinstance(plan, CentralPlan):
         parts: Any = _KINDS[type(plan)].of(plan, arrays)
@@ -177,6 +180,7 @@ def plan_digest(plan: Plan) -> str:
         workload = encode_workload(plan.workload, arrays)
         domain = None if plan.domain is None else plan.domain.fingerprint
         parts = [workload, domain, plan.privacy.to_dict(), strategy_hash(plan.method)]
+
     text = msgspec.json.encode(parts, order="sorted")
     return digest(
         text, *(part for name in sorted(arrays) for part in (name, arrays[name]))

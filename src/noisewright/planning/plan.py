@@ -104,6 +104,7 @@ class Forecast(Shown):
         told = self.rmse, self.max
         words = ["unknown" if isnan(error) else f"{error:,.4g}" for error in told]
         errors = ("rmse", words[0]), ("max", words[1])
+
         return [
             ("answers", f"{len(self.std):,}"),
             *errors,
@@ -198,6 +199,7 @@ def table_number(
         for number, table in enumerate(tables):
             if key(table.name) == key(name):
                 return number
+
     names = ", ".join(table.name for table in tables[:20])
     raise InvalidParameter(
         parameter, name, "names no table of the plan", f"choose one of {names}"

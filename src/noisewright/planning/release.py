@@ -219,6 +219,7 @@ class Release:
         column, labels = self.intervals.part(rows), self.labels[rows]
         answers = TidyAnswers((chosen,), self.plan.domain, column, unbiased)
         arrow = answers.whole(iter(labels))
+
         return AnswerTable(chosen.name, arrow, chosen.axes)
 
     def synthesise(self, count: int) -> Synthetic:
@@ -250,6 +251,7 @@ class Release:
         target = Path(path)
         if is_kept(target):
             return recorded(target, self.metadata, self.save)
+
         parts = self.to_batches()
         return recorded(
             target, self.metadata, lambda file: write_tables(file, parts, excel=excel)
@@ -282,6 +284,7 @@ class Release:
             f"{self.plan.privacy.text()}"
         )
         more = len(self) - len(rows)
+
         return html_table(
             caption, heads, rows, f"and {more:,} more" if more > 0 else ""
         )
@@ -313,10 +316,12 @@ def read_record(path: str | Path) -> list[dict[str, Any]]:
     target = Path(path)
     if not target.exists():
         return []
+
     try:
         latest = msgspec.json.decode(target.read_bytes())
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         latest = None
+
     earlier = latest.pop("history", []) if isinstance(latest, dict) else None
     entries: list[Any] = [*earlier, latest] if isinstance(earlier, list) else [None]
     if not all(
@@ -328,6 +333,7 @@ def read_record(path: str | Path) -> list[dict[str, Any]]:
             "is no record of releases",
             "move it away, or choose another path",
         )
+
     return entries
 
 
@@ -360,11 +366,13 @@ def recorded(
     beside = metadata_path(target)
     if not is_kept(target):
         check_table(target)
+
     check_writable(target)
     check_writable(beside)
     with alone_in(beside.resolve().parent):
         _add_to_record(beside, metadata)
         write(target)
+
     return beside
 
 

@@ -33,6 +33,7 @@ def statement(release: Release) -> dict[str, Any]:
     record = plan.record()
     model = str(record.get("model", "central"))
     steps = [msgspec.structs.asdict(step) for step in release.steps]
+
     return {
         "unit": record.get("person", _UNIT[model]),
         "neighbours": plan.privacy.neighbours,

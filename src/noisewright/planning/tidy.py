@@ -83,6 +83,7 @@ class AnswerTable:
             raise InvalidParameter(
                 "values", values, rule, f"choose one of {', '.join(FIGURES)}"
             )
+
         names = [axis.name for axis in self.axes]
         if across is not None and across not in names:
             raise InvalidParameter(
@@ -91,6 +92,7 @@ class AnswerTable:
                 "is no attribute of the table",
                 f"choose one of {names}",
             )
+
         place = len(names) - 1 if across is None else names.index(across)
         lengths = [axis_length(axis) for axis in self.axes]
         rows = np.moveaxis(np.arange(prod(lengths)).reshape(lengths), place, -1)
@@ -99,10 +101,12 @@ class AnswerTable:
             n for n in self.arrow.column_names if n not in (*_OWN, *self._spread(place))
         ]
         columns = {name: self.arrow[name].take(pa.array(rows[:, 0])) for name in kept}
+
         for label, chosen in zip(axis_labels(self.axes[place]), rows.T, strict=True):
             columns[label if label not in columns else f"{names[place]} {label}"] = (
                 self.arrow[values].take(pa.array(chosen))
             )
+
         return AnswerTable(self.name, pa.table(columns))
 
     def _spread(self, place: int) -> tuple[str, ...]:
@@ -184,6 +188,7 @@ class TidyAnswers:
         }
         if self.domain is None:
             return kinds
+
         return {name: kinds[name] for name in _in_order(kinds, self.domain)}
 
     def _part(
@@ -201,6 +206,7 @@ class TidyAnswers:
         figures = (column.answers, column.std, *column.each, *column.all)
         beside = () if unbiased is None else (unbiased.answers, unbiased.std)
         spans = self._spans(start, stop)
+
         return pa.table(
             {
                 "table": _repeated(spans, [table.name for table in self.tables]),
@@ -246,6 +252,7 @@ class TidyAnswers:
                 parts.append(
                     own[name] if name in own else pa.nulls(last - first, kinds[name])
                 )
+
         return {
             name: pa.chunked_array(parts, kinds[name]) for name, parts in chunks.items()
         }
@@ -260,6 +267,7 @@ def _repeated(spans: Sequence[tuple[int, int, int]], names: Sequence[str]) -> pa
     indices = np.repeat(
         np.array(codes, dtype=np.int32), [last - first for _, first, last in spans]
     )
+
     return pa.DictionaryArray.from_arrays(
         pa.array(indices), pa.array(words, pa.string())
     )
@@ -292,6 +300,7 @@ def _typed(domain: Domain, axis: Axis) -> dict[str, pa.Array]:
 
     if axis.kind == "query":
         return {"quantile": pa.array([float(label) for label in axis.labels])}
+
     position, level = domain.find(axis.name)
     attribute: Attribute = domain.attributes[position]
     name = _free(axis.name)
@@ -299,11 +308,13 @@ def _typed(domain: Domain, axis: Axis) -> dict[str, pa.Array]:
         return {name: pa.array(level.labels, pa.string())}
     if isinstance(attribute, Ordered):
         return _bounds(name, attribute, axis)
+
     if isinstance(attribute, Boolean):
         values: Sequence[object] = [
             attribute.representative(k) for k in range(attribute.size)
         ]
         return {name: pa.array(values, pa.bool_())}
+
     assert isinstance(attribute, Categorical)
     whole = attribute.storage == "number" and not attribute.has_other
     return {name: pa.array(attribute.values if whole else attribute.labels)}
@@ -323,6 +334,7 @@ def _bounds(name: str, attribute: Ordered, axis: Axis) -> dict[str, pa.Array]:
         ends = [(a[0] if b[1] is not None else None, b[1]) for a, b in runs]
     else:
         ends = cells
+
     first, last = zip(*ends, strict=True)
     return {f"{name}_from": pa.array(first), f"{name}_to": pa.array(last)}
 

@@ -84,9 +84,11 @@ def _page(subject: object) -> str:
         ((Outcome, Selected), outcome_page),
         ((Plan,), plan_page),
     ]
+
     for kinds, draw in pages:
         if isinstance(subject, kinds):
             return draw(subject)
+
     raise InvalidParameter(
         "subject",
         type(subject).__name__,

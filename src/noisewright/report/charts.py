@@ -34,6 +34,7 @@ def agreement_chart(answers: FloatArray, truth: FloatArray) -> str:
     same = base.mark_line(color=TRUTH, strokeWidth=1.3).encode(
         y=alt.Y("true:Q", scale=scale)
     )
+
     return _svg(alt.layer(same, dots).properties(width=_WIDTH - 60, height=300))
 
 
@@ -63,6 +64,7 @@ def errors_chart(predicted: FloatArray, observed: FloatArray) -> str:
     curve = base.mark_line(color=INK, strokeWidth=1.6, interpolate="monotone").encode(
         y="expected:Q"
     )
+
     return _svg(alt.layer(bars, curve).properties(width=_WIDTH - 60, height=300))
 
 

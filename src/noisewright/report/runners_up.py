@@ -36,6 +36,7 @@ def runners_up(
     own = str(known.get("mechanism", "this plan"))
     if not others:
         return RunnersUp(why, _by_people(own, known))
+
     reached = [
         each for each in others if each.achieved is not None and each.times is not None
     ]
@@ -43,6 +44,7 @@ def runners_up(
     for each in others:
         if each not in reached:
             refused.setdefault(each.reason, []).append(each.mechanism)
+
     return RunnersUp(
         f"{own}: {why}." if why else "",
         _by_error(own, reached, _ERRORS.get(str(known.get("error")), "error")),
@@ -56,6 +58,7 @@ def _by_error(own: str, others: Sequence[Reason], title: str) -> tuple[Bars, ...
     ]
     if not values:
         return ()
+
     least = values[0][1] / values[0][2]
     rows = [(own, least, 1.0), *values]
     return (_bars(title, [(n, f"± {figure(v)}", t) for n, v, t in rows]),)
@@ -70,6 +73,7 @@ def _by_people(own: str, known: Mapping[str, Any]) -> tuple[Bars, ...]:
     needed = known.get("sample_complexity")
     if not others or not needed:
         return ()
+
     rows = [(own, float(needed)), *others]
     texts = [
         (name, counted(-int(-people // 1), "person", "people"), people)

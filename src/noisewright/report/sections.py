@@ -49,6 +49,7 @@ def sections(release: Release, truth: FloatArray | None) -> list[Section]:
         drawings = list(figures(shaped, column, None if truth is None else truth[part]))
         if drawn + len(drawings) > _MOST_FIGURES:
             drawings = []
+
         shown = min(table.queries, max(0, MOST_ROWS - rows))
         result.append(
             Section(
@@ -63,6 +64,7 @@ def sections(release: Release, truth: FloatArray | None) -> list[Section]:
             )
         )
         start, rows, drawn = start + table.queries, rows + shown, drawn + len(drawings)
+
     return result
 
 
@@ -82,6 +84,7 @@ def _error(table: ReleasedTable, column: Column) -> str:
             "95 % ±",
         )
         std = std[~np.isnan(std)]
+
     return f"{name} {spread(std)}{unit}" if std.size else ""
 
 
@@ -96,6 +99,7 @@ def row(label: str, answer: float, std: float, low: float, high: float) -> list[
     half = (high - low) / 2
     digits = decimals(std if std == std and std > 0 else half)
     exact = not (std > 0 or half > 0)
+
     return [
         label,
         figure(answer) if exact else rounded(answer, digits),
@@ -115,6 +119,7 @@ def _settled(column: Column) -> Column:
     )
     if not exact.any():
         return column
+
     std = np.where(exact, 0.0, column.std)
     each, all_ = (
         (np.where(exact, column.answers, low), np.where(exact, column.answers, high))
@@ -134,4 +139,5 @@ def _rows(release: Release, column: Column, start: int, count: int) -> list[list
         beside = release.beside.part(part)
         for cells, answer, std in zip(rows, beside.answers, beside.std, strict=True):
             cells.append(f"{figure(answer)} ± {figure(std)}")
+
     return rows

@@ -68,6 +68,7 @@ def _people(study: Study, name: str, text: str, epsilon: float, paper: bool) -> 
             {**key, "mechanism": mechanism},
             partial(_ours, workload, epsilon, mechanism),
         )
+
     study.row({**key, "mechanism": "lower bound"}, partial(_bound, workload, epsilon))
     gram = np.asarray(workload.gram().dense(), dtype=np.float64)
     study.row(
@@ -76,6 +77,7 @@ def _people(study: Study, name: str, text: str, epsilon: float, paper: bool) -> 
     )
     if not paper:
         return
+
     chosen = {label: make(workload.size, epsilon) for label, make in PAPER.items()}
     chosen["fourier (paper)"] = fourier(
         workload.size, epsilon, _degree(name, workload.size)
@@ -104,6 +106,7 @@ def _ours(workload: Workload, epsilon: float, mechanism: str) -> dict[str, Value
         plan = api.plan(workload, privacy, model="local", mechanism=mechanism)
     except NoisewrightError as refusal:
         return {"people": "", "refusal": str(refusal).replace('"', "'")}
+
     return {"people": plan.sample_complexity(ALPHA)}
 
 
@@ -161,6 +164,7 @@ def _remarks_1(study: Study) -> list[str]:
     found = list(_improvements(study))
     if not found:
         return []
+
     least, most = min(found, key=lambda f: f[2]), max(found, key=lambda f: f[2])
     medium = [ratio for _, epsilon, ratio, _ in found if 1 <= epsilon <= 2]
     return [
@@ -183,6 +187,7 @@ def _remarks_2(study: Study) -> list[str]:
                 f"{m} {s:.2f}" for m, s in sorted(slopes.items()) if s == s
             )
             told.append(f"slope of log people against log n, {name}: {shown}")
+
     return [
         *told,
         "the paper: about 0.5 for mechanisms that suit the workload, 1.0 for others",
@@ -213,6 +218,7 @@ def _data_sets(settings: Settings, size: int) -> dict[str, FloatArray]:
             name: x.reshape(size, -1).sum(axis=1) / x.sum()
             for name, x in loaded.items()
         }
+
     rng, cells = np.random.default_rng(0), np.arange(size)
     shapes = {
         "bell (made up)": np.exp(-(((cells - size / 3) / (size / 8)) ** 2)),
@@ -227,6 +233,7 @@ def _figure_3a(study: Study, settings: Settings) -> None:
     workload = read(f"prefix:{size}")
     gram = np.asarray(workload.gram().dense(), dtype=np.float64)
     data = _data_sets(settings, size)
+
     for mechanism in (
         "hadamard (paper)",
         "hierarchical (paper)",
@@ -238,6 +245,7 @@ def _figure_3a(study: Study, settings: Settings) -> None:
                 {"mechanism": mechanism, "data": name},
                 partial(_needed, chances, gram, size, shares),
             )
+
     for mechanism, objective in (
         ("optimised", "worst"),
         ("optimised for the average", "average"),
@@ -261,6 +269,7 @@ def _remarks_3a(study: Study) -> list[str]:
         told.append(
             f"{mechanism}: largest over smallest {max(people.values()) / min(people.values()):.3f}"
         )
+
     return [*told, "the paper: 1.69 for Hadamard, 1.006 for optimised"]
 
 
@@ -272,6 +281,7 @@ def _figure_3b(study: Study, settings: Settings) -> None:
         gram = np.asarray(workload.gram().dense(), dtype=np.float64)
         # Low-rank workloads leave directions that no report needs to tell apart.
         solved = gram + 1e-9 * np.trace(gram) / size * np.eye(size)
+
         for factor in (2, 4, 8, 16):
             for trial in range(trials):
                 study.row(
@@ -298,6 +308,7 @@ def _remarks_3b(study: Study) -> list[str]:
         best = min(float(row["people"]) for row in rows)
         worst = max(float(row["people"]) for row in rows) / best
         told.append(f"{name}: all starts within {worst:.3f} of the best")
+
     return [*told, "the paper: within 1.21 of the best found"]
 
 
@@ -355,6 +366,7 @@ def _norm(text: str, norm: float) -> dict[str, Value]:
     if text.startswith("prefix"):
         root = np.cumprod([1.0, *((2 * j - 1) / (2 * j) for j in range(1, len(gram)))])
         result["square root"] = float((root**2).sum())
+
     return result
 
 
@@ -375,6 +387,7 @@ def _remarks_norms(study: Study) -> list[str]:
         told.append(
             f"γ2 grows by {(y - x) / log(b / a):.3f} for each e-fold of n; 1/π = 0.318"
         )
+
     return told
 
 

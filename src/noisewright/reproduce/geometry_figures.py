@@ -30,6 +30,7 @@ def _errors(text: str, people: int) -> dict[str, Value]:
         row.mechanism: row.rmse / people for row in rows if row.rmse
     }
     packing = [row.packing_bound for row in rows if row.packing_bound is not None]
+
     return {**told, _PACKING: max(packing, default=0.0) / people}
 
 
@@ -41,6 +42,7 @@ def _shape(text: str) -> tuple[int, float, float]:
     squares = np.diagonal(gram)
     distances = squares[:, None] + squares[None, :] - 2 * gram
     draws = np.random.default_rng(0).normal(size=(2000, len(matrix)))
+
     return (
         len(matrix),
         float(np.sqrt(distances.max())),
@@ -95,6 +97,7 @@ def _remarks(study: Study) -> list[str]:
         if errors:
             best = min(errors, key=lambda m: errors[m])
             told.append(f"{people:,.0f} people: {best}, {errors[best]:.4f}")
+
     told += [
         f"{first} is below {second} up to {place:,.0f} people"
         for first, second in (("no-data", "jl"), ("jl", "hardt-talwar"), ("jl", "laplace-cells"),
@@ -106,6 +109,7 @@ def _remarks(study: Study) -> list[str]:
         "the paper's two terms, with constants one, cross "
         + ("nowhere here" if theirs is None else f"at {theirs:,.0f} people")
     )
+
     return [*told, *_against(lines)]
 
 
@@ -117,6 +121,7 @@ def _against(lines: dict[str, list[tuple[float, float]]]) -> list[str]:
     above = sum(
         sketch[people] > fitted[people] for people in sketch if people in fitted
     )
+
     return [
         f"the sketch is below balls at {below} of {len(sketch)} numbers of people; the paper: at "
         "few people, up to constants",

@@ -58,6 +58,7 @@ def _remarks_thresholds(study: Study) -> list[str]:
         for name, points in lines.items()
     ]
     planned = [(log(n), people) for n, people in lines.get("planned", [])]
+
     return [
         *told,
         f"planned: as (log n)^{slope(planned):.2f}; the paper: γ2² log n, that is (log n)^3, where "
@@ -92,6 +93,7 @@ def _learning(study: Study, settings: Settings) -> None:
     classes += [
         ("parities", f"parities:{bits}", 2**bits) for bits in range(2, most + 1)
     ]
+
     for name, text, size in classes:
         lines = {
             "agnostic": partial(_learnt, text),
@@ -112,6 +114,7 @@ def _remarks_learning(study: Study) -> list[str]:
             f"{line} n^{slope(points):.2f}" for line, points in lines.items()
         )
         told.append(f"{name}, people by number of points n: {grown}")
+
     return [
         *told,
         "the papers: thresholds need a power of log n, parities n (exponential in their bits)",

@@ -45,6 +45,7 @@ def hierarchical(size: int, epsilon: float) -> FloatArray:
         members = np.arange(size) // width
         levels.append(hadamard(groups, epsilon)[:, members])
         width *= _BRANCHING
+
     return np.vstack(levels) / len(levels)
 
 
@@ -53,6 +54,7 @@ def fourier(size: int, epsilon: float, degree: int) -> FloatArray:
     bits = size.bit_length() - 1
     if 2**bits != size:
         raise InvalidParameter("size", size, "must be a power of two for characters")
+
     cells = np.arange(size)
     subsets = [
         s for order in range(degree + 1) for s in combinations(range(bits), order)
@@ -60,10 +62,12 @@ def fourier(size: int, epsilon: float, degree: int) -> FloatArray:
     masks = [sum(1 << bit for bit in subset) for subset in subsets]
     likely = exp(epsilon) / (1 + exp(epsilon))
     rows = []
+
     for mask in masks:
         odd = np.array([bin(cell & mask).count("1") % 2 for cell in cells.tolist()])
         first = np.where(odd == 0, likely, 1 - likely)
         rows += [first, 1 - first]
+
     return np.array(rows) / len(masks)
 
 
@@ -100,6 +104,7 @@ def type_variances(chances: FloatArray, gram: FloatArray) -> FloatArray:
     missed = gram - gram @ inverse @ information
     if np.abs(missed).max() > 1e-6 * np.abs(gram).max():
         raise InvalidParameter("strategy", chances.shape, "cannot answer the workload")
+
     quadratic = inverse @ gram @ inverse
     energies = np.einsum("ou,uv,ov->o", scores, quadratic, scores, optimize=True)
     return np.asarray(energies @ chances - np.diagonal(gram))

@@ -46,6 +46,7 @@ def projected_gradient(
         for step in _STEPS
     ]
     best = min(trials)[1]
+
     return _descended(first, gram, epsilon, unit * best, iterations).chances
 
 
@@ -58,11 +59,13 @@ def _started(
         raise InvalidParameter(
             "rows", rows, f"must be at least {size}, the number of cells"
         )
+
     least = np.full(rows, (1 + exp(-epsilon)) / (2 * rows))
     start, _ = project(
         rng.random((rows, size)), np.ones(rows), least, exp(epsilon) * least, 1.0
     )
     first = _evaluated(start, least, gram)
+
     return first, float(np.abs(start).mean() / np.abs(first.gradient).mean())
 
 
@@ -87,6 +90,7 @@ def _descended(
             continue
         here = following
         best = here if here.value < best.value else best
+
     return best
 
 
@@ -98,6 +102,7 @@ def _stepped(
     least = np.clip(here.least - step / (size * grown) * by_least, _SMALLEST, 1.0)
     if not least.sum() < 1 < grown * least.sum():
         return None
+
     moved = here.chances - step * here.gradient
     chances, _ = project(moved, np.ones(len(least)), least, grown * least, 1.0)
     try:
@@ -118,6 +123,7 @@ def through_projection(
         count > 0, (gradient * free).sum(axis=0) / np.maximum(count, 1), 0.0
     )
     pulled = (gradient - mean) * (count > 0)
+
     return np.asarray(
         (pulled * low).sum(axis=1) + exp(epsilon) * (pulled * high).sum(axis=1)
     )
@@ -134,4 +140,5 @@ def _evaluated(chances: FloatArray, least: FloatArray, gram: FloatArray) -> _Ite
     pulled = scores @ quadratic
     energies = np.einsum("ou,ou->o", pulled, scores)
     gradient = -2 * pulled + energies[:, None]
+
     return _Iterate(chances, least, float(np.trace(half)), gradient)

@@ -19,6 +19,7 @@ def reproduce(name: str, settings: Settings) -> dict[str, Any]:
         raise unknown_name(
             "figure", name, "is no figure that is made here", list(FIGURES)
         )
+
     figure = FIGURES[name]
     settings.folder.mkdir(parents=True, exist_ok=True)
     stem = f"{name}-quick" if settings.quick else name
@@ -29,6 +30,7 @@ def reproduce(name: str, settings: Settings) -> dict[str, Any]:
     remarks = figure.remarks(study)
     write_text(files["txt"], "".join(f"{remark}\n" for remark in remarks))
     paths = {kind: str(path) for kind, path in files.items()}
+
     return {"figure": name, "rows": len(study.rows), "remarks": remarks, "files": paths}
 
 
@@ -82,6 +84,7 @@ def _chart(rows: list[Row], drawing: Drawing, title: str) -> Any:
     )
     if not drawing.panels:
         return styled(chart, "white")
+
     faceted = chart.facet(
         alt.Facet(f"{drawing.panels}:N", title=None, sort=None), columns=3
     )

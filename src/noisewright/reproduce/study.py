@@ -35,10 +35,12 @@ class Study:
         for known in self.rows:
             if all(_text(known[name]) == text for name, text in wanted.items()):
                 return known
+
         stage(", ".join(f"{name} {text}" for name, text in wanted.items()))
         row = {**key, **compute()}
         self.rows.append(row)
         self._write()
+
         return row
 
     def _write(self) -> None:
@@ -66,6 +68,7 @@ class Study:
                 lines.setdefault(str(row[by]), []).append(
                     (float(row[x]), float(row[y]))
                 )
+
         return {name: sorted(points) for name, points in lines.items()}
 
 

@@ -83,6 +83,7 @@ class DuckDBCounter:
             totals = _counted(request, _rows(connection, table, request))
             if totals is None:
                 raise _refusal(table, request)
+
         return request.answer(totals)
 
     def marginals(
@@ -99,6 +100,7 @@ class DuckDBCounter:
             relation = _chained(table.relation, held.stages(table.column, _DIALECT))
             counted = relation.aggregate(held.grouped)
             rows = withheld(counted.fetchall, _FAILURES, unreadable(table.description))
+
         return held.answer(rows)
 
     def explain_values(self, source: Source, column: str, unit: Unit | None) -> str:
@@ -115,6 +117,7 @@ class DuckDBCounter:
             named = _chained(table.relation, held.stages(table.column, _DIALECT))
             counted = named.aggregate(held.by_person).aggregate(held.by_rows)
             rows = withheld(counted.fetchall, _FAILURES, unreadable(table.description))
+
         return held.answer(rows)
 
     def explain(
@@ -145,6 +148,7 @@ class DuckDBCounter:
             raise InvalidParameter(
                 "unit", domain.unit.column, "bounds what is counted, not single rows"
             )
+
         chosen = list(dict.fromkeys(domain.names if names is None else names))
         with closing(connect()) as connection:
             table = _opened(connection, source, {n: domain[n].storage for n in chosen})
@@ -176,6 +180,7 @@ class DuckDBCounter:
                     parts[name].append(
                         column.to_numpy(zero_copy_only=False).astype(np.float64)
                     )
+
         return {
             name: np.concatenate([np.zeros(0), *pieces])
             for name, pieces in parts.items()
@@ -207,6 +212,7 @@ def _table(
     """The table that is counted: as it is, or derived from several."""
     if not request.domain.derived:
         return _opened(connection, source, request.storages)
+
     storages = storages_of(request.domain)
     places: dict[str, Place] = {}
     for name, own in checked_sources(request.domain, source).items():
@@ -221,11 +227,13 @@ def _table(
             unreadable(opened.description),
         )
         places[name] = Place(view, opened.column)
+
     rows = DerivedRows(request.domain, places, _DIALECT)
     description = " and ".join(repr(name) for name in places)
     derived = withheld(
         lambda: connection.sql(rows.sql), _FAILURES, unreadable(description)
     )
+
     return Table(derived, rows.names, description, rows.sql)
 
 
@@ -250,6 +258,7 @@ def _counted(request: Request, batches: Iterator[Batch | None]) -> Totals | None
             for measure, total in own.items():
                 weights = None if isinstance(measure, Count) else contents[measure]
                 _add(total, rows, codes, weights)
+
     return totals
 
 
@@ -281,6 +290,7 @@ def _rows(
         for batch in _encoded(table, request):
             yield _joined(request, batch)
         return
+
     covers = len(request.covers)
     counted = _chained(relation, [*request.kept(_DIALECT), request.joint])
     for batch in _batches(table, counted, connection):
@@ -298,18 +308,22 @@ def _encoded(table: Table, request: Request) -> Iterator[pa.RecordBatch]:
     typed = [_typed(table, domain[name]) for name in names]
     if request.unit is not None:
         typed.append(request.person(table.column, _DIALECT))
+
     for batch in _batches(table, _chained(table.relation, [Stage(tuple(typed))])):
         columns = dict(zip(names, batch.columns, strict=False))
         cells = [_cells(domain[name], columns[name], False) for name in request.names]
         # joint cells are worked out by the engine: none may overflow
         if request.unit is not None:
             cells = [own.astype(np.int64) for own in cells]
+
         rows = {f"a{i}": own for i, own in enumerate(cells)}
         for i, m in enumerate(request.measures):
             contents = [_content(request, f, columns[f.attribute]) for f in m.factors]
             rows[f"m{i}"] = np.prod(contents, axis=0)
+
         if request.unit is not None:
             rows["p"] = batch.columns[-1]
+
         yield pa.RecordBatch.from_pydict(
             rows or {"a": np.zeros(batch.num_rows, dtype=np.int8)}
         )
@@ -338,6 +352,7 @@ def _joined(request: Request, batch: pa.RecordBatch) -> Batch:
     contents = {
         m: batch.column(f"m{i}").to_numpy() for i, m in enumerate(request.measures)
     }
+
     return batch.num_rows, joint, contents
 
 
@@ -347,6 +362,7 @@ def _refusal(table: Table, request: Request) -> DomainError:
     relation = _chained(table.relation, [stage])
     broken = withheld(relation.fetchall, _FAILURES, unreadable(table.description))[0]
     found = [error for error, is_so in zip(errors, broken, strict=False) if is_so]
+
     return (
         found[0]
         if found
@@ -372,6 +388,7 @@ def _batches(
     rows = min(_MOST_ROWS_A_BATCH, max(2048, _CELLS_A_BATCH // len(relation.columns)))
     error = unreadable(table.description)
     reader = withheld(lambda: iter(relation.to_arrow_reader(rows)), _FAILURES, error)
+
     while (batch := withheld(lambda: next(reader, None), _FAILURES, error)) is not None:
         if connection is not None:
             advance(connection.query_progress() / 100)

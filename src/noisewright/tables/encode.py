@@ -42,6 +42,7 @@ def read_as(column: str, kind: str, storage: Storage) -> str | None:
     """Return SQL for a column of DuckDB type `kind`, or None where the two do not go together."""
     if kind.startswith("ENUM"):
         column, kind = f"CAST({column} AS VARCHAR)", "VARCHAR"
+
     if kind == "VARCHAR":
         return _read_text(column, storage)
     if kind in ('"NULL"', "NULL"):
@@ -54,11 +55,13 @@ def read_as(column: str, kind: str, storage: Storage) -> str | None:
         "VARIANT",
     ):
         return None
+
     base = kind.split("(")[0].removeprefix("U")
     if storage == "text":
         return column if base in FRACTIONS else _written(column, kind)
     if storage == "date":
         return column if kind == "DATE" or kind.startswith("TIMESTAMP") else None
+
     is_number = base in WHOLE_NUMBERS or base in FRACTIONS or kind == "BOOLEAN"
     return f"CAST({column} AS DOUBLE)" if is_number else None
 
@@ -76,6 +79,7 @@ def _written(column: str, kind: str) -> str:
 def _read_text(column: str, storage: Storage) -> str:
     if storage == "text":
         return column
+
     # `trim` also keeps DuckDB from pushing the cast into its CSV reader, where TRY_CAST turns into
     # a cast that fails on the first bad cell (seen in 2.0).
     text = f"trim({column})"
@@ -87,6 +91,7 @@ def _read_text(column: str, storage: Storage) -> str:
             f"CASE WHEN lower({text}) IN ('true', 't', 'yes', 'y') THEN 1.0 "
             f"WHEN lower({text}) IN ('false', 'f', 'no', 'n') THEN 0.0 ELSE {number} END"
         )
+
     return (
         f"CASE WHEN regexp_matches({text}, '{_WITH_OFFSET}') "
         f"THEN make_timestamp(epoch_us(TRY_CAST({text} AS TIMESTAMPTZ))) "
@@ -106,6 +111,7 @@ def python_objects(series: narwhals.Series[IntoSeries]) -> ObjectArray | None:
         native = native.astype(object)
     elif not (columns.is_untyped(native) or str(kind) == "Object"):
         return None
+
     objects: ObjectArray = native.to_numpy()
     return objects
 
@@ -120,6 +126,7 @@ def read_objects(
     """
     if storage == "text":
         return columns.texts("", values)
+
     written = [value if isinstance(value, str) else None for value in values]
     others = [None if isinstance(value, str) else value for value in values]
     parsed = _parsed(connection, columns.texts("", written), storage)
@@ -137,6 +144,7 @@ def read_objects(
             else columns.booleans("", others)
         )
         read = pa.array(floats, pa.float64(), mask=np.isnan(floats))
+
     return pc.coalesce(read, parsed.cast(read.type))
 
 
@@ -145,6 +153,7 @@ def _parsed(
 ) -> pa.Array:
     if texts.null_count == len(texts):
         return pa.nulls(len(texts))
+
     expression = read_as("#1", "VARCHAR", storage)
     relation = connection.from_arrow(pa.table({"c0": texts})).project(
         f"{expression} AS c0"
@@ -157,17 +166,21 @@ def readable(column: pa.ChunkedArray) -> pa.ChunkedArray:
     kind = column.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return _as_utf8(column)
+
     if pa.types.is_time(kind):
         ticks = column.cast(pa.int32() if kind.bit_width == 32 else pa.int64()).cast(
             pa.int64()
         )
         inside = pc.and_(pc.greater_equal(ticks, 0), pc.less(ticks, _A_DAY[kind.unit]))
         return pc.if_else(inside, column, pa.scalar(None, kind))
+
     if pa.types.is_date64(kind):
         return _as_days(column)
+
     moment = pa.types.is_timestamp(kind)
     if not (moment or pa.types.is_duration(kind)) or kind.unit not in _MICROSECONDS:
         return column
+
     step = _MICROSECONDS[kind.unit]
     finer = pa.timestamp("us", kind.tz) if moment else pa.duration("us")
     return _nearest(column, _FARTHEST // step, step).cast(finer)
@@ -198,6 +211,7 @@ def _as_utf8(column: pa.ChunkedArray) -> pa.ChunkedArray:
         pass
     else:
         return column
+
     binary = pa.large_binary() if pa.types.is_large_string(column.type) else pa.binary()
     mended = [
         None if value is None else value.decode("utf-8", "replace")

@@ -33,18 +33,22 @@ def engine_of(source: Any) -> Counter:
                 "table", sorted(map(str, source)), rule, "export some of them"
             )
         return engines[0]
+
     if spark.is_frame(source):
         return SparkCounter()
+
     listed = source if isinstance(source, list | tuple) else [source]
     addresses = [text for text in listed if isinstance(text, str) and "://" in text]
     if not addresses:
         return DuckDBCounter()
+
     scheme = urlsplit(addresses[0]).scheme
     if len(listed) == 1 and isinstance(source, str):
         if scheme in postgres.SCHEMES:
             return PostgresCounter()
         if scheme == spark.SCHEME:
             return SparkCounter()
+
     # What stands after the scheme may be a password.
     known = f"{postgres.SCHEMES[0]}://host/database#table or {spark.SCHEME}://host:port#table"
     raise InvalidParameter("table", f"{scheme}://…", f"must be one address, {known}")

@@ -30,6 +30,7 @@ def numeric_rows(source: Source, names: Sequence[str]) -> Iterator[FloatArray]:
         _FAILURES,
         failure,
     )
+
     while (
         batch := withheld(lambda: next(reader, None), _FAILURES, failure)
     ) is not None:

@@ -54,6 +54,7 @@ class Draft:
             if guesses
             else ""
         )
+
         return _HEADING + notes + self.domain.to_yaml()
 
 
@@ -73,6 +74,7 @@ def suggest_schema(
             duckdb.Error,
             unreadable(table.description),
         )
+
     drafted = {
         name: _draft(look, name in codes, name in numbers)
         for name, look in looks.items()
@@ -82,9 +84,11 @@ def suggest_schema(
     notes = {
         name: note for name, note in guesses.items() if note and name not in decided
     }
+
     for name, times in Counter(table.names).items():
         if times > 1 or not name:
             drafted[name] = "its name is empty or not unique"
+
     left_out = {
         name: reason for name, reason in drafted.items() if isinstance(reason, str)
     }
@@ -95,6 +99,7 @@ def suggest_schema(
         raise DomainError(
             f"nothing can be drafted from {table.description}; write the schema by hand"
         )
+
     return Draft(Domain(attributes, reviewed=False), left_out, notes)
 
 
@@ -118,6 +123,7 @@ def _guess(column: _Column | None, drafted: Attribute | str) -> str | None:
         return None
     if isinstance(drafted, Categorical):
         return "few numbers, taken for codes without an order; if quantities: --numbers"
+
     alike = column.shortest is not None and 4 <= column.shortest == column.longest
     if isinstance(drafted, Numeric) and (column.padded or alike):
         return "numbers all written alike, taken for quantities; if codes: --codes"
@@ -151,6 +157,7 @@ def _look(table: Table, name: str) -> _Column | None:
     text = read_as(column, kind, "text")
     if text is None:
         return None
+
     nothing = "CAST(NULL AS DOUBLE)"
     number = read_as(column, kind, "number") if kind != "BOOLEAN" else None
     truth = read_as(column, kind, "boolean") if kind in ("BOOLEAN", "VARCHAR") else None
@@ -171,6 +178,7 @@ def _look(table: Table, name: str) -> _Column | None:
     if summary[1] <= _MOST_VALUES:
         listed = readings.project("t").distinct().fetchall()
         values = sorted(text for (text,) in listed if text is not None)
+
     return _Column(name, values, *summary)
 
 
@@ -182,6 +190,7 @@ def _draft(column: _Column | None, code: bool, quantity: bool) -> Attribute | st
         return "it holds no values"
     if column.truths == column.present > column.numbers:
         return Boolean(column.name, outside="other")
+
     if (
         column.numbers == column.present
         and column.low is not None
@@ -197,6 +206,7 @@ def _draft(column: _Column | None, code: bool, quantity: bool) -> Attribute | st
             codes = sorted({int(number) for number in numbers if math.isfinite(number)})
             return Categorical(column.name, codes, outside="other")
         return _binned(column.name, column.low, column.high, whole)
+
     if (
         column.dates == column.present
         and column.first is not None
@@ -209,6 +219,7 @@ def _draft(column: _Column | None, code: bool, quantity: bool) -> Attribute | st
         return Categorical(
             column.name, column.values, outside="other", other=_unused(column)
         )
+
     return f"it holds more than {_MOST_VALUES} different texts"
 
 
@@ -238,6 +249,7 @@ def _binned(name: str, low: float, high: float, whole: bool) -> Numeric:
     # after rounding
     first, last = first - (edge(first) > low), last + (edge(last) < high)
     edges = [edge(k) for k in range(first, max(last, first + 1) + 1)]
+
     return Numeric(
         name,
         [int(edge) for edge in edges] if whole else edges,

@@ -193,6 +193,7 @@ def check_size(name: str, value: int) -> int:
         raise TooLarge(
             f"{name} of 10^{len(str(value)) - 1} or more; at most 10^18 are counted"
         )
+
     return int(value)
 
 

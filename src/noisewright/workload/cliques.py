@@ -43,6 +43,7 @@ def clique_tree(sizes: Sequence[int], tables: Iterable[Table]) -> CliqueTree:
         for i, j in combinations(table, 2):
             neighbours[i].add(j)
             neighbours[j].add(i)
+
     groups: list[set[int]] = []
     while neighbours:
         # The least group first, and of equals the first attribute: the same tree every time.
@@ -54,6 +55,7 @@ def clique_tree(sizes: Sequence[int], tables: Iterable[Table]) -> CliqueTree:
         for i in around:
             neighbours[i] |= around - {i}
             neighbours[i].discard(out)
+
     whole = [group for group in groups if not any(group < other for other in groups)]
     return _joined(sorted({tuple(sorted(group)) for group in whole}) or [()])
 
@@ -71,4 +73,5 @@ def _joined(cliques: list[Table]) -> CliqueTree:
         left.remove(-new)
         parents.append(order.index(-old))
         order.append(-new)
+
     return CliqueTree(tuple(cliques[k] for k in order), tuple(parents))

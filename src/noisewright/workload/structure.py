@@ -61,6 +61,7 @@ class Term:
         ]
         others = tuple(factor for _, factor in pairs)
         inner = kron(list(others)) if others else Total(1)
+
         return cls(weight, tuple(i for i, _ in pairs), inner, others)
 
     @property
@@ -223,6 +224,7 @@ def _terms_of_marginals(workload: Marginals, sizes: Sizes, weight: float) -> lis
 def _terms_of_parity(workload: Parity, sizes: Sizes, weight: float) -> list[Term]:
     if sizes != (2,) * workload.bits:
         return _terms.dispatch(Workload)(workload, sizes, weight)
+
     # Products of as many signs are one object: what is worked out for one serves all.
     signs = [
         kron([_SIGN] * degree) if degree else Total(1)
@@ -240,12 +242,15 @@ def _terms_of_on_attributes(
 ) -> list[Term]:
     if workload.sizes != sizes:
         return _terms.dispatch(Workload)(workload, sizes, weight)
+
     attributes, inner = workload.attributes, workload.inner
     if not attributes:
         return [Term.of_product(weight, (), ())]
+
     factors = _factors(inner, tuple(sizes[i] for i in attributes))
     if factors is None:
         return [Term(weight, attributes, inner, None)]
+
     return [Term.of_product(weight, attributes, factors)]
 
 
@@ -267,11 +272,13 @@ def cell_answers(
     numbers: dict[Table, list[int]] = {}
     for number, term in enumerate(asked):
         numbers.setdefault(term.attributes, []).append(number)
+
     answers: dict[int, Array] = {}
     for attributes, table in marginal_tables(cells, sizes, numbers):
         answers |= {
             number: asked[number].answers(table) for number in numbers[attributes]
         }
+
     return [answers[number] for number in range(len(asked))]
 
 
@@ -288,6 +295,7 @@ def as_counts(parts: Sequence[Term]) -> list[Term] | None:
             weight = term.weight * prod(weight for weight, _ in chosen)
             factors = [factor for _, factor in chosen]
             result.append(Term.of_product(weight, term.attributes, factors))
+
     return result
 
 
@@ -297,9 +305,11 @@ def _choices(factor: Workload) -> list[tuple[float, Workload]]:
         return [
             (factor.weight * weight, inner) for weight, inner in _choices(factor.inner)
         ]
+
     if isinstance(factor, Stack):
         parts = [_choices(part) for part in factor.parts]
         return [choice for part in parts for choice in part] if all(parts) else []
+
     return [(1.0, factor)] if isinstance(factor, Identity | Total) else []
 
 

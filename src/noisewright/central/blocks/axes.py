@@ -136,7 +136,9 @@ def from_strategy(strategy: FloatArray, bits: int) -> Axis:
     except np.linalg.LinAlgError:  # cells that no query sees are measured a little
         x = x + 1e-9 * np.trace(x) / len(x) * np.eye(len(x))
         solved = np.linalg.solve(x, ones)
+
     values, vectors = np.linalg.eigh(x - 1.0 / solved.sum())
     rows = np.sqrt(np.maximum(values[1:], 0.0))[:, None] * vectors[:, 1:].T
     integers = np.rint(rows * (2.0**bits / np.abs(rows).max())).astype(np.int64)
+
     return Axis(integers)

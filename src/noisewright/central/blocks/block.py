@@ -44,6 +44,7 @@ class Block:
             raise InvalidParameter(
                 "attributes", self.attributes, "must be in order, each once"
             )
+
         for factor in self.factors:
             ends = factor.min(initial=0), factor.max(initial=0)
             if factor.dtype != np.int64 or ends[0] < -_ENTRY or ends[1] > _ENTRY:
@@ -52,12 +53,14 @@ class Block:
                     factor.dtype.name,
                     f"must be 64-bit integers up to {_ENTRY}",
                 )
+
         if type(self.multiplier) is not int or self.multiplier < 1:
             raise InvalidParameter(
                 "multiplier", self.multiplier, "must be an integer >= 1"
             )
         if not 0 < self.noise < inf:
             raise InvalidParameter("noise", self.noise, "must be finite and > 0")
+
         if self.weights is not None:
             self._check_weights(self.weights)
 
@@ -118,6 +121,7 @@ class Block:
             raise InvalidParameter(
                 "table", table.dtype.name, "must hold integer counts"
             )
+
         heaviest = 1 if self.weights is None else int(self.weights.max())
         largest = heaviest * self.multiplier
         largest *= prod(int(np.abs(f).max(initial=0)) for f in self.factors)
@@ -132,6 +136,7 @@ class Block:
                 self.weights, [len(factor) for factor in self.factors]
             )
             scaled = scaled * spread.ravel().astype(word)
+
         return np.asarray(scaled if word is object else scaled.view(np.int64))
 
     def change(self, order: int, neighbours: str) -> Fraction:
@@ -143,6 +148,7 @@ class Block:
             )
             changes = 1 if neighbours == "add-remove" else 2**order
             return changes * largest * Fraction(_MARGIN) / scale
+
         powers = [
             int((np.abs(factor.astype(object)) ** order).sum(axis=0).max())
             for factor in self.factors
@@ -154,6 +160,7 @@ class Block:
             return Fraction(0)
         if order == 1:
             return Fraction(self._largest_l1_distance) / scale
+
         return Fraction(2 * whole - 2 * self._smallest_product()) / scale
 
     def cell_changes(self, order: int) -> FloatArray:
@@ -166,6 +173,7 @@ class Block:
         ]
         maps = [(*power.shape, power.__matmul__) for power in powers]
         changes = apply_along_axes(maps, np.ascontiguousarray(start).reshape(-1))
+
         return np.asarray(changes).reshape([factor.shape[1] for factor in self.factors])
 
     def _smallest_product(self) -> int:
@@ -177,6 +185,7 @@ class Block:
                 e * g for e in (low, high) for g in (int(gram.min()), int(gram.max()))
             ]
             low, high = min(ends), max(ends)
+
         return low
 
     @cached_property
@@ -206,6 +215,7 @@ def _column_distances(factor: IntArray) -> Iterator[Array]:
     alone = (factor != 0).sum(axis=1) == 1
     own = np.abs(factor[alone]).sum(axis=0)
     shared = factor[~alone & (factor != factor[:, :1]).any(axis=1)].T.copy()
+
     for number, column in enumerate(shared):
         distances = own + own[number] + np.abs(shared - column).sum(axis=1)
         distances[number] = 0

@@ -64,12 +64,14 @@ class BlockMechanism:
         order, neighbours = (1 if self._pure else 2), self.privacy.neighbours
         if self.content == COUNT:
             return self.strategy.sensitivity(order, neighbours)
+
         alone = most = Fraction(self.strategy.sensitivity(order, "add-remove"))
         if neighbours == "replace-one":
             # Who is replaced takes one value out of a cell and puts another into a cell. Values of
             # one sign move most where one of them is none, or both are the largest.
             replaced = Fraction(self.strategy.sensitivity(order, neighbours))
             most = 2 * alone if self.content.signed else max(alone, replaced)
+
         return float_above(most * self.content.reach)
 
     @cached_property
@@ -108,6 +110,7 @@ class BlockMechanism:
         least = min(
             (law.variance / (unit * law.scale**2) for law in moved), default=1.0
         )
+
         return continuous_deviation(self.privacy) * float(np.sqrt(min(1.0, least)))
 
     @property
@@ -199,6 +202,7 @@ class BlockMechanism:
             blocks.append(
                 StoredBlock(block.attributes, names, block.noise, block.multiplier)
             )
+
         strategy = self.strategy
         return StoredBlocks(strategy.sizes, blocks, strategy.separate, self.content)
 
@@ -239,6 +243,7 @@ class StoredBlock(
         """The block, checked like a new one."""
         if not set(self.arrays) <= arrays.keys() or min(self.attributes, default=0) < 0:
             raise FileFormatError("a block of the plan is incomplete; plan again")
+
         held, axes = [arrays[name] for name in self.arrays], len(self.attributes)
         if len(held) - axes not in (0, 1):
             raise FileFormatError(
@@ -246,6 +251,7 @@ class StoredBlock(
             )
         if any(factor.ndim != 2 or 0 in factor.shape for factor in held[:axes]):
             raise FileFormatError("a factor of the plan is no matrix; plan again")
+
         weights = held[axes] if len(held) > axes else None
         return Block(
             self.attributes, tuple(held[:axes]), self.noise, self.multiplier, weights
@@ -270,10 +276,12 @@ class StoredBlocks(StoredMechanism, frozen=True, tag="blocks"):
             raise FileFormatError(
                 "the plan's parts are over different cells; plan again"
             )
+
         blocks = tuple(block.unpacked(arrays) for block in self.blocks)
         strategy = BlockStrategy(self.sizes, blocks, self.separate)
         mechanism = BlockMechanism(strategy, privacy, self.content, sizes)
         _ = mechanism.law  # refuses budgets for which no noise can be drawn
+
         return mechanism
 
 
@@ -300,6 +308,7 @@ class BlockAccuracy(Accuracy):
             raise TooLarge(
                 "covariances of so many answers are too large; declare fewer tables at once"
             )
+
         result = np.zeros((queries, len(chosen)))
         for number, law in enumerate(self.mechanism.laws):
             units: list[Array] = [
@@ -308,6 +317,7 @@ class BlockAccuracy(Accuracy):
             units[number] = np.eye(blocks[number].rows)
             part = self._effect(units)
             result += law.variance * (part @ part[chosen].T)
+
         return result
 
     def draw(self, count: int, rng: np.random.Generator) -> FloatArray:

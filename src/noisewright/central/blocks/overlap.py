@@ -28,12 +28,14 @@ class Overlap:
         self.sizes = tuple(sizes)
         self.tables = tuple(tables)
         precisions: dict[Table, list[tuple[int, float]]] = {}
+
         for number, (table, deviation) in enumerate(
             zip(tables, deviations, strict=True)
         ):
             for part in subsets(table):
                 precision = 1.0 / (deviation**2 * self._cells(table, part))
                 precisions.setdefault(part, []).append((number, precision))
+
         self.weights: dict[Table, list[tuple[int, float]]] = {}
         for part, pairs in precisions.items():
             total = sum(precision for _, precision in pairs)
@@ -67,6 +69,7 @@ class Overlap:
                 others = tuple(k for k, i in enumerate(table) if i not in part)
                 total = total + weight * shaped.sum(axis=others)
             result[part] = centred(total, range(len(part)))
+
         return result
 
     def table(

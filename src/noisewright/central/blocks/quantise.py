@@ -32,12 +32,15 @@ def quantise(strategy: FloatArray, workload: Workload, bits: int) -> IntArray:
     exact = small_integers(strategy)
     if exact is not None:
         return exact
+
     basis = integer_basis(workload)
     if basis is None and not _full_rank(workload):
         weakest = _AUGMENT * np.linalg.norm(strategy, axis=0).max()
         strategy = np.concatenate([strategy, weakest * np.eye(strategy.shape[1])])
+
     if basis is None:
         return rounded(strategy, bits)
+
     return rounded(strategy @ np.linalg.pinv(basis.astype(np.float64)), bits) @ basis
 
 
@@ -49,14 +52,17 @@ def integer_basis(workload: Workload) -> IntArray | None:
         return np.ones((1, workload.cells), dtype=np.int64)
     if _full_rank(workload):
         return None
+
     gram = workload.gram().dense()
     used = np.flatnonzero(np.diagonal(gram))
     # some cells in no query
     if used.size < len(gram) and _positive(gram[np.ix_(used, used)]):
         return np.eye(len(gram), dtype=np.int64)[used]
+
     rows = np.unique(workload.dense(), axis=0)
     if not (rows == np.rint(rows)).all() or np.abs(rows).max() > 2**20:
         return None
+
     return rows[_independent(rows)].astype(np.int64)
 
 
@@ -104,9 +110,11 @@ def rounded(matrix: FloatArray, bits: int) -> IntArray:
     nearest = np.rint(scaled)
     if np.abs(nearest).max() >= 2**31:
         raise TooLarge(f"quantisation to {bits} bits is too fine; use at most 30")
+
     excess = (nearest**2).sum(axis=0) - (scaled**2).sum(axis=0)
     for j, too_long in enumerate(excess):
         _restore(nearest[:, j], scaled[:, j], float(too_long))
+
     return np.asarray(nearest, dtype=np.int64)
 
 

@@ -39,13 +39,16 @@ def squared_change(
     if any(block.weights is not None for block in blocks):
         visited = neighbours == "add-remove" and cells <= _GRID
         return _over_cells(sizes, used, blocks) if visited else None
+
     if neighbours == "add-remove":
         return _over_cells(sizes, used, blocks) if cells <= _FEW else None
     if cells <= _PAIRS:
         return _over_pairs(sizes, used, blocks)
+
     spans = {id(f): Span.of(f) for block in blocks for f in block.factors}
     if 2 ** len(used) * len(blocks) <= _WORK:
         return _over_patterns(used, blocks, spans)
+
     return _over_counts(used, blocks, spans)
 
 
@@ -77,6 +80,7 @@ def _over_pairs(
             part = exact_gram(factors[i]) if i in factors else np.ones((n, n))
             own = np.kron(own, part.astype(np.float64))
         gram = gram + own
+
     lengths = np.diagonal(gram)
     largest = float((lengths[:, None] + lengths - 2 * gram).max())
     return largest + _MARGIN * float(lengths.max())
@@ -118,6 +122,7 @@ def _distance(spans: Sequence[Span], differ: Sequence[BoolArray]) -> FloatArray:
         low = np.where(apart, span.least, span.shortest)
         ends = _times(ends, low, np.where(apart, span.most, span.longest))
         touched = touched | apart
+
     longest = prod(span.longest for span in spans)
     return np.where(touched, 2 * (longest - ends[0]) + 2 * _MARGIN * longest, 0.0)
 
@@ -136,6 +141,7 @@ def pattern_distances(
         if i in differs
     ]
     distances = _distance([span for span, _ in pairs], [differ for _, differ in pairs])
+
     return np.broadcast_to(distances, masks.shape)
 
 
@@ -156,21 +162,25 @@ def _over_counts(
     sorts = _sorts(used, blocks, spans)
     if sorts is None:
         return None
+
     members = Counter(sorts[i] for i in used)
     kinds = list(members)
     patterns = np.array(
         list(product(*(range(members[k] + 1) for k in kinds))), dtype=np.int64
     )
     by_table: dict[Table, float] = {}
+
     for block in blocks:  # a table may be measured more than once
         by_table[block.attributes] = by_table.get(block.attributes, 0.0) + _precision(
             block
         )
+
     heaviest: dict[tuple[int, ...], float] = {}
     for table, precision in by_table.items():
         inside = Counter(sorts[i] for i in table)
         key = tuple(inside[k] for k in kinds)
         heaviest[key] = max(heaviest.get(key, 0.0), precision)
+
     total = np.zeros(len(patterns))
     for key, precision in heaviest.items():
         for differing in product(*(range(count + 1) for count in key)):
@@ -182,6 +192,7 @@ def _over_counts(
                     for d in range(members[kind] + 1)
                 ]
                 ways *= np.array(choices, dtype=np.float64)[patterns[:, column]]
+
             chosen = [
                 (k, d < differing[c])
                 for c, k in enumerate(kinds)
@@ -191,6 +202,7 @@ def _over_counts(
                 [k for k, _ in chosen], [np.array([d]) for _, d in chosen]
             )
             total += precision * ways * float(distance[0])
+
     return float(total.max()) * (1 + _MARGIN)
 
 
@@ -206,6 +218,7 @@ def _sorts(
                 and result.setdefault(i, spans[id(factor)]) != spans[id(factor)]
             ):
                 return None
+
     members = Counter(result.values())
     work = prod(count + 1 for count in members.values()) * len(blocks)
     return result if work <= _WORK else None

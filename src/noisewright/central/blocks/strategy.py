@@ -63,6 +63,7 @@ class BlockStrategy:
                     block.attributes,
                     "must have one factor per attribute, of its size",
                 )
+
         if self.separate:
             return
         if self.axes is None and any(
@@ -97,6 +98,7 @@ class BlockStrategy:
             or len({b.attributes for b in self.blocks}) < len(self.blocks)
         ):
             return None
+
         for block in self.blocks:
             for i, factor in zip(block.attributes, block.factors, strict=True):
                 if i in self.whole:
@@ -107,6 +109,7 @@ class BlockStrategy:
                 )
                 if not (same and axis.splits):
                     return None
+
         return result
 
     @cached_property
@@ -135,6 +138,7 @@ class BlockStrategy:
             or len(set(tables)) < len(tables)
         ):
             return None
+
         return Overlap(
             self.sizes, tables, [b.noise / b.multiplier for b in self.blocks]
         )
@@ -149,6 +153,7 @@ class BlockStrategy:
             return [
                 k for k, block in enumerate(self.blocks) if _sees(block, attributes)
             ]
+
         varied = tuple(i for i in attributes if i not in self.whole)
         parts = (tuple(sorted({*part, *self.whole})) for part in subsets(varied))
         return [self._numbers[part] for part in parts if part in self._numbers]
@@ -157,6 +162,7 @@ class BlockStrategy:
         """The way back from each of a block's factors to cells."""
         if self.axes is None:
             return block.inverses
+
         pairs = zip(block.attributes, block.factors, strict=True)
         return tuple(
             factor.astype(np.float64) if i in self.whole else self.axes[i].inverse
@@ -209,6 +215,7 @@ class BlockStrategy:
             if order == 1:
                 return float_above(total)
             sharper = squared_change(self.sizes, self.blocks, neighbours)
+
         # Numbers of an edited file may leave the range of floats: no bound then, never a warning.
         known = sharper is not None and isfinite(sharper)
         least = (
@@ -237,14 +244,17 @@ class BlockStrategy:
         """Least-squares estimate of a marginal table; trailing axes of `measured` are a batch."""
         if self.overlap is not None:
             return self.overlap.table(attributes, self._components(measured))
+
         shape = tuple(self.sizes[i] for i in attributes)
         visible = self.visible(attributes)
         batch = measured[visible[0]].shape[1:] if visible else ()
         total = np.zeros((*shape, *batch))
+
         for number in visible:
             total += self._contribution(
                 self.blocks[number], attributes, measured[number]
             )
+
         return total.reshape(-1, *batch)
 
     def _components(self, measured: Sequence[Array]) -> Components:
@@ -262,6 +272,7 @@ class BlockStrategy:
         for i, inverse in zip(block.attributes, self.inverses(block), strict=True):
             matrix = inverse if i in attributes else inverse.sum(axis=0, keepdims=True)
             maps.append((*matrix.shape, matrix.__matmul__))
+
         batch = values.shape[1:]
         scales = np.asarray(block.scales).reshape(-1, *[1] * len(batch))
         table = apply_along_axes(maps, values / scales)
@@ -269,11 +280,13 @@ class BlockStrategy:
             [self.sizes[i] if i in block.attributes else 1 for i in attributes]
             + list(batch)
         )
+
         for position, i in enumerate(attributes):
             if i not in block.attributes:
                 shape = [1] * result.ndim
                 shape[position] = self.sizes[i]
                 result = result * self.reference(i).reshape(shape)
+
         return result
 
     def term_answers(self, term: Term, measured: Sequence[Array]) -> FloatArray:
@@ -291,6 +304,7 @@ class BlockStrategy:
         """Numbers of the blocks that a term is answered from."""
         if not self.separate:
             return self.visible(term.attributes)
+
         attributes = set(term.attributes)
         holding = [
             k for k, b in enumerate(self.blocks) if attributes <= set(b.attributes)
@@ -312,8 +326,10 @@ class BlockStrategy:
             sizes = [self.sizes[i] for i in attributes]
             answers = cell_answers(self.table(attributes, measured), sizes, own)
             return [np.asarray(values, dtype=np.float64) for values in answers]
+
         if self.overlap is None:
             return [self.term_answers(term, measured) for term in terms]
+
         components = self._components(measured)
         tables = (self.overlap.table(term.attributes, components) for term in terms)
         return [
@@ -333,12 +349,14 @@ class BlockStrategy:
         """Refuse a term that the measurements do not determine, before any noise is planned."""
         if self._complete(term.attributes):
             return
+
         numbers = self.seen_by(term)
         alone = self.axes is None and len(numbers) == 1 and term.factors is not None
         if alone and set(term.attributes) <= set(self.blocks[numbers[0]].attributes):
             if (missed := _missed_by_block(self.blocks[numbers[0]], term)) is not None:
                 raise _out_of_reach(first_query + missed)
             return
+
         shape = [self.sizes[i] for i in term.attributes]
         if prod(shape) > _LARGEST_PROBE or len(shape) > 60:
             raise TooLarge(
@@ -346,14 +364,17 @@ class BlockStrategy:
                 f"whether they can be answered is found out up to {_LARGEST_PROBE:.0f} cells; ask "
                 f"about fewer attributes at once"
             )
+
         # A random histogram is reproduced, up to rounding, exactly by strategies that reach it.
         probe = np.random.default_rng(0).integers(0, 100, size=shape)
         answers = term.answers(probe.ravel().astype(np.float64))
         measured: list[Array] = [np.empty(0)] * len(self.blocks)
+
         for number in numbers:
             measured[number] = self._measure_spread(
                 self.blocks[number], term.attributes, probe
             )
+
         seen = self.term_answers(term, measured)
         off = np.abs(seen - answers) > _LOST * (term.weight + np.abs(answers).max())
         if off.any():
@@ -365,6 +386,7 @@ class BlockStrategy:
             return all(part in self.overlap.weights for part in subsets(attributes))
         if self.axes is None or self.separate:
             return False
+
         movable = tuple(
             i for i in attributes if self.sizes[i] > 1 and i not in self.whole
         )
@@ -384,6 +406,7 @@ class BlockStrategy:
         full = np.broadcast_to(full, [self.sizes[i] for i in block.attributes])
         maps = [(*f.shape, f.astype(np.float64).__matmul__) for f in block.factors]
         exact = apply_along_axes(maps, np.ascontiguousarray(full).reshape(-1))
+
         return np.asarray(block.scales * exact)
 
 
@@ -399,6 +422,7 @@ def _missed_by_block(block: Block, term: Term) -> int | None:
     ):
         if is_identity(factor):
             continue
+
         rng = np.random.default_rng(i)
         probes = rng.standard_normal((len(inverse), _PROBES))
         queries = factors.get(i, Total(len(inverse)))
@@ -412,7 +436,9 @@ def _missed_by_block(block: Block, term: Term) -> int | None:
         if off.size and i in factors:
             later = [factors[k].queries for k in term.attributes if k > i]
             return int(off[0]) * prod(later)
+
         missed = np.concatenate([missed, off])
+
     return 0 if missed.size else None
 
 
@@ -445,6 +471,7 @@ def _orthogonal_pair(a: Block, b: Block) -> bool:
     only = [first[i][1] for i in first if i not in second]
     only += [second[i][1] for i in second if i not in first]
     both = [(first[i][0], second[i][0]) for i in first if i in second]
+
     return any(only) or any(
         not (f.astype(object) @ g.T.astype(object)).any() for f, g in both
     )
@@ -461,6 +488,7 @@ def _variance_of(block: Block, term: Term) -> float:
         if np.einsum("ij,ij->", blind, rows @ blind) > 1e-9 * np.trace(rows):
             return inf
         total *= float(np.einsum("ij,ij->", rows @ inverse, inverse))
+
     return total
 
 

@@ -43,6 +43,7 @@ def _with_noise(
             f"{queries:.3g} queries have as many errors; they are listed up to {_MOST_QUERIES}; "
             f"ask for fewer at once"
         )
+
     pairs = zip(strategy.blocks, variances, strict=True)
     units = [
         np.asarray(variance / np.asarray(block.scales) ** 2)
@@ -56,6 +57,7 @@ def _with_noise(
         plain = [_overlapping(term, components, quadratics) for term in terms]
     else:
         plain = [_term_variances(strategy, term, units, quadratics) for term in terms]
+
     # An answer that is free of noise has a variance of zero only up to rounding.
     return [
         term.weight**2 * np.maximum(v, 0.0)
@@ -94,16 +96,20 @@ def _term_variances(
         if block.weights is not None:
             total += _weighted_rows(strategy, block, term, units[number])
             continue
+
         scale = units[number] * quadratics.outside(block, term.attributes)
         if term.factors is None:
             covariances = [quadratics.covariance(block, i) for i in term.attributes]
             total += scale * _joint(term.inner, covariances)
             continue
+
         product = np.ones(1)
         for i, factor in zip(term.attributes, term.factors, strict=True):
             part = quadratics.of_factor(block, i, factor)
             product = np.multiply.outer(product, part).ravel()
+
         total += scale * product
+
     return total
 
 
@@ -124,9 +130,11 @@ def _weighted_rows(
         _check_joint(term.inner)
         joint = kron_all([back[i] for i in used])
         return term.inner.row_quadratics((joint * units) @ joint.T)
+
     asked = dict(zip(term.attributes, term.factors, strict=True))
     images = (asked[i].matvec(back[i]) if i in asked else back[i] for i in used)
     rows = [np.asarray(image) ** 2 for image in images]
+
     return np.asarray(apply_along_axes([(*r.shape, r.__matmul__) for r in rows], units))
 
 
@@ -147,6 +155,7 @@ def _overlapping(
             values = quadratics.of_interaction(i, i in part, factor)
             product = np.multiply.outer(product, values).ravel()
         total += components[part] * product
+
     return total
 
 
@@ -175,6 +184,7 @@ class _Quadratics:
             else:
                 reference = self.strategy.reference(attribute)
                 self._covariances[key] = np.outer(reference, reference)
+
         return self._covariances[key]
 
     def of_factor(self, block: Block, attribute: int, factor: Workload) -> FloatArray:
@@ -191,10 +201,12 @@ class _Quadratics:
         """
         if not isinstance(factor, Explicit) or attribute not in block.attributes:
             return factor.row_quadratics(self.covariance(block, attribute))
+
         place = block.attributes.index(attribute)
         sees = self.strategy.axes is None or attribute in self.strategy.whole
         rows = factor if sees else without_offsets(factor)
         assert isinstance(rows, Explicit)
+
         return rows.image_squares(self.strategy.inverses(block)[place])
 
     def interaction(self, attribute: int, inside: bool) -> FloatArray:

@@ -57,6 +57,7 @@ class CarryAccuracy(Accuracy):
         sizes, numbers = self.mechanism.sizes, dict[tuple[int, ...], list[int]]()
         for number, term in enumerate(self.terms):
             numbers.setdefault(term.attributes, []).append(number)
+
         pieces: dict[int, FloatArray] = {}
         apart = dict(marginal_tables(self._cells.diagonal(), sizes, numbers))
         for attributes, half in marginal_tables(self._cells, sizes, numbers):
@@ -65,6 +66,7 @@ class CarryAccuracy(Accuracy):
                 pieces[number] = _variances(
                     self.terms[number], table, apart[attributes]
                 )
+
         return np.concatenate([pieces[number] for number in range(len(self.terms))])
 
     def covariance(self, chosen: IntArray) -> FloatArray:
@@ -73,6 +75,7 @@ class CarryAccuracy(Accuracy):
             raise TooLarge(
                 "covariances of so many answers are too large; declare fewer tables at once"
             )
+
         rows = self.mechanism.effect(np.eye(cells), self.terms)
         return np.asarray(rows @ (self._cells @ rows[chosen].T))
 
@@ -111,7 +114,9 @@ class CarryAccuracy(Accuracy):
                 pieces.append(
                     np.ascontiguousarray(spread).reshape(len(self._cells), -1).T
                 )
+
             start += term.queries
+
         cells = np.concatenate(pieces)
         inverse = self.mechanism.inverse
         return self.mechanism.cells(cells) if inverse is None else cells @ inverse
@@ -127,6 +132,7 @@ class CarryAccuracy(Accuracy):
             np.abs(self._rows(watched) @ noise)
             / np.sqrt(self.variance[watched])[:, None]
         )
+
         return errors.T
 
     def multiplier(self, level: float) -> float:
@@ -134,9 +140,11 @@ class CarryAccuracy(Accuracy):
         alarm = 1 - check_level(level)
         if not len(self._watched):
             return 0.0
+
         proved = self._bound(self._watched, alarm / 2)
         if alarm * len(self._simulated) < _SEEN:
             return proved
+
         return min(
             proved, max(largest_error_quantile(e, level) for e in self._simulated.T)
         )
@@ -159,12 +167,14 @@ class CarryAccuracy(Accuracy):
         deviations = np.sqrt(self.variance[chosen])
         largest = 0.0
         step = max(1, _CHUNK // (len(_RATES) * self.mechanism.carries.rows))
+
         for first in range(0, len(chosen), step):
             part = slice(first, first + step)
             rows = self._rows(chosen[part])
             largest = max(
                 largest, float((self._exceeded(rows, alarm) / deviations[part]).max())
             )
+
         return largest
 
     def _exceeded(self, rows: FloatArray, alarm: float) -> FloatArray:
@@ -172,12 +182,14 @@ class CarryAccuracy(Accuracy):
         if mechanism.closed:  # the last row takes back what all others add up to
             rows = rows - rows[:, carries.order[-1]][:, None]
             alarm = alarm * mechanism.accepted
+
         full, slack = rows @ carries.full_cores, np.abs(rows) @ carries.slack
         tail, cores = Tail(mechanism.scale), carries.cores.astype(np.float64)
         reach = np.abs(rows).max(axis=1, keepdims=True) * mechanism.scale
         # what is public may seem to vary, by rounding
         reach = np.maximum(reach, _LEAST_REACH)
         best = np.full(len(rows), np.inf)
+
         for rate in _RATES:
             theta = rate / reach
             shares = np.where(cores, full / np.maximum(cores, 1), 0.0)
@@ -189,6 +201,7 @@ class CarryAccuracy(Accuracy):
                 2 * cores + 1 + 2 * tail.mass
             )
             best = np.minimum(best, (total.sum(axis=1) - np.log(alarm)) / theta[:, 0])
+
         return best
 
 

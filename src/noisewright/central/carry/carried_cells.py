@@ -42,11 +42,13 @@ class CarriedCells:
             return cls(
                 problem.sizes, problem.workload, tuple(range(len(problem.sizes)))
             )
+
         (term,) = problem.terms
         pairs = list(zip(term.attributes, term.factors or (), strict=True))
         counted = tuple(i for i, factor in pairs if isinstance(factor, Identity))
         searched = tuple(i for i, _ in pairs if i not in counted)
         factors = [factor for i, factor in pairs if i in searched]
+
         return cls(
             problem.sizes, kron(factors) if factors else Total(1), searched, counted
         )
@@ -88,6 +90,7 @@ class CarriedCells:
         for row, attributes in zip(own, (self.counted, self.searched), strict=True):
             for i in attributes:
                 row[:] = row * self.sizes[i] + cells[i]
+
         copies, positions = own
         return copies, self.merged.labels[positions], self.merged.signs[positions]
 
@@ -103,11 +106,13 @@ class CarriedCells:
             factors = tuple(np.eye(n, dtype=np.int64) for n in self.sizes)
             block = Block(tuple(range(len(self.sizes))), factors, multiplier=multiplier)
             return BlockStrategy(self.sizes, (block,))
+
         matrix = np.eye(self.classes, dtype=np.int64) if matrix is None else matrix
         copies, labels, signs = self._places
         rows = np.zeros((self.copies, len(matrix), len(labels)), dtype=np.int64)
         rows[copies, :, np.arange(len(labels))] = matrix[:, labels].T * signs[:, None]
         whole = np.ascontiguousarray(rows.reshape(-1, len(labels)))
+
         return BlockStrategy(
             (len(labels),), (Block((0,), (whole,), multiplier=multiplier),)
         )
@@ -118,6 +123,7 @@ class CarriedCells:
         if self.plain and design.rows == self.classes:
             copies, labels, _ = self._places
             numbers[copies, labels] = np.arange(len(labels))
+
         flat = numbers.ravel()
 
         def repeated(values: IntArray) -> IntArray:

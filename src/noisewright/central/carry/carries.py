@@ -60,6 +60,7 @@ class Carries:
             raise _refused(f"must come in 0 to {MOST_PACKETS} packets")
         if self.sizes.min(initial=1) < 1 or self.sizes.max(initial=1) > LARGEST_CORE:
             raise _refused("must have packets of 1 to 2^46 units")
+
         check_cores(self.cores)
         if (
             self.parts.min(initial=0) < -MOST_PACKETS
@@ -70,6 +71,7 @@ class Carries:
             raise _refused(
                 "must not carry more than their core: then the noise is not private"
             )
+
         self._check_targets(rows)
 
     def _check_targets(self, rows: int) -> None:
@@ -77,6 +79,7 @@ class Carries:
             rows, 1
         ):
             raise _refused("must go to rows that are measured")
+
         place = np.empty(rows, dtype=np.int64)
         place[self.order] = np.arange(rows)
         if ((place[self.targets] <= place[:, None]) & (self.parts != 0)).any():
@@ -138,10 +141,12 @@ class Carries:
         given = np.zeros((self.rows, until.shape[1] + 1, most + 1), dtype=np.int64)
         held = np.minimum(np.arange(most + 1), self.packets[:, None])
         whole = self.packets[:, None]
+
         for number in range(until.shape[1] - 1, -1, -1):
             part = until[:, number, None]
             held = (2 * part * held + whole) // np.maximum(2 * whole, 1)
             whole, given[:, number + 1] = part, held
+
         return np.diff(given, axis=1) * np.sign(self.parts)[:, :, None]
 
     def carried(self, draws: IntArray) -> IntArray:
@@ -158,6 +163,7 @@ class Carries:
             moved = np.sign(draws[row]) * (size * before + rest * (after - before))
             for target in np.flatnonzero(self.parts[row]):
                 noise[self.targets[row, target]] += moved[target]
+
         return noise
 
     def draw(
@@ -185,6 +191,7 @@ class Carries:
         )
         np.negative(beyond, out=beyond, where=place >= width + tail)
         core = np.floor(place) - width // 2
+
         return np.where(place < width, core, beyond).astype(np.int64)
 
     # --- second moments ---------------------------------------------------------------------------
@@ -214,6 +221,7 @@ class Carries:
         moved = np.abs(step).sum(axis=1, keepdims=True) > 0
         x, y = start * moved, step
         mixed = np.einsum("ktj,kuj->ktu", x, y)
+
         return np.asarray(
             p[:, None, None] * np.einsum("ktj,kuj->ktu", x, x)
             + first[:, None, None] * (mixed + mixed.transpose(0, 2, 1))
@@ -231,6 +239,7 @@ class Carries:
         first = np.broadcast_to(places[:, :, None], blocks.shape)
         second = np.broadcast_to(places[:, None, :], blocks.shape)
         shape = (self.rows, self.rows)
+
         return sparse.coo_array(
             (blocks.ravel(), (first.ravel(), second.ravel())), shape
         ).tocsr()
@@ -256,6 +265,7 @@ class Carries:
         places = self._places
         columns = np.broadcast_to(np.arange(self.rows)[:, None], places.shape)
         triple = (farthest.ravel(), (places.ravel(), columns.ravel()))
+
         return sparse.coo_array(triple, (self.rows, self.rows)).tocsr()
 
     def covariance(self, scale: float) -> sparse.csr_array:
@@ -270,6 +280,7 @@ class Carries:
             + tail.first * (cross + cross.transpose(0, 2, 1))
             + tail.second * np.einsum("kt,ku->ktu", own, own)
         )
+
         return self.placed(2 / total[:, None, None] * (self.core_squares + beyond))
 
 

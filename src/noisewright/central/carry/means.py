@@ -56,6 +56,7 @@ class CoreWidths:
         value, shares = log_mean(variances, power)
         pairs = zip(self._parts, moments.slopes, strict=True)
         slopes = sum((shares @ part) * slope for part, slope in pairs)
+
         return value, np.asarray(slopes * self.scale)
 
     def descended(self, power: float) -> Carries:
@@ -73,6 +74,7 @@ class CoreWidths:
             bounds=Bounds(np.zeros_like(most), most),
             options={"maxiter": _STEPS},
         )
+
         return self.carries.widened(np.asarray(result.x) * self.scale)
 
 
@@ -109,6 +111,7 @@ def log_mean(variances: FloatArray, power: float) -> tuple[float, FloatArray]:
     largest = float(variances.max())
     shares = (variances / largest) ** (power - 1)
     total = float(shares @ variances)
+
     return float(np.log(largest) + np.log(total / largest) / power), np.asarray(
         shares / total
     )
@@ -123,4 +126,5 @@ def weighed_anew(weights: FloatArray, variances: FloatArray, norm: float) -> Flo
         if largest
         else np.sqrt(weights * shares ** (norm / 2 - 1))
     )
+
     return np.asarray(np.maximum(after / after.max(), _FLOOR))

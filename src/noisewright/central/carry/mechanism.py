@@ -65,6 +65,7 @@ class CarryMechanism:
             raise TooLarge(
                 f"carry noise is for up to {MOST_CELLS} cells; plan for fewer"
             )
+
         if self.closed:
             self._check_closed()
 
@@ -80,11 +81,13 @@ class CarryMechanism:
                 True,
                 "needs replaced people, and rows whose sum nobody changes",
             )
+
         if not (self.privacy.epsilon or 0.0) <= LARGEST_CLOSED:
             rule = f"must be at most {LARGEST_CLOSED:g} for carry noise among replaced people"
             raise InvalidParameter(
                 "epsilon", self.privacy.epsilon, rule, "it is no noise by then"
             )
+
         _ = self._zero_total  # its last row has no core, and the others are cancelled
 
     @property
@@ -123,6 +126,7 @@ class CarryMechanism:
             raise OutOfReach(
                 "what replaced people add up to changes; plan for added ones"
             )
+
         measured = self.measured.of(measure)
         ratio = measured.law.scale / self.scale
         return replace(self, measured=measured, carries=self.carries.scaled(ratio))
@@ -177,11 +181,13 @@ class CarryMechanism:
         (block,) = self.measured.strategy.blocks
         if all(is_identity(factor) for factor in block.factors):
             return None
+
         matrix = self.measured.strategy.matrix.astype(np.float64) * block.multiplier
         covariance = np.asarray(self.carries.covariance(self.scale).todense())
         # no noise at all: every solution is exact
         if not (covariance.diagonal() > 0).all():
             covariance = np.eye(len(matrix))
+
         whitening = np.linalg.cholesky(covariance)
         white = solve_triangular(whitening, matrix, lower=True)
         if matrix.shape[0] >= matrix.shape[1]:
@@ -189,6 +195,7 @@ class CarryMechanism:
             if factor.min() > _RELIABLE * factor.max():
                 back = solve_triangular(whitening, white, lower=True, trans="T")
                 return np.asarray(cho_solve(cho_factor(white.T @ white), back.T))
+
         pseudo = np.linalg.pinv(white)
         return np.asarray(
             solve_triangular(whitening, pseudo.T, lower=True, trans="T").T

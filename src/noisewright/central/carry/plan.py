@@ -61,14 +61,17 @@ _MOST_CLOSED = 24
 def _refuses(problem: CentralProblem) -> str | None:
     if reason := refuses_laplace(problem):
         return reason
+
     most = MOST_CELLS if problem.neighbours == "add-remove" else _MOST_CLASSES
     if problem.workload.size > most:
         return f"carry noise is searched for up to {most} cells"
+
     assert problem.privacy.epsilon is not None
     if problem.neighbours == "replace-one" and problem.privacy.epsilon > _MOST_CLOSED:
         return f"carry noise among replaced people is drawn up to an epsilon of {_MOST_CLOSED}"
     if not _LEAST <= problem.privacy.epsilon <= _MOST:
         return f"carry noise is drawn for epsilon between {_LEAST:.2g} and {_MOST:.2g}"
+
     return None
 
 
@@ -81,10 +84,12 @@ def _plan(problem: CentralProblem) -> Proposal:
     )
     if not closed:
         designs += _sum_designs(cells, problem, min(design.error for design in designs))
+
     best = min(designs, key=lambda design: design.error)
     strategy = cells.strategy(best.matrix, best.multiplier)
     measured = BlockMechanism(strategy, problem.privacy, over=problem.sizes)
     mechanism = CarryMechanism(measured, cells.carries(best.carries), closed)
+
     return Proposal(mechanism, None, None, "none", _status(best), problem.neighbours)
 
 
@@ -101,6 +106,7 @@ def _status(design: Design) -> str:
             design.matrix.shape[1],
         )
         return f"{what}, on {cells} cells and {sums} {'sum' if sums == 1 else 'sums'} of them"
+
     grid = (
         "whole people"
         if design.multiplier == 1
@@ -119,6 +125,7 @@ def _designs(cells: CarriedCells, problem: CentralProblem) -> Iterator[Design]:
     costs = [best_carries(cells.gram, order, fine / epsilon)[0] for order in orders]
     order = orders[int(np.argmin(costs))]
     coarse = _COARSE if problem.norm == 2 else _COARSE[:1]
+
     for multiplier in sorted({fine, *(m for m in coarse if m < fine)}):
         yield cells_design(cells, order, multiplier, epsilon, problem.norm)
 
@@ -135,6 +142,7 @@ def _sum_designs(
         or not _LEAST_SUMS <= epsilon <= _MOST_SUMS
     ):
         return
+
     sizes = tuple(problem.sizes[i] for i in cells.searched)
     sizes = sizes if prod(sizes) == cells.classes else (cells.classes,)
     wanted = None if squares else Mean(cells.queries, problem.norm)
@@ -142,6 +150,7 @@ def _sum_designs(
         sums, gram = sums_for_mean(wanted, sizes, plain * epsilon)
     else:
         sums, gram = with_sums(cells.gram, sizes, (plain * epsilon) ** 2), cells.gram
+
     if sums is not None:
         matrix, carries, covariance = sums.on_grid(gram, epsilon, wanted)
         yield Design(_error(cells, covariance, problem.norm), 1, carries, matrix)
@@ -156,6 +165,7 @@ def _closed_designs(cells: CarriedCells, problem: CentralProblem) -> Iterator[De
     assert problem.privacy.epsilon is not None
     epsilon = problem.privacy.epsilon
     fine = min(_FINEST, max(1, ceil(_FINE * epsilon / 2)))
+
     for order in likely_orders(cells.gram):
         for multiplier in sorted({fine, *(m for m in _COARSE if m < fine)}):
             scale = 2 * multiplier / epsilon
@@ -176,6 +186,7 @@ def cells_design(
     )
     errors = [_error(cells, covariance, norm) for covariance in covariances]
     best = int(np.argmin(errors))
+
     return Design(errors[best] / multiplier, multiplier, trials[best])
 
 
@@ -194,9 +205,11 @@ def _tried(
             gram = gram - means - means[:, None] + means.mean()
         yield best_carries(gram, order, scale, closed)[1]
         return
+
     queries = cells.queries
     if closed:
         queries = queries - queries.mean(axis=1, keepdims=True)
+
     yield from carries_for_mean(queries, order, scale, norm, closed)
 
 

@@ -95,6 +95,7 @@ class _Candidates:
         mixed = np.take_along_axis(weights, targets, axis=1) * usable
         square = weights[targets[:, :, None], targets[:, None, :]]
         square = square * usable[:, :, None] * usable[:, None, :]
+
         return cls(targets, usable, np.asarray(own), mixed, square, cancelled)
 
     def of_rows(self, rows: IntArray) -> _Candidates:
@@ -134,6 +135,7 @@ class _Candidates:
             np.ones(len(shares)) if self.cancelled else np.sign(self.mixed[each, best])
         )
         shares[each, best] = -signs * self.usable[each, best]
+
         return shares
 
     def shares(self, start: FloatArray, moments: CoreMoments) -> FloatArray:
@@ -146,6 +148,7 @@ class _Candidates:
         size = np.maximum(np.abs(self.square).sum(axis=2).max(axis=1), 1e-300)[:, None]
         now = ahead = start
         pace = np.ones((len(start), 1))
+
         for _ in range(_STEPS):
             gradient = np.einsum("ktu,ku->kt", self.square, ahead) + linear
             after = self._allowed(ahead - gradient / size)
@@ -157,6 +160,7 @@ class _Candidates:
             now, pace = after, faster
             if np.abs(moved).max(initial=0.0) < _STILL:
                 break
+
         return now
 
     def _allowed(self, points: FloatArray) -> FloatArray:
@@ -170,6 +174,7 @@ class _Candidates:
         shares = np.zeros_like(self.mixed)
         lean = 1 + moments.cross / np.maximum(moments.inside, 1e-12)
         each, step = np.arange(len(shares)), 1 / core
+
         for _ in range(core):
             slope = (
                 np.einsum("ktu,ku->kt", self.square, shares)
@@ -188,6 +193,7 @@ class _Candidates:
                 else change[each, best] < 0
             )
             shares[each, best] -= helps * step * signs
+
         return shares
 
 
@@ -202,12 +208,15 @@ def best_carries(
     rows = len(weights)
     shares = candidates.taken_back()
     cores = np.full(rows, 2.0 * scale)
+
     for _ in range(_ROUNDS):
         shares = candidates.shares(shares, CoreMoments(cores, scale))
         cores = _line_search(candidates, shares, scale)
+
     cores, shares = _whole(candidates, cores, shares, scale)
     if cancelled:
         cores[order[-1]], shares[order[-1]] = 0.0, 0.0
+
     carries = Carries.rounded(order, cores, candidates.targets, shares)
     return float(candidates.cost(shares, CoreMoments(cores, scale)).sum()), _lean(
         carries
@@ -223,6 +232,7 @@ def _line_search(
         costs = candidates.cost(shares, CoreMoments(trials, scale))
         best = np.take_along_axis(trials, costs.argmin(axis=1)[:, None], axis=1)
         trials = best * _CLOSER
+
     costs = candidates.cost(shares, CoreMoments(trials, scale))
     return np.asarray(
         np.take_along_axis(trials, costs.argmin(axis=1)[:, None], axis=1)[:, 0]
@@ -238,12 +248,14 @@ def _whole(
         shares = shares / np.maximum(
             np.abs(shares).sum(axis=1, keepdims=True), _NEGLIGIBLE
         )
+
     cores = np.rint(cores)
     small = np.flatnonzero(cores <= _WIDE)
     if len(small):
         cores[small], shares[small] = _dealt(
             candidates.of_rows(small), cores[small], shares[small], scale
         )
+
     return cores, shares
 
 
@@ -255,11 +267,13 @@ def _dealt(
     for core in range(1, _FEW + 1):
         same = np.full(len(cores), float(core))
         options.append((same, candidates.dealt(core, CoreMoments(same, scale))))
+
     costs = [candidates.cost(s, CoreMoments(c, scale)) for c, s in options]
     # Shares of a core of few steps are rounded: it counts only as dealt out unit by unit.
     costs[0] = np.where(cores > _FEW, costs[0], np.inf)
     best, each = np.argmin(costs, axis=0), np.arange(len(cores))
     widths, parts = zip(*options, strict=True)
+
     return np.array(widths)[best, each], np.array(parts)[best, each]
 
 

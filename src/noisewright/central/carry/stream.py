@@ -94,6 +94,7 @@ class Level:
         flat = [tail.log_beyond(np.array(s * theta)) for s in (1, -1)]
         beyond = np.logaddexp(np.log(width), np.logaddexp(*flat)) - total
         before = np.concatenate([[0.0], np.cumsum(beyond)])
+
         return np.concatenate([[0.0], before[:-1] + whole])
 
     def simulated(self, count: int, rng: np.random.Generator) -> FloatArray:
@@ -105,6 +106,7 @@ class Level:
         draws = own.simulated_draws(self.scale, count, rng)
         inside = np.clip(draws, -cores, cores)
         sums = np.cumsum(draws - inside, axis=0) + inside
+
         return np.concatenate([np.zeros((1, count)), sums])
 
 
@@ -133,6 +135,7 @@ class CarryStreamMechanism:
             result.append(
                 blocks if above is None else blocks % (above.steps // level.steps)
             )
+
         return result
 
     @cached_property
@@ -152,8 +155,10 @@ class CarryStreamMechanism:
         rng = np.random.default_rng(0)
         finished = self.finished(chosen)
         errors = np.zeros((len(chosen), _DRAWS))
+
         for own, blocks in zip(self.levels, finished, strict=True):
             errors += own.simulated(_DRAWS, rng)[blocks]
+
         std = self.errors[chosen - 1][:, None]
         # Budgets of hundreds leave no noise that a float could tell from none.
         errors = np.divide(errors, std, out=np.zeros_like(errors), where=std > 0)
@@ -165,11 +170,13 @@ class CarryStreamMechanism:
         alarm = np.log((1 - level) / (2 * self.steps))
         largest = max(own.scale for own in self.levels)
         best = np.full(self.steps, np.inf)
+
         for rate in _RATES:
             theta = rate / largest
             pairs = zip(self.levels, finished, strict=True)
             logs = sum(own.log_moments(theta)[blocks] for own, blocks in pairs)
             np.minimum(best, (logs - alarm) / theta, out=best)
+
         std = self.errors
         return float(np.divide(best, std, out=np.zeros_like(best), where=std > 0).max())
 
@@ -190,12 +197,14 @@ def carry_stream(steps: int, privacy: Privacy) -> CarryStreamMechanism:
         raise InvalidParameter(
             "steps", steps, f"must be at most {LONGEST}", "restart the stream"
         )
+
     people = 1 if privacy.neighbours == "add-remove" else 2
     budget = Fraction(privacy.epsilon) / people
     if not 1 / SCALE_LIMIT * 64 <= budget <= SCALE_LIMIT / 64:
         raise InvalidParameter(
             "epsilon", privacy.epsilon, "needs noise beyond any grid", ""
         )
+
     options = [tuple(_levels(shape, budget)) for shape in _shapes(steps)]
     mechanisms = [CarryStreamMechanism(steps, privacy, levels) for levels in options]
     return min(mechanisms, key=lambda mechanism: float(np.mean(mechanism.errors**2)))
@@ -220,6 +229,7 @@ def _levels(shape: list[int], budget: Fraction) -> Iterator[Level]:
     alone = [Level(1, max(1, blocks), 64.0).variances.mean() for blocks in counted]
     roots = np.cbrt(alone) / np.cbrt(alone).sum()
     steps = 1
+
     for children, blocks, share in zip(shape, counted, roots, strict=True):
         scale = float_above(1 / (budget * Fraction(float(share)) * _MARGIN))
         yield Level(steps, max(1, blocks), scale)
@@ -267,6 +277,7 @@ class CarryStream(Stream):
         self._claimed = self.steps
         if not isinstance(state, CarryState):
             raise FileFormatError("the state is one of other noise than the plan has")
+
         kept = [
             whole_numbers(texts) for texts in (state.open, state.carried, state.sums)
         ]
@@ -275,12 +286,14 @@ class CarryStream(Stream):
         self._open, self._carried, self._sums = kept
         finished = self._plan.finished(np.array([self.steps]))
         self._blocks = [int(blocks[0]) for blocks in finished]
+
         for level, blocks, held, carried, total in zip(
             levels, self._blocks, *kept, strict=True
         ):
             core = int(level.cores[blocks - 1]) if blocks else 0
             check_state(abs(carried) <= core and (blocks > 0 or total == 0))
             check_state(self.steps % level.steps > 0 or held == 0)
+
         check_state(
             float(sum(self._sums)) == (self._answers[-1] if self._answers else 0.0)
         )
@@ -296,6 +309,7 @@ class CarryStream(Stream):
                 break
             self._blocks[number] = self._carried[number] = self._sums[number] = 0
             self._open[number] = 0
+
         return float(sum(self._sums))
 
     def _measure(self, number: int, level: Level) -> None:
@@ -311,6 +325,7 @@ class CarryStream(Stream):
         if self._process != os.getpid():
             self._process = os.getpid()
             self._draws = [deque() for _ in self._draws]
+
         if not self._draws[number]:
             left = self._most // level.steps - self.steps // level.steps
             places = self._blocks[number] - 1 + np.arange(min(_BATCH, max(1, left)))
@@ -318,4 +333,5 @@ class CarryStream(Stream):
             self._draws[number].extend(
                 flat_core(level.scale, cores, self._source).tolist()
             )
+
         return self._draws[number].popleft()

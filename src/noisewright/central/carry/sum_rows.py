@@ -101,6 +101,7 @@ class LeastSquares:
         y = s * seen
         value = float(self.norms @ plain - (h * y).sum())
         by_norms = 2 * (plain - (h * seen).sum(axis=1))
+
         return value, by_norms + 2 * ((own @ y).T - (x.T @ y) @ h.T)
 
     def weights(self, gram: FloatArray) -> FloatArray:
@@ -111,6 +112,7 @@ class LeastSquares:
         square = x.T @ y
         mixed = y + t.T @ square
         first = scaled + y @ t + t.T @ mixed.T
+
         return np.asarray(
             np.block([[(first + first.T) / 2, -mixed], [-mixed.T, square]])
         )
@@ -212,6 +214,7 @@ class SumRows:
         _, carries = best_carries(before.weights(gram), self.order, scale)
         if wanted:
             carries = wanted.widened(before, carries, scale)
+
         exact = np.asarray(carries.covariance(scale).todense())
         return whole, carries, replace(before, covariance=exact).cells
 
@@ -266,6 +269,7 @@ def with_sums(gram: FloatArray, sizes: tuple[int, ...], plain: float) -> SumRows
     best = min(raced, key=lambda design: design.answers.variance(gram))
     if best.answers.variance(gram) > _HOPEFUL**2 * plain:
         return None
+
     best = best.improved(gram, _MORE).used()
     return best if len(best.rows) else None
 
@@ -282,6 +286,7 @@ def sums_for_mean(
     first = int(np.argmin([error for error, _, _ in trials]))
     if trials[first][0] < plain:
         trials += starts[first]
+
     _, best, gram = min(trials, key=lambda trial: trial[0])
     best = best.used()
     return best if len(best.rows) else None, gram
@@ -298,6 +303,7 @@ def _starts(sizes: tuple[int, ...]) -> Iterator[FloatArray]:
     if len(sizes) > 1:
         yield np.ones((1, cells))
         return
+
     most = round(np.sqrt(cells) / 2)
     for count in dict.fromkeys((most, most // 2) if cells <= _RACED else (most,)):
         yield intervals(cells, count)

@@ -66,6 +66,7 @@ class ZeroTotal:
             kept = self.trials(count, source)
             if kept.shape[1]:
                 return self.carries.carried(kept[:, :1])[:, 0]
+
         raise NoisewrightError(
             "no noise that adds up to zero was drawn; please report this"
         )
@@ -95,6 +96,7 @@ class ZeroTotal:
                 np.int64
             )
             parts.append(self._kept(draws, chances))
+
         kept = np.concatenate(parts, axis=1)[:, :count]
         return self.carries.carried(kept).astype(np.float64)
 
@@ -149,6 +151,7 @@ class ZeroTotal:
             axis=0
         )
         result[self.last, self.last] = inner.sum()
+
         return result
 
     def _own(self, weights: FloatArray) -> FloatArray:
@@ -170,6 +173,7 @@ class ZeroTotal:
             + first[:, None, None] * (cross + cross.transpose(0, 2, 1))
             + second[:, None, None] * np.einsum("kt,ku->ktu", own, own)
         )
+
         return np.asarray(self.carries.placed(blocks).todense())
 
     def _between(self, weights: FloatArray) -> FloatArray:
@@ -196,5 +200,6 @@ class ZeroTotal:
             + squares[1][:, None, None] * (cross + cross.transpose(0, 2, 1))
             + squares[2][:, None, None] * np.einsum("kt,ku->ktu", ends, ends)
         )
+
         # i² = −1: pairs pull against each other.
         return np.asarray(self.carries.placed(blocks).todense() - result)

@@ -85,6 +85,7 @@ def _reweight(
     rows = np.array([term.queries for term in terms], dtype=np.float64)
     importance = np.ones(len(terms))
     best: Certified | None = None
+
     for _ in range(_ROUNDS):
         weighted = [
             replace(term, weight=term.weight * float(np.sqrt(a)))
@@ -108,7 +109,9 @@ def _reweight(
             )
             if not gained:
                 break
+
         importance = _moved(importance, errors, norm)
+
     assert best is not None
     return best
 
@@ -133,6 +136,7 @@ def _term_errors(trial: MixedDesign, terms: Sequence[Term], norm: float) -> Floa
     family, parts = trial.family, _row_variances(trial)
     variances = 1 / trial.shares
     totals = [np.zeros(term.queries) for term in terms]
+
     for pair, number in enumerate(family.pair_term):
         width = len(terms[number].attributes)
         inside = family.pair_inside[pair, :width].tolist()
@@ -141,6 +145,7 @@ def _term_errors(trial: MixedDesign, terms: Sequence[Term], norm: float) -> Floa
             [parts[own][k] for own, k in zip(inside, kinds, strict=True)]
         )
         totals[number] += variances[family.pair_block[pair]] * product
+
     pairs = zip(terms, totals, strict=True)
     return np.array(
         [mean_error(term.weight * np.sqrt(total), norm) for term, total in pairs]
@@ -158,4 +163,5 @@ def _row_variances(trial: MixedDesign) -> tuple[list[FloatArray], list[FloatArra
         contrasts.append(
             kind.workload.row_quadratics(float(axis.length) * axis.covariance)
         )
+
     return totals, contrasts

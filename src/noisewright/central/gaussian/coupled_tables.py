@@ -59,6 +59,7 @@ def split_kind(gram: FloatArray, weights: FloatArray) -> Parts:
     flat = flat and bool(
         np.abs(h - level * np.eye(len(h))).max(initial=0.0) <= 1e-12 * g
     )
+
     return Parts(g, c, h, level if flat else None)
 
 
@@ -79,6 +80,7 @@ def dense(
     ends = np.cumsum([0, *(dimension(family, [t]) for t in blocks)])
     matrix = np.zeros((ends[-1], ends[-1]))
     place = {t: slice(ends[k], ends[k + 1]) for k, t in enumerate(blocks)}
+
     for table, kinds, weight in terms:
         inside = [t for t in blocks if set(t) <= set(table)]
         for first in inside:
@@ -88,6 +90,7 @@ def dense(
                     for i, k in zip(table, kinds, strict=True)
                 ]
                 matrix[place[first], place[second]] += weight * kron_all(pieces)
+
     return matrix
 
 
@@ -104,6 +107,7 @@ def largest_tables(terms: CoupledTerms) -> list[Table] | None:
     count = Counter(table for table, _, _ in terms)
     sets = {table: frozenset(table) for table in count}
     holding: dict[int, list[frozenset[int]]] = defaultdict(list)
+
     for own in sets.values():
         for attribute in own:
             holding[attribute].append(own)
@@ -150,6 +154,7 @@ def arrow_nuclear(
     positive = [part.diagonal[part.diagonal > 0] for part in alike]
     low = min([top] + [float(values.min()) for values in positive if values.size])
     total = 0.0
+
     for t in np.arange(np.log(low) - _BELOW, np.log(top) + _ABOVE, _STEP):
         s = float(np.exp(t))
         schur, second = core + s * np.eye(len(core)), np.eye(len(core))
@@ -162,6 +167,7 @@ def arrow_nuclear(
             second += part.added(scaled @ scaled.swapaxes(1, 2))
         inner = len(core) - s * float(np.trace(np.linalg.solve(schur, second)))
         total += (outer + inner) * float(np.exp(t / 2))
+
     return total * _STEP / np.pi * (1 - _ARROW_MARGIN)
 
 
@@ -187,6 +193,7 @@ class _Tip:
         values = [np.maximum(e.eigenvalues, 0.0) for e in own]
         diagonal = weight * kron_all([v[None, :] for v in values]).ravel()
         rows, coupling = [np.zeros(0, dtype=np.int64)], [np.zeros((0, diagonal.size))]
+
         for block in _contained(table, place):
             pieces = [
                 e.eigenvectors * v
@@ -196,6 +203,7 @@ class _Tip:
             ]
             rows.append(place[block])
             coupling.append(weight * kron_all(pieces))
+
         return cls(np.concatenate(rows), np.concatenate(coupling), diagonal)
 
 

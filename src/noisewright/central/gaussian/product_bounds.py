@@ -66,6 +66,7 @@ def lower_bound(design: MixedDesign, neighbours: str = "add-remove") -> float:
         bound = max(separate, commuting_bound(family, public))
     else:
         bound = scale * joint
+
     return bound * (1 - _MARGIN) / float(np.sqrt(family.queries))
 
 
@@ -88,8 +89,10 @@ def _joint_bound(
     counted: dict[tuple[CoupledTerms, bool], float] = defaultdict(float)
     for block, terms, multiplicity in _problems(family, parts):
         counted[terms, public_total and not block] += multiplicity
+
     if sum(_eigenproblem(family, terms) ** 3 for terms, _ in counted) > _WORK_LIMIT:
         return None
+
     return sum(
         multiplicity * _nuclear(family, parts, terms, without_total)
         for (terms, without_total), multiplicity in counted.items()
@@ -126,11 +129,13 @@ def _problems(
     }
     plain = set(family.groups) - coupled_groups
     weights: dict[Table, dict[tuple[Table, tuple[int, ...]], float]] = {}
+
     for pair in range(len(family.pair_block)):
         term = family.terms[family.pair_term[pair]]
         block = family.blocks[family.pair_block[pair]]
         if any(family.groups[i] not in plain for i in block):
             continue
+
         weight, coupled, kinds = term.weight**2, [], []
         for i, k in zip(term.attributes, family.pair_kinds[pair], strict=False):
             part = parts[int(k)]
@@ -139,9 +144,11 @@ def _problems(
             else:
                 coupled.append(i)
                 kinds.append(int(k))
+
         terms = weights.setdefault(block, {})
         key = (tuple(coupled), tuple(kinds))
         terms[key] = terms.get(key, 0.0) + weight
+
     return [
         (
             block,
@@ -166,6 +173,7 @@ def _separate_bound(
                 reached = _separate_value(family, parts, trial, public_total)
                 if reached > value:
                     value, best = reached, trial
+
     return value
 
 
@@ -182,6 +190,7 @@ def _separate_value(
         totals[k] = shares[kind.group] * max(slack, 0.0) * (1 - 1e-9)
         lowered = part.h - np.outer(part.c, part.c) / (part.g - totals[k])
         contrasts[k] = nuclear_from_gram(lowered) ** 2
+
     variances = family.block_variances(family.contributions(totals, contrasts))
     counted = [bool(block) or not public_total for block in family.blocks]
     return float(np.sqrt(variances[counted]).sum())
@@ -199,17 +208,20 @@ def commuting_bound(family: Family, public_total: bool = False) -> float:
     used = sorted({i for block in family.blocks for i in block})
     if prod(family.sizes[i] for i in used) > LARGEST_GRID:
         return 0.0
+
     hardest = sorted(
         family.terms, key=lambda t: -(t.weight**2) * t.inner.gram().trace()
     )
     chosen: list[Term] = []
     known: dict[int, list[FloatArray]] = {i: [] for i in used}
+
     for term in hardest:
         grams = {i: _scaled_gram(term, i, family.sizes[i]) for i in used}
         if all(_commutes(gram, known[i]) for i, gram in grams.items()):
             chosen.append(term)
             for i, gram in grams.items():
                 known[i].append(gram)
+
     nuclear = _commuting_nuclear(chosen, known, used)
     return (
         float(np.sqrt(2)) * (nuclear - _total_length(chosen))
@@ -240,6 +252,7 @@ def _commuting_nuclear(
             for i in used
         ]
         total += term.weight**2 * column_kron(parts)
+
     return float(np.sqrt(total).sum())
 
 

@@ -103,6 +103,7 @@ class Family:
             np.bincount(self.pair_kinds[mask], weights[mask], minlength=count)[:-1]
             for mask in (~self.pair_inside, self.pair_inside)
         ]
+
         return sums[0] / totals, sums[1] / np.maximum(contrasts, 1e-300)
 
 
@@ -114,10 +115,12 @@ def compile_family(sizes: Sequence[int], terms: Sequence[Term]) -> Family:
             f"{len(terms)} tables have {pairs} interactions, more than {PAIR_LIMIT}; ask fewer "
             f"tables, or tables of fewer attributes"
         )
+
     groups, kinds, number = _group_attributes(len(sizes), terms)
     width = max((len(term.attributes) for term in terms), default=0)
     blocks: dict[Table, int] = {}
     rows_block, rows_term, rows_kinds, rows_inside = [], [], [], []
+
     for index, term in enumerate(terms):
         chosen = [number[groups[i], f.text()] for i, f in _factors(term)]
         padding = [len(kinds)] * (width - len(chosen))
@@ -129,6 +132,7 @@ def compile_family(sizes: Sequence[int], terms: Sequence[Term]) -> Family:
                 rows_term.append(index)
                 rows_kinds.append(chosen + padding)
                 rows_inside.append([k in inside for k in range(width)])
+
     shape = (len(rows_block), width)
     return Family(
         tuple(sizes),
@@ -157,10 +161,12 @@ def _group_attributes(
         for i, factor in _factors(term):
             text = texts.setdefault(id(factor), factor.text())
             by_attribute[i][text] = factor
+
     names: dict[tuple[str, ...], int] = {}
     groups: list[int] = []
     kinds: list[Kind] = []
     number: dict[tuple[int, str], int] = {}
+
     for i, workloads in enumerate(by_attribute):
         key = tuple(sorted(workloads)) or (f"unused:{i}",)
         new = key not in names
@@ -170,6 +176,7 @@ def _group_attributes(
             for text, workload in workloads.items():
                 number[group, text] = len(kinds)
                 kinds.append(Kind(group, workload))
+
     return tuple(groups), tuple(kinds), number
 
 
@@ -231,8 +238,10 @@ def design(family: Family, bits: int = 12) -> MixedDesign:
         value = float(np.sqrt(family.block_variances(contributions)).sum())
         if value < best:
             chosen = states
+
         if value > best * (1 - _SETTLED) or all(state.exact for state in states):
             break
+
         best = value
         slopes = family.gradients(contributions, totals, contrasts)
         states = [
@@ -241,6 +250,7 @@ def design(family: Family, bits: int = 12) -> MixedDesign:
             else _improve(family, group, state, totals, contrasts, slopes, bits)
             for group, state in enumerate(states)
         ]
+
     return design_of(family, [s.axis for s in chosen], [s.dual for s in chosen])
 
 
@@ -293,6 +303,7 @@ def _solve(
         problem, 2, tolerance=_TOLERANCE, iterations=_ITERATIONS, start=begin
     )
     axis = from_strategy(problem.factors(solution.primal).strategy, bits)
+
     return _State(axis, solution.dual.b, False)
 
 
@@ -305,6 +316,7 @@ def _problem(gram: FloatArray, tau_squared: float) -> GramProblem | TridiagonalP
         diagonal = plain.diagonal.copy()
         diagonal[-1] -= tau_squared / (scale + tau_squared)
         return TridiagonalProblem(diagonal / scale, plain.off_diagonal / scale)
+
     ridge = _RIDGE * float(np.trace(gram)) / len(gram)
     return GramProblem(gram + tau_squared + ridge * np.eye(len(gram)))
 
@@ -333,4 +345,5 @@ def _improve(
     g, t = float(shares @ totals[own]), float(shares @ contrasts[own])
     slope = float(by_total @ totals[own]) / g
     tau_squared = max(0.0, (float(by_contrast.sum()) / slope) ** 2 * t - g)
+
     return _solve(gram, tau_squared, state.dual, bits)

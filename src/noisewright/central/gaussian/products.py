@@ -63,6 +63,7 @@ def product_strategy(
     factors = term.factors or ()
     solved: list[Factorization] = []
     known: dict[str, Factorization] = {}
+
     for i, factor in zip(term.attributes, factors, strict=True):
         if (text := factor.text()) not in known:
             # Small problems cost nothing: solved to where no printed digit changes.
@@ -71,6 +72,7 @@ def product_strategy(
                 factor, norm=norm, tolerance=tolerance, progress=partial(_tell, factor)
             )
         solved.append(known[text])
+
     real = [s.strategy.dense() for s in solved]
     inexact = sum(small_integers(strategy) is None for strategy in real)
     bits = bits_each(total_bits, inexact, _MOST_BITS)
@@ -80,6 +82,7 @@ def product_strategy(
     notes = [s.explanation for s in solved] or ["one count"]
     block = Block(term.attributes, tuple(matrices), multiplier=fine_grid(matrices))
     strategy = BlockStrategy(sizes, (block,))
+
     return Candidate(
         strategy, value, bound, "weighted nuclear norm", "; ".join(dict.fromkeys(notes))
     )
@@ -99,12 +102,14 @@ def replaced_product(
     factors = term.factors or ()
     if len(factors) == 1 and factors[0].size <= PAIR_CELLS:
         exact = _by_pairs(term, sizes, norm, total_bits)
+
     if exact is not None:
         shifted = without_offsets(factors[0])
         target = replace(term, inner=shifted, factors=(shifted,))
         reached = unit_error(exact.strategy, [target], norm, 2, "replace-one")
         if reached <= _SETTLED * (exact.bound or 0.0):
             return exact
+
     strategy = product_strategy(term, sizes, norm, total_bits).strategy
     value = unit_error(strategy, [term], norm, 2, "replace-one")
     status = (
@@ -112,6 +117,7 @@ def replaced_product(
     )
     if exact is None:
         return Candidate(strategy, value, None, "none", status, "replace-one")
+
     return (
         exact
         if reached <= value
@@ -128,6 +134,7 @@ def _by_pairs(
     optimum = contrasts_by_pairs(without_offsets(workload), norm, bits)
     if optimum is None:
         return None
+
     axis, solved = optimum
     grid = fine_grid([axis.contrasts])
     total = Block((), (), FREE_NOISE)
@@ -137,6 +144,7 @@ def _by_pairs(
     strategy = BlockStrategy(sizes, (total, contrasts))
     value, bound = term.weight * solved.value, term.weight * solved.lower_bound
     certificate = "nuclear norm weighted over pairs of cells"
+
     return Candidate(
         strategy, value, bound, certificate, solved.explanation, "replace-one"
     )
@@ -179,6 +187,7 @@ def _plan(problem: CentralProblem) -> Proposal:
     few = public and problem.workload.size <= PAIR_CELLS
     if few or not problem.single_product:
         term, sizes = as_one_axis(problem.workload), (problem.workload.size,)
+
     search = replaced_product if public else product_strategy
     return search(term, sizes, problem.norm, problem.grid_bits).proposal(problem)
 
@@ -196,6 +205,7 @@ def refuses_union(problem: CentralProblem) -> str | None:
     """Why these are no parts to be planned together by simple means, or None."""
     if reason := refuses_gaussian(problem):
         return reason
+
     parts = problem.terms
     if len(parts) < 2:
         return "there is one part only"
@@ -203,6 +213,7 @@ def refuses_union(problem: CentralProblem) -> str | None:
         return "some queries are no product over attributes"
     if len(parts) > MOST_PARTS:
         return f"there are {len(parts)} parts (limit {MOST_PARTS})"
+
     return None
 
 
@@ -234,6 +245,7 @@ def _split(problem: CentralProblem) -> Proposal:
     )
     bounds = np.array([part.bound or 0.0 for part in parts])
     hardest = float((bounds * (queries / queries.sum()) ** (1 / norm)).max())
+
     return Candidate(
         strategy,
         unit_error(strategy, terms, norm, 2, neighbours),

@@ -70,10 +70,12 @@ def replaced_precisions(
     used = sorted({i for block in blocks for i in block.attributes})
     if len(used) > _MOST_PATTERNED:
         return None
+
     spans = {id(f): Span.of(f) for block in blocks for f in block.factors}
     distances = np.array([pattern_distances(used, block, spans) for block in blocks]).T
     problem = _Problem(gains, distances)
     solution = solve(problem, 2, tolerance=_TOLERANCE, iterations=_ITERATIONS)
+
     return problem.precisions(solution.primal.b)
 
 
@@ -95,10 +97,12 @@ def contrasts_by_pairs(
     rows, weights = solved.strategy.dense(), _cell_weights(solved)
     if not len(rows):
         return None
+
     rows = rows - (rows @ weights)[:, None]
     lengths = np.linalg.norm(rows, axis=1)
     if len(rows) != workload.size - 1 or lengths.min() < 1e-4 * lengths.max():
         rows = _completed(rows, weights, 2.0 ** (-bits / 2))
+
     return Axis(rounded(rows, bits)), solved
 
 
@@ -120,9 +124,11 @@ def _cell_weights(solved: Factorization) -> FloatArray:
     pairs, size = solved.certificate.column_weights(), solved.workload.size
     if pairs.size != size * (size - 1) // 2:  # families of tables: all cells are alike
         return np.full(size, 1 / size)
+
     weights = np.zeros(size)
     for ends in np.triu_indices(size, 1):
         np.add.at(weights, ends, pairs / 2)
+
     return weights
 
 
@@ -141,5 +147,6 @@ def replaced_design(design: MixedDesign, bits: int) -> MixedDesign | None:
         optimum = contrasts_by_pairs(stack([kind.workload for kind in kinds]), 2, bits)
         if optimum is not None:
             axes[group], dual[group] = optimum[0], _cell_weights(optimum[1])
+
     changed = any(new is not old for new, old in zip(axes, design.axes, strict=True))
     return design_of(family, axes, dual) if changed else None

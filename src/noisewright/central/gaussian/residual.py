@@ -62,11 +62,13 @@ def interaction_strategy(
     counts = as_counts(terms)
     if counts is not None:
         return _counts(counts, sizes, norm, neighbours)
+
     start = start or certified_design(terms, sizes, norm, neighbours)
     best = (
         _mixed(start) if neighbours == "add-remove" else _replaced(start, terms, norm)
     )
     products = all(term.factors is not None for term in terms)
+
     return best if products else _restated(best, terms, norm)
 
 
@@ -79,6 +81,7 @@ def _restated(best: Candidate, terms: Sequence[Term], norm: float) -> Candidate:
         known = interaction_strategy(products, sizes, norm, None, neighbours).bound
         share = sum(t.queries for t in products) / sum(t.queries for t in terms)
         bound = None if known is None else known * share ** (1 / norm)
+
     value = unit_error(best.strategy, terms, norm, 2, best.neighbours)
     return replace(best, value=value, bound=bound)
 
@@ -106,9 +109,11 @@ def _replaced(start: Certified, terms: Sequence[Term], norm: float) -> Candidate
     bound: float | None = start.bound
     if other is not None and norm == 2:
         bound = max(start.bound, lower_bound(other, "replace-one"))
+
     if any(term.factors is None for term in terms):
         # it is of the cells that stand in for queries which are no product
         bound = None
+
     return Candidate(
         strategies[best],
         values[best],
@@ -130,6 +135,7 @@ def _replaced_strategy(mixed: MixedDesign) -> BlockStrategy:
     precisions = replaced_precisions(units, gains)
     if precisions is None:
         precisions = np.sqrt(gains / lengths)
+
     noises = np.full(len(tables), FREE_NOISE)
     noises[places] = 1 / np.sqrt(precisions)
     return _unit_scaled(_strategy(mixed, noises))
@@ -158,6 +164,7 @@ def _counts(
     if neighbours == "replace-one":
         value *= strategy.sensitivity(2, neighbours)
         strategy = _unit_scaled(strategy)
+
     return Candidate(
         strategy,
         value,
@@ -207,6 +214,7 @@ def _refuses(problem: CentralProblem) -> str | None:
         return "there is one attribute only; a dense strategy is the best linear one"
     if _found_by_factors(problem):
         return "of a single product the best linear strategy is found factor by factor"
+
     return None
 
 

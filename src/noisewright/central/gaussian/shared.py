@@ -69,9 +69,11 @@ def refuses_shared(family: Family, norm: float) -> str | None:
         return "values of all attributes are alike: interactions are the best linear strategy"
     if rows > LARGEST_GRID:
         return f"a shared basis would have {rows} rows (limit {LARGEST_GRID})"
+
     largest = max(k.workload.queries * k.workload.size for k in family.kinds)
     if max(largest, family.queries if norm > 2 else 0) > LARGEST_QUERIES:
         return "there are too many queries for a shared basis"
+
     return None
 
 
@@ -90,6 +92,7 @@ def shared_basis(
     )
     solution = solve(problem, norm, tolerance=_SETTLED, iterations=steps, start=start)
     value = solution.upper * design.family.queries ** (-1 / norm)
+
     return Candidate(
         problem.strategy(problem.precisions(solution.primal)),
         value,
@@ -134,6 +137,7 @@ class Basis:
             contrasts = np.einsum(
                 "ie,ie->e", self.axis.inverse, gram @ self.axis.inverse
             )
+
         return np.append(total, contrasts) * self.units**2
 
     def query_gains(self, workload: Workload) -> FloatArray:
@@ -166,6 +170,7 @@ class SharedProblem:
         spread = sum(log2(family.sizes[i]) for i in used) / 2
         bits = bits_each(total_bits - log2(_WEIGHT) - spread, len(used), _MOST_BITS)
         turned = {g: _turned(design, g, bits) for g in {family.groups[i] for i in used}}
+
         return cls(
             design, tuple(terms), used, tuple(turned[family.groups[i]] for i in used)
         )
@@ -192,6 +197,7 @@ class SharedProblem:
                 for i, basis in zip(self.used, self.bases, strict=True)
             ]
             total += term.weight**2 * column_kron(parts)
+
         return np.where(total > 1e-13 * total.max(), total, 0.0)
 
     @cached_property
@@ -210,8 +216,10 @@ class SharedProblem:
                 if key not in known:
                     known[key] = basis.query_gains(factors[i])
                 matrices.append(known[key])
+
             matrices[0] = term.weight**2 * matrices[0]
             result.append(matrices)
+
         return result
 
     def gains(self, a: FloatArray | None) -> FloatArray:
@@ -238,6 +246,7 @@ class SharedProblem:
             rows = np.concatenate(
                 [_along(matrices, spread) for matrices in self._query_gains]
             )
+
         return Spectrum(float(b @ lengths), rows, lengths)
 
     def product_weights(self) -> FloatArray:
@@ -256,6 +265,7 @@ class SharedProblem:
         shape = [len(basis.squares) for basis in self.bases]
         roots = (np.sqrt(precisions) / units).reshape(shape)
         blocks = []
+
         for block in sorted(self.design.family.blocks, key=lambda t: (len(t), t)):
             inside = tuple(slice(1, None) if i in block else 0 for i in self.used)
             factors = tuple(
@@ -270,6 +280,7 @@ class SharedProblem:
                 blocks.append(Block(block, factors, 1 / unit, weights=weights))
             else:
                 blocks.append(Block((), (), 1 / unit, int(weights)))
+
         return BlockStrategy(self.design.family.sizes, tuple(blocks))
 
 
@@ -284,11 +295,13 @@ def _turned(design: MixedDesign, group: int, bits: int) -> Basis:
     axis = design.axes[group]
     if axis.size <= 2 or len(axis.contrasts) == axis.size:
         return Basis(axis, True)
+
     grams = [kind.gram for kind in design.family.kinds if kind.group == group]
     mean = sum(gram / np.trace(gram) for gram in grams)
     _, vectors = np.linalg.eigh(axis.inverse.T @ mean @ axis.inverse)
     rows = vectors.T @ axis.contrasts.astype(np.float64)
     scales = 2.0**bits / np.abs(rows).max(axis=1, keepdims=True)
+
     return Basis(Axis(np.rint(rows * scales).astype(np.int64)), False)
 
 

@@ -88,11 +88,13 @@ def _averaged(gram: FloatArray) -> FloatArray:
     size = len(gram)
     if size <= LARGEST:
         return gram
+
     edges = np.linspace(0, size, LARGEST + 1).astype(np.int64)
     counts = np.diff(edges)
     sums = np.add.reduceat(
         np.add.reduceat(gram, edges[:-1], axis=0), edges[:-1], axis=1
     )
+
     return np.asarray(sums / counts[:, None] / counts)
 
 
@@ -115,12 +117,14 @@ def nuclear_bound(scales: FloatArray, vectors: FloatArray) -> float:
     cuts = sorted(
         {round(count) for count in np.geomspace(1, size, _CUTS[size > _QUICK])}
     )
+
     for count, factor in product(cuts, _FACTORS if size <= _SMALL else _FACTORS[:1]):
         cut = np.maximum(scales, scales[min(count, len(scales)) - 1])
         weights = factor * np.sqrt(size / count) * cut / 2
         shares = _cell_shares(scales, vectors, weights, sizes, float(np.sqrt(count)))
         traces = np.cumsum(np.concatenate([weights, np.zeros(size - len(weights))]))
         best = np.minimum(best, traces + _shared_by(shares, sizes[0], groups))
+
     return float(best.max())
 
 
@@ -144,6 +148,7 @@ def _cell_shares(
     least, largest = sizes
     shares = np.full((len(vectors), len(least)), np.inf)
     steps = _SHIFTS[len(vectors) > _QUICK]
+
     for shift in [0.0, *(weights[0] * np.geomspace(0.2, max(1.0, reach), steps))]:
         form = (vectors * (scales**2 / (weights + shift))) @ vectors.T / 4
         entries = np.abs(form)
@@ -151,6 +156,7 @@ def _cell_shares(
         sums = np.cumsum(entries[:, ::-1], axis=1)[:, largest - 1] + shift / least
         better = sums.mean(axis=0) < shares.mean(axis=0)
         shares[:, better] = sums[:, better]
+
     return shares
 
 
@@ -161,7 +167,9 @@ def _shared_by(shares: FloatArray, least: IntArray, groups: FloatArray) -> Float
     )
     relaxed = np.empty(len(multipliers))
     step = max(1, _AT_ONCE // shares.size)
+
     for start in range(0, len(multipliers), step):
         part = multipliers[start : start + step, None, None]
         relaxed[start : start + step] = (shares + part / least).max(axis=2).sum(axis=1)
+
     return np.asarray((relaxed[:, None] - multipliers[:, None] * groups).min(axis=0))

@@ -51,6 +51,7 @@ def replaced_laplace(
     strategy = finest(on_grid, MOST_BITS, 1, "replace-one", largest)
     value = unit_error(strategy, [as_one_axis(workload)], norm, 1, "replace-one")
     bound, name = replaced_bound(workload, norm)
+
     return Candidate(
         strategy, value, bound, name, "best of several starts", "replace-one"
     )
@@ -70,6 +71,7 @@ def replaced_bound(workload: Workload, norm: float) -> tuple[float, str]:
             workload, norm=norm, neighbours="replace-one", tolerance=1e-3
         )
         bounds.append((solved.lower_bound, L2_BOUND))
+
     if size * (size - 1) // 2 <= LARGEST:
         first, second = np.array(list(combinations(range(size), 2))).T
         rows = gram[first] - gram[second]
@@ -82,4 +84,5 @@ def replaced_bound(workload: Workload, norm: float) -> tuple[float, str]:
         bounds.append(
             (pure_bound(centred, workload.queries) * size / (size - 1), L1_BOUND)
         )
+
     return max(bounds)

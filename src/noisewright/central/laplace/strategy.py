@@ -49,11 +49,14 @@ def _plan(problem: CentralProblem) -> Proposal:
                 _largest_sensitivity(problem),
             )
             options.append(replaced_laplace(shifted, problem.sizes, problem.norm, most))
+
     if not problem.single_product and refuses_cells(problem) is None:
         options.append(valued(problem, *counted_cells(problem)))
+
     best = min(options, key=lambda option: option.value)
     tightest = max(options, key=lambda option: option.bound or 0.0)
     best = replace(best, bound=tightest.bound, certificate=tightest.certificate)
+
     return best.proposal(problem)
 
 
@@ -85,8 +88,10 @@ def _options(problem: CentralProblem) -> list[Candidate]:
         options.append(product)
     elif problem.workload.size <= _SMALL_DOMAIN:
         options.append(laplace_product(*whole))
+
     if len(problem.sizes) > 1 and problem.by_tables:
         options.append(laplace_tables(problem.terms, problem.sizes, norm))
+
     return options or [laplace_product(*whole)]
 
 

@@ -60,6 +60,7 @@ def laplace_tables(
     ]
     weights = _best_weights(TablesObjective(family, tables), starts, norm)
     strategy = _as_strategy(sizes, tables, _pruned(weights, tables, family.blocks))
+
     return Candidate(
         strategy,
         unit_error(strategy, terms, norm, 1),
@@ -84,11 +85,13 @@ def least_of_tables(terms: Sequence[Term], sizes: tuple[int, ...]) -> float:
     orders = np.array([len(block) for block in family.blocks])
     roots = np.sqrt(np.sort([size for size in sizes if size > 1]))
     best = 0.0
+
     for order in range(1, int(orders.max(initial=0)) + 1):
         own = np.cbrt(costs[orders == order])
         best = max(
             best, float(own.sum()) ** 3 / _most_seen(roots, order, len(own)) ** 2
         )
+
     return sqrt(best / family.queries) * _ROUNDED
 
 
@@ -114,16 +117,19 @@ def _best_weights(
     _, best = min(results, key=lambda pair: pair[0])
     if norm == 2:
         return best
+
     orders = np.array([len(table) for table in objective.tables])
     raised = [
         np.where(orders <= most, share, 0.0) for most in _ORDERS for share in _RAISED
     ]
     bases = (best / best.max(), starts[0])
     trials = [best, *(np.maximum(base, small) for base in bases for small in raised)]
+
     for p in (*(p for p in _NORMS if p < norm), min(norm, _LARGEST_NORM)):
         moved = replace(objective, q=p / 2)
         results = [moved.minimise(start) for start in trials]
         trials = [weights for _, weights in results]
+
     return min(results, key=lambda pair: pair[0])[1]
 
 
@@ -150,10 +156,12 @@ def _candidates(family: Family) -> list[Table]:
     if prod(family.sizes) <= _WHOLE_DOMAIN and len(family.sizes) <= _MOST_ATTRIBUTES:
         everything = tuple(range(len(family.sizes)))
         tables.update(dict.fromkeys(subsets(everything)))
+
     if any(len(table) > _MOST_ATTRIBUTES for table in tables):
         raise TooLarge(
             f"tables of more than {_MOST_ATTRIBUTES} attributes are too large for this"
         )
+
     return list(tables)
 
 
@@ -161,9 +169,11 @@ def cover(sizes: Sequence[int], needed: Sequence[Table], cells: int) -> list[Tab
     """Tables of at most so many cells that hold every needed one, found greedily; or none."""
     if len(needed) * len(sizes) > _COVER_WORK:
         return []
+
     largest = sorted((t for t in needed if t), key=lambda t: (-len(t), t))
     if any(prod(sizes[i] for i in t) > cells for t in largest):
         return []
+
     open_ = [frozenset(t) for t in largest]
     tables: list[Table] = []
     while open_:
@@ -174,6 +184,7 @@ def cover(sizes: Sequence[int], needed: Sequence[Table], cells: int) -> list[Tab
         open_ = [t for t in open_ if not t <= table]
         if len(tables) > len(needed):
             return []
+
     return [t for t in tables if len(t) <= _MOST_ATTRIBUTES]
 
 
@@ -184,6 +195,7 @@ def _best_addition(
     room = cells // prod(sizes[i] for i in table)
     if len(table) >= _MOST_ATTRIBUTES:
         return None
+
     scores: dict[int, tuple[int, int]] = {}
     for other in open_:
         missing = other - table
@@ -192,6 +204,7 @@ def _best_addition(
                 full, touched = scores.get(i, (0, 0))
                 near = len(missing) == 1
                 scores[i] = (full + near, touched + len(other & table))
+
     return max(scores, key=lambda i: (scores[i], -i), default=None)
 
 
@@ -202,14 +215,17 @@ def _starts(family: Family, tables: Sequence[Table]) -> list[FloatArray]:
         importance[term.attributes] = (
             importance.get(term.attributes, 0.0) + term.weight**2 * term.queries
         )
+
     separate = np.array([importance.get(table, 0.0) for table in tables]) ** (1 / 3)
     starts = [np.maximum(separate / separate.max(), 1e-4)]
     attributes = {i for table in importance for i in table}
+
     for number, table in enumerate(tables):
         if attributes <= set(table):
             alone = np.full(len(tables), 1e-4)
             alone[number] = 1.0
             starts.append(alone)
+
     return starts
 
 
@@ -236,6 +252,7 @@ class TablesObjective:
             if part in numbers
         ]
         rows, columns, cells = zip(*triples, strict=True)
+
         return np.array(rows), np.array(columns), np.array(cells, dtype=np.float64)
 
     @cached_property
@@ -260,6 +277,7 @@ class TablesObjective:
         shares, queries = means / means.max(), self._queries / self._queries.sum()
         mean = float((queries @ shares**self.q) ** (1 / self.q))
         weights = (shares / mean) ** (self.q - 1) / self._queries.sum()
+
         return mean * float(means.max()), family.block_variances(
             weights[family.pair_term] * added
         )
@@ -276,6 +294,7 @@ class TablesObjective:
         )
         value = np.log(mean) + 2 * np.log(weights.sum())
         gradient = weights * (by_weight / mean + 2 / weights.sum())
+
         return float(value), np.asarray(gradient)
 
     def minimise(self, start: FloatArray) -> tuple[float, FloatArray]:
@@ -300,10 +319,12 @@ def _pruned(
         if w
         for part in subsets(table)
     }
+
     for number, table in enumerate(tables):
         if not pruned[number] and any(
             p in interactions and p not in covered for p in subsets(table)
         ):
             pruned[number] = weights[number]
             covered.update(subsets(table))
+
     return pruned

@@ -100,6 +100,7 @@ def laplace_product(
     joint = _joint_factor(factors, sizes, norm)
     if joint is not None and joint.error < (1 - _WORTHWHILE) * error:
         error, strategy = joint.error, _joint(term, sizes, factors, joint, largest)
+
     bound, certificate = _bound(workloads, norm) if bounded else (None, "none")
     bound = None if bound is None else term.weight * bound
     return Candidate(
@@ -115,14 +116,17 @@ def _solve(
         return Factor(
             factor, cells, WeightedIdentity(np.zeros((0, cells.classes))), 1.0
         )
+
     gram = factor.gram()
     if cells.classes < factor.size:
         gram, sizes = cells.merge(gram), None
+
     squared = weighted_identity(gram, sizes, _own_rows(factor, cells))
     options = [_valued(factor, cells, squared, norm)]
     if norm > 2 and factor.queries * factor.size**2 <= _NORM_WORK:
         queries = factor.dense()[:, cells.representatives]
         options.append(_valued(factor, cells, for_norm(squared, queries, norm), norm))
+
     return min(options, key=lambda option: option.error)
 
 
@@ -152,12 +156,14 @@ def _bound(factors: Sequence[Workload], norm: float) -> tuple[float, str]:
     ]
     if not searched:
         return 1.0, "counts of cells have error one at sensitivity one"
+
     names = {factor.text(): factor for factor in searched}
     floors = {text: _length_bound(factor, norm) for text, factor in names.items()}
     lengths = prod(floors[factor.text()] for factor in searched)
     joint = kron(searched)
     if joint.size > LARGEST_FACTOR:
         return lengths, L2_BOUND
+
     sums = pure_bound(joint.gram().dense(), joint.queries)
     return (lengths, L2_BOUND) if lengths >= sums else (sums, L1_BOUND)
 
@@ -233,12 +239,15 @@ def _joint(
         as_one_axis(joint.workload), (joint.workload.size,), [joint], largest
     )
     matrix = narrow.matrix
+
     for i in others:
         matrix = np.kron(matrix, counted.get(i, np.ones((1, sizes[i]), dtype=np.int64)))
+
     order = np.argsort([*searched, *others])
     tensor = matrix.reshape(len(matrix), *(sizes[i] for i in [*searched, *others]))
     whole = tensor.transpose(0, *(1 + order)).reshape(len(matrix), -1)
     block = Block((0,), (np.ascontiguousarray(whole),), multiplier=fine_grid([whole]))
+
     return BlockStrategy((prod(sizes),), (block,))
 
 
@@ -284,6 +293,7 @@ def merged_cells(workload: Workload) -> MergedCells:
         return MergedCells(0 * each, one, each[:1])
     if isinstance(workload, Identity | Prefix | Ranges):
         return MergedCells(each, one, each)
+
     owners, signs = _similar(workload.gram().dense())
     apart = _differing(workload, owners, signs)
     owners[apart], signs[apart] = apart, 1
@@ -292,6 +302,7 @@ def merged_cells(workload: Workload) -> MergedCells:
         raise InvalidParameter(
             "workload", workload.brief(), "is zero everywhere", "ask something"
         )
+
     labels = np.where(signs != 0, np.searchsorted(representatives, owners), 0)
     return MergedCells(labels, signs, representatives)
 
@@ -305,6 +316,7 @@ def _similar(gram: FloatArray) -> tuple[IntArray, IntArray]:
         rounded * leading[:, None], axis=0, return_index=True, return_inverse=True
     )
     owners = first[classes.ravel()]
+
     return owners, (leading * leading[owners]).astype(np.int64)
 
 
@@ -313,10 +325,12 @@ def _differing(workload: Workload, owners: IntArray, signs: IntArray) -> IntArra
     merged = np.flatnonzero((owners != np.arange(len(owners))) | (signs == 0))
     wrong = []
     step = max(1, _COMPARED // (workload.queries + workload.size))
+
     for start in range(0, len(merged), step):
         block = merged[start : start + step]
         differences = np.zeros((workload.size, len(block)))
         differences[owners[block], np.arange(len(block))] = -signs[block]
         differences[block, np.arange(len(block))] = 1.0
         wrong.append(block[np.asarray(workload.matvec(differences) != 0).any(axis=0)])
+
     return np.concatenate([np.zeros(0, dtype=np.int64), *wrong])

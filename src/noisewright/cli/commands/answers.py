@@ -120,12 +120,14 @@ def release(
 
     if output is None and not explain:
         raise InvalidParameter("output", None, "must be given", "add -o answers.csv")
+
     plan = curator_plan(plan_file)
     if isinstance(plan, RowPlan):
         rule = "is for answers over cells; this plan measures columns"
         refuse_given(typed(*_AFTER, "page", "explain"), rule)
         release_rows(plan, plan_file, tables, output, excel, spending, as_json)
         return
+
     # Of values that are told first nothing is known yet but that there will be some.
     form = plan if isinstance(plan, CentralPlan) else plan.assumed()
     if explain:
@@ -136,10 +138,12 @@ def release(
         with opened(tables, form.domain) as table:
             click.echo(plan.counting_sql(table))
         return
+
     assert output is not None
     if declared and form is not plan:
         rule = "names a cell of values that are not told yet"
         raise InvalidParameter("invariant", declared[0], rule, "leave it out")
+
     paths = plain_paths(tables, form.domain)
     kept, quantiles = kept_path(output), f"{output}.quantiles.csv"
     spent = check_recorded(output, plan_file, *paths)
@@ -147,8 +151,10 @@ def release(
     if synthetic is not None:
         check_table(synthetic[1], "synthetic")
         more.append(synthetic[1])
+
     for path in more:
         check_output(path, plan_file, *paths)
+
     spending.check_free(output, *more)
     # Whatever cannot be done is refused before any budget is spent.
     steps = Steps(
@@ -159,28 +165,36 @@ def release(
     )
     if steps != Steps():
         check_steps(form, steps)
+
     if levels:
         check_quantiles(form, levels)
+
     if synthetic is not None:
         check_synthesis(form, synthetic[0])
+
     if spending.dry_run:
         show_dry_run(plan, spending, as_json)
         return
+
     with progress("counting and adding noise"), opened(tables, form.domain) as table:
         released = plain = spending.release(plan, table, output)
         if steps != Steps():
             released = apply_steps(plain, steps)
+
         beside = released.write(output, excel=excel)
         released.save(kept)
         if levels:
             _write_quantiles(plain, levels, quantiles)
+
         if synthetic is not None:
             stage("making up rows")
             made_up = plain.synthesise(synthetic[0])
             write_table(synthetic[1], made_up.to_arrow())
+
         if page is not None:
             stage("drawing the report")
             report(released, page)
+
     tell_earlier(spent, beside)
     if as_json:
         files = {"answers": output, "metadata": str(beside), "kept": str(kept)}
@@ -189,6 +203,7 @@ def release(
             files |= {"synthetic": synthetic[1], "synthetic_note": made_up.note}
         print_json({**released.metadata, **files})
         return
+
     rest = len(released) - SHOWN
     where = f"{rest:,} more in {output}" if rest > 0 else f"written to {output}"
     where += "" if page is None else f"; report: {page}"
@@ -273,15 +288,18 @@ def sums(
         raise InvalidParameter(
             "output", output, "goes with a table", "give both, or neither"
         )
+
     if output is None and not spending.dry_run:
         given = typed("ledger", "dataset", "again", "force")
         refuse_given(
             given, "goes with a table: nothing is spent", "give a table and --output"
         )
+
     spent = 0
     if output is not None:
         spent = check_recorded(output, schema, *tables)
         spending.check_free(output)
+
     privacy = budget.privacy
     groups = [
         [name.strip() for name in names.split(",") if name.strip()] for names in by
@@ -297,15 +315,19 @@ def sums(
             missing=missing,
             composition=composition or spending.composition(privacy),
         )
+
     if spending.dry_run:
         show_dry_run(plan, spending, as_json)
         return
+
     if output is None:
         _show_expected(plan, as_json)
         return
+
     with progress("counting and adding noise"), opened(tables) as table:
         released = spending.release(plan, table, output)
         beside = released.write(output)
+
     tell_earlier(spent, beside)
     if as_json:
         print_json({**released.metadata, "answers": output, "metadata": str(beside)})
@@ -346,23 +368,28 @@ def demo(output: str, epsilon: float, delta: float, as_json: bool) -> None:
     from noisewright.privacy.promise.budget import Privacy
 
     privacy = Privacy(epsilon=epsilon, delta=delta)
+
     with progress("planning, counting, adding noise, drawing"):
         result = run(output, privacy)
+
     if as_json:
         files = {name: str(path) for name, path in result.files.items()}
         print_json({**result.plan.summary(), "files": files})
         return
+
     title = f"Expected error, in people, at ε = {epsilon:g} and δ = {delta:g}"
     print_errors(title, result.plan.table_errors())
     if result.plan.asked is not None:
         click.echo(
             f"Noise for ε = {epsilon:g} alone errs less here and keeps what was asked without a δ."
         )
+
     forecast = result.plan.forecast()
     if forecast.lower_bound is not None:
         click.echo(
             f"Root mean square error: {forecast.rmse:,.4g} people; that of no linear strategy "
             f"under this noise is below {forecast.lower_bound:,.4g}."
         )
+
     for name in ("answers.csv", "report.html"):
         click.echo(f"written: {result.files[name]}")

@@ -77,9 +77,11 @@ def bounds(
             "or else --all-columns must be given",
             "name the columns",
         )
+
     if output is not None:
         check_recorded(output, table, *([] if schema is None else [schema]))
         spending.check_free(output)
+
     known = _declared(schema)
     own = known.unit if unit is None and known is not None else read_unit(unit)
     privacy = budget.privacy
@@ -91,19 +93,23 @@ def bounds(
     if spending.dry_run:
         _show_dry_run(bounds_cost(names, privacy, own), spending, as_json)
         return
+
     with progress("measuring"):
         search = api.find_bounds(
             table, names, privacy, unit=own,
             ledger=spending.book, dataset=spending.dataset, again=spending.again,
         )  # fmt: skip
+
     spending.told = "the budget was spent"
     if output is not None:
         _write(search, known, Path(output))
+
     if as_json:
         rows = None if search.unit is None else search.unit.rows
         told = {"columns": search.columns, "rows_per_person": rows, "schema": output}
         print_json({**search.record(), **told})
         return
+
     _show(search, output)
     spending.tell_left()
 
@@ -139,6 +145,7 @@ def _write(search: BoundsSearch, known: Domain | None, output: Path) -> None:
         domain = Domain(list((kept | found).values()), known.reviewed, boxes, unit)
     else:
         domain = search.domain()
+
     recorded(output, search.record(), lambda path: write_text(path, domain.to_yaml()))
 
 
@@ -146,6 +153,7 @@ def _show_dry_run(cost: Cost, spending: Spending, as_json: bool) -> None:
     """What would be measured and spent; nothing is read or spent."""
     if spending.book is not None and spending.dataset is not None:
         spending.book.check(spending.dataset, cost, spending.again)
+
     if as_json:
         facts = {
             "privacy": cost.privacy.to_dict(),
@@ -154,6 +162,7 @@ def _show_dry_run(cost: Cost, spending: Spending, as_json: bool) -> None:
         }
         print_json({"dry_run": True, "title": cost.title, **facts})
         return
+
     rows = [
         ("what", cost.title),
         *(("noise", noise_text(noise)) for noise in cost.noise),
@@ -169,9 +178,11 @@ def _show(search: BoundsSearch, output: str | None) -> None:
         quartiles = column.quartiles or ("–", "–", "–")
         share = column.people / max(column.everybody, 1.0)
         rows.append((column.name, *bound, *quartiles, f"{min(max(share, 0), 1):.0%}"))
+
     spent = f"spent: {search.privacy.text()}"
     note = spent if output is None else f"{spent}; written to {output}"
     if search.unit is not None:
         note = f"{search.unit.text()}; {note}"
+
     names = ["column", "lower", "upper", "25 %", "median", "75 %", "with a number"]
     print_table("Bounds found privately", names, rows, note)

@@ -57,12 +57,14 @@ def client(plan_file: str, specification: bool, as_json: bool) -> None:
     if specification:
         print_json(document)
         return
+
     about = {name: value for name, value in document.items() if name != "specification"}
     about["report_bytes"] = form.length
     about["nodes"] = [node["op"] for node in document["specification"]["nodes"]]
     if as_json:
         print_json(about)
         return
+
     spent = "exactly" if document["exact"] else "at most"
     promise = f"ε = {document['epsilon']!r}, δ = {document['delta']:g}"
     languages = "this library only" if document["continuous_noise"] else "any language"
@@ -101,8 +103,10 @@ def randomize(
     check_output(output, plan_file, *tables)
     check_table(output)
     plan = local_plan(plan_file)
+
     with progress("randomising"), opened(tables) as table:
         count = plan.randomize_table(table, output)
+
     if as_json:
         about = {
             "plan": plan.format.name,
@@ -114,6 +118,7 @@ def randomize(
             {"reports": count, **about, "report_bytes": length, "output": output}
         )
         return
+
     rows = [
         ("reports", f"{count:,}"),
         ("privacy of every report", plan.privacy.text()),
@@ -203,11 +208,14 @@ def estimate(
 
     if distribution is not None:
         check_table(distribution, "distribution")
+
     if output is not None:
         check_recorded(output, plan_file, *reports)
+
     for path in (aggregate, distribution, page):
         if path is not None:
             check_output(path, plan_file, *reports)
+
     plan = local_plan(plan_file)
     groups, cap = _robust(robust)
     with progress("adding up reports"):
@@ -221,15 +229,20 @@ def estimate(
             liars=liars,
             margins=None if margins is None else _margins(plan, margins),
         )
+
     _warn(release)
     if aggregate is not None:
         merged.save(aggregate)
+
     if distribution is not None:
         _write_shares(plan, merged, distribution)
+
     if output is not None:
         release.write(output)
+
     if page is not None:
         report(release, page)
+
     if as_json:
         lower, upper = release.intervals.each
         figures = {"answers": release.answers, "std_error": release.std}
@@ -261,6 +274,7 @@ def _robust(options: tuple[str, ...]) -> tuple[int, float | None]:
                 "must be median:GROUPS or cap:DEVIATIONS",
                 "try median:20",
             ) from None
+
     return groups, cap
 
 
@@ -308,6 +322,7 @@ def _merged(
     from noisewright.local.reports.aggregate import Aggregate
 
     parts = []
+
     for path in paths:
         if not path.endswith(".agg"):
             parts.append(plan.aggregate(path, groups=groups, cap=cap))
@@ -315,9 +330,11 @@ def _merged(
             parts.append(Aggregate.from_bytes(Path(path).read_bytes(), plan.format))
         else:
             raise InvalidParameter("reports", path, "is not a file", "check the path")
+
     total, *others = parts
     for part in others:
         total = total.merge(part, different_people=different_people)
+
     return total
 
 

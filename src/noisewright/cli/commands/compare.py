@@ -75,6 +75,7 @@ def compare(
 
     if chart is not None:
         check_chart(chart)
+
     if question.model == "local":
         refuse_given(
             typed("people", "error", "composition"),
@@ -103,6 +104,7 @@ def _compare_central(
     from noisewright.report.pages.comparison import draw_comparison
 
     privacy, queries = question.privacy, question.queries
+
     with progress("comparing"):
         rows = api.compare(
             queries,
@@ -112,6 +114,7 @@ def _compare_central(
             people=people,
             composition=composition,
         )
+
     planned = [row for row in rows if row.refusal is None]
     first = planned[0]
     if chart is not None:
@@ -130,9 +133,11 @@ def _compare_central(
         draw_comparison(
             values, first.lower_bound, first.bound_class, title, axis, chart
         )
+
     if as_json:
         print_json([row.to_dict() for row in planned])
         return
+
     columns = (
         "mechanism",
         "rmse",
@@ -151,10 +156,13 @@ def _compare_central(
             filter(None, [_WIDEST if first.bounds else "", _refusals(rows)])
         ),
     )
+
     for sentence in [] if first.limits is None else first.limits.sentences(people):
         click.echo(sentence)
+
     if (certain := _worst_cases(planned)) is not None:
         click.echo(certain)
+
     known = first.limits is not None and first.limits.any_bound(people)
     if first.bounds or first.lower_bound is not None or not known:
         print_bounds(f"The least error ({question.error}) against its bounds", first)
@@ -193,6 +201,7 @@ def _refusals(rows: Sequence[Comparison | LocalComparison]) -> str:
     for row in rows:
         if row.refusal is not None:
             reasons.setdefault(row.refusal, []).append(row.mechanism)
+
     return "\n".join(
         f"{', '.join(names)}: {reason}" for reason, names in reasons.items()
     )
@@ -214,12 +223,14 @@ def _compare_local(
     from noisewright.solution import BoundClass
 
     queries, privacy, domain = question.queries, question.privacy, question.domain
+
     with progress("comparing"):
         own = (
             Local(alpha=alpha) if effort is None else Local(alpha=alpha, effort=effort)
         )
         rows = api.compare(queries, privacy, model="local", domain=domain, local=own)
         best = best_bound(narrowed(queries), rows[0].epsilon)
+
     bound_class = BoundClass.UNBIASED if best else None
     floor = best.sample_complexity(alpha) if best else 0.0
     # A bound is for ε alone: it says nothing of mechanisms that also take a δ.
@@ -232,9 +243,11 @@ def _compare_local(
         title = f"People needed for a variance of {alpha:g} at ε = {privacy.epsilon:g}"
         values = [(row.mechanism, people, ratio) for row, people, ratio in planned]
         draw_comparison(values, floor or None, bound_class, title, "people", chart)
+
     if as_json:
         print_json([row.to_dict() for row, _, _ in planned])
         return
+
     unknown = "unknown", "unknown"
     print_table(
         f"People needed for a variance of {alpha:g} per query, ε = {privacy.epsilon:g}",

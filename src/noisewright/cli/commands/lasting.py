@@ -78,15 +78,19 @@ def answer(
             "or else a workload must be given",
             "give exactly one of the two",
         )
+
     if output is not None:
         check_recorded(output, release_file)
+
     with progress("answering"):
         answers = kept_release(release_file).answer(workload or Path(str(queries)))
         if output is not None:
             answers.write(output)
+
     if as_json:
         print_json({**answers.metadata, "rows": answers.to_arrow().to_pylist()})
         return
+
     more = len(answers) - SHOWN
     note = [
         f"{more:,} more" if more > 0 else "",
@@ -112,6 +116,7 @@ def report(file: str, output: str, as_json: bool) -> None:
     check_output(output, file)
     with progress("drawing"):
         nw.report(_subject(file), output)
+
     if as_json:
         print_json({"report": output})
     else:
@@ -130,9 +135,11 @@ def _subject(path: str) -> Any:
         from noisewright.ledger.book import Ledger
 
         return Ledger(path)
+
     path = _behind(path)
     if container.kind_of(path)[0] == SECRET:
         return stored_stream(path)[0]
+
     return nw.load(path)
 
 
@@ -147,11 +154,13 @@ def _behind(path: str) -> str:
     record, kept = metadata_path(answers), kept_path(answers)
     if not record.exists() or str(kept) == path:
         return path
+
     name = read_record(record)[-1].get("release")
     if not kept.exists() or kept_release(str(kept)).identity != name:
         raise FileFormatError(
             f"{path}: the release behind these answers is not beside them"
         )
+
     return str(kept)
 
 
@@ -167,6 +176,7 @@ def moments(path: str) -> CovarianceRelease:
         raise InvalidParameter(
             "release", path, rule, "plan with --columns and --radius"
         )
+
     return content
 
 
@@ -188,11 +198,13 @@ def _release_of(content: object, path: str) -> Release:
         raise InvalidParameter(
             "release", path, rule, "see it by `noisewright report` or `show`"
         )
+
     if isinstance(content, RowRelease):
         rule = "is of columns, whose cells were not counted"
         raise InvalidParameter(
             "release", path, rule, "its figures stand in the file of answers"
         )
+
     if not isinstance(content, Release):
         raise InvalidParameter(
             "release",
@@ -200,4 +212,5 @@ def _release_of(content: object, path: str) -> Release:
             "is a plan, which has no answers",
             "give the .nwr file of a release",
         )
+
     return content

@@ -97,6 +97,7 @@ def show(
 
     if delta is not None:
         probability("delta", delta)
+
     history = Ledger(location).history()
     accounts = (
         history.accounts.values() if dataset is None else [history.account(dataset)]
@@ -105,6 +106,7 @@ def show(
     if as_json:
         print_json(facts[0] if len(facts) == 1 else facts)
         return
+
     for each in facts:
         _show_one(each)
 
@@ -121,10 +123,12 @@ def history(location: str, dataset: str | None, as_json: bool) -> None:
     known = Ledger(location).history()
     if dataset is not None:
         known.account(dataset)
+
     entries = list(told_entries(known, dataset))
     if as_json:
         print_json(entries)
         return
+
     rows = [
         _row(entry) for entry in entries if entry["entry"] in ("created", "reserved")
     ]
@@ -158,6 +162,7 @@ def verify(location: str, checkpoints: tuple[str, ...], as_json: bool) -> None:
     if as_json:
         print_json(facts)
         return
+
     against = f", which go on from {', '.join(checkpoints)}" if checkpoints else ""
     click.echo(
         f"sound: {len(sound.entries)} entries{against}; the last has hash {sound.last.hash}"
@@ -196,9 +201,11 @@ def _row(entry: dict[str, Any]) -> tuple[object, ...]:
 
         budget = f"budget: {amount(Privacy.from_dict(entry['budget']))}"
         return entry["number"], time, entry["dataset"], budget, ""
+
     name = entry["dataset"] + (f"/{entry['group']}" if entry["group"] else "")
     name += f"@{entry['version']}" if entry["version"] else ""
     star = "" if entry["finished"] else " *"
+
     return (
         entry["number"],
         time,
@@ -236,6 +243,7 @@ def _show_one(facts: dict[str, Any]) -> None:
     if "odometer" in spent:
         promise, note = so_far(facts)
         rows.append(("so far", f"{_promise_text(promise)}, {note}"))
+
     if "composed" in spent:
         rows.append(
             (
@@ -243,11 +251,13 @@ def _show_one(facts: dict[str, Any]) -> None:
                 f"{_promise_text(spent['composed'])}, had all been planned first",
             )
         )
+
     if facts["groups"]:
         shares = ", ".join(
             f"{name} {share:.1%}" for name, share in facts["groups"].items()
         )
         rows.append(("groups", f"{shares}; above is whoever has the least left"))
+
     rows.append(("rule", budget["statement"]))
     print_table(f"Dataset {facts['dataset']}", ["", ""], rows)
 

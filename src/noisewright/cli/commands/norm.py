@@ -78,6 +78,7 @@ def norm(
 
     if chart is not None:
         check_chart(chart)
+
     results: list[Factorization] | list[ApproximateNorm]
     if entrywise is not None:
         from noisewright.norm.approximate.approximate import approximate_norm
@@ -91,6 +92,7 @@ def norm(
             typed("neighbours"), rule, "say --shift where shifting a query is free"
         )
         stop = TOLERANCE if tolerance is None else tolerance
+
         with progress("approximating"):
             results = [
                 approximate_norm(
@@ -102,8 +104,10 @@ def norm(
         refuse_given({"shift": shift}, "needs --entrywise", "add --entrywise 0.1, say")
         tasks = [(text, exponent) for text in workloads for exponent in norms]
         results = _factorized(tasks, neighbours, tolerance)
+
     if chart is not None:
         draw_norms(results, chart)
+
     if as_json:
         rows = [_fields(result) for result in results]
         print_json(rows[0] if len(rows) == 1 else rows)
@@ -118,6 +122,7 @@ def _factorized(
 
     stop = TOLERANCE if tolerance is None else tolerance
     results = []
+
     with progress("factorizing") as advance:
         for position, (text, exponent) in enumerate(tasks):
 
@@ -136,6 +141,7 @@ def _factorized(
                     progress=show,
                 )
             )
+
     return results
 
 
@@ -166,6 +172,7 @@ def _print(results: list[Factorization] | list[ApproximateNorm]) -> None:
     if not isinstance(first, Factorization):
         shifted = ", each query shifted freely" if first.shift else ""
         note += f"; every entry within {first.entrywise:g} of the workload's{shifted}"
+
     print_table(
         "error of the best factorization found, and the lower bound on that of any",
         _COLUMNS,
@@ -202,6 +209,7 @@ def _endings(results: Sequence[Factorization | ApproximateNorm]) -> list[str]:
     for result in results:
         name = f"{result.workload.brief()} at norm {_exponent(result):g}"
         ends.setdefault(result.explanation, []).append(name)
+
     if len(ends) == 1:
         return list(ends)
     return [f"{', '.join(names)}: {end}" for end, names in ends.items()]
@@ -228,4 +236,5 @@ def _fields(result: Factorization | ApproximateNorm) -> dict[str, object]:
         bounds = [asdict(bound) for bound in lower_bounds(result)]
         own = {"neighbours": result.neighbours, "certificate": result.certificate.name}
         return common | own | {"bounds": bounds}
+
     return common | {"entrywise": result.entrywise, "shift": result.shift}

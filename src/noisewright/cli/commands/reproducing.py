@@ -51,14 +51,18 @@ def reproduce(
         else:
             print_table("Figures", ["figure", "what it shows"], rows)
         return
+
     place = None if data is None else Path(data)
     with progress("computing"):
         result = make(figure, Settings(Path(output), quick, paper, place))
+
     if as_json:
         print_json(result)
         return
+
     for remark in result["remarks"]:
         click.echo(f"- {remark}")
+
     click.echo(
         f"{result['rows']} rows: {result['files']['csv']}; chart: {result['files']['svg']}"
     )

@@ -56,14 +56,17 @@ def suggest(
 
     if output is not None:
         files.check_writable(output)
+
     with opened(tables) as table:
         draft = suggest_schema(table, codes=codes, numbers=numbers)
+
     if as_json:
         print_json(
             draft.domain.to_dict() | {"left_out": draft.left_out, "notes": draft.notes}
         )
     elif output is None:
         click.echo(draft.to_yaml(), nl=False)
+
     if output is not None:
         files.write_text(output, draft.to_yaml(), mode=files.PRIVATE)
         click.echo(f"draft written to {output}; review every value in it", err=True)
@@ -81,6 +84,7 @@ def check(file: Path, as_json: bool) -> None:
         print_json(_summary(domain))
     else:
         click.echo(f"{file}: {len(domain)} attributes, {domain.size:,} cells")
+
     domain.require_reviewed()
 
 
@@ -99,6 +103,7 @@ def show(file: Path, as_json: bool) -> None:
         ]
         print_json(_summary(domain) | {"attributes": details})
         return
+
     state = (
         "reviewed" if domain.reviewed else "a draft: nothing plans or releases from it"
     )

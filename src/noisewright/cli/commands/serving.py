@@ -116,6 +116,7 @@ def serve(
         )
     if connections < 1 or per_sender < 1:
         raise InvalidParameter("connections", (connections, per_sender), "must be >= 1")
+
     settings = Settings(
         database=database,
         rate=rate,
@@ -143,6 +144,7 @@ def serve(
             ("dashboard", f"{page}/dashboard"),
             ("every report", f"{plan.privacy.text()}, {plan.mechanism}"),
         ]
+
     rows += [
         (f"new {level} key, in", str(file))
         for level, file in prepared.key_files.items()
@@ -168,6 +170,7 @@ def _networks(proxies: tuple[str, ...]) -> tuple[str, ...]:
             raise InvalidParameter(
                 "proxy", each, rule, "give 127.0.0.1 or 10.0.0.0/8"
             ) from None
+
     return tuple(named)
 
 
@@ -184,6 +187,7 @@ def _terms(
     )
     document = {"name": stem, "title": stem.replace("-", " ").capitalize()} | document
     given = {"name": name, "title": title}
+
     return Terms.read(
         document | {key: text for key, text in given.items() if text is not None}
     )

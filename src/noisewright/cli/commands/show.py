@@ -54,6 +54,7 @@ def show(file: str, as_json: bool) -> None:
     if as_json:
         print_json(facts)
         return
+
     tables = facts.pop("tables", [])
     # what the other lines say, for whoever reads the record alone
     facts.pop("statement", None)
@@ -76,6 +77,7 @@ def description(path: Path) -> dict[str, Any]:
 
     if not path.exists():
         raise FileFormatError(f"{path}: there is no such file; check the path")
+
     suffix = path.suffix.lower()
     if is_sqlite(path):
         return _ledger(path)
@@ -85,6 +87,7 @@ def description(path: Path) -> dict[str, Any]:
         return _yaml(path)
     if path.name.endswith(".meta.json"):
         return _record(path)
+
     return _container(path)
 
 
@@ -106,6 +109,7 @@ def _ledger(path: Path) -> dict[str, Any]:
         }
         for s in stood
     ]
+
     return {
         **facts,
         "ledger": history.identity,
@@ -133,6 +137,7 @@ def _container(path: Path) -> dict[str, Any]:
         return facts
     if kind == _SECRET:
         return facts | _running(path)
+
     content = nw.load(path)
     if isinstance(content, StreamRelease):
         return facts | _stream(content)
@@ -140,6 +145,7 @@ def _container(path: Path) -> dict[str, Any]:
         return facts | content.summary()
     if isinstance(content, CovarianceRelease | PairsRelease):
         return facts | content.metadata
+
     assert not isinstance(content, RunningStream)
     more = _release(content) if isinstance(content, Release) else _plan(content)
     return facts | more
@@ -155,6 +161,7 @@ def _running(path: Path) -> dict[str, Any]:
         state = (
             "not where the position is: older, or of another disk; it does not go on"
         )
+
     return {"position": place, "state": state, **_stream(release)}
 
 
@@ -167,6 +174,7 @@ def _stream(release: StreamRelease) -> dict[str, Any]:
             "latest_answer": float(release.answers[-1]),
             "std_error": release.std[-1],
         }
+
     return {
         **facts,
         **figures,
@@ -186,6 +194,7 @@ def _plan(plan: Plan) -> dict[str, Any]:
     if errors is not None and (plan.model == "central" or facts.get("people")):
         names = ("name", "queries", "rmse", "max")
         facts["tables"] = [{n: getattr(row, n) for n in names} for row in errors()]
+
     return facts
 
 
@@ -197,6 +206,7 @@ def _release(release: Release) -> dict[str, Any]:
     tables = [
         {"name": t.name, "queries": t.queries, "unit": t.unit} for t in release.tables
     ]
+
     return {**facts, "tables": tables}
 
 
@@ -207,6 +217,7 @@ def _record(path: Path) -> dict[str, Any]:
     latest = dict(entries[-1])
     kind = {"kind": "record", "what": "what was spent on the answers beside it"}
     times = {"entries": len(entries), "times_spent": spendings(entries)}
+
     return {**kind, "version": latest.pop("version", None), **times, **latest}
 
 
@@ -218,6 +229,7 @@ def _answers(path: Path) -> dict[str, Any]:
     if not beside.exists():
         note = f"no {beside.name} beside it: not answers, or without the record of what they cost"
         return {"kind": "table", "what": note}
+
     return {
         **_record(beside),
         "kind": "answers",
@@ -239,6 +251,7 @@ def _yaml(path: Path) -> dict[str, Any]:
             "what": "what is asked of a table",
             "questions": count,
         }
+
     if isinstance(document, Mapping) and declares_open(document):
         names = ("name", "kind")
         return {
@@ -248,6 +261,7 @@ def _yaml(path: Path) -> dict[str, Any]:
                 {n: entry.get(n) for n in names} for entry in document["attributes"]
             ],
         }
+
     domain = Domain.from_yaml(path)
     state = (
         "reviewed" if domain.reviewed else "a draft: nothing plans or releases from it"
@@ -270,6 +284,7 @@ def _worded(name: str, value: Any) -> object:
         from noisewright.privacy.promise.budget import Privacy
 
         return Privacy.from_dict(value).text()
+
     if name == "spend" and value is not None:
         symbols = {"mu": "μ", "ratio": "ε", "epsilon": "ε", "delta": "δ"}
         return [
@@ -279,6 +294,7 @@ def _worded(name: str, value: Any) -> object:
             + f" ({loss['loss']})"
             for loss in value["losses"]
         ]
+
     if name == "bounds":
         return "; ".join(
             f"{bound['class']}: {_text(bound['lower_bound'])} ({_text(bound['ratio'])} ×)"
@@ -286,6 +302,7 @@ def _worded(name: str, value: Any) -> object:
         )
     if name == "ledger" and isinstance(value, Mapping) and not value.get("recorded"):
         return value.get("note")
+
     return value
 
 
@@ -299,4 +316,5 @@ def _text(value: object) -> str:
         return ", ".join(f"{n}: {text}" for n, v in value.items() if (text := _text(v)))
     if isinstance(value, list | tuple):
         return ", ".join(map(_text, value[:6])) + (" …" if len(value) > 6 else "")
+
     return str(value)

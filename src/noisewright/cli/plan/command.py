@@ -139,6 +139,7 @@ def plan(
 
     if output is not None:
         check_writable(output)
+
     if asks_rows(question, columns):
         given = _without_curator(question) | typed(
             *_OF_CELLS, *_NOT_OF_ROWS, *LOCAL, *TARGETS
@@ -146,6 +147,7 @@ def plan(
         refuse_given(given, "does not go with second moments of columns")
         plan_rows(question, columns, radius, people, output, as_json)
         return
+
     refuse_given({"radius": radius}, "goes with --columns", "name the columns")
     if (schema := open_schema(question)) is not None:
         given = _without_curator(question) | typed(
@@ -155,6 +157,7 @@ def plan(
         refuse_given(given, "does not go with attributes that are open", remedy)
         plan_open(question, schema, values_share, output, as_json)
         return
+
     refuse_given(typed("values_share"), "is for attributes that are open", "see --help")
     if question.model == "local":
         refuse_given(
@@ -164,23 +167,29 @@ def plan(
         own = local.options(people)
         plan_local(question, mechanism, strategy, own, explain, output, page, as_json)
         return
+
     refuse_given(typed(*LOCAL), "is for the local model", "add --model local")
     targets = [Target.parse(text) for text in table_targets]
     if target_rmse is not None:
         targets.append(Target("rmse", target_rmse))
+
     if target_max is not None:
         targets.append(Target("max", target_max))
+
     if not targets:
         refuse_given(
             typed("pure"), "goes with targets", "say --target-rmse, or a budget"
         )
+
     with progress("planning"):
         reasons, binding = _planned(
             question, mechanism, strategy, targets, pure, people, composition or "one"
         )
+
     result = reasons.plan
     if output is not None:
         result.save(output)
+
     draw(reasons, page)
     if as_json:
         told: dict[str, object] = {} if binding is None else {"binding": binding}
@@ -191,6 +200,7 @@ def plan(
             }
         print_json(result.summary() | told)
         return
+
     _show_central(result, output, binding)
     if explain:
         _show_reasons(reasons)
@@ -213,6 +223,7 @@ def _show_reasons(reasons: Explanation) -> None:
     for other in reasons.others:
         if other.achieved is None:
             left_out.setdefault(other.reason, []).append(other.mechanism)
+
     title = f"Why {reasons.plan.mechanism}: {reasons.why}"
     note = "\n".join(
         f"{', '.join(names)}: {reason}" for reason, names in left_out.items()
@@ -249,6 +260,7 @@ def _planned(
             people=people,
             composition=composition,
         ), None
+
     given = typed("strategy", "people")
     refuse_given(given, "cannot be combined with targets", "give a budget instead")
     remedy = "drop it: the budget is what is found"
@@ -265,6 +277,7 @@ def _planned(
         composition=composition,
     )
     why = "it meets the targets with the least budget"
+
     return Explanation(fit.plan, why, ()), fit.binding.text()
 
 
@@ -282,24 +295,31 @@ def _show_central(plan: CentralPlan, output: str | None, binding: str | None) ->
     ]
     if plan.asked is not None:
         rows.insert(2, ("keeps", f"{amount(plan.asked)} too, as asked"))
+
     if plan.spends:
         rows.append(("spends", currencies(plan.spends)))
+
     tables = plan.table_errors()
     pairs = zip(plan.tables(), tables, strict=True)
     if {table.unit for table, error in pairs if isfinite(error.max)} == {PEOPLE}:
         rows.append(("root mean square error", f"{forecast.rmse:,.2f} people"))
         rows.append(("largest standard error", f"{forecast.max:,.2f} people"))
+
     if forecast.worst_rmse is not None:
         rows.append(
             ("at most, whatever the data", f"{forecast.worst_rmse:,.2f} people")
         )
+
     rows.append(("solver", plan.status))
     if forecast.ratio is not None:
         rows.append(("linear bound by", plan.proposal.certificate))
+
     if binding is not None:
         rows.append(("decided by", binding))
+
     if output is not None:
         rows.append(("written to", output))
+
     print_table("Plan", ["", ""], rows)
     weighed = ", questions weighed" if len(set(plan.weights)) > 1 else ""
     print_bounds(f"How close to the least error ({forecast.error}{weighed})", forecast)
@@ -309,6 +329,7 @@ def _show_central(plan: CentralPlan, output: str | None, binding: str | None) ->
         known = all(isfinite(table.max) for table in tables)
         note = "" if known else "– depends on how many people there are"
         print_errors(title, tables, note)
+
     if plan.domain is not None and plan.domain.unit is not None:
         _show_rows(plan)
 
@@ -317,6 +338,7 @@ def _show_rows(plan: CentralPlan) -> None:
     """Errors for other numbers of rows per person: the number is public and chosen unseen."""
     if not isfinite(plan.forecast().rmse):
         return  # it depends on how many people there are
+
     choices = sorted({1, 2, 3, 5, 10, 20, plan.rows})
     rows = [
         (f"{k:,}" + " (this plan)" * (k == plan.rows), f"{plan.error_of_rows(k):,.2f}")

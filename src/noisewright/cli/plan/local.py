@@ -122,6 +122,7 @@ def plan_local(
     limit = options.time_limit
     given = question.neighbours == "add-remove" and typed("neighbours")
     refuse_given(given or {}, "needs a curator: nobody is absent from a report")
+
     with progress("planning") as advance:
 
         def tell(state: Progress) -> None:
@@ -142,8 +143,10 @@ def plan_local(
             domain=question.domain,
             local=replace(options, progress=tell),
         )
+
     if output is not None:
         plan.save(output)
+
     draw(plan, page)
     document = plan.summary()
     chosen = mechanism == "auto" and strategy is None
@@ -151,9 +154,11 @@ def plan_local(
     if as_json:
         print_json(document | ({"why": why} if explain else {}))
         return
+
     _show_local(plan, document, output)
     if explain:
         click.echo(f"Why {plan.mechanism}: {why}\n")
+
     if plan.people is not None:
         _show_forecast(plan, plan.people)
 
@@ -166,6 +171,7 @@ def _why_local(plan: LocalPlan, document: dict[str, Any]) -> str:
         second = min(plan.runners_up, key=lambda row: row[name])
         times = second[name] / document[name]
         why += f"; {second['mechanism']} would need {times:.3f} times as many"
+
     return why
 
 
@@ -193,9 +199,11 @@ def _show_local(plan: LocalPlan, document: dict[str, Any], output: str | None) -
         rows.append(
             ("bound by", PROOFS.get(document["certificate"], document["certificate"]))
         )
+
     if "people_needed" in document:
         needed = f"{document['people_needed']:,}"
         rows.append((f"people for a variance of {document['alpha']:g}", needed))
+
     if plan.goal is not None:
         within = f"people for every answer within ± {plan.goal.error:g}"
         rows.append((within, f"{document['people_for_max_error']:,}"))
@@ -206,14 +214,18 @@ def _show_local(plan: LocalPlan, document: dict[str, Any], output: str | None) -
                 (f"{hard.bound_class} needs, biased or not", f"{hard.people:,}")
             )
         rows.append(("largest bias, included", f"{document['largest_bias']:g}"))
+
     if document.get("shuffled"):
         shuffled = document["shuffled"]
         text = f"ε = {shuffled['epsilon']:.4g}, δ = {shuffled['delta']:g} (beside ε, not instead)"
         rows.append(("reports together, once shuffled", text))
+
     if plan.cut_short:
         rows.append(("the search was", CUT_SHORT))
+
     if output is not None:
         rows.append(("written to", output))
+
     print_table("Plan without a curator", ["", ""], rows, bound_note(bound_class))
     name = "sample_complexity" if plan.goal is None else "people_for_max_error"
     others = [(r["mechanism"], f"{r[name]:,.0f}") for r in plan.runners_up]
@@ -230,6 +242,7 @@ def _show_forecast(plan: LocalPlan, people: int) -> None:
     if len(tables) > 1:
         print_errors(title, tables, caption)
         return
+
     shown = zip(
         islice(plan.each_label(), SHOWN), forecast.std, forecast.halfwidth, strict=False
     )

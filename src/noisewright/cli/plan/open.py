@@ -21,9 +21,11 @@ def open_schema(question: Question) -> dict[str, Any] | None:
 
     if question.schema is None or question.spec is None:
         return None
+
     schema = load_yaml(question.schema)
     if not isinstance(schema, Mapping) or not declares_open(schema):
         return None
+
     unit = question.unit_over(schema.get("unit"))
     return {**schema, **({} if unit is None else {"unit": unit.to_dict()})}
 
@@ -43,11 +45,14 @@ def plan_open(
         plan = nw.plan_open(
             question.spec, schema, question.privacy, share=share, error=question.error
         )
+
     if output is not None:
         plan.save(output)
+
     if as_json:
         print_json(plan.summary())
         return
+
     _show(plan, output)
 
 
@@ -65,6 +70,7 @@ def _show(plan: OpenPlan, output: str | None) -> None:
     ]
     if output is not None:
         rows.append(("written to", output))
+
     print_table("Plan", ["", ""], rows)
     chances = [
         (f"{people:,}", f"{chance:.3g}") for people, chance in plan.chances().items()

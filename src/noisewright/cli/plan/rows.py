@@ -32,6 +32,7 @@ def asks_rows(question: Question, columns: str | None) -> bool:
 
     if columns is not None:
         return True
+
     text = question.workload
     named = text is not None and text.startswith("conjunctions:")
     return named and question.schema is None and pairs_of_many(question.queries)
@@ -49,11 +50,14 @@ def plan_rows(
     with progress("planning"):
         plan = _planned(question, columns, radius)
         told = _expected(plan, people)
+
     if output is not None:
         plan.save(output)
+
     if as_json:
         print_json(plan.summary() | ({"expected": told} if told else {}))
         return
+
     rows = [
         ("released", plan.title),
         ("privacy", plan.privacy.text()),
@@ -63,8 +67,10 @@ def plan_rows(
         rows.append(
             ("errors", "add --people N to see them as shares of so many people")
         )
+
     if output is not None:
         rows.append(("written to", output))
+
     print_table("Plan", ["", ""], rows)
 
 
@@ -82,18 +88,22 @@ def _planned(
             rule = "must be given: the public Euclidean length that rows are clipped to"
             raise InvalidParameter("radius", radius, rule, "add --radius 1, say")
         return nw.plan_covariance(names, question.privacy, radius=radius)
+
     asked = question.queries
     if not isinstance(asked, Conjunctions) or asked.ways != 2:
         rule = "goes with no workload, or with conjunctions of 2"
         raise InvalidParameter(
             "columns", columns, rule, "leave it out, or the workload"
         )
+
     if radius is not None:
         rule = "is of numeric columns; rows of pairs have a length of their own"
         raise InvalidParameter("radius", radius, rule, "leave it out")
+
     if names is not None and len(names) != len(asked.bases):
         rule = f"must be the {len(asked.bases)} that {asked.text()} is about"
         raise InvalidParameter("columns", len(names), rule)
+
     return nw.plan_pairs(names or len(asked.bases), question.privacy)
 
 
@@ -109,9 +119,11 @@ def column_list(text: str) -> list[str]:
         except (OSError, UnicodeDecodeError):
             rule = "must be a file of text, a name to a line"
             raise InvalidParameter("columns", text, rule) from None
+
     names = [name.strip() for name in names if name.strip()]
     if not names:
         raise InvalidParameter("columns", text, "must name at least one column")
+
     return names
 
 
@@ -123,6 +135,7 @@ def _expected(plan: RowsPlanned, people: int | None) -> dict[str, Any]:
         return {}
     if isinstance(plan, CovariancePlan):
         return plan.errors(people)
+
     assert isinstance(plan, PairsPlan)
     return plan.expected(people)
 
@@ -139,6 +152,7 @@ def _flat(told: Mapping[str, Any]) -> list[tuple[str, float]]:
                 (f"error of a share, {words} attributes, {k}", v)
                 for k, v in value.items()
             ]
+
     return rows
 
 
@@ -163,15 +177,18 @@ def release_rows(
     if spending.dry_run:
         show_dry_run(plan, spending, as_json)
         return
+
     with progress("reading and adding noise"), opened(tables) as table:
         released: Any = spending.release(plan, table, output)
         beside = released.write(output, excel=excel)
         released.save(kept)
+
     tell_earlier(spent, beside)
     if as_json:
         files = {"answers": output, "metadata": str(beside), "kept": kept}
         print_json({**released.metadata, **files})
         return
+
     figures = released.to_arrow()
     head = [
         [_cell(value) for value in row.values()]
@@ -209,9 +226,11 @@ def show_regression(
         from noisewright.files import write_table
 
         recorded(Path(output), release.metadata, lambda file: write_table(file, table))
+
     if as_json:
         print_json({"target": target, "coefficients": table.to_pylist()})
         return
+
     rows = [[_cell(value) for value in row.values()] for row in table.to_pylist()]
     note = "noise alone, to first order: what people themselves vary by is not in it"
     print_table(f"{target}, by least squares", table.column_names, rows, note)

@@ -116,6 +116,7 @@ def _usage(error: click.ClickException) -> str:
     else:
         text = " ".join(error.format_message().split()).rstrip(".")
         message = text[:1].lower() + text[1:]
+
     return (
         message
         if context is None

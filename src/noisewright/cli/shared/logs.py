@@ -42,10 +42,12 @@ def logging_to(path: str, command: str) -> Iterator[None]:
     except OSError as error:
         reason = error.strerror or "cannot be written"
         raise InvalidParameter("log", path, f"cannot be written ({reason})") from None
+
     handler.setFormatter(_Lines(command))
     level = LOGGER.level
     LOGGER.addHandler(handler)
     LOGGER.setLevel(logging.INFO)
+
     try:
         LOGGER.info("begun")
         yield

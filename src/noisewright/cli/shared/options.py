@@ -105,13 +105,16 @@ class Question(Budget):
         declared = None if self.schema is None else Domain.from_yaml(self.schema)
         if self.unit is None and self.rows is None:
             return declared
+
         if declared is None:
             name = "rows" if self.unit is None else "unit"
             rule, remedy = "goes with a schema", "add --schema FILE"
             raise InvalidParameter(name, getattr(self, name), rule, remedy)
+
         if self.unit is None and declared.unit is None:
             rule, remedy = "needs the column that names people", "add --unit COLUMN"
             raise InvalidParameter("rows", self.rows, rule, remedy)
+
         return replace(declared, unit=self.unit_over(declared.unit))
 
     def unit_over(self, declared: object) -> Unit | None:
@@ -122,6 +125,7 @@ class Question(Budget):
         own = read_unit(declared)
         if own is None or (self.unit is not None and self.unit != own.column):
             own = None if self.unit is None else Unit(self.unit)
+
         return own if own is None or self.rows is None else replace(own, rows=self.rows)
 
     @functools.cached_property
@@ -132,16 +136,19 @@ class Question(Budget):
 
         if self.workload is not None and self.spec is None:
             return workload(named_workload(self.workload))
+
         if self.spec is None or self.workload is not None:
             rule, remedy = (
                 "must be given, or else --queries",
                 "give exactly one of the two",
             )
             raise InvalidParameter("workload", self.workload, rule, remedy)
+
         if self.domain is None:
             raise InvalidParameter(
                 "schema", None, "must be given with --queries", "add --schema FILE"
             )
+
         return Workload.from_spec(self.spec, self.domain)
 
     @property
@@ -189,6 +196,7 @@ def gathered(name: str, kind: type[Any], options: Sequence[Option]) -> Option:
         decorated: Command = called
         for option in reversed(options):
             decorated = option(decorated)
+
         return decorated
 
     return decorate
@@ -249,6 +257,7 @@ def check_recorded(output: str, *inputs: str) -> int:
     check_output(output, *inputs)
     check_table(output)
     check_output(str(metadata_path(output)), *inputs)
+
     return spendings(read_record(metadata_path(output)))
 
 
@@ -268,6 +277,7 @@ def curator_plan(path: str) -> CentralPlan | OpenPlan | RowsPlanned:
             "has no curator, or is no plan of one release",
             "without a curator use `randomize` and `estimate`",
         )
+
     return plan
 
 
@@ -281,10 +291,12 @@ def local_plan(path: str) -> LocalPlan:
     if hasattr(plan, "client") and not isinstance(plan, LocalPlan):
         rule = "learns or selects, and asks for no answers"
         raise InvalidParameter("plan", path, rule, "read it by `nw.load` in Python")
+
     if not isinstance(plan, LocalPlan):
         raise InvalidParameter(
             "plan", path, "has a curator", "use `release`, or plan with --model local"
         )
+
     return plan
 
 

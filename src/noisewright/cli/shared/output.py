@@ -42,6 +42,7 @@ def told_warnings() -> Iterator[None]:
     from noisewright.errors import NoisewrightWarning
 
     caught: list[warnings.WarningMessage] = []
+
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", NoisewrightWarning)
@@ -94,20 +95,25 @@ def print_table(
         show_edge=False,
         show_header=any(columns),
     )
+
     for position, column in enumerate(columns):
         numeric = any(columns) and _numeric([row[position] for row in listed])
         justify: Literal["left", "right"] = "right" if numeric else "left"
         table.add_column(
             Text(column), justify=justify, no_wrap=numeric, overflow="fold"
         )
+
     for row in listed:
         table.add_row(*map(Text, row))
+
     console = Console()
     console.print(Text(title, style="bold"))
     if listed:
         console.print(Padding(table, (0, 0, 0, 1), expand=False))
+
     if caption:
         console.print(Text(caption))
+
     console.print()
 
 
@@ -136,6 +142,7 @@ def significant(value: float, digits: int = 4) -> str:
         or not 1e-6 < abs(value) < 1e15
     ):
         return _cell(float(value))
+
     decimals = max(0, digits - 1 - floor(log10(abs(value))))
     return f"{value:,.{decimals}f}"
 
@@ -147,8 +154,10 @@ def currencies(spends: Mapping[str, float]) -> str:
         delta = spends["delta"]
         at = f" at δ = {delta:g}" if delta else ", pure"
         told.append(f"ε = {spends['epsilon']:.4g}{at}")
+
     if "rho" in spends:
         told.append(f"ρ = {spends['rho']:.4g}")
+
     return "; ".join(told)
 
 
@@ -179,6 +188,7 @@ def print_answers(title: str, release: Release, caption: str) -> None:
         rows.append(
             (label, f"{answer:,.{digits}f}" if answer == answer else "left out", *told)
         )
+
     print_table(title, ["query", "answer", "95 %", "all at once"], rows, caption)
 
 
@@ -223,6 +233,7 @@ def print_bounds(title: str, bounded: _Bounded) -> None:
     limits = [(b.bound_class, b.lower_bound, b.ratio) for b in bounded.bounds]
     if bounded.bound_class is not None and bounded.lower_bound is not None:
         limits.insert(0, (bounded.bound_class, bounded.lower_bound, bounded.ratio))
+
     rows = [
         (limited, f"{least:,.4g}", "–" if ratio is None else f"{ratio:.4f} × that")
         for limited, least, ratio in limits
@@ -246,6 +257,7 @@ def progress(description: str) -> Iterator[Callable[..., None]]:
 
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+
     with Progress(
         *columns, console=console, transient=True, disable=not console.is_terminal
     ) as p:

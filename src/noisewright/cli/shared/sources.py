@@ -55,14 +55,18 @@ def opened(tables: Sequence[str], domain: Domain | None = None) -> Iterator[Open
     if domain is not None and domain.derived:
         yield _by_name(tables)
         return
+
     if list(tables).count(STANDARD_INPUT) > 1:
         raise click.UsageError("standard input (-) can be read once")
+
     if domain is None and len(tables) == 1 and tables[0].endswith(".npy"):
         yield _counts(tables[0])
         return
+
     if STANDARD_INPUT not in tables:
         yield tables[0] if len(tables) == 1 else list(tables)
         return
+
     with _named_input() as name:
         paths = [name if table == STANDARD_INPUT else table for table in tables]
         yield paths[0] if len(paths) == 1 else paths
@@ -92,6 +96,7 @@ def _by_name(tables: Sequence[str]) -> dict[str, object]:
                 "the schema derives from several tables: write NAME=TABLE"
             )
         named.setdefault(name, []).append(path)
+
     return {
         name: paths[0] if len(paths) == 1 else paths for name, paths in named.items()
     }
@@ -113,6 +118,7 @@ def _named_input() -> Iterator[str]:
             path.write_bytes(content)
             yield str(path)
             return
+
         with os.fdopen(os.memfd_create("table"), "wb") as memory:
             memory.write(content)
             memory.flush()

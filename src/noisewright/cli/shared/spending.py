@@ -76,6 +76,7 @@ class Spending:
                 f"the budget was spent (entry {release.ledger.entry} of the ledger); --again stored"
                 " writes the same answers at no cost"
             )
+
         return release
 
     def composition(self, privacy: Privacy) -> Composition:
@@ -178,6 +179,7 @@ def show_dry_run(
         rows.append(
             ("of the dataset", f"{bar(after)} {before:.1%} spent now, {after:.1%} then")
         )
+
     if as_json:
         print_json(facts)
     else:

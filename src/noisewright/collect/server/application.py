@@ -86,6 +86,7 @@ class Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
+
         begun, status = time.perf_counter(), 500
         headers = _HEADERS + _SHARED if _is_shared(scope["path"]) else _HEADERS
 
@@ -134,6 +135,7 @@ def _reported(scope: Scope) -> str | None:
     ):
         name = path[len(_CAMPAIGNS) : -len(_REPORTS)]
         return name if "/" not in name else None
+
     return None
 
 
@@ -165,6 +167,7 @@ async def _no_such_page(request: Request, error: Exception) -> Response:
     )
     if isinstance(error, HTTPException) and error.headers:
         response.headers.update(error.headers)
+
     return response
 
 
@@ -222,6 +225,7 @@ def held_by_files(wanted: int) -> int:
         soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         return max(1, soft - BACKLOG - _OWN_FILES)
+
     return wanted
 
 

@@ -52,6 +52,7 @@ class Connection(HttpToolsProtocol):
         if not taken or not (self._proxied or self.places.seat(self, self._peer)):
             self._refuse(503)
             return
+
         self._begin(waits=True)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -73,6 +74,7 @@ class Connection(HttpToolsProtocol):
         """Begin with a request, unless its head is too long or its sender has too many open."""
         if self.transport.is_closing():
             return
+
         self._beside = 0
         if (
             len(self.url) + sum(len(n) + len(v) + 4 for n, v in self.headers)
@@ -80,10 +82,12 @@ class Connection(HttpToolsProtocol):
         ):
             self._refuse(431)
             return
+
         crowded = len(self.pipeline) >= MOST_AHEAD
         if crowded or (self._proxied and not self.places.seat(self, self._forwarded())):
             self._refuse(503)
             return
+
         super().on_headers_complete()
         self._message = True
         self._begin(waits=True)
@@ -153,6 +157,7 @@ class Connection(HttpToolsProtocol):
         """Answer without a word of what came, where no answer has begun, and close."""
         if self.transport.is_closing():
             return
+
         cycle: Any = self.cycle
         answered = cycle is not None and (
             cycle.response_started if self._message else not cycle.response_complete
@@ -162,4 +167,5 @@ class Connection(HttpToolsProtocol):
             self.transport.write(
                 line + b"content-length: 0\r\nconnection: close\r\n\r\n"
             )
+
         self.transport.close()

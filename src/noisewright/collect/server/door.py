@@ -65,8 +65,10 @@ def admitted(campaign: Campaign, body: bytes) -> Submission:
         raise Refusal(
             422, "malformed", "a JSON object of nonce and report in base64 is expected"
         ) from None
+
     if campaign.closed:
         raise Refusal(410, "closed", "the campaign takes no more reports")
+
     header, length = campaign.header, campaign.report_bytes
     if report[:HEADER] != header:
         name = (
@@ -77,8 +79,10 @@ def admitted(campaign: Campaign, body: bytes) -> Submission:
         raise Refusal(
             422, name, "the report is not of this campaign's plan and version"
         )
+
     if len(report) != length:
         raise Refusal(422, "malformed", f"a report has {length} bytes")
+
     repetition = campaign.terms.repetition
     if repetition.repeats:
         if not repetition.is_current(sent.round, dt.datetime.now(dt.UTC)):
@@ -88,7 +92,9 @@ def admitted(campaign: Campaign, body: bytes) -> Submission:
             )
     elif sent.round:
         raise Refusal(422, "round", "the campaign has no rounds")
+
     if campaign.terms.invitations and sent.token is None:
         raise Refusal(403, "uninvited", "the campaign needs an invitation")
+
     token = None if sent.token is None else hashed(sent.token)
     return Submission(campaign, sent.round, nonce, report, token)

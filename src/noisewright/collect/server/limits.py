@@ -26,6 +26,7 @@ class RateLimit:
         """Seconds until this sender may send; zero, and one is taken, where that is now."""
         if self.rate <= 0:
             return 0.0
+
         now = time.monotonic()
         name = hmac.digest(self._key, network_of(address), "sha256")[:12]
         level, then = self._buckets.pop(name, (self.burst, now))
@@ -34,6 +35,7 @@ class RateLimit:
         self._buckets[name] = (level - allowed, now)
         if len(self._buckets) > _MOST_SENDERS:
             self._buckets.popitem(last=False)
+
         return 0.0 if allowed else (1 - level) / self.rate
 
 

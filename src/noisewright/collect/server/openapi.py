@@ -44,6 +44,7 @@ def description() -> dict[str, Any]:
         "required": ["error", "detail"],
         "properties": {"error": {"type": "string"}, "detail": {"type": "string"}},
     }
+
     return {
         "openapi": "3.1.0",
         "info": {
@@ -107,6 +108,7 @@ def _paths() -> dict[str, Any]:
         "/api/session": _session(),
         "/openapi.json": {"get": _operation("This document.", {200: "OpenAPI"})},
     }
+
     for path, item in paths.items():
         if "{name}" in path:
             item["parameters"] = [
@@ -115,6 +117,7 @@ def _paths() -> dict[str, Any]:
         if "{kind}" in path:
             kinds = {"type": "string", "enum": ["csv", "parquet"]}
             item["parameters"].append(_in_path("kind", kinds))
+
     return paths
 
 
@@ -150,10 +153,13 @@ def _operation(
     told = dict(answers)
     if body is not None:
         told |= {422: "not understood", 413: "too long"}
+
     if level is not None:
         told |= {401: "no key"}
+
     if level == "admin":
         told |= {403: "a key that opens estimates only"}
+
     told.setdefault(503, "come again")
     error = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
     responses = {
@@ -168,6 +174,8 @@ def _operation(
             "required": True,
             "content": {"application/json": {"schema": schema}},
         }
+
     if level is not None:
         operation["security"] = _SECURITY[level]
+
     return operation

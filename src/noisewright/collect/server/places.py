@@ -72,6 +72,7 @@ class Places:
         self.unseat(guest)
         if not self._room(self._of.get(sender, {}), self.most_a_sender):
             return False
+
         self._of.setdefault(sender, {})[guest] = None
         self._senders[guest] = sender
         return True
@@ -96,6 +97,7 @@ class Places:
         lines = [self._all]
         if guest in self._senders:
             lines.append(self._of[self._senders[guest]])
+
         for line in lines:
             if guest in line:
                 del line[guest]
@@ -105,13 +107,16 @@ class Places:
         """Whether there is a place, made by whoever has been waited for longest if need be."""
         if len(line) < most:
             return True
+
         longest = next((guest for guest in line if guest.waits), None)
         if longest is None:
             self.cut["refused"] += 1
             return False
+
         self.cut["made_room"] += 1
         self.give_back(longest)
         longest.leave()
+
         return True
 
     def look(self, now: float) -> None:
@@ -121,6 +126,7 @@ class Places:
             if now - guest.since < self.patience:
                 break
             late.append(guest)
+
         for guest in late:
             if guest.overdue():
                 self.cut["overdue"] += 1

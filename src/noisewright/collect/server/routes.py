@@ -99,6 +99,7 @@ async def body(receive: Receive, most: int) -> bytes:
         more = message.get("more_body", False)
         if len(content) > most:
             raise Refusal(413, "too_large", f"a body has at most {most} bytes here")
+
     return content
 
 
@@ -129,6 +130,7 @@ class Routes:
                 if request.method in ("GET", "HEAD")
                 else ""
             )
+
         level = await self.service.level(secret.strip())
         if level is None:
             raise Refusal(401, "unauthorised", "a key is needed")
@@ -158,6 +160,7 @@ class Routes:
         wait = service.limit.wait(sender[0] if sender else None)
         if wait:
             raise Refusal(429, "too_fast", "too many reports from one place", wait)
+
         campaign = await self._named(name)
         content = await body(receive, most_bytes(campaign))
         try:
@@ -167,12 +170,14 @@ class Routes:
             if refusal.name in ("malformed", "foreign"):
                 service.writer.note(Submission(campaign, aside=refusal.name))
             raise
+
         outcome = await service.writer.submit(submission)
         service.counters["reports", outcome.value] += 1
         if outcome in _ANSWERS:
             return _ANSWERS[outcome]
         if outcome is Outcome.UNINVITED:
             raise Refusal(403, "uninvited", "the invitation is unknown or was used")
+
         raise Refusal(
             422, outcome.value, "no client of this plan could have sent this report"
         )
@@ -197,6 +202,7 @@ class Routes:
             raise Refusal(
                 422, "malformed", "terms and a plan in base64 are expected"
             ) from None
+
         campaign = await self.service.read(
             lambda store: store.publish(
                 Campaign.published(Terms.read(sent.terms), plan)
@@ -210,17 +216,21 @@ class Routes:
         if request.method == "GET":
             level = await self.service.level(request.cookies.get(COOKIE, ""))
             return json({"level": level}, cache_control="no-store")
+
         if request.method == "DELETE":
             await self.service.end_session(request.cookies.get(COOKIE, ""))
             return _session_cookie(request, Response(status_code=204), "")
+
         content = await body(request.receive, _ADMIN_BODY)
         try:
             key = msgspec.json.decode(content, type=Entrance).key
         except (msgspec.MsgspecError, RecursionError):
             raise Refusal(422, "malformed", "a key is expected") from None
+
         level = await self.service.level(key.strip())
         if level is None:
             raise Refusal(401, "unauthorised", "this key is not known here")
+
         secret = await self.service.open_session(level)
         return _session_cookie(request, json({"level": level}, 201), secret)
 
@@ -248,6 +258,7 @@ class Routes:
         )
         if not aggregate.people:
             raise Refusal(409, "no_reports", "no report has come yet")
+
         return _table_file(
             campaign.plan.estimate(aggregate).to_arrow(),
             request.path_params["kind"],
@@ -263,6 +274,7 @@ class Routes:
                 list(store.reports(campaign, round_name)), round_name
             )
         )
+
         return _file(
             content,
             "application/vnd.apache.parquet",
@@ -276,6 +288,7 @@ class Routes:
         aggregate = await self.service.read(
             lambda store: store.aggregate(campaign, round_name)
         )
+
         return _file(
             aggregate.to_bytes(), "application/octet-stream", f"{campaign.name}.agg"
         )
@@ -285,12 +298,14 @@ class Routes:
         await self._require(request, "admin")
         campaign = await self._campaign(request)
         content = await body(request.receive, _ADMIN_BODY)
+
         try:
             wanted = msgspec.json.decode(content, type=Invitations)
         except (msgspec.MsgspecError, RecursionError):
             raise Refusal(
                 422, "malformed", "a count from 1 to 100000 is expected"
             ) from None
+
         tokens = await self.service.read(
             lambda s: s.invite(campaign.number, wanted.count)
         )
@@ -317,14 +332,17 @@ class Routes:
         """Counts of this worker's requests and reports, in Prometheus' text format."""
         if not self.service.settings.open_metrics:
             await self._require(request, "view")
+
         kinds = {"reports": "outcome", "requests": "status", "connections": "cut"}
         now = {
             "waiting": self.service.writer.waiting,
             "connections": len(self.service.places),
         }
         lines = []
+
         for name, level in now.items():
             lines += [f"# TYPE noisewright_{name} gauge", f"noisewright_{name} {level}"]
+
         cut = {
             ("connections", why): count
             for why, count in self.service.places.cut.items()
@@ -338,6 +356,7 @@ class Routes:
                     lines.append(
                         f'noisewright_{kind}_total{{{label}="{value}"}} {count}'
                     )
+
         return Response("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4")
 
 
@@ -390,6 +409,7 @@ def reports_parquet(reports: list[bytes], round_name: str) -> bytes:
     )
     sink = io.BytesIO()
     parquet.write_table(pa.table([pa.array(reports, pa.binary())], schema=schema), sink)
+
     return sink.getvalue()
 
 
@@ -402,8 +422,10 @@ def _table_file(table: Any, kind: str, name: str) -> Response:
         return _file(
             sink.getvalue(), "application/vnd.apache.parquet", f"{name}.parquet"
         )
+
     if kind != "csv":
         raise Refusal(404, "unknown", "answers are csv or parquet")
+
     return _file(csv_bytes(table), "text/csv; charset=utf-8", f"{name}.csv")
 
 

@@ -67,8 +67,10 @@ def _key_file(store: Store, level: Level, folder: Path) -> Path:
             raise InvalidParameter(
                 "keys", str(path), f"cannot be written ({reason})"
             ) from None
+
         with os.fdopen(descriptor, "w") as file:
             file.write(store.add_key(level) + "\n")
+
         return path
     raise AssertionError("numbers do not end")
 

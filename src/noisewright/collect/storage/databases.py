@@ -168,10 +168,12 @@ class Sqlite(Database):
         new = [i for i, name in enumerate(names) if name not in known]
         if known:
             joined = b"".join(names[i] for i in new)
+
         if new:
             kept = None if reports is None else b"".join(reports[i] for i in new)
             length = 0 if reports is None else len(reports[0])
             self.run(_SQLITE_KEEP, (len(new), width, joined, length, kept, *place))
+
         return {names[i] for i in new}
 
     @contextmanager
@@ -200,6 +202,7 @@ class Sqlite(Database):
         if not writes:
             yield
             return
+
         fcntl.flock(self._lock, fcntl.LOCK_EX)
         try:
             yield
@@ -249,6 +252,7 @@ class Postgres(Database):
                     f"the database cannot be reached ({_kind(error)})"
                 ) from None
             self._connection = connection
+
         return self._connection
 
     def run(self, text: str, values: Sequence[object] = ()) -> list[Row]:

@@ -93,15 +93,18 @@ class Store:
                     "VALUES (?, ?, ?, ?, ?)",
                     [last + 1, campaign.name, terms, campaign.content, salt],
                 )
+
                 return Campaign(
                     campaign.terms, campaign.plan, campaign.content, last + 1
                 )
+
         number, kept, plan, closed = rows[0]
         if (bytes(kept), bytes(plan)) != (terms, campaign.content):
             raise InvalidParameter(
                 "name", campaign.name, "is published with another plan or other terms",
                 "published campaigns never change; choose another name",
             )  # fmt: skip
+
         return Campaign(
             campaign.terms, campaign.plan, campaign.content, number, bool(closed)
         )
@@ -121,8 +124,10 @@ class Store:
                 "SELECT number, terms, plan, closed FROM campaigns WHERE name = ?",
                 [name],
             )
+
         if not rows:
             return None
+
         number, terms, plan, closed = rows[0]
         declared = msgspec.json.decode(bytes(terms), type=Terms)
         return Campaign.published(declared, bytes(plan), number, bool(closed))
@@ -151,6 +156,7 @@ class Store:
                 "INSERT INTO passes (hash, level, expires) VALUES (?, ?, ?)",
                 [hashed(secret), level, now + _SESSION_SECONDS if session else None],
             )
+
         return secret
 
     def end_session(self, secret: str) -> None:
@@ -170,6 +176,7 @@ class Store:
                 "SELECT hash, level FROM passes WHERE expires IS NULL OR expires > ?",
                 [now],
             )
+
         known: dict[bytes, Level] = {bytes(digest): level for digest, level in passes}
         return known | {bytes(row[0]): "admin" for row in admins}
 
@@ -181,6 +188,7 @@ class Store:
                 self.database.run(
                     "INSERT INTO tokens (campaign, hash) VALUES (?, ?)", [number, name]
                 )
+
         return tokens
 
     # --- reports ------------------------------------------------------------------------------
@@ -190,6 +198,7 @@ class Store:
         groups: dict[tuple[int, str], list[int]] = defaultdict(list)
         for place, each in enumerate(batch):
             groups[each.campaign.number, each.round].append(place)
+
         outcomes = [Outcome.NOTED] * len(batch)
         with self.database.transaction():
             for key in sorted(groups):
@@ -200,6 +209,7 @@ class Store:
                 added = self._add([batch[place] for place in places]) if places else []
                 for place, outcome in zip(places, added, strict=True):
                     outcomes[place] = outcome
+
         return outcomes
 
     def _set_aside(self, part: Sequence[Submission]) -> None:
@@ -224,16 +234,20 @@ class Store:
         wanted = dict.fromkeys(n for n, ok in zip(names, possible, strict=True) if ok)
         if campaign.terms.invitations:
             wanted = self._invited(part, names, outcomes, wanted)
+
         places = {name: place for place, name in reversed(list(enumerate(names)))}
         fresh = self._insert(
             campaign, round_name, {n: part[places[n]].report for n in wanted}
         )
         new = sorted(places[name] for name in fresh)
+
         for place in new:
             outcomes[place] = Outcome.ACCEPTED
+
         counted = campaign.empty(round_name)
         if new:
             counted.add(numbers[new])
+
         counted.set_aside["out_of_range"] += int((~possible).sum())
         self._count(campaign, round_name, counted)
         return outcomes
@@ -283,11 +297,13 @@ class Store:
         campaign, round_name = part[0].campaign, part[0].round
         if not wanted:
             return wanted
+
         known = self._known(campaign, round_name, list(wanted))
         claims: dict[bytes, bytes] = {}  # the first report that brings a token has it
         for name, each in zip(names, part, strict=True):
             if name in wanted and name not in known and each.token is not None:
                 claims.setdefault(each.token, name)
+
         burnt: set[bytes] = set()
         if claims:
             marks = ", ".join("?" * len(claims))
@@ -297,12 +313,14 @@ class Store:
                 [campaign.number, *sorted(claims)],
             )
             burnt = {bytes(row[0]) for row in rows}
+
         invited = {claims[token] for token in burnt}
         # Another worker may have taken the same report in between, with the same token.
         known |= self._known(campaign, round_name, list(wanted))
         for place, name in enumerate(names):
             if name in wanted and name not in known | invited:
                 outcomes[place] = Outcome.UNINVITED
+
         return dict.fromkeys(name for name in wanted if name in invited)
 
     # --- statistics ---------------------------------------------------------------------------
@@ -313,6 +331,7 @@ class Store:
         chunks = np.unique(np.flatnonzero(numbers) // _CHUNK).tolist()
         if not chunks:
             return
+
         place = [campaign.number, round_name, self.database.shard]
         marks = ", ".join("?" * len(chunks))
         rows = self.database.run(
@@ -324,10 +343,12 @@ class Store:
             chunk: np.frombuffer(bytes(counts), np.int64) for chunk, counts in rows
         }
         values: list[object] = []
+
         for chunk in chunks:
             total = numbers[chunk * _CHUNK : (chunk + 1) * _CHUNK]
             total = total + earlier[chunk] if chunk in earlier else total
             values += [*place, chunk, total.tobytes()]
+
         marks = ", ".join(["(?, ?, ?, ?, ?)"] * len(chunks))
         self.database.run(
             f"INSERT INTO tallies (campaign, round, shard, chunk, counts) VALUES {marks} "
@@ -353,10 +374,12 @@ class Store:
                 "SELECT chunk, counts FROM tallies WHERE campaign = ? AND round = ?",
                 [campaign.number, round_name],
             )
+
         for chunk, counts in rows:
             numbers[chunk * _CHUNK : (chunk + 1) * _CHUNK] += np.frombuffer(
                 bytes(counts), np.int64
             )
+
         return _unflat(empty, numbers)
 
     def reports(self, campaign: Campaign, round_name: str = "") -> Iterator[bytes]:

@@ -53,9 +53,11 @@ class Writer:
         assert self._loop is not None
         if self._waiting >= self._most:
             raise Unavailable("too many reports are waiting to be written")
+
         future: asyncio.Future[Outcome] = self._loop.create_future()
         self._waiting += 1
         self._queue.put((submission, future))
+
         return await future
 
     def note(self, submission: Submission) -> None:
@@ -78,6 +80,7 @@ class Writer:
             self._crowded = len(batch) > 1
             if batch:
                 self._answer(batch, _committed(store, [each for each, _ in batch]))
+
         store.close()
 
     def _gathered(self) -> tuple[list[Waiting], bool]:
@@ -86,6 +89,7 @@ class Writer:
         item = self._queue.get()
         if self._crowded and item is not None:
             time.sleep(COMPANY_SECONDS)
+
         while item is not None:
             batch.append(item)
             if len(batch) == MOST_TOGETHER:
@@ -94,6 +98,7 @@ class Writer:
                 item = self._queue.get_nowait()
             except queue.Empty:
                 return batch, False
+
         return batch, True
 
     def _answer(
@@ -134,6 +139,7 @@ def _one_by_one(store: Store, batch: list[Submission]) -> Sequence[Outcome] | Ex
     if failures:
         # those that were kept are known by their nonce when they come again
         return failures[0]
+
     return [
         outcome
         for result in results

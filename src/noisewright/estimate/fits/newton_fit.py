@@ -65,9 +65,11 @@ def gathered_rows(
 
     if workload.queries > workload.size and workload.size <= MOST_QUERIES:
         return _reduced(workload, answers, weights, inside)
+
     kept = np.flatnonzero(weights)
     if len(kept) > MOST_QUERIES:
         return None
+
     parts = []
     for term in workload.structure.terms:
         part = _spread(term, workload.structure)
@@ -76,6 +78,7 @@ def gathered_rows(
         parts.append(part)
         if sum(p.nnz for p in parts) > _MOST_ENTRIES:
             return None
+
     columns = csr_array(hstack(parts, format="csc")[:, kept])[inside]
     return Rows(columns, answers[kept], 1 / weights[kept])
 
@@ -87,12 +90,15 @@ def _spread(term: Term, structure: Structure) -> Any:
     small = term.inner
     if small.queries * small.size > _MOST_DENSE:
         return None
+
     rows = csr_array(term.weight * small.dense().T)
     if rows.nnz * (structure.workload.size / small.size) > _MOST_ENTRIES:
         return None
+
     own = np.arange(small.size).reshape([structure.sizes[i] for i in term.attributes])
     shape = [s if i in term.attributes else 1 for i, s in enumerate(structure.sizes)]
     cells = np.broadcast_to(own.reshape(shape), structure.sizes).reshape(-1)
+
     return rows[cells]
 
 
@@ -107,6 +113,7 @@ def _reduced(
     lengths, vectors = np.sqrt(values[strong]), vectors[:, strong]
     pulled = np.asarray(workload.rmatvec(weights * answers), dtype=np.float64)
     targets = (vectors.T @ pulled) / lengths
+
     return Rows(csr_array((vectors * lengths)[inside]), targets, np.ones(len(lengths)))
 
 
@@ -116,6 +123,7 @@ def with_declared(rows: Rows, sums: FloatArray, values: FloatArray) -> Rows:
 
     if not len(sums):
         return rows
+
     slack = _DECLARED * float(rows.slack.min(initial=1.0)) * np.ones(len(sums))
     columns = csr_array(hstack([rows.columns, csr_array(sums.T)], format="csr"))
     return Rows(columns, np.append(rows.values, values), np.append(rows.slack, slack))
@@ -143,6 +151,7 @@ def newton_fit(
         if gap <= tolerance:
             break
         length *= _LONGER
+
     return x, used
 
 
@@ -179,6 +188,7 @@ class _Proximal:
             if lower is None:  # rounding lets nothing fall any further
                 return u, done
             u, x = lower, self.point(lower)
+
         return u, _NEWTON_STEPS
 
     def _lower(
@@ -197,6 +207,7 @@ class _Proximal:
                 if self.cost(trial, self.point(trial)) <= cost + 1e-4 * share * falls:
                     return trial
                 share /= 2
+
         return None
 
     def _direction(
@@ -211,6 +222,7 @@ class _Proximal:
         curvature[diagonal] *= 1 + 1e-13  # sums of cells that all are empty
         if damping:
             curvature[diagonal] += damping * self.length * self.largest
+
         return -np.asarray(cho_solve(cho_factor(curvature, check_finite=False), slope))
 
     @cached_property
@@ -225,8 +237,10 @@ def _largest_curvature(rows: Rows) -> float:
     vector = np.random.default_rng(0).random(rows.columns.shape[0]) + 0.1
     weights = np.minimum(1 / rows.slack, 1 / max(float(np.median(rows.slack)), 1e-300))
     value = 1.0
+
     for _ in range(20):
         vector = vector / max(float(np.linalg.norm(vector)), 1e-300)
         vector = np.asarray(rows.columns @ (weights * rows.images(vector)))
         value = max(float(np.linalg.norm(vector)), 1e-300)
+
     return value

@@ -66,9 +66,11 @@ class Projector:
         possible = self.facts.possible
         if possible is None:
             return self._inside(x, self.facts.rows)
+
         result = np.zeros_like(x)
         rows = None if self.facts.rows is None else self.facts.rows[:, possible]
         result[possible] = self._inside(x[possible], rows)
+
         return result
 
     def _inside(self, x: FloatArray, rows: FloatArray | None) -> FloatArray:
@@ -78,6 +80,7 @@ class Projector:
                 if self.total is None
                 else project_to_total(x, self.total)
             )
+
         assert self.facts.values is not None
         return self._declared(x, rows, self.facts.values)
 
@@ -91,18 +94,22 @@ class Projector:
             gap = rows @ nearest - values
             if np.abs(gap).max() <= _CLOSE * scale:
                 break
+
             active = rows[:, nearest > 0]
             curvature = active @ active.T
             ridge = 1e-10 * (np.trace(curvature) + np.trace(rows @ rows.T) * 1e-6)
             step = np.linalg.solve(curvature + ridge * np.eye(len(rows)), gap)
             length = 1.0
+
             while length > 1e-6:
                 trial = self.multipliers + length * step
                 moved, lower = self._at(x, rows, values, trial)
                 if lower <= cost - 1e-4 * length * float(gap @ step):
                     break
                 length /= 2
+
             self.multipliers, nearest, cost = trial, moved, lower
+
         return nearest
 
     @staticmethod
@@ -146,6 +153,7 @@ def nonnegative_histogram(
         )
     if total is not None and not (np.isfinite(total) and total >= 0):
         raise InvalidParameter("total", total, "must be a number of people >= 0")
+
     rows, values = facts.equalities(total, workload.size)
     unit = max(float(std.max()), np.finfo(float).tiny) ** 2
     problem = _Problem(
@@ -162,6 +170,7 @@ def nonnegative_histogram(
         if newton is not None
         else _by_descent(problem, x, facts, steps, tolerance)
     )
+
     return NonNegativeFit(Projector(facts, total)(x), used)
 
 
@@ -173,11 +182,13 @@ def _by_newton(
     gathered = gathered_rows(problem.workload, problem.answers, problem.weights, inside)
     if gathered is None:
         return None
+
     whole = with_declared(gathered, problem.rows[:, inside], problem.values)
     x = np.zeros_like(start)
     x[inside], used = newton_fit(whole, start[inside], _NEGLIGIBLE * problem.unit)
     gap = np.abs(problem.rows @ x - problem.values).max(initial=0.0)
     astray = gap > _ASTRAY * (1 + np.abs(problem.values).max(initial=0.0))
+
     return None if astray else (x, used)
 
 
@@ -190,6 +201,7 @@ def _by_descent(
         used += count
         if used >= steps or problem.tighten(x):
             break
+
     return x, used
 
 
@@ -238,6 +250,7 @@ class _Problem:
                 gap @ gap
             )
             slope = slope + self.rows.T @ (self.multipliers + self.penalty * gap)
+
         return value / self.curvature, slope / self.curvature
 
     def minimise(
@@ -265,6 +278,7 @@ class _Problem:
             bounds=Bounds(np.zeros(start.size), top),
             options=cast(Any, settings),
         )
+
         return np.asarray(result.x), max(1, int(result.nit))
 
     def tighten(self, x: FloatArray) -> bool:
@@ -286,6 +300,7 @@ def _largest_curvature(workload: Workload, weights: FloatArray) -> float:
         value = float(np.linalg.norm(vector))
         if not value:  # every answer was declared: nothing is left to fit
             return 1.0
+
     return 1.05 * value
 
 
@@ -293,11 +308,13 @@ def project_to_total(values: FloatArray, total: float) -> FloatArray:
     """The nearest non-negative vectors that sum to `total`: all entries lowered alike, cut at 0."""
     if total <= 0:
         return np.zeros_like(values)
+
     ordered = np.sort(values, axis=-1)[..., ::-1]
     lowering = (np.cumsum(ordered, axis=-1) - total) / np.arange(
         1, values.shape[-1] + 1
     )
     last = np.count_nonzero(ordered > lowering, axis=-1, keepdims=True) - 1
+
     return np.asarray(
         np.maximum(values - np.take_along_axis(lowering, last, axis=-1), 0.0)
     )
@@ -333,6 +350,7 @@ def tells_total(
     inside = rows if possible is None else rows[:, possible]
     if fixes_total(inside):
         return True
+
     # Values can tell it too: sums of nothing empty the cells they add up.
     kinds = np.unique(inside, axis=1)
     ends = []
@@ -342,6 +360,7 @@ def tells_total(
         if solved.status != 0 or solved.x is None:
             return False
         ends.append(float(solved.x.sum()))
+
     return bool(ends[1] - ends[0] < 1e-6 * (1 + abs(ends[0])))
 
 
@@ -353,6 +372,7 @@ def _some_table(rows: FloatArray, declared: FloatArray) -> bool:
     solution = linprog(
         np.zeros(kinds.shape[1]), A_eq=kinds, b_eq=declared, bounds=(0, None)
     )
+
     return bool(solution.status != 2)
 
 

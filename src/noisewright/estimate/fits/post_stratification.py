@@ -41,6 +41,7 @@ def post_stratified(
             f"have an estimate below {_CLEAR:g} standard errors of it: too few people answered",
             "merge strata, or wait for more reports",
         )
+
     factors = np.where(wanted, margins / np.where(wanted, told, 1.0), 0.0)
     weighted = cells * factors[strata]
     shares = np.where(wanted, 1 / np.where(wanted, told, 1.0), 0.0)[strata] * cells
@@ -48,4 +49,5 @@ def post_stratified(
     within = (strata[:, None] == strata[None, :]) * shares[:, None]
     gradient = factors[strata][:, None] * (np.eye(len(cells)) - within)
     variance = workload.row_quadratics(gradient @ covariance @ gradient.T)
+
     return np.asarray(workload.matvec(weighted)), np.asarray(np.maximum(variance, 0.0))

@@ -70,6 +70,7 @@ class AnswerSpace:
             if value == 0.0:
                 return 1.0
             x = y / value
+
         return 1.05 * value
 
     def nearest(
@@ -85,6 +86,7 @@ class AnswerSpace:
             (len(answers), self.workload.size), possible.people / self.workload.size
         )
         ahead, momentum, gap = x, np.ones((len(x), 1)), np.inf
+
         for step in range(1, _MOST_STEPS + 1):
             gradient = self._product(ahead) - targets
             moved = possible.nearest(ahead - gradient / lipschitz)
@@ -94,10 +96,12 @@ class AnswerSpace:
                 if gap <= tolerance**2 / 2:
                     x = moved
                     break
+
             change = moved - x
             uphill = np.einsum("ij,ij->i", ahead - moved, change)[:, None] > 0
             momentum = np.where(uphill, 1.0, momentum)
             following = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
             ahead = moved + (momentum - 1) / following * change
             x, momentum = moved, following
+
         return x, float(np.sqrt(2 * gap))

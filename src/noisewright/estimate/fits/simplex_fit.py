@@ -30,4 +30,5 @@ def fit_on_simplex(metric: FloatArray, pull: FloatArray) -> FloatArray:
     multiple, _ = nnls(
         rows, np.append(np.zeros(len(pull)), 1.0), maxiter=_MOST_STEPS * len(pull)
     )
+
     return np.asarray(multiple / multiple.sum())

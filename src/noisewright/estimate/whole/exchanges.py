@@ -41,6 +41,7 @@ def evenly_rounded(values: FloatArray, sums: Sums) -> IntArray:
         # The same threshold everywhere: cumulative sums, and their differences, go to a neighbour.
         steps = np.diff(np.floor(np.append(ends, np.rint(fractions.sum())) + 0.5))
         whole[kind] += steps.astype(np.int64)
+
     return whole
 
 
@@ -71,10 +72,12 @@ def exchanged(whole: IntArray, strayed: FloatArray, sums: Sums) -> IntArray:
     kinds = _kinds_of_exact(sums)
     rng = np.random.default_rng(0)  # only to look at other cells every time
     squares = np.inf
+
     for _ in range(_MOST_SPELLS):
         if not search.spell(kinds, rng) or search.squares > _WORTHWHILE * squares:
             break
         squares = search.squares
+
     return search.whole
 
 
@@ -113,6 +116,7 @@ class _Search:
                 return False
             moved = [self.round(kind, rng) for kind in kinds]
             idle = 0 if any(moved) else idle + 1
+
         return True
 
     def round(self, kind: IntArray, rng: np.random.Generator) -> bool:
@@ -122,16 +126,19 @@ class _Search:
         filled = np.flatnonzero(self.whole[kind] > 0)
         if not len(filled):
             return False
+
         sources = kind[filled[_chosen(-slopes[filled], rng)]]
         goals = kind[_chosen(slopes, rng)]
         pairs = _best_pairs(self.columns, weights, self.strayed, sources, goals)
         moves = zip(pairs.sources.tolist(), pairs.goals.tolist(), strict=True)
+
         return sum(self._move(weights, source, goal) for source, goal in moves) > 0
 
     def _move(self, weights: FloatArray, source: int, goal: int) -> bool:
         """Make a move if it still gains after those before it."""
         if self.whole[source] == 0 or source == goal:
             return False
+
         (left, less), (joined, more) = self._column(source), self._column(goal)
         strayed = self.strayed
         before_left, before_joined = strayed[left], strayed[joined]
@@ -146,6 +153,7 @@ class _Search:
             self.whole[source] -= 1
             self.whole[goal] += 1
             return True
+
         strayed[left] = before_left
         strayed[joined] = before_joined
         return False
@@ -166,10 +174,12 @@ def _chosen(slopes: FloatArray, rng: np.random.Generator) -> IntArray:
     """The places of least slope, not always the first of equals, and some others."""
     if len(slopes) <= _STEEPEST:
         return np.arange(len(slopes))
+
     last = np.partition(slopes, _STEEPEST - 1)[_STEEPEST - 1]
     below, equal = np.flatnonzero(slopes < last), np.flatnonzero(slopes == last)
     turned = np.roll(equal, int(rng.integers(len(equal))))[: _STEEPEST - len(below)]
     others = rng.integers(len(slopes), size=_OTHERS)
+
     return np.unique(np.concatenate([below, turned, others]))
 
 
@@ -198,6 +208,7 @@ def _best_pairs(
     order = order[found[order] < -_GAIN]
     # Of moves to one cell only the best is likely to gain still after the others.
     order = order[np.sort(np.unique(best[order], return_index=True)[1])]
+
     return _Pairs(sources[order], goals[best[order]])
 
 

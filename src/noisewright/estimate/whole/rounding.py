@@ -85,6 +85,7 @@ def controlled_rounding(values: FloatArray, sums: Sums) -> IntArray | None:
     costs = _costs(sums.near, targets)
     if not held.any() and sums.exact.nnz == sums.exact.shape[1]:
         return _cheapest_first(whole, left, costs, float(sums.values[0]))
+
     while len(left):
         program = _Program.of(sums.of_cells(left), held)
         below = np.floor(targets) - sums.near @ whole
@@ -94,13 +95,16 @@ def controlled_rounding(values: FloatArray, sums: Sums) -> IntArray | None:
         )
         if vertex is None:
             return None
+
         done = np.abs(vertex - np.rint(vertex)) < _WHOLE
         whole[left[done]] += np.rint(vertex[done])
         left = left[~done]
         # only the exact sums are left, and are no flow
         if len(left) and not held.any():
             return None
+
         held = _without_fewest(sums.near[:, left], held)
+
     result = whole.astype(np.int64)
     return result if np.array_equal(sums.exact @ result, sums.values) else None
 
@@ -158,6 +162,7 @@ class _Program:
 
         if self.near.nnz + len(costs) > _MOST_ENTRIES:
             return None
+
         solved = linprog(
             costs,
             A_ub=vstack([self.near, -self.near], format="csr"),

@@ -22,9 +22,11 @@ def whole_near(values: FloatArray, sums: Sums) -> IntArray:
     whole = controlled_rounding(kinds.values, kinds.sums)
     if whole is None:
         whole = evenly_rounded(kinds.values, kinds.sums)
+
     strayed = kinds.strayed(whole)
     if np.abs(strayed).max(initial=0.0) >= 1:
         whole = exchanged(whole, strayed, kinds.sums)
+
     return shared_out(whole, kinds.of_cell)
 
 
@@ -68,6 +70,7 @@ def alike(sums: Sums) -> tuple[IntArray, IntArray]:
     order = np.argsort(firsts)
     ranks = np.empty_like(order)
     ranks[order] = np.arange(len(order))
+
     return firsts[order], ranks[kinds.ravel()]
 
 
@@ -82,4 +85,5 @@ def shared_out(whole: IntArray, kinds: IntArray) -> IntArray:
     # The cells that get one more lie at even distances among those of their kind.
     before = places * extra[kinds] // members[kinds]
     after = (places + 1) * extra[kinds] // members[kinds]
+
     return np.asarray(everyone[kinds] + after - before)

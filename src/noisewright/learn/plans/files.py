@@ -63,15 +63,19 @@ class LearningFile(Header, frozen=True, tag="learning-plan"):
         )
         if given.text is None:
             arrays["table"] = given.table
+
         settings = None
         if plan.answers is not None:
             settings, own = pack(plan.answers.strategy)
             arrays |= {_STRATEGY + name: array for name, array in own.items()}
             arrays["targets"] = plan.answers.targets
+
         if isinstance(plan, RealizablePlan):
             arrays["shifts"] = plan.shifts
+
         if isinstance(plan, AgnosticPlan):
             arrays["subtracted"] = plan.subtracted
+
         return cls(
             task=plan.task,
             text=given.text,
@@ -102,6 +106,7 @@ class LearningFile(Header, frozen=True, tag="learning-plan"):
             raise FileFormatError(
                 f"its clients keep another epsilon than it says; {_REMEDY}"
             )
+
         return plan
 
     def _plan(
@@ -130,20 +135,24 @@ class LearningFile(Header, frozen=True, tag="learning-plan"):
             plan = RefutationPlan(**known, answers=answers, theta=self.theta)
         else:
             raise FileFormatError(f"its task is not known to this release; {_REMEDY}")
+
         asks = given.count > 1 or self.task.startswith("refute") or self.loss
         if asks == (answers is None):
             raise FileFormatError(f"it asks nobody, or for nothing; {_REMEDY}")
         if plan.protocol in plan.others:
             raise FileFormatError(f"its own protocol is none of the others; {_REMEDY}")
+
         _ = plan.people  # whatever does not fit is refused here
         return plan
 
     def _class(self, arrays: dict[str, Array]) -> ConceptClass:
         if self.text is not None:
             return concepts(self.text).distinct()
+
         table = stored(arrays, "table", np.int8, (None, None))
         if table.size > MOST_ENTRIES:
             raise FileFormatError(f"its class is too large; {_REMEDY}")
+
         points = self.points and tuple(
             tuple(p) if isinstance(p, list) else p for p in self.points
         )
@@ -160,6 +169,7 @@ class LearningFile(Header, frozen=True, tag="learning-plan"):
     ) -> LinearAnswers | None:
         if self.strategy is None:
             return None
+
         own = {
             n.removeprefix(_STRATEGY): a
             for n, a in arrays.items()
@@ -168,6 +178,7 @@ class LearningFile(Header, frozen=True, tag="learning-plan"):
         strategy = unpack(self.strategy, own)
         if not isinstance(strategy, IndexStrategy) or strategy.size != 2 * given.size:
             raise FileFormatError(f"its clients report about something else; {_REMEDY}")
+
         targets = _finite(arrays, "targets", (None, 2 * given.size))
         # estimates of anything else would be biased
         strategy.check_reach(Explicit(targets))
@@ -182,6 +193,7 @@ def _kept(point: object) -> Any:
         if not plain:
             rule = "cannot be kept; use text, numbers or tuples of them"
             raise InvalidParameter("points", "of other types", rule)
+
     return list(parts) if isinstance(point, tuple) else point
 
 

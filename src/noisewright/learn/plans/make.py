@@ -61,6 +61,7 @@ def plan(
         raise InvalidParameter(
             "privacy", privacy.kind, "must be pure: an epsilon alone"
         )
+
     epsilon = check_epsilon(privacy.epsilon)
     probability("alpha", alpha, "try 0.1")
     probability("beta", beta, "try 0.05")
@@ -73,14 +74,17 @@ def plan(
     _check_applies(task, loss, theta)
     if task == "agnostic":
         return _agnostic(given, loss is not False, **known)
+
     if task == "refute":
         at = 0.5 - alpha if theta is None else theta
         answers = _answers(given.matrix, **known)
         together = RefutationPlan(concepts=given, answers=answers, theta=at, **known)
         return _better(together, _signed(given.matrix))
+
     kind = RealizablePlan if task == "realizable" else RealizableRefutationPlan
     if given.count == 1 and task == "realizable":
         return kind(concepts=given, answers=None, shifts=np.zeros(1), **known)
+
     penalties, shifts = _penalties(given, epsilon, alpha)
     plan = kind(concepts=given, answers=penalties, shifts=shifts, **known)
     return _better(plan, (1 - _signed(given.matrix)) / 2, shifts=np.zeros(given.count))
@@ -96,8 +100,10 @@ def _better(
         _ = alone.people
     except (TooLarge, OutOfReach):
         return together
+
     if together.protocol == alone.protocol:  # the same directions, found twice
         return together
+
     chosen, other = sorted((together, alone), key=lambda plan: plan.people)
     return replace(chosen, others=other.needs)
 
@@ -143,6 +149,7 @@ def _agnostic(given: ConceptClass, loss: bool, **known: Any) -> LearningPlan:
         if quickly_searched((given.size, given.count)):
             options.append(less(common_part(given, known["alpha"] / 4)))
         together = min(options, key=lambda plan: plan.people)
+
     whole = replace(together, subtracted=nothing)
     return _better(together, _signed(whole.correlations), subtracted=nothing)
 
@@ -183,6 +190,7 @@ def _penalties(
         return _estimated(
             eta(given, _SHARES[0] * largest, tolerance=_SEARCH_GAP), epsilon
         )
+
     costs: dict[float, float] = {}
     for share in _SHARES:
         a = share * largest
@@ -191,6 +199,7 @@ def _penalties(
         )
         if costs[a] > 1.1 * min(costs.values()):
             break
+
     best = min(costs, key=costs.__getitem__)
     return _estimated(eta(given, best, tolerance=_FINAL_GAP), epsilon)
 

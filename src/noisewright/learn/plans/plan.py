@@ -117,6 +117,7 @@ class LearningPlan(Shown):
         """The fewest people for which (alpha, beta) is proven."""
         if self.answers is None:
             return 0
+
         low, high = 0, 1
         while not self.proves(self.alpha, high):
             low, high = high, 2 * high
@@ -124,11 +125,13 @@ class LearningPlan(Shown):
                 raise TooLarge(
                     f"alpha={self.alpha:g} needs more people than there are; raise it"
                 )
+
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (
                 (low, middle) if self.proves(self.alpha, middle) else (middle, high)
             )
+
         return high
 
     def accuracy(self, people: int) -> float | None:
@@ -188,6 +191,7 @@ class LearningPlan(Shown):
         """What reports or an aggregate of them say."""
         if self.answers is None:
             return self._decided(np.zeros(1), 0, 0.0, None)
+
         collected = self.answers.aggregate(reports)
         estimates, people = self.answers.estimate(collected), collected.people
         alpha = self.accuracy(people)
@@ -198,6 +202,7 @@ class LearningPlan(Shown):
                 f"{people:,} people reported and {self.people:,} are needed for "
                 f"{self.alpha:g}; {holds} is proven with so many"
             )
+
         decided = self._decided(estimates, people, alpha, warning)
         return replace(decided, privacy=self.privacy)
 
@@ -284,6 +289,7 @@ class AgnosticPlan(CorrelationPlan):
         up, down = self.tails.chances(alpha, people)
         if self.loss:
             return float(up.sum() + down.max())
+
         apart = float(np.maximum(up, down).sum())
         if self._comparisons is None:
             return apart
@@ -311,6 +317,7 @@ class AgnosticPlan(CorrelationPlan):
     ) -> Learned:
         if len(estimates) < self.concepts.count:
             estimates = np.concatenate([estimates, -estimates])
+
         best = int(np.argmax(estimates))
         loss = interval = None
         if self.loss and people:
@@ -318,6 +325,7 @@ class AgnosticPlan(CorrelationPlan):
             reach = 0.5 if alpha is None else alpha / 2
             interval = (max(0.0, loss - reach), min(1.0, loss + reach))
             interval = (0.0, 1.0) if alpha is None else interval
+
         outcome = {
             "alpha": alpha,
             "beta": self.beta,

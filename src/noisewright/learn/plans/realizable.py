@@ -83,11 +83,13 @@ class RealizablePlan(LearningPlan):
     ) -> Learned:
         if self.answers is None:  # the one concept there is
             return self._learned(0, alpha=0.0, beta=self.beta, people=0)
+
         best, score, threshold = self._compared(estimates, people)
         if score > threshold and alpha is not None:
             alpha = None
             said = "no concept labels everybody rightly: this one is the nearest, nothing is proven"
             warning = said if warning is None else f"{said}; {warning}"
+
         bound = None if alpha is None else (0.0, alpha)
         return self._learned(
             best,

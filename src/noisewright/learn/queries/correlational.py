@@ -103,6 +103,7 @@ def correlational(
     a = alpha / 4 if entrywise is None else entrywise
     if not 0 <= a < 1:
         raise InvalidParameter("entrywise", a, "must lie between 0 and 1")
+
     norm = approximate_norm(given.matrix, a, tolerance=1e-2)
     columns = norm.factorization.strategy.dense()
     columns = columns / np.linalg.norm(columns, axis=0).max()
@@ -110,6 +111,7 @@ def correlational(
     columns = np.vstack([columns, padding])
     rng, signs = np.random.default_rng(_SEED), np.zeros((0, given.size))
     best: CorrelationalLearner | None = None
+
     while len(signs) < _MOST:
         fresh = rng.standard_normal((max(_FIRST, len(signs) // 2), len(columns)))
         signs = np.vstack([signs, np.where(fresh @ columns >= 0, 1.0, -1.0)])
@@ -122,6 +124,7 @@ def correlational(
         if best is not None and learner.cost > best.cost:
             return best
         best = learner
+
     raise TooLarge(
         f"{given.title} takes more than {_MOST:,} queries at alpha={alpha:g}"
     )

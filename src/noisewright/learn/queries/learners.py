@@ -155,6 +155,7 @@ class MonotoneConjunction:
         kept = shares <= self.tolerance / 2
         labels = np.where((unset & kept[:, None]).any(axis=0), -1, 1).astype(np.int8)
         name = " and ".join(f"bit {k + 1}" for k in np.flatnonzero(kept)) or "always"
+
         return Hypothesis(labels, name)
 
 
@@ -188,12 +189,14 @@ class MultiplicativeWeights:
         ):
             rule = "must be a row per feature, between −1 and 1"
             raise InvalidParameter("features", f"shape {f.shape}", rule)
+
         if not 0 < self.margin <= 1:
             raise InvalidParameter("margin", self.margin, "must lie between 0 and 1")
         if self.rounds > 10**6:
             raise TooLarge(
                 f"{self.rounds:,} rounds are too many; the margin is too small"
             )
+
         object.__setattr__(self, "features", f)
 
     @property
@@ -233,6 +236,7 @@ class MultiplicativeWeights:
         scores = np.zeros(2 * len(f))
         rate = self._edge / self._reach**2
         best, least = np.ones(self.size, dtype=np.int8), 2.0
+
         for _ in range(self.rounds + 1):
             weights = np.exp(scores - scores.max())
             vote = (weights[: len(f)] - weights[len(f) :]) / weights.sum() @ f
@@ -242,10 +246,13 @@ class MultiplicativeWeights:
             error = (1 + float(told[0])) / 2
             if error < least:
                 best, least = np.where(vote > 0, 1, -1).astype(np.int8), error
+
             if error <= self.alpha - self.tolerance:
                 break
+
             step = rate * told[1:] / error
             scores += np.concatenate([step, -step])
+
         return Hypothesis(best, f"weighted vote of {len(f)} features")
 
 

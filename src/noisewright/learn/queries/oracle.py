@@ -72,9 +72,11 @@ class Demand:
             raise InvalidParameter(
                 "queries", self.queries, "must be a whole number >= 1"
             )
+
         if not 2 * ROUNDING <= self.tolerance <= 1:
             rule = f"must lie between {2 * ROUNDING:.1e} and 1"
             raise InvalidParameter("tolerance", self.tolerance, rule, "try 0.05")
+
         probability("beta", self.beta, "try 0.05")
 
     @property
@@ -121,6 +123,7 @@ class Oracle(Shown, ABC):
                 f"are more than the {self.demand.queries} that the oracle was made for",
                 "state all of them in advance: the people needed depend on it",
             )
+
         answers = np.clip(self._answers(listed), -1.0, 1.0)
         self.asked += len(listed)
         return np.asarray(answers)
@@ -154,6 +157,7 @@ class ExactOracle(Oracle):
             raise InvalidParameter(
                 "people", f"shape {weights.shape}", "must be shares of cells"
             )
+
         self.distribution, self.size = weights / weights.sum(), len(weights)
         self.demand, self._rng = demand, rng
 
@@ -232,6 +236,7 @@ class Listed:
             raise InvalidParameter(
                 "people", len(listed), f"must hold cells 0 to {size - 1}"
             )
+
         self._cells, self._taken, self._source = listed.astype(np.int64), 0, source
 
     def take(self, count: int) -> IntArray:
@@ -243,6 +248,7 @@ class Listed:
                 f"are too few: {self._taken:,} were asked, {count:,} more are needed",
                 "give as many as `people` says",
             )
+
         self._taken += count
         return self._cells[self._taken - count : self._taken]
 
@@ -293,6 +299,7 @@ class SequentialOracle(Oracle):
             raise InvalidParameter(
                 "reports", bits.shape, f"must be {self.people_per_query} bits"
             )
+
         self.transcript.append((question, bits))
         ones = int(np.count_nonzero(bits))
         return float(Fraction(2 * ones - len(bits), len(bits)) / question.slope)

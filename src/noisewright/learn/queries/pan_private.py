@@ -87,6 +87,7 @@ class PanPrivateOracle(Oracle):
                     "takes more people than there are",
                     "raise",
                 )
+
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (
@@ -94,6 +95,7 @@ class PanPrivateOracle(Oracle):
                 if self.failure(middle) > self.demand.beta
                 else (low, middle)
             )
+
         return high
 
     def failure(self, people: int) -> float:
@@ -109,6 +111,7 @@ class PanPrivateOracle(Oracle):
             for r in (most * k / 64 for k in range(1, 64))
         ]
         least = min(exponents)
+
         return 2 * self.demand.queries * exp(least) if least < 0 else inf
 
     def _log_moment(self, rate: float) -> float:

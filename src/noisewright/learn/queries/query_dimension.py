@@ -74,6 +74,7 @@ class QueryDimension(Shown):
             raise InvalidParameter(
                 "proof", self.concepts.title, "is of no distributions"
             )
+
         return 1 / sign_norm(p[:, None] * (self.concepts.matrix * d - t))[0]
 
 
@@ -88,12 +89,14 @@ def sign_norm(matrix: FloatArray) -> tuple[float, FloatArray]:
     outer = columns - 1 - inner
     table = matrix[:, columns - inner :] @ _signs(inner).T
     best, at = -1.0, (0, 0)
+
     for k, front in enumerate(_signs(outer)):
         offset = matrix[:, : outer + 1] @ np.concatenate([[1.0], front])
         sums = np.abs(table + offset[:, None]).sum(axis=0)
         place = int(np.argmax(sums))
         if sums[place] > best:
             best, at = float(sums[place]), (k, place)
+
     signs = np.concatenate([[1.0], _signs(outer)[at[0]], _signs(inner)[at[1]]])
     rounding = 4 * matrix.size * np.finfo(float).eps * float(np.abs(matrix).sum())
     return outward(best, matrix.size) + rounding, signs
@@ -120,12 +123,14 @@ def sq_dimension(source: Concepts, alpha: float = 0.1) -> QueryDimension:
         )
     if not 0 < alpha < 0.5:
         raise InvalidParameter("alpha", alpha, "must lie between 0 and 1/2", "try 0.1")
+
     search = _Search(np.unique(given.matrix, axis=0), alpha)
     search.run()
     prior = np.zeros(given.count)
     _, first = np.unique(given.matrix, axis=0, return_index=True)
     prior[first] = search.prior
     upper = max(_upper_bound(given, alpha), 1 / search.value)
+
     return QueryDimension(
         given, alpha, 1 / search.value, upper, prior, search.marginal, search.lean
     )
@@ -146,6 +151,7 @@ class _Search:
             self.marginal = np.full(n, rest / (n - len(agreed)))
             self.marginal[agreed] = (1 - rest) / len(agreed)
             self.lean[agreed] = self.marginal[agreed] * table[0, agreed]
+
         self.value = self._norm(self.prior, self.marginal, self.lean)[0]
 
     def _norm(
@@ -173,6 +179,7 @@ class _Search:
         d, t, rows = self.marginal, self.lean, len(self.table)
         moves = self.table * d - t
         cuts = [np.abs(moves @ self._norm(self.prior, d, t)[1])]
+
         for _ in range(_CUTS):
             solution = _program(np.array(cuts), rows)
             if solution is None:
@@ -223,11 +230,13 @@ def _program(
         ones = np.ones(shares)
         upper.append(np.concatenate([0 * ones, ones, ones, [0.0]])[None, :])
         limits += [np.zeros(shares), np.array([1 - 2 * alpha * (1 + _STRICT)])]
+
     whole = np.concatenate([np.ones(shares), np.zeros(count + 1 - shares)])[None, :]
     cost = np.concatenate([np.zeros(count), [1.0]])
     solved = linprog(
         cost, A_ub=np.vstack(upper), b_ub=np.concatenate(limits), A_eq=whole, b_eq=[1.0]
     )
+
     return np.asarray(solved.x) if solved.success else None
 
 
@@ -246,4 +255,5 @@ def _upper_bound(given: ConceptClass, alpha: float) -> float:
     dimension = int(np.linalg.matrix_rank(solution.approximation)) + 1
     constant = exp(log(pi) / 2 + lgamma((dimension + 1) / 2) - lgamma(dimension / 2))
     bounds.append(constant * solution.value / (alpha * (1 + a) - 2 * a))
+
     return min(bounds)

@@ -48,36 +48,44 @@ def statistical_queries(
     demand = Demand(queries, tolerance, beta)
     if model not in MODELS:
         raise unknown_name("model", model, "is no oracle", MODELS)
+
     if model == "exact" and privacy is not None:
         rule = "cannot be kept by exact answers"
         raise InvalidParameter(
             "privacy", privacy.kind, rule, "leave it out, or take another model"
         )
+
     for name, value in (("together", together), ("intrusions", intrusions)):
         if value != 1 and model != "pan-private":
             rule = f"is a setting of the pan-private model, and this one is {model}"
             raise InvalidParameter(name, value, rule, "leave it out")
+
     if together != 1 and intrusions > 1:
         rule = "shares people in a memory that is seen once"
         raise InvalidParameter(
             "together", together, rule, "leave it out, or allow one intrusion"
         )
+
     if isinstance(intrusions, bool) or int(intrusions) != intrusions or intrusions < 1:
         raise InvalidParameter("intrusions", intrusions, "must be a whole number >= 1")
+
     if model == "exact":
         if len(np.asarray(people)) != size:
             raise InvalidParameter(
                 "people", len(np.asarray(people)), f"must be {size} shares"
             )
         return ExactOracle(np.asarray(people), demand)
+
     epsilon = _pure(privacy)
     asks = hasattr(people, "respond")
     respondents: Any = people if asks else Listed(people, size)  # type: ignore[arg-type]
     if model == "sequential" or intrusions > 1:
         return SequentialOracle(respondents, size, epsilon, demand)
+
     if asks:
         rule = "must be cells: a curator sees them one by one"
         raise InvalidParameter("people", type(people).__name__, rule)
+
     return PanPrivateOracle(respondents, size, epsilon, demand, together)
 
 

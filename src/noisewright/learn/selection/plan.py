@@ -81,6 +81,7 @@ class Selection(Shown):
                 f"{self._block.people:,} people are asked before any answer counts, more than "
                 f"{_MOST_AT_ONCE:,}; raise epsilon or alpha"
             )
+
         self._room = np.zeros(self._block.people if self._block else 0, dtype=bool)
         self._filled = 0
 
@@ -170,6 +171,7 @@ class Selection(Shown):
             raise InvalidParameter(
                 "bits", f"{told.dtype} {told.shape}", "must be 0 and 1"
             )
+
         rest = told.astype(bool)
         while len(rest):
             if self._block is None:
@@ -205,6 +207,7 @@ class Selection(Shown):
             )
         elif alpha is not None:
             alpha = min(alpha, self.contest.alpha)
+
         return Selected(state.choice, alpha, beta, self.asked, warning, self.privacy)
 
     def _seen(self) -> Protocol:
@@ -212,11 +215,13 @@ class Selection(Shown):
         block = self._block
         if block is None or not isinstance(self._state, NonInteractive):
             return self._state
+
         each = len(block.coordinates)
         whole = len(self._pending) // each
         seen = NonInteractive(self.contest)
         part = self._pending[: whole * each].reshape(whole, each)
         seen.learn(Block(block.coordinates, whole), part.sum(axis=0, dtype=np.int64))
+
         return seen
 
     def summary(self) -> dict[str, Any]:
@@ -269,9 +274,11 @@ class SelectionFile(Header, frozen=True, tag="selection"):
             raise FileFormatError(
                 f"a bandit of so many steps is not replayed; {_REMEDY}"
             )
+
         packed = stored(arrays, "bits", np.uint8, (-(-self.answers // 8),))
         selection = Selection(contest, self.protocol, self.picked)
         selection.tell(np.unpackbits(packed, count=self.answers))
+
         return selection
 
 
@@ -313,12 +320,15 @@ def select(
         raise InvalidParameter(
             "privacy", privacy.kind, "must be pure: an epsilon alone"
         )
+
     contest = Contest(coordinates, privacy.epsilon, alpha, beta)
     if protocol == "auto":
         listed = needs(contest)
         protocol = min(listed, key=listed.__getitem__)
+
     if protocol not in PROTOCOLS:
         raise unknown_name(
             "protocol", protocol, "is no way to select", ("auto", *PROTOCOLS)
         )
+
     return Selection(contest, protocol)

@@ -180,13 +180,16 @@ class Elimination(Protocol):
         last = c.people_each(c.alpha, (1 - _EARLY) * c.beta)
         early: list[int] = []
         size = last / _GROWTH
+
         while size >= 1 and c.radius(int(size), _EARLY * c.beta) < 1:
             early.append(int(size))
             size /= _GROWTH
+
         early.reverse()
         each = _EARLY * c.beta / max(1, len(early))
         listed = [(n, c.radius(n, each)) for n in early]
         listed.append((last, c.alpha))
+
         return [(max(1, ceil(n * self._scale)), w) for n, w in listed]
 
     @property
@@ -248,7 +251,9 @@ class Runs:
                 if count > 1:
                     rest = contest.beta - beta
                     each = contest.people_each(contest.alpha - alpha, rest, count - 1)
+
                 options.append(cls(count, rounds, alpha, each))
+
         return min(options, key=lambda runs: runs.people)
 
 
@@ -267,6 +272,7 @@ class Bandit(Protocol):
         ):
             rule = f"must be {self.runs.count} rounds below {self.runs.rounds}"
             raise InvalidParameter("picked", len(picked), rule)
+
         self.picked, self.candidates, self._round = picked, list[int](), 0
         self._compared = False
 
@@ -296,8 +302,10 @@ class Bandit(Protocol):
         if len(self.candidates) == self.runs.count:
             self._compared = True
             return
+
         if self._round == self.picked[len(self.candidates)]:
             self._arm = int(block.coordinates[0])
+
         self._round += 1
         if self._round == self.runs.rounds:
             self.candidates.append(self._arm)

@@ -31,11 +31,13 @@ def simulated(
         raise InvalidParameter(
             "means", truth.shape, f"must be {contest.coordinates} shares"
         )
+
     people, missed = 0, 0
     for _ in range(runs):
         state = begun(contest, selection.protocol)
         people += ended(state, truth, rng)
         missed += bool(truth[state.choice] < truth.max() - contest.alpha)
+
     return people / runs, missed / runs
 
 
@@ -45,9 +47,11 @@ def ended(state: Protocol, means: FloatArray, rng: np.random.Generator) -> int:
     people = 0
     if isinstance(state, Bandit) and state.contest.coordinates > 1:
         people += _found_arms(state, chances, rng)
+
     while (block := state.block()) is not None:
         state.learn(block, rng.binomial(block.repeats, chances[block.coordinates]))
         people += block.people
+
     return people
 
 
@@ -74,12 +78,14 @@ def arm_of_round(
     arms = len(chances)
     if picked < arms:
         return picked
+
     ones, asked = (
         (rng.random(arms) < chances).astype(np.int64),
         np.ones(arms, dtype=np.int64),
     )
     index = moss_index(ones, asked, rounds / arms)
     done, arm = arms, 0
+
     while done <= picked:
         arm = int(np.argmax(index))
         index[arm] = -np.inf
@@ -96,6 +102,7 @@ def arm_of_round(
         )
         done += int(asked[arm]) - before
         index[arm] = _index(int(ones[arm]), int(asked[arm]), share)
+
     return arm
 
 
@@ -117,6 +124,7 @@ def _burst(
         safe = min(asked, last - asked)
         while safe >= _FEW and _index(ones, asked + safe, share) <= level:
             safe //= 4
+
         if safe >= _FEW:
             ones, asked, size = ones + int(rng.binomial(safe, chance)), asked + safe, 1
         elif size <= _FEW:
@@ -135,6 +143,7 @@ def _burst(
             )
             if below[taken]:
                 break
+
     return ones, asked
 
 

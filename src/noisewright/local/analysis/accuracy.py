@@ -92,6 +92,7 @@ class LocalAccuracy(Accuracy):
         small = queries * size <= _SIMULATED_ENTRIES and size <= _SIMULATED_CELLS
         if self.population or not small or not self.strategy.lists_cells:
             return self.bounded_multiplier(queries, level)
+
         # Nothing here touches reports beyond the fitted histogram, so a fixed seed is right.
         rng = np.random.default_rng(0)
         joint = simultaneous_multiplier(
@@ -113,15 +114,18 @@ class LocalAccuracy(Accuracy):
                 f"how {self.workload.queries} answers over {self.workload.size:.3g} cells vary "
                 "together is not worked out; use variances"
             )
+
         x = self._cells
         covariance = self.strategy.covariance(x)
         if self.population:
             covariance = covariance + np.diag(x) - np.outer(x, x) / self.people
+
         values, vectors = np.linalg.eigh(covariance)
         root = vectors * np.sqrt(np.maximum(values, 0.0))
         spread = np.asarray(self._questions.matvec(root))
         std = np.sqrt((spread**2).sum(axis=1))
         known = std <= 1e-9 * max(float(std.max()), 1e-300)
+
         return np.asarray(spread / np.where(known, np.inf, std)[:, None])
 
     @property
@@ -183,6 +187,7 @@ class LocalAccuracy(Accuracy):
             return 0
         if asked.size > DENSE_SIZE:
             return asked.queries * 2**6 * max(asked.size, strategy.collector.counters)
+
         # products are done in halves
         shared = 64 if isinstance(asked, Kron) else asked.queries
         return shared * asked.size**2
@@ -218,6 +223,7 @@ class LocalAccuracy(Accuracy):
                 strategy.query_variances(self._questions, kind) for kind in kinds
             ]
             return np.asarray(np.max(variances, axis=0))
+
         return np.full(
             workload.queries, people * strategy.worst_variance(table_gram(workload))
         )

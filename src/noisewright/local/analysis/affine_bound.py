@@ -45,6 +45,7 @@ def affine_bound(
     left = (1 - values) / (1 + (people - 1) * values)
     root = np.sqrt(prior)[:, None] * vectors
     sizes = np.maximum(np.einsum("uk,uk->k", root, gram @ root), 0.0)
+
     return float(people**2 * np.sum(left * sizes)) * (1 - _ROUNDING * len(values))
 
 
@@ -57,8 +58,10 @@ def _told(strategy: Strategy, prior: FloatArray) -> FloatArray:
         used = seen > 0
         scaled = chances[used] * root / np.sqrt(seen[used])[:, None]
         return np.asarray(scaled.T @ scaled)
+
     means = strategy.information.dense() * root
     values, vectors = np.linalg.eigh(strategy.moment(prior))
     kept = values > len(values) * np.finfo(float).eps * values[-1]
     scaled = (vectors[:, kept] / np.sqrt(values[kept])).T @ means
+
     return np.asarray(scaled.T @ scaled)

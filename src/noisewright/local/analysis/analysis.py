@@ -132,6 +132,7 @@ def report_estimates(strategy: IndexStrategy) -> FloatArray:
         q = strategy.dense()
         scores = q / np.maximum(q @ strategy.prior, np.finfo(float).tiny)[:, None]
         return np.asarray(strategy.information.solve(scores.T))
+
     # A coarser statistic, or a faster one: ask it what each report adds.
     reports = np.eye(strategy.collector.counters, dtype=np.int64)
     return np.stack([strategy.estimate(one, 1) for one in reports], axis=1)

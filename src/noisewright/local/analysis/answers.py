@@ -66,6 +66,7 @@ def estimate(
         known.fitted(accuracy.std) if non_negative else (known.centre, known.histogram)
     )
     answers, histogram = fitted
+
     return Estimates(answers, known.centre, accuracy, histogram)
 
 
@@ -108,9 +109,11 @@ def _known(strategy: Strategy, workload: Workload, aggregate: Aggregate) -> _Kno
         tables = {b: median([part.tables[b] for part in parts], scales) for b in blocks}
         data = replace(parts[0], people=people, tables=tables)
         return _KnownTables(centre, data, workload)
+
     cells = [strategy.estimate(*group) for group in groups]
     answers = [np.asarray(workload.matvec(x), dtype=np.float64) for x in cells]
     centre, histogram = median(answers, scales), median(cells, scales)
+
     return _KnownCells(centre, histogram, strategy, workload, people)
 
 
@@ -157,6 +160,7 @@ class _KnownCells:
         fit = nonnegative_histogram(
             self.workload, self.centre, weighted, total=total
         ).histogram
+
         return np.asarray(self.workload.matvec(fit), dtype=np.float64), fit
 
 

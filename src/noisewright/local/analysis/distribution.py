@@ -64,6 +64,7 @@ def distribution(aggregate: Aggregate, lines: tuple[Line, ...] = ()) -> FloatArr
         return project_to_total(
             (known * shares + _TAU / strategy.size) / (known + _TAU), 1.0
         )
+
     return likely_shares(people * information.dense(), shares, lines)
 
 
@@ -84,6 +85,7 @@ def likely_shares(
     if smoothings:
         _, form = max(smoothings, key=lambda one: one[0])
         metric = metric + _SHARE_OF_EVIDENCE * form
+
     return fit_on_simplex(metric, pull)
 
 
@@ -110,6 +112,7 @@ def smoothing(
     ) / 2
 
     best = int(np.argmax(evidence))
+
     return float(evidence[best]), multipliers[best] * roughness.matrix
 
 
@@ -131,4 +134,5 @@ def _information(strategy: Strategy) -> Information:
         raise TooLarge(
             f"a distribution from reports of {strategy.kind} takes long; ask for tables"
         )
+
     return DenseInformation(strategy.moment(strategy.prior))

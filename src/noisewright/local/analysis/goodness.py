@@ -107,6 +107,7 @@ def goodness_of_fit(aggregate: Aggregate) -> Fit:
     )
     if fit.status != "alarm":
         return fit
+
     return replace(fit, least_liars=least_liars(aggregate, 1 - LEVEL))
 
 
@@ -123,6 +124,7 @@ def _counts(strategy: Strategy, tally: FloatArray, people: int) -> float | None:
     bounds = _chance_bounds(strategy)
     if bounds is None:
         return None
+
     low, high = bounds
     tails = np.asarray(
         [binom.sf(tally - 1, people, high), binom.cdf(tally, people, low)]
@@ -135,6 +137,7 @@ def _chance_bounds(strategy: Strategy) -> tuple[FloatArray, FloatArray] | None:
     collector = strategy.collector
     if isinstance(collector, SubsetTally):
         return collector.chance_bounds
+
     chances = chances_of_reports(strategy)
     if chances is None:
         return None
@@ -149,10 +152,12 @@ def _cells(strategy: Strategy, cells: FloatArray, people: int) -> float | None:
         variances = strategy.query_variances(Identity(strategy.size), likely)
     except NoisewrightError:
         return None
+
     std = np.sqrt(np.maximum(variances, 0.0))
     known = std > 1e-9 * max(float(std.max()), 1e-300)
     if not known.any():
         return None
+
     beyond = np.maximum(-cells[known], cells[known] - people) / std[known]
     return float(min(1.0, 2 * known.sum() * norm.sf(beyond.max())))
 
@@ -165,14 +170,17 @@ def _residual(
     chances = chances_of_reports(strategy)
     if chances is None:
         return None
+
     expected = chances @ project_to_total(cells, float(people))
     sent = chances.max(axis=1) > 0
     if len(chances) <= strategy.size or expected[sent].min() < _LEAST_EXPECTED:
         return None
+
     weights = 1 / np.sqrt(expected[sent])
     matrix, seen = chances[sent] * weights[:, None], tally[sent] * weights
     fitted, _, rank, _ = np.linalg.lstsq(matrix, seen, rcond=None)
     freedom = int(sent.sum()) - int(rank)
     if freedom < 1:
         return None
+
     return float(chi2.sf(((seen - matrix @ fitted) ** 2).sum(), freedom))

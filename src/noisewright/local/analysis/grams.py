@@ -102,15 +102,19 @@ def without_offsets(workload: Workload) -> Workload:
 def _without(workload: Workload) -> Workload:
     if isinstance(workload, Total):
         return Nothing(workload.size)
+
     if isinstance(workload, Weighted | OnAttributes):
         inner = _without(workload.inner)
         return workload if inner is workload.inner else replace(workload, inner=inner)
+
     if isinstance(workload, Stack):
         parts = tuple(map(_without, workload.parts))
         same = all(a is b for a, b in zip(parts, workload.parts, strict=True))
         return workload if same else Stack(parts)
+
     if _drowns(workload):
         return Differences(_differences(workload)[0], None, workload)
+
     return workload
 
 
@@ -123,6 +127,7 @@ def _drowns(workload: Workload) -> bool:
     n, given = workload.size, _given(workload)
     if workload.queries * n > DENSE_LIMIT or (n > DENSE_SIZE and not given):
         return False
+
     ones = np.ones(n)
     # too large: refused with its Gram matrix
     with np.errstate(over="ignore", invalid="ignore"):
@@ -138,6 +143,7 @@ def _drowns(workload: Workload) -> bool:
             & (squares > 0)
             & np.isfinite(squares)
         )
+
     return bool(low.any())
 
 
@@ -152,20 +158,25 @@ def _differences(workload: Workload) -> tuple[FloatArray, FloatArray]:
     if isinstance(workload, Weighted):
         rows, constants = _differences(workload.inner)
         return workload.weight * rows, workload.weight * constants
+
     if isinstance(workload, Stack):
         pieces = [_differences(part) for part in workload.parts]
         return np.concatenate([p[0] for p in pieces]), np.concatenate(
             [p[1] for p in pieces]
         )
+
     if isinstance(workload, OnAttributes):
         rows, constants = _differences(workload.inner)
         return spread(rows.T, workload.sizes, workload.attributes).T, constants
+
     if isinstance(workload, Kron):
         return _product_differences(workload)
+
     rows = workload.rows(0, workload.queries)
     # The entry nearest the mean: what is left is then at most twice what is asked.
     nearest = np.abs(rows - rows.mean(axis=1, keepdims=True)).argmin(axis=1)
     constants = rows[np.arange(len(rows)), nearest]
+
     return rows - constants[:, None], constants
 
 
@@ -178,6 +189,7 @@ def _product_differences(workload: Kron) -> tuple[FloatArray, FloatArray]:
         both = both + constants[:, None, None, None] * own[None, :, None, :]
         rows = both.reshape(len(rows) * len(own), -1)
         constants = np.outer(constants, offset).ravel()
+
     return rows, constants
 
 
@@ -199,6 +211,7 @@ def table_gram(workload: Workload) -> Gram:
         scale = gram.mean_square()
     except OverflowError:
         scale = float("inf")
+
     vanished = scale == 0 and not _known(without_offsets(workload))
     if vanished or not isfinite(scale) or 0 < scale < 1 / _LARGEST or scale > _LARGEST:
         raise InvalidParameter(
@@ -207,6 +220,7 @@ def table_gram(workload: Workload) -> Gram:
             "has entries whose squares leave the range of double precision",
             "multiply all queries by a constant that brings them near one",
         )
+
     return gram
 
 
@@ -224,10 +238,12 @@ def normalised(gram: Gram) -> tuple[float, Gram]:
     scale, inner = gram.normal_form().split()
     if scale == 0.0:
         return 1.0, gram
+
     if isinstance(inner, DenseGram):
         # divides without rounding
         unit = 2.0 ** round(log2(inner.mean_square() or 1.0))
         return scale * unit, DenseGram(inner.matrix / unit)
+
     return scale, inner
 
 
@@ -235,16 +251,20 @@ def _gram(workload: Workload) -> Gram:
     sizes = named_sizes(workload)
     if sizes is None:
         return workload.gram()
+
     if isinstance(workload, AllMarginals):
         if 2 ** len(sizes) > _MOST_TABLES:
             return workload.gram()
         return _marginal(sizes, dict.fromkeys(subsets(tuple(range(len(sizes)))), 1.0))
+
     tables = workload.structure.tables
     if tables is None:
         return workload.gram()
+
     weights: dict[tuple[int, ...], float] = {}
     for term in tables:
         weights[term.attributes] = weights.get(term.attributes, 0.0) + term.weight**2
+
     return _marginal(sizes, weights)
 
 

@@ -35,6 +35,7 @@ def influence(
         raise TooLarge(
             f"the influence of a report on {workload.queries:,} answers is not worked out"
         )
+
     moved = np.asarray(workload.matvec(added_by_one(strategy)), dtype=np.float64)
     collector = strategy.collector
     if isinstance(collector, SubsetTally):
@@ -43,6 +44,7 @@ def influence(
             ordered[:, -collector.size :].sum(axis=1)
             - ordered[:, : collector.size].sum(axis=1)
         )
+
     if isinstance(collector, FlipTally):
         sums = np.zeros((len(moved), counters + 1))
         sums[:, 1:] = np.cumsum(np.sort(moved, axis=1), axis=1)
@@ -52,9 +54,11 @@ def influence(
             axis=1
         )
         return np.asarray(most - (sums * collector.weights)[:, allowed].min(axis=1))
+
     if isinstance(collector, VectorTally):
         low, high = collector.reach(cap)
         return np.asarray(np.abs(moved) @ (high - low))
+
     sent = strategy.rows(0, listed_reports(strategy.specification) or 0).max(axis=1) > 0
     return np.asarray(np.ptp(moved[:, sent], axis=1))
 
@@ -64,10 +68,12 @@ def added_by_one(strategy: Strategy) -> FloatArray:
     none = np.zeros(strategy.collector.counters, dtype=np.int64)
     start = strategy.estimate(none, 1)
     cells = np.empty((strategy.size, len(none)))
+
     for place in range(len(none)):
         one = none.copy()
         one[place] = 1
         cells[:, place] = strategy.estimate(one, 1) - start
+
     return cells
 
 

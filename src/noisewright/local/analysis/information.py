@@ -101,6 +101,7 @@ class DenseInformation(Information):
             from scipy.linalg import cho_solve
 
             return np.asarray(cho_solve((self._triangle, True), x, check_finite=False))
+
         values, vectors = self._eigen
         scaled = (vectors.T @ x) / values.reshape((-1,) + (1,) * (x.ndim - 1))
         return np.asarray(vectors @ scaled)

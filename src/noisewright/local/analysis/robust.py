@@ -74,12 +74,14 @@ class Hull:
         none = np.zeros(collector.counters)
         if isinstance(collector, SubsetTally):
             return cls(none, none + 1, (collector.size, collector.size))
+
         if isinstance(collector, FlipTally):
             sizes = collector.usual_sizes(cap)
             weights = collector.weights[sizes].astype(np.float64)
             totals = sizes * weights
             largest = weights[sizes > 0].max(initial=0.0)
             return cls(none, none + largest, (float(totals.min()), float(totals.max())))
+
         if isinstance(collector, VectorTally):
             if cap is None:
                 raise InvalidParameter(
@@ -87,6 +89,7 @@ class Hull:
                     "set a cap: --robust cap:6",
                 )  # fmt: skip
             return cls(*collector.reach(cap), (-np.inf, np.inf))
+
         return cls(none, none + 1, (1.0, 1.0))
 
 
@@ -101,6 +104,7 @@ def least_liars(aggregate: Aggregate, level: float) -> int | None:
     strategy = aggregate.format.strategy
     if not can_be_robust(strategy, Identity(1)):
         return None
+
     try:
         return _Program(aggregate, None, level).least_liars()
     except NoisewrightError:
@@ -158,14 +162,17 @@ class _Program:
             parts.append((counts, self.statistics, spread))
         elif self.strategy.information.full_rank and not isinstance(workload, Identity):
             parts.append(self._told(Identity(self.strategy.size)))
+
         if not parts:
             raise TooLarge("what honest reports add up to is not listed")
+
         rows, told, variances = (
             np.concatenate(each) for each in zip(*parts, strict=True)
         )
         scale = np.abs(rows).max(axis=1)
         multiplier = sidak_multiplier(len(rows), self.level)
         room = multiplier * np.sqrt(variances) / self.people + _ROUNDING * scale
+
         return rows / scale[:, None], told / scale, room / scale
 
     def _told(self, workload: Workload) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -176,6 +183,7 @@ class _Program:
         )
         told = asked @ (self.added @ self.statistics + self.start)
         accuracy = LocalAccuracy(self.strategy, workload, self.people, errors="worst")
+
         return rows, told, accuracy.variance
 
     @cached_property
@@ -193,6 +201,7 @@ class _Program:
         total = np.concatenate([np.ones(size), np.zeros(counters), [1.0]])
         fixed = [total, inside[-1]] if equal else [total]
         inside = inside[:-2] if equal else inside
+
         return {
             "A_ub": np.vstack([rows, -rows, inside]),
             "b_ub": np.concatenate([told + room, room - told, np.zeros(len(inside))]),
@@ -219,8 +228,10 @@ class _Program:
         eye, parts = np.eye(len(unit)), []
         if self.listed is None:  # or it follows from their sum
             parts.append(np.hstack([eye, -(high / unit)[:, None]]))
+
         if (low < 0).any():
             parts.append(np.hstack([-eye, (low / unit)[:, None]]))
+
         if np.isfinite(self.hull.total).all():
             least, most = self.hull.total
             scale = float(unit.max())
@@ -228,6 +239,7 @@ class _Program:
                 np.append(unit, -most)[None] / scale,
                 -np.append(unit, -least)[None] / scale,
             ]
+
         return np.vstack(parts)
 
     def _solved(self, objective: FloatArray, most: float) -> tuple[float, FloatArray]:
@@ -251,10 +263,12 @@ class _Program:
             raise Contradiction(
                 f"a linear program of limits ended with status {result.status}"
             )
+
         above = np.maximum(-np.asarray(result.ineqlin.marginals), 0.0)
         equal = np.asarray(result.eqlin.marginals)
         rest = objective + above @ given["A_ub"] - equal @ given["A_eq"]
         least = float(equal @ given["b_eq"] - above @ given["b_ub"])
+
         return least + float(np.minimum(rest * low, rest * high).sum()), np.asarray(
             result.x
         )
@@ -277,6 +291,7 @@ class _Program:
                 f"are too few: {self.least_liars():,} reports or more fit no honest people",
                 f"allow for {min(1.0, least + 0.001):.3f} of the reports",
             )  # fmt: skip
+
         limits = self.people * np.array([self._limits(row, most) for row in asked])
         taken, share = (
             self.unit * fewest[self.strategy.size : -1],
@@ -285,6 +300,7 @@ class _Program:
         honest = self.added @ (self.statistics - taken) + share * self.start
         whole = self.people / max(share, _ROUNDING)
         answers = np.clip(whole * (asked @ honest), limits[:, 0], limits[:, 1])
+
         return Robust(answers, limits[:, 0], limits[:, 1])
 
     def _limits(self, row: FloatArray, most: float) -> tuple[float, float]:

@@ -31,9 +31,11 @@ class Line:
         """The cells of an attribute that have a place and a width on a line."""
         if not isinstance(attribute, Ordered):
             return cls(attribute.size, np.zeros(0))
+
         widths = np.diff(attribute.cuts)
         if attribute.whole:
             widths[-1] += 1  # the last cell is closed
+
         # Only end cells can be open, or a single number.
         inside = np.flatnonzero(np.isfinite(widths) & (widths > 0))
         first = int(inside[0]) if len(inside) else 0
@@ -44,9 +46,11 @@ class Line:
         steps = len(self.widths)
         if steps <= order:
             return np.zeros((0, self.cells))
+
         densities = np.zeros((steps, self.cells))
         places = np.arange(steps)
         densities[places, self.first + places] = self.widths.mean() / self.widths
+
         return np.asarray(np.diff(densities, order, axis=0) * float(steps) ** order)
 
 
@@ -70,6 +74,7 @@ class Roughness:
         matrix = np.zeros((len(eigenvalues),) * 2)
         for axis, form in enumerate(forms):
             matrix += _on_axis(form, cells, axis)
+
         return cls(matrix, eigenvalues)
 
 
@@ -77,6 +82,7 @@ def lines_of(workload: Workload, domain: Domain | None) -> tuple[Line, ...]:
     """The attributes' lines; without a domain, prefix sums and ranges say what is ordered."""
     if domain is not None:
         return tuple(Line.of(attribute) for attribute in domain)
+
     structure = workload.structure
     ordered = {
         axis

@@ -121,16 +121,20 @@ def minimax_affine(
     prior = np.full(n, 1.0 / n)
     best, bound, upper, count = prior, 0.0, np.inf, 0
     errors = np.zeros(n)
+
     for count in range(1, _STEPS + 1):
         kind = law.estimate(prior, people)
         each = _errors(law, kind, m, people)
         lower = float(prior @ each)
         if each.max() < upper:
             upper, estimate, errors = float(each.max()), kind, each
+
         if lower > bound:
             bound, best = lower, prior
+
         if upper <= bound * (1 + tolerance):
             break
+
         prior = prior * (np.maximum(each, 0) / max(lower, 1e-300)) ** (
             1.5 if count < 50 else 0.7
         )
@@ -176,7 +180,9 @@ def people_where_it_ends(strategy: Strategy, gram: Gram) -> int:
 
     while matters(high) and high < 2**60:
         low, high = high, 4 * high
+
     while high > 1.05 * low + 1:
         middle = int(np.sqrt(low * high)) + 1
         low, high = (middle, high) if matters(middle) else (low, middle)
+
     return high

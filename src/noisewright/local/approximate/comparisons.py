@@ -59,6 +59,7 @@ class Comparisons:
         skew = np.clip(self.third / (v * b), 0.0, 1.0)
 
         x = np.log1p(u)  # the best x where the skewness is the largest there can be
+
         for _ in range(_NEWTON_STEPS):
             slope = np.expm1(x) - (1 - skew) * x**2 / 2
             x -= (slope - u) / (np.exp(x) - (1 - skew) * x)
@@ -86,6 +87,7 @@ def _worked_out(answers: LinearAnswers, content: bytes) -> Comparisons:
     away = means - matrix
     second, bias = np.zeros_like(reach), np.zeros_like(reach)
     cubed, excess = np.zeros_like(reach), np.zeros_like(reach)
+
     for cell in range(cells):
         weighted = numbers * answers.chances[:, cell]
         products = weighted @ numbers.T
@@ -98,4 +100,5 @@ def _worked_out(answers: LinearAnswers, content: bytes) -> Comparisons:
         cubed = np.maximum(cubed, third)
         excess = np.maximum(excess, third - reach**2 * mean)
         bias = np.maximum(bias, away[:, cell, None] - away[:, cell])
+
     return Comparisons(second, np.minimum(cubed, excess), reach, bias)

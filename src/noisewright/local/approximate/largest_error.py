@@ -31,18 +31,22 @@ def strategy_tails(
         raise TooLarge(
             f"the largest error of {workload.queries:,} answers is not worked out"
         )
+
     matrix = workload.dense()
     answered = matrix if targets is None else targets
     if isinstance(strategy, IndexStrategy) and _quick(strategy, len(answered)):
         return LinearAnswers(strategy, answered).tails_around(*biases(answered, matrix))
+
     asked = workload if targets is None else Explicit(targets)
     strategy.check_reach(asked)
     spread = np.ptp(answered, axis=1)
     variance = (
         LocalAccuracy(strategy, asked, 1, errors="worst").variance + spread**2 / 4
     )
+
     with np.errstate(invalid="ignore"):  # reports without a limit that do not matter
         reach = influence(strategy, asked)
+
     if not np.isfinite(reach).all():
         raise InvalidParameter(
             "mechanism",
@@ -50,6 +54,7 @@ def strategy_tails(
             "has reports without a limit, for which no largest error is promised",
             "choose another mechanism",
         )
+
     return Tails(variance, reach, reach, *biases(answered, matrix))
 
 

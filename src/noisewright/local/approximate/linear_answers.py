@@ -119,12 +119,14 @@ class LinearAnswers(Shown):
         missed = self._missed(rows, numbers)
         squares = numbers**2 @ self.chances
         low, high = rows.min(axis=1), rows.max(axis=1)
+
         # a convex function of c: its slope is that of the worst
         for _ in range(_CENTRING_STEPS):
             c = (low + high) / 2
             worst = np.argmax(squares - 2 * c[:, None] * rows, axis=1)
             rising = c > rows[np.arange(len(rows)), worst]
             low, high = np.where(rising, low, c), np.where(rising, c, high)
+
         c = (low + high) / 2
         variance = (squares - 2 * c[:, None] * rows).max(axis=1) + c**2
         return (
@@ -151,6 +153,7 @@ class LinearAnswers(Shown):
                 f"epsilon={self.strategy.epsilon:g} is too small for these queries: a share of "
                 f"{lost:.2g} of one is lost in the rounding of what reports say; try a larger one"
             )
+
         raise OutOfReach(
             f"reports of {self.strategy.kind} at epsilon={self.strategy.epsilon:g} do not tell "
             f"these queries apart: a share of {lost:.2g} of one is lost; try a smaller epsilon"
@@ -207,6 +210,7 @@ class LinearAnswers(Shown):
             raise InvalidParameter(
                 "reports", 0, "hold no valid report of this plan", "collect some"
             )
+
         cells = self.strategy.estimate(collected.total, collected.people)
         return np.asarray(self.targets @ cells / collected.people)
 
@@ -261,6 +265,8 @@ def fitted_answers(
             tried.append((answers.deviation(*_TYPICAL), answers))
         except OutOfReach as refusal:
             refusals.append(refusal)
+
     if not tried:
         raise refusals[0]
+
     return min(tried, key=lambda one: one[0])[1]

@@ -95,6 +95,7 @@ def plan_answers(
         raise InvalidParameter(
             "alpha", alpha, "must be > 0", "0.05 is five in a hundred"
         )
+
     check_beta(beta)
     free = not signed if shift is None else shift
     asked = matrix if isinstance(matrix, Workload) else as_workload(rows)
@@ -105,6 +106,7 @@ def plan_answers(
         columns = norm.factorization.strategy.dense()
         vectors = fitted_answers(near, columns, epsilon, signed=signed)
         whole = np.hstack([rows, -rows]) if signed else rows
+
         return ApproximateAnswers(
             vectors.strategy, vectors.targets, whole, norm, float(alpha), float(beta)
         )
@@ -113,6 +115,7 @@ def plan_answers(
         if not 0 <= entrywise < alpha:
             raise InvalidParameter("entrywise", entrywise, f"must lie in [0, {alpha})")
         return answers(float(entrywise), _FINAL_GAP)
+
     return answers(best_tolerance(asked, alpha, free), _FINAL_GAP)
 
 
@@ -125,6 +128,7 @@ def best_tolerance(asked: Workload, alpha: float, shift: bool) -> float:
     witness = exact.certificate.matrix
     if float((asked.dense() * witness).sum()) >= alpha * float(np.abs(witness).sum()):
         return 0.0
+
     cost = {0.0: exact.value / alpha}
 
     def tried(share: float) -> float:
@@ -139,11 +143,13 @@ def best_tolerance(asked: Workload, alpha: float, shift: bool) -> float:
         if tried(share) > 1.05 * tried(best):
             break  # convex over a positive line: it falls, then rises
         best = min(best, share, key=tried)
+
     width = _SHARES[1]
     for _ in range(_REFINED):
         width /= 2
         near = [share for share in (best - width, best, best + width) if 0 <= share < 1]
         best = min(near, key=tried)
+
     return float(best * alpha)
 
 

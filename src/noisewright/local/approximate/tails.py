@@ -36,6 +36,7 @@ class MaxError:
             raise InvalidParameter(
                 "max_error", self.error, rule, "0.05 is 5 in a hundred"
             )
+
         check_beta(self.beta)
 
 
@@ -75,6 +76,7 @@ class Tails:
         exponent = people * (v / b**2) * ((1 + u) * np.log1p(u) - u)
         chance = np.exp(-exponent)
         chance[known & (room >= 0)] = 0.0
+
         return np.asarray(chance)
 
     def error(self, people: int, beta: float) -> float:
@@ -82,12 +84,14 @@ class Tails:
         check_beta(beta)
         if people < 1:
             raise InvalidParameter("people", people, "must be a whole number >= 1")
+
         low, high = (
             0.0,
             float(np.max(self.bias + np.maximum(self.above, self.below), initial=0.0)),
         )
         if self.failure(high, people) > beta:
             return high  # no mean strays further than one number can
+
         return _least(lambda error: self.failure(error, people) <= beta, low, high)
 
     def people_for(self, error: float, beta: float) -> int:
@@ -100,6 +104,7 @@ class Tails:
                 f"must be above the bias {self.bias.max():.4g}",
                 "allow a larger one",
             )
+
         low, high = 0, 1
         while self.failure(error, high) > beta:
             low, high = high, 2 * high
@@ -107,11 +112,13 @@ class Tails:
                 raise TooLarge(
                     f"an error of {error:g} needs more than {_MOST_PEOPLE:.1e} people"
                 )
+
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (
                 (low, middle) if self.failure(error, middle) <= beta else (middle, high)
             )
+
         return high
 
 

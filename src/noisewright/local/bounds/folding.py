@@ -41,6 +41,7 @@ class Folding:
         h = self.pairs
         if not h:
             return (stack,)
+
         near, far = stack[..., :h, :h], stack[..., :h, h : 2 * h]
         even = np.empty(
             (*stack.shape[:-2], h + self.alone, h + self.alone), stack.dtype
@@ -49,12 +50,14 @@ class Folding:
         even[..., :h, h:] = _ROOT * stack[..., :h, 2 * h :]
         even[..., h:, :h] = _ROOT * stack[..., 2 * h :, :h]
         even[..., h:, h:] = stack[..., 2 * h :, 2 * h :]
+
         return even, np.asarray(near - far)
 
     def whole(self, halves: tuple[FloatArray, ...]) -> FloatArray:
         """The matrices whose halves these are."""
         if len(halves) == 1:
             return halves[0]
+
         (even, odd), h = halves, self.pairs
         n = 2 * h + self.alone
         stack = np.empty((*even.shape[:-2], n, n), even.dtype)
@@ -68,6 +71,7 @@ class Folding:
             side, -1, -2
         )
         stack[..., 2 * h :, 2 * h :] = even[..., h:, h:]
+
         return stack
 
     def vectors(self, x: FloatArray) -> tuple[FloatArray, ...]:
@@ -81,10 +85,12 @@ class Folding:
         """Columns within the two subspaces, side by side over all cells."""
         if len(columns) == 1:
             return columns[0]
+
         (even, odd), h = columns, self.pairs
         upper = np.hstack([even[:h] / _ROOT, odd / _ROOT])
         lower = np.hstack([even[:h] / _ROOT, -odd / _ROOT])
         rest = np.hstack([even[h:], np.zeros((self.alone, odd.shape[1]))])
+
         return np.vstack([upper, lower, rest])
 
     def averaged(self, array: FloatArray) -> FloatArray:
@@ -125,6 +131,7 @@ def folding_of(gram: FloatArray) -> tuple[IntArray, Folding]:
     centred = centred - centred.mean(axis=1)[:, None]
     probe = np.random.default_rng(0).standard_normal(n)
     image, size = centred @ probe, float(np.abs(centred).max(initial=0.0)) * n
+
     for swap in _relabellings(n):
         alone = int((swap == np.arange(n)).sum())
         if (
@@ -134,9 +141,11 @@ def folding_of(gram: FloatArray) -> tuple[IntArray, Folding]:
             continue
         if np.abs(centred[np.ix_(swap, swap)] - centred).max() <= _EQUAL * size / n:
             best, cells = swap, alone
+
     first = np.flatnonzero(np.arange(n) < best)
     alone_cells = np.flatnonzero(np.arange(n) == best)
     order = np.concatenate([first, best[first], alone_cells])
+
     return order.astype(np.int64), Folding(len(first), cells)
 
 

@@ -55,6 +55,7 @@ class Roots:
             np.sqrt(values[some])[:, None] * vectors[:, some].T
             for (values, vectors), some in zip(spectra, kept, strict=True)
         )
+
         return cls(
             roots, int(sum(some.sum() for some in kept)) == len(gram) - 1, centred
         )
@@ -79,6 +80,7 @@ class Start:
         unit = float(np.trace(gram)) / n
         if not 0 < unit < inf:
             raise np.linalg.LinAlgError("no query tells people apart")
+
         gram = gram / unit
         roots = Roots.of(gram, prior, folding)
         v = 1.0 + expm1(epsilon) * reports.patterns
@@ -89,6 +91,7 @@ class Start:
         heavy = v * (weights * mass)[:, None]
         prices = np.linalg.lstsq(heavy.T @ v, heavy.T @ worth, rcond=1e-12)[0]
         phi = z - (np.outer(prices, prior) + np.outer(prior, prices)) / 2
+
         return cls(gram, roots, folding.averaged(phi))
 
 
@@ -114,9 +117,11 @@ def split_phi(
     prices = -2 * sums + prior * float(sums.sum())
     z = phi + (np.outer(prices, prior) + np.outer(prior, prices)) / 2
     factors = []
+
     for half in folding.halves((z + z.T) / 2):
         values, vectors = np.linalg.eigh(half)
         factors.append(vectors[:, values > 0] * np.sqrt(values[values > 0]))
+
     return folding.spread(tuple(factors)), np.asarray(prices)
 
 
@@ -214,6 +219,7 @@ def _parts(
     alongs = folding.vectors(along / float(np.linalg.norm(along)))
     # A root within a subspace, over cells of which each stands for a pair.
     by_cell = inverses[0] / folding.vectors(np.ones_like(scale))[0]
+
     return tuple(
         _Part(root * by_cell[: root.shape[1]], scales[i], inverses[i], alongs[i], half)
         for i, (root, half) in enumerate(zip(roots.parts, halves, strict=True))
@@ -242,6 +248,7 @@ class JointProblem:
         blocks.duals /= size
         weight = 0.0 if start.roots.full else float(np.mean(blocks.own**4) ** 0.5)
         parts = _parts(start.roots, blocks, prior, folding.halves(scaled))
+
         return cls(blocks, parts, weight, size)
 
     @property
@@ -272,9 +279,11 @@ class JointProblem:
             values = np.maximum(values, 1e-12 * values.max(initial=0.0))
             rooted = (vectors / values**0.25).T @ part.root
             parts.append(rooted.T @ rooted)
+
         information = 1.0 + folding.whole(tuple(parts)) * np.outer(scale, scale)
         sums = phi.sum(axis=1)
         prices = -2 * sums + prior * float(sums.sum())
+
         return np.asarray(information @ prices - np.diagonal(roots.centred))
 
     def centre(self, roots: Roots, prior: FloatArray) -> bool:
@@ -284,8 +293,10 @@ class JointProblem:
         )
         if any(part.spectrum[0].min(initial=1.0) <= 0 for part in parts):
             return False
+
         for part, earlier in zip(parts, self.parts, strict=True):
             part.own, part.own_duals = earlier.own, earlier.own_duals
+
         self.parts = parts
         return True
 
@@ -302,9 +313,11 @@ class JointProblem:
         moving = self.steps >= _STEADY
         self.steps += 1
         rest, before = self.blocks.settle(self.image), self.image
+
         for part in self.parts:
             if self.weight:
                 part.make_definite(self.weight)
+
         if moving:
             pulls = self.blocks.folding.halves(
                 self.blocks.adjoint(rest + self.blocks.duals)
@@ -312,11 +325,13 @@ class JointProblem:
             for part, pull in zip(self.parts, pulls, strict=True):
                 self._move(part, pull)
             self.image = self.blocks.forward(self.phi)
+
         left = self.image + rest
         self.blocks.push(left)
         for part in self.parts:
             if self.weight:
                 part.own_duals += 1.6 * (part.own - self.weight * part.freed(part.phi))
+
         self.primal = float(
             np.linalg.norm(left) / (np.linalg.norm(self.image) + 1e-300)
         )
@@ -334,6 +349,7 @@ class JointProblem:
         pull = pull + self.blocks.normal(part.phi, e, f)
         if weight:
             pull += weight * part.freed(weight * part.phi - part.own - part.own_duals)
+
         gradient = self.penalty * pull - (root.T / roots) @ root - np.outer(f, f)
         curvature = 1.0 / (roots[:, None] * roots * (roots[:, None] + roots))
         # Where the slope says that an eigenvalue k is far too large, a step along −2√k would go
@@ -374,6 +390,7 @@ class JointProblem:
             factor = 1 / _BALANCE
         else:
             return
+
         self.penalty *= factor
         self.blocks.duals /= factor
         for part in self.parts:
@@ -394,6 +411,7 @@ def _solved(
     solution, residual = np.zeros_like(right), right
     direction = shaped = conditioned(residual)
     energy = first = float((residual * shaped).sum())
+
     for _ in range(_SOLVER_STEPS):
         if energy <= _SOLVED * first:
             break
@@ -404,4 +422,5 @@ def _solved(
         shaped = conditioned(residual)
         fresh = float((residual * shaped).sum())
         direction, energy = shaped + (fresh / energy) * direction, fresh
+
     return solution

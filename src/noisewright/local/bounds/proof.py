@@ -54,6 +54,7 @@ class Proof(ABC):
         n = len(self.cells)
         if not n or (np.diff(self.cells) <= 0).any() or self.cells[0] < 0:
             raise InvalidParameter("cells", "array", "must rise from zero on")
+
         self._check_shapes(
             prior=(n,), factor=(n, self.factor.shape[-1]), prices=(n,), **self._shapes()
         )
@@ -69,6 +70,7 @@ class Proof(ABC):
                 raise FileFormatError(
                     f"a proof over {len(cells)} cells is too large; plan again"
                 )
+
             common = {
                 "prior": (np.float64, 1),
                 "factor": (np.float64, 2),
@@ -107,9 +109,11 @@ class Proof(ABC):
             raise InvalidParameter(
                 "proof", int(self.cells[-1]), f"must be over {len(gram)} cells"
             )
+
         prices = self.prices
         total = float(prices.sum()) + len(prices) * EPS * float(np.abs(prices).sum())
         inner = gram[np.ix_(self.cells, self.cells)]
+
         return floor_of(inner, self.prior, self.factor, total + self.rise(epsilon))
 
 
@@ -122,6 +126,7 @@ def floor_of(gram: FloatArray, prior: FloatArray, y: FloatArray, limit: float) -
     unit = float(np.trace(gram)) / n
     if not 0.0 < unit < inf or not 0 < limit < inf:
         return -inf
+
     m = gram / unit
     mean = m @ prior
     centred = m - mean[:, None] - mean[None, :] + float(prior @ mean)
@@ -133,6 +138,7 @@ def floor_of(gram: FloatArray, prior: FloatArray, y: FloatArray, limit: float) -
     moment = float(np.sqrt(values).sum()) ** 2 / limit
     known = max(float(prior @ np.diagonal(centred)), 0.0)
     together = float(prior @ np.diagonal(m))
+
     return unit * (moment - known - _MARGIN * (moment + together))
 
 
@@ -149,6 +155,7 @@ def largest_eigenvalue(matrix: FloatArray) -> float:
     slack = (
         8 * (n + 2) * EPS * float(np.abs(top - diagonal).sum() + n * abs(top) + 1e-300)
     )
+
     for widening in _WIDENINGS:
         shift = top + widening * slack
         try:
@@ -156,6 +163,7 @@ def largest_eigenvalue(matrix: FloatArray) -> float:
         except np.linalg.LinAlgError:
             continue
         return shift + (widening + 1) * slack
+
     return inf
 
 

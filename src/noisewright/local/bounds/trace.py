@@ -98,6 +98,7 @@ def contrast_limit(size: int, epsilon: float, high: int | None = None) -> float:
     candidates = {min(near + k, size) for k in (0, 1)} if high is None else {high}
     # As a variance, (d/n)(1−d/n) r², it is free of cancellation at small ε.
     r = expm1(epsilon)
+
     return max(
         (d / size) * (1 - d / size) * (r / (1 + r * d / size)) ** 2 for d in candidates
     )
@@ -165,6 +166,7 @@ def prior_variance(gram: Gram, epsilon: float, prior: FloatArray) -> float:
     values = np.linalg.eigvalsh(root[:, None] * centred * root)
     nuclear = float(np.sqrt(lowered(values, together)).sum())
     mean_square = max(float(prior @ np.diagonal(centred)), 0.0)
+
     return rounded_down(nuclear**2 / limit, mean_square, together)
 
 
@@ -185,6 +187,7 @@ def optimised_prior(
         few, coarse, runs = merged(m, prior, _MERGED_FROM // 2)
         coarse = _ascended(few, coarse, check_epsilon(epsilon))
         prior = (coarse / np.bincount(runs))[runs]
+
     return prior_bound(workload, epsilon, prior), prior
 
 
@@ -209,6 +212,7 @@ def _ascended(m: FloatArray, prior: FloatArray, epsilon: float) -> FloatArray:
             step /= 3.0
             if step < 1e-4:
                 break
+
     return prior
 
 
@@ -218,6 +222,7 @@ def interval_bound(workload: Workload, epsilon: float) -> LowerBound:
     m = table_gram(workload).dense()
     unit = float(m.trace()) or 1.0
     claim = best_claim(m / unit, epsilon, optimised_prior(workload, epsilon)[1])
+
     return LowerBound(
         name="order",
         variance=unit * claim.floor(m / unit, epsilon),
@@ -250,6 +255,7 @@ def _prior_value(
     diagonal = np.diagonal(centred)
     value = nuclear**2 / limit - float(prior @ diagonal)
     slope = (vectors**2 @ s) / np.maximum(prior, np.finfo(float).tiny)
+
     return value, nuclear * slope / limit - diagonal
 
 
@@ -265,6 +271,7 @@ def floors(workload: Workload, epsilon: float, gram: Gram) -> Iterator[LowerBoun
     scheme = scheme_of(gram)
     if 2 <= workload.size <= (_PRIOR_CELLS if scheme is None else _EVEN_CELLS):
         yield optimised_prior(workload, epsilon)[0]
+
     if scheme is not None:
         unit = float(scheme.eigenvalues.max()) or 1.0  # a search sees one scale
         moment = SchemeBound(

@@ -45,9 +45,11 @@ def _parts(problem: LocalProblem, questions: Questions) -> Parts:
         raise NoisewrightError(
             f"{len(tables)} tables are asked, not 2 to {_MOST_TABLES}"
         )
+
     grams = table_grams(questions, sizes)
     known: dict[str, IndexStrategy] = {}
     components, costs = [], []
+
     for table, workload in tables.items():
         if workload.size > _LARGEST_TABLE:
             raise NoisewrightError(
@@ -58,6 +60,7 @@ def _parts(problem: LocalProblem, questions: Questions) -> Parts:
             known[text] = _component(candidates(replace(problem, workload=workload)))
         components.append(known[text])
         costs.append(float(person_moments(known[text], grams[table])[0].max()))
+
     # Σ cost/share is least where shares follow the roots of the costs.
     shares: FloatArray = np.sqrt(np.maximum(costs, 1e-12 * max(costs)))
     return Parts.of(sizes, tuple(tables), tuple(components), shares / shares.sum())
@@ -72,6 +75,7 @@ def _by_table(questions: Questions, sizes: tuple[int, ...]) -> dict[Block, Workl
                 term.inner if term.weight == 1.0 else Weighted(term.weight, term.inner)
             )
             by_table.setdefault(term.attributes, []).append(plain)
+
     return {
         table: parts[0] if len(parts) == 1 else Stack(tuple(parts))
         for table, parts in by_table.items()

@@ -68,14 +68,18 @@ def candidates(
             rule = f"steers a search, and {entry.name} is planned without one"
             refuse_given(problem.search.steering, rule)
         return [_candidate(entry, problem, named=True)]
+
     own, entries = problem.search.own_error, MECHANISMS.values()
     bound = None if own else even_bound(problem.workload, problem.epsilon)
     ranked: list[Candidate] = []
+
     for quick in [] if own else [m for m in entries if not m.searches]:
         ranked.append(_candidate(quick, problem))
         _tell_if_better(ranked, bound, problem)
+
     if not _settled(ranked, bound):
         ranked += [_candidate(m, problem) for m in entries if m.searches]
+
     return sorted(ranked, key=lambda candidate: candidate.cost)
 
 
@@ -101,6 +105,7 @@ def _candidate(
                 # settings that only a search reads are wrong: nobody else would say so
                 raise
             refusal = str(error)
+
     return Candidate(mechanism.name, began.seconds, refusal=refusal)
 
 
@@ -112,6 +117,7 @@ def _tell_if_better(
     listener = problem.search.progress
     if listener is None or bound is None or last >= min(earlier, default=inf):
         return
+
     seconds = sum(candidate.seconds for candidate in ranked)
     ratio = last / bound.variance if bound.variance > 0 else inf
     listener(Progress("first plan", 0, ratio, seconds))
@@ -155,6 +161,7 @@ def compare_local(
     checked_domain(workload, domain)
     problem = LocalProblem.of(workload, privacy, settings)
     epsilon, bound = problem.epsilon, even_bound(workload, problem.epsilon)
+
     return [
         LocalComparison(c.mechanism, epsilon, seconds=c.seconds, refusal=c.refusal)
         if c.analysis is None
@@ -176,6 +183,7 @@ def narrowed(workload: Workload) -> Workload:
             "ask for more than counts, which needs a curator",
             "ask for a histogram or CDF of the number instead",
         )
+
     return workload.narrowed()
 
 
@@ -185,6 +193,7 @@ def checked_domain(workload: Workload, domain: Domain | None) -> Domain | None:
     domain = workload.domain if isinstance(workload, Questions) else domain
     if domain is None:
         return None
+
     domain.require_reviewed()
     if workload.size != domain.size:
         raise InvalidParameter(
@@ -193,4 +202,5 @@ def checked_domain(workload: Workload, domain: Domain | None) -> Domain | None:
             f"has {workload.size} cells where the domain has {domain.size}",
             "match the workload's size to the domain",
         )
+
     return domain

@@ -48,6 +48,7 @@ class LocalComparison:
         bound = None if analysis.strategy.delta else bound
         if bound is not None:
             settled(analysis.objective, max(bound.objective, 0.0), mechanism)
+
         needed = analysis.sample_complexity(alpha)
         floor = None if bound is None else bound.sample_complexity(alpha)
         return cls(

@@ -60,6 +60,7 @@ class Local(Search):
         largest = error in ("max", float("inf"))
         if error in ("rmse", 2) or (largest and self.max_error is not None):
             return
+
         remedy = (
             "max_error=0.05, say"
             if largest

@@ -185,6 +185,7 @@ class Sandwich:
         pulled -= twice @ (2 * k)
         result = np.einsum("tj,tj->t", pulled, seen)
         ramp = np.fft.ifft(np.conj(waves) * np.fft.fft(self.solved_ramp)).real
+
         return np.asarray(result + self.ramp * ramp**2)
 
     def _windows(self, boxed: FloatArray) -> FloatArray:
@@ -256,6 +257,7 @@ class CoarseFine(Mixture):
             raise InvalidParameter(
                 "components", len(self.components), "must be bins and cells"
             )
+
         coarse, fine = self.components
         if not isinstance(coarse, MatrixStrategy) or not isinstance(
             fine, OrbitStrategy
@@ -326,6 +328,7 @@ class CoarseFine(Mixture):
         silent = np.zeros(fine.outputs - fine.starts[-1])
         result += second * fine.expectation(np.concatenate([*energies, silent]))
         weights = known.eigenvalues * group.counts
+
         return np.asarray(
             result
             - weights[1:].sum() / self.size

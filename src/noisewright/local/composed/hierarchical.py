@@ -85,9 +85,11 @@ class TreeMixture(Mixture):
 def _tree_variances(strategy: TreeMixture, gram: Gram) -> FloatArray:
     if not has_closed_form(gram):
         gram = SummedGram.of(gram)
+
     tree, chances = strategy.tree, strategy._chances
     image = tree.solve(gram.matvec(np.ones(strategy.size)) / strategy.size)
     result = -gram.diagonal()
+
     for level, component in enumerate(strategy.components):
         assert isinstance(component, CentredStrategy)
         coarsening, diagonal = (
@@ -96,6 +98,7 @@ def _tree_variances(strategy: TreeMixture, gram: Gram) -> FloatArray:
         )
         energy = component.energy_of(diagonal, coarsening.gather(image))
         result = result + chances[level] * coarsening.spread(energy)
+
     result.setflags(write=False)
     return np.asarray(result)
 
@@ -145,8 +148,10 @@ def hierarchical(
         raise InvalidParameter(
             "branching", branching, "must be a whole number >= 2", "try 4"
         )
+
     if not has_closed_form(gram):
         gram = SummedGram.of(gram)
+
     large = size > DENSE_SIZE
     choices = _BRANCHINGS if branching is None else (int(branching),)
     widths = [_even_widths(size, b) if large else _widths(size, b) for b in choices]
@@ -155,10 +160,12 @@ def hierarchical(
         raise TooLarge(
             f"{size} cells have no tree of even blocks; pad to a multiple of a power"
         )
+
     best = min(trees, key=lambda tree: tree.objective)
     coarsenings = [Coarsening(size, width) for width in best.widths]
     if not large:
         return pooled(Mixture.of(list(best.oracles), coarsenings, best.weights), asked)
+
     # Every level stays, if with hardly any weight: the closed forms want the whole tree.
     weights = whole_weights(np.maximum(best.weights, 1e-12))
     return TreeMixture(tuple(best.oracles), tuple(coarsenings), tuple(weights))
@@ -201,6 +208,7 @@ def _tree(gram: Gram, epsilon: float, widths: list[int], alike: bool) -> _Tree:
     detail = np.maximum(traces[:-1] - traces[1:], 0.0)
     gains = np.array([o.contrast * w for o, w in zip(oracles, widths, strict=True)])
     objective, weights = level_weights(detail, gains)
+
     return _Tree(objective, widths, oracles, weights)
 
 
@@ -229,6 +237,7 @@ def _level_weights(details: bytes, gained: bytes) -> tuple[float, FloatArray]:
     if seen[0] == 0 and detail[0] > 0:
         p = (p + 1e-9) / (1 + 1e-9 * len(p))
         seen = np.cumsum(p * gains)
+
     needed = detail > 0
     return float((detail[needed] / seen[needed]).sum()), p
 

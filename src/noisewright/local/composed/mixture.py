@@ -77,6 +77,7 @@ def restored_parts(
                 "components", component.kind, "must report whole numbers"
             )
         components.append(component)
+
     return tuple(components)
 
 
@@ -93,6 +94,7 @@ class Coarsening:
         whole("widths", self.width, 1, self.size if self.table is None else 1)
         if self.table is None:
             return
+
         shape = self.table.dtype.name, self.table.shape
         if shape != ("int64", (self.size,)) or self.table.min() < 0:
             raise InvalidParameter(
@@ -133,6 +135,7 @@ class Coarsening:
             return np.asarray(
                 np.add.reduceat(x, np.arange(0, self.size, self.width), axis=0)
             )
+
         result = np.zeros((self.cells, *x.shape[1:]))
         np.add.at(result, self.table, x)
         return result
@@ -158,6 +161,7 @@ class Mixture(DrawnComponent):
             raise InvalidParameter(
                 "components", len(self.components), "need one weight and map each"
             )
+
         check_weights(self.weights, len(self.components))
         for component, coarsening in zip(
             self.components, self.coarsenings, strict=True
@@ -211,6 +215,7 @@ class Mixture(DrawnComponent):
             total += self.coarsenings[index].spread(
                 component.score(part, int(part.sum()))
             )
+
         return total
 
     @cached_property

@@ -50,12 +50,14 @@ class Parts(ManyTables, DrawnComponent):
             raise InvalidParameter(
                 "tables", len(self.tables), "need one component and weight each"
             )
+
         check_weights(self.weights, len(self.tables))
         sizes = check_sizes(self.sizes)
         for table, component in zip(self.tables, self.components, strict=True):
             check_axes("tables", table, len(sizes))
             if component.size != self.cells(table):
                 raise InvalidParameter("tables", table, "must fit their components")
+
         if len(set(self.tables)) < len(self.tables):
             raise InvalidParameter("tables", len(self.tables), "must be different ones")
 
@@ -110,6 +112,7 @@ class Parts(ManyTables, DrawnComponent):
         """Covariance of one estimated table, at its true counts or at even ones."""
         if not attributes:
             return np.zeros((1, 1))
+
         index = self.tables.index(attributes)
         component, chance = self.components[index], self._chances[index]
         x = (
@@ -117,6 +120,7 @@ class Parts(ManyTables, DrawnComponent):
             if counts is None
             else counts
         )
+
         return centred(component.covariance(x) / chance + (1 / chance - 1) * np.diag(x))
 
     def total_variances(self, workload: Workload) -> tuple[float, float]:
@@ -132,6 +136,7 @@ class Parts(ManyTables, DrawnComponent):
             moments, squares = person_moments(self.components[index], gram)
             added = moments / self._chances[index] - squares
             worst, mean = worst + float(added.max()), mean + float(added.mean())
+
         return worst, mean
 
     def beside(self) -> tuple[Settings, Arrays]:

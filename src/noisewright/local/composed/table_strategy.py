@@ -114,6 +114,7 @@ def drawn_tables(
             raise InvalidParameter("through", type(through).__name__, "must be a table")
         tables.append(tuple(range(len(sizes))) if through is None else through.keep)
         places.append(below)
+
     return tuple(tables), places, numbers(draw.weights)
 
 
@@ -187,6 +188,7 @@ class TableData:
                 raise TooLarge(
                     f"covariances of {len(self.tables[block])} cells take long"
                 )
+
             covariances = [
                 self.strategy.table_covariance(block, self.people, x)
                 for x in counts(block)
@@ -196,6 +198,7 @@ class TableData:
                 queries.row_quadratics(covariance) for covariance in covariances
             ]
             pieces.append(term.weight**2 * np.max(quadratics, axis=0))
+
         return np.concatenate(pieces)
 
     def sampling_variances(self) -> FloatArray:
@@ -216,6 +219,7 @@ class TableData:
                 self.strategy.table_covariance(block, self.people, counts)
             )
             std[block] = float(np.sqrt(max(variances.mean(), 0.0)))
+
         total = float(self.people)
         return replace(
             self, tables=agreeing_tables(self.strategy.sizes, self.tables, std, total)

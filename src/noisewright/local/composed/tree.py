@@ -180,11 +180,13 @@ class TreeInformation(Information):
         mean = x.mean(axis=0)
         result = np.broadcast_to(total * mean, x.shape).copy()
         above = np.broadcast_to(mean, x.shape)
+
         for width, gain in zip(self.widths[::-1], gains[::-1], strict=True):
             blocks = x.reshape(self.cells // width, width, *tail).mean(axis=1)
             here = np.repeat(blocks, width, axis=0)
             result += gain * (here - above)
             above = here
+
         return result
 
     def matvec(self, x: FloatArray) -> FloatArray:
@@ -208,6 +210,7 @@ class TreeInformation(Information):
         k = share * np.diff(inverse, prepend=0.0)
         starts = np.arange(0, self.cells, widths[0])
         total = np.zeros(len(starts))
+
         for i, inner in enumerate(widths):
             # Products over blocks of one level are needed once per block, not once per B.
             first = np.arange(0, self.cells, inner)
@@ -220,4 +223,5 @@ class TreeInformation(Information):
                 )
                 part += twice * k[i] * k[j] * product
             total += part[starts // inner]
+
         return total

@@ -49,6 +49,7 @@ def table_oracle(cells: int, epsilon: float) -> Oracle:
     ]
     if comb(cells, best_subset_size(cells, epsilon)) <= _LISTED_SETS:
         oracles.append(ListedSubsets(cells, epsilon))
+
     # Near ties go to the simplest.
     return max(oracles, key=lambda oracle: round(oracle.contrast, 12))
 
@@ -69,6 +70,7 @@ class Union(ManyTables, IndexStrategy):
         check_epsilon(self.epsilon)
         check_weights(self.weights, len(self.tables))
         sizes = check_sizes(self.sizes)
+
         for table in self.tables:
             check_axes("tables", table, len(sizes))
             if min(sizes[i] for i in table) < 2 or self.cells(table) > _LARGEST_TABLE:
@@ -145,6 +147,7 @@ class Union(ManyTables, IndexStrategy):
         last = max(self._offsets, key=lambda block: self._offsets[block])
         total = np.zeros(self._offsets[last] + self.cells(last))
         total[0] = people
+
         for shape, members in self._groups.items():
             held = np.stack([self._estimate(index, tally) for index in members])
             tensors = held.reshape(-1, *shape)
@@ -161,6 +164,7 @@ class Union(ManyTables, IndexStrategy):
                 )
                 firsts = np.array([self._offsets[block] for block in blocks])
                 np.add.at(total, firsts[:, None] + np.arange(parts.shape[1]), parts)
+
         return total
 
     def _estimate(self, index: int, tally: IntArray) -> FloatArray:
@@ -192,6 +196,7 @@ class Union(ManyTables, IndexStrategy):
                 gained = share * oracle.spread * self.cells(table)
                 spread[block] = spread.get(block, 0.0) + gained
                 own[block] = own.get(block, 0.0) + share * (1 + oracle.own_spread)
+
         return spread, own
 
     def table_covariance(
@@ -214,6 +219,7 @@ class Union(ManyTables, IndexStrategy):
         }
         seen = sum(known.values(), np.zeros((n, n)))
         result = -(seen * x) @ seen
+
         for axes, projection in known.items():
             block = named[axes]
             result += (
@@ -226,9 +232,12 @@ class Union(ManyTables, IndexStrategy):
                 if set(other) >= set(axes)
             )
             part = np.zeros((n, n))
+
             for inner in interactions(axes):
                 part += known[inner] / self.knowledge[named[inner]]
+
             result += alone * (part * x) @ part
+
         return np.asarray(result)
 
     def covariance(self, histogram: FloatArray) -> FloatArray:
@@ -241,10 +250,12 @@ class Union(ManyTables, IndexStrategy):
         """Σ_S w_S (Σ_{T⊆S} dim_T/κ_T / n_S − 1): all types are alike."""
         if not isinstance(gram, MarginalGram):
             raise TooLarge("union answers tables of counts; ask for marginals")
+
         total = -float(sum(gram.weights.values()))
         for block, eigenvalue in gram.eigenvalues.items():
             dimension = prod(self.sizes[i] - 1 for i in block)
             total += eigenvalue / gram.size * dimension / self.knowledge[block]
+
         return total
 
     def average_variance(self, gram: Gram) -> float:
@@ -279,6 +290,7 @@ def _projections(shape: tuple[int, ...]) -> dict[Block, FloatArray]:
             mean = np.full((n, n), 1.0 / n)
             projection = np.kron(projection, np.eye(n) - mean if k in axes else mean)
         result[axes] = projection
+
     return result
 
 
@@ -290,6 +302,7 @@ def union(gram: Gram, epsilon: float) -> Union:
     check_epsilon(epsilon)
     if not isinstance(gram, MarginalGram):
         raise NoisewrightError("is for marginal tables of counts; try hierarchical")
+
     sizes = gram.sizes
     blocks = [b for b in gram.closure if b and all(sizes[i] > 1 for i in b)]
     tables = [b for b in blocks if prod(sizes[i] for i in b) <= _LARGEST_TABLE]
@@ -297,6 +310,7 @@ def union(gram: Gram, epsilon: float) -> Union:
         raise TooLarge(
             f"a table asked has more than {_LARGEST_TABLE} cells; ask smaller tables"
         )
+
     position = {block: k for k, block in enumerate(blocks)}
     cost = np.array(
         [
@@ -323,6 +337,7 @@ def union(gram: Gram, epsilon: float) -> Union:
     )
     weights = whole_weights(np.where(p > 1e-9 * p.max(), p, 0.0))
     chosen = [(t, w) for t, w in zip(tables, weights, strict=True) if w > 0]
+
     return Union(
         sizes, epsilon, tuple(t for t, _ in chosen), tuple(w for _, w in chosen)
     )

@@ -107,6 +107,7 @@ class CentredStrategy(Strategy):
         own = diagonal - 2 * image / self.size + image.mean() / self.size
         trace = float(diagonal.sum()) - image.mean()
         linear = image.sum() + 2 * a * (image - image.mean())
+
         return np.asarray(
             linear + a**2 * (self.spread * trace + (1 + self.own_spread) * own)
         )
@@ -124,6 +125,7 @@ class CentredStrategy(Strategy):
         mean = workload.matvec(ones) / self.size
         norms = workload.row_squares(ones) - self.size * mean**2
         own = workload.row_squares(histogram) - 2 * mean * workload.matvec(histogram)
+
         return np.asarray(
             self.spread * total * norms + self.own_spread * (own + total * mean**2)
         )

@@ -52,6 +52,7 @@ class LocalHashing(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrat
         super().__post_init__()
         if self.buckets == 0:
             object.__setattr__(self, "buckets", best_buckets(self.size, self.epsilon))
+
         # Larger ones fit no table, and would take long to be tried for divisors.
         if self.buckets > _LARGEST_TABLE or not _is_prime(self.buckets):
             raise InvalidParameter(
@@ -138,8 +139,10 @@ class LocalHashing(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrat
         waves = np.fft.fft(counts, axis=1)  # Σ_y C[a, y] ω^{−cy}
         spectrum = np.zeros(self.functions, dtype=np.complex128)
         spectrum[0] = counts.sum()
+
         for c in range(1, g):
             spectrum[self._combine((self._digit_table * c) % g)] += waves[:, c]
+
         held = field_transform(spectrum, g, sign=1).real / g
         return np.rint(held[: self.size]).astype(np.int64)
 
@@ -154,9 +157,11 @@ class LocalHashing(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrat
         d = self._digit_table[: self.size].astype(np.int64)
         powers = self.buckets ** np.arange(self.digits)
         result = np.zeros((self.size, self.size), dtype=np.int64)
+
         for digit, power in zip(d.T, powers, strict=True):
             moved = (1 - factor) * digit[:, None] + factor * digit[None, :]
             result += power * (moved % self.buckets)
+
         result[result >= self.size] = -1
         np.fill_diagonal(result, -1)
         return result
@@ -179,6 +184,7 @@ class LocalHashing(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrat
         wave = field_transform(inside, g, sign=-1)
         spectrum = np.zeros(self.functions, dtype=np.complex128)
         d = self._digit_table.astype(np.int64)
+
         for factor in range(2, g):
             # Σ_v 1[v] 1[(1−f)u + fv] has transform 1̂(k/(1−f)) 1̂(−fk/(1−f)).
             inverse = pow((1 - factor) % g, -1, g)
@@ -187,6 +193,7 @@ class LocalHashing(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrat
                 self._combine(-d * factor * inverse % g),
             )
             spectrum += wave[out] * wave[back]
+
         pairs = field_transform(spectrum, g, sign=1).real / self.functions
         # the pair (u, u) itself is no line
         return np.rint(pairs[: self.size]) - (g - 2)
@@ -200,6 +207,7 @@ class LocalHashing(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrat
         plain = super().type_variances(gram)
         if self.buckets == 2:
             return plain
+
         scale = self.line_excess / self.support.gap**2
         weights = gram.identity_and_ones()
         if weights is not None:
@@ -207,12 +215,15 @@ class LocalHashing(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrat
             return np.asarray(
                 plain - scale * weights[0] * self._line_counts / self.size
             )
+
         if self.size > DENSE_SIZE:
             spread = gram.trace() - float(gram.matvec(np.ones(self.size)).mean())
             return np.asarray(plain + abs(scale) * (self.buckets - 2) * spread)
+
         m = gram.dense()
         m -= m.mean(axis=0)
         m -= m.mean(axis=1)[:, None]
+
         return np.asarray(plain + scale * self._line_sums(m))
 
     def energy(self, quadratic: FloatArray) -> FloatArray:
@@ -220,9 +231,11 @@ class LocalHashing(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrat
         plain = super().energy(quadratic)
         if self.buckets == 2:
             return plain
+
         centred = quadratic - quadratic.mean(axis=0)
         centred = centred - centred.mean(axis=1)[:, None]
         scale = self.line_excess * (self.contrast / self.support.gap) ** 2
+
         return np.asarray(plain + scale * self._line_sums(centred))
 
     def query_variances(self, workload: Workload, histogram: FloatArray) -> FloatArray:
@@ -236,13 +249,16 @@ class LocalHashing(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrat
         plain = super().covariance(histogram)
         if self.buckets == 2:
             return plain
+
         lines = np.zeros((self.size, self.size))
         cells = np.broadcast_to(np.arange(self.size)[None, :], lines.shape)
         weights = np.broadcast_to(histogram[:, None], lines.shape)
+
         for factor in range(2, self.buckets):
             partner = self._line_partners(factor)
             inside = partner >= 0
             np.add.at(lines, (cells[inside], partner[inside]), weights[inside])
+
         lines -= lines.mean(axis=0)
         lines -= lines.mean(axis=1)[:, None]
         return np.asarray(plain + self.line_excess / self.support.gap**2 * lines)
@@ -266,6 +282,7 @@ def field_transform(x: Array, prime: int, sign: int) -> ComplexArray:
     step = prime
     while step * prime <= _TRANSFORM_BLOCK:
         step *= prime
+
     work, left = x.astype(np.complex128), len(x)
     while left > 1:
         block = min(step, left)
@@ -275,6 +292,7 @@ def field_transform(x: Array, prime: int, sign: int) -> ComplexArray:
             (work.reshape(shape) @ _digit_waves(prime, block, sign)).T
         )
         left //= block
+
     return work.reshape(len(x))
 
 
@@ -285,6 +303,7 @@ def _digit_waves(prime: int, block: int, sign: int) -> ComplexArray:
     waves = np.ones((1, 1), dtype=np.complex128)
     while len(waves) < block:
         waves = np.kron(waves, one)
+
     return waves
 
 

@@ -82,6 +82,7 @@ class SubsetSelection(FavouringStrategy, PlainStrategy, CentredStrategy):
             object.__setattr__(
                 self, "chosen", best_subset_size(self.size, self.epsilon)
             )
+
         if not 1 <= self.chosen < self.size:
             raise InvalidParameter(
                 "chosen", self.chosen, f"must lie in 1..{self.size - 1}"

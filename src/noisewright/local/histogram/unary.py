@@ -47,6 +47,7 @@ class UnaryEncoding(PlainStrategy, CentredStrategy):
         if self.symmetric:
             root = odds_threshold(_root_below(factor))
             return root, WORD - root
+
         # Rounded up, so that the odds of a zero never overstate e^ε.
         other = -(-WORD * factor.denominator // (factor.numerator + factor.denominator))
         return WORD // 2, other
@@ -92,6 +93,7 @@ class UnaryEncoding(PlainStrategy, CentredStrategy):
                 other,
                 (p - q) * mean(two, c**2, 1) - 2 * p * q * mean(two, c**2, 2),
             )
+
         pair = q**2 * (p * mean(three, c**2, 3) + (1 - p) * mean(three, c**2, 2))
         gained = (p - q) * (mean(two, c**2, 1) - 2 * q * mean(three, c**2, 2))
         return slope, other - pair, gained

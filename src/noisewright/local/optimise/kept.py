@@ -92,13 +92,16 @@ def _described(value: object) -> object:
     if isinstance(value, np.ndarray):
         scale = float(np.abs(value).max(initial=0.0)) or 1.0
         return f"{scale:.12e}", digest(np.round(value / scale, 12))
+
     if isinstance(value, Mapping):
         return tuple(sorted((tuple(sorted(key)), one) for key, one in value.items()))
     if isinstance(value, tuple):
         return tuple(map(_described, value))
+
     if is_dataclass(value):
         parts = (_described(getattr(value, field.name)) for field in fields(value))
         return type(value).__name__, *parts
+
     return value
 
 
@@ -118,6 +121,7 @@ class Cache:
             strategy = unpack(header.strategy, arrays)
         except NoisewrightError:
             return None
+
         known = header.question == question and strategy.kind in RETURNED.get(
             header.mechanism, ()
         )
@@ -213,6 +217,7 @@ def saved_design(
     )
     if patterns is None or weights is None:
         return None
+
     design = Design(patterns, weights, epsilon)
     return (
         design

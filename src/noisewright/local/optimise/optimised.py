@@ -95,6 +95,7 @@ def _plan(problem: LocalProblem) -> Strategy:
 
     if problem.cells > LARGEST_VECTOR:
         raise TooLarge(f"{problem.cells:.3g} cells are too many to search")
+
     found = optimise(
         problem.workload, problem.epsilon, settings=problem.search, limit=problem.limit
     )

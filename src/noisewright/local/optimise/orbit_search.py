@@ -82,11 +82,13 @@ def search_orbits(
     close = problem.value(written.eigenvalues) <= aim * (1 + _WRITING_LOSS)
     if (enough and close) or control.expired:
         return written
+
     starts = [written]
     if problem.group.cells <= _SEVERAL_STARTS:
         few = np.argsort(-written.shares)[: max(limit // 4, 8)]
         fresh = problem.spectral_patterns(min(limit, 64), rng, 0.5)
         starts += [_uniform(problem, written.patterns[few]), _uniform(problem, fresh)]
+
     flipped = [flip_cells(problem, start, effort.flips, control) for start in starts]
     best = min(
         [written, *flipped], key=lambda orbits: problem.value(orbits.eigenvalues)
@@ -124,6 +126,7 @@ def generate_orbits(
     )
     if earlier is not None:
         pool = np.concatenate([pool, earlier])
+
     best = np.inf
     stalled = 0
     for round_ in range(rounds):
@@ -137,11 +140,14 @@ def generate_orbits(
         done = control.step("orbits", problem.variance(value))
         if done or stalled >= effort.patience or round_ == rounds - 1:
             break
+
         gains = classes.spread(classes.weights / classes.sizes / (shares @ means) ** 2)
         fresh = [_proposals(problem, pool, gains, batch, rng)]
         if n <= _FLIPPED_CELLS and len(classes.sizes) <= _FEW_CLASSES and effort.starts:
             fresh.append(_flipped(problem, pool, gains, effort.starts, rng))
+
         pool = np.concatenate([pool, *fresh])
+
     return Orbits(problem.group, pool, shares, problem.epsilon)
 
 
@@ -153,6 +159,7 @@ def _waves(problem: SymmetricProblem, rows: int) -> BoolArray:
     kind = np.float64 if problem.group.binary else np.complex128
     spectra = np.zeros((len(chosen), len(labels)), dtype=kind)
     spectra[np.arange(len(chosen)), chosen] = 1.0
+
     return np.asarray(problem.group.backward(spectra) > 0)
 
 
@@ -178,6 +185,7 @@ def random_juntas(
         junta = np.zeros(cells, dtype=bool)
         junta[rng.permutation(cells)[:count]] = True
         juntas[row] = np.broadcast_to(junta.reshape(shape), sizes).ravel()
+
     return juntas
 
 
@@ -193,6 +201,7 @@ def _proposals(
     fresh = [problem.spectral_patterns(half, rng, p) for p in (0.5, rng.uniform(0, 1))]
     if len(problem.group.sizes) > 1:
         fresh.append(random_juntas(problem, batch, rng))
+
     chosen = pool[rng.permutation(len(pool))[:batch]]
     shaken = chosen ^ (rng.random(chosen.shape) < rng.uniform(min(1.0 / n, 0.05), 0.1))
     return problem.ascend(np.concatenate([*fresh, shaken]), gains)
@@ -219,6 +228,7 @@ def _flipped(
     kernel = problem.group.apply(gains / gains.max(), np.eye(n))
     begun = np.concatenate([shaken, random])
     patterns, worth = improve(begun, kernel, np.full(n, 1.0 / n), epsilon)
+
     return patterns[np.argsort(-worth)[: max(starts // 4, 1)]]
 
 
@@ -242,9 +252,11 @@ def _pruned(
     if few is not None:
         rows = np.flatnonzero(few)
         return rows, few[rows], float((weights / (few @ information)).sum())
+
     order = np.argsort(-shares)
     order = order[shares[order] > 1e-7]
     limit = min(information.shape[1] + 1, largest)
+
     while limit < len(order):
         rows = np.sort(order[:limit])
         if (information[rows].max(axis=0) > 0).all():
@@ -252,6 +264,7 @@ def _pruned(
             if fewer_value <= value * (1 + _PRUNING_LOSS) or 2 * limit > largest:
                 return rows, fewer, fewer_value
         limit *= 2
+
     rows = np.sort(order)
     return rows, shares[rows] / shares[rows].sum(), value
 
@@ -266,6 +279,7 @@ def _few_shares(information: FloatArray, shares: FloatArray) -> FloatArray | Non
     used, classes = np.flatnonzero(shares > 1e-9), information.shape[1]
     if not classes < len(used) or classes > _FEW_CLASSES:
         return None
+
     told = shares[used] @ information[used] / shares[used].sum()
     solved = linprog(
         np.zeros(len(used)),
@@ -275,6 +289,7 @@ def _few_shares(information: FloatArray, shares: FloatArray) -> FloatArray | Non
     )
     if solved.x is None:
         return None
+
     few = np.zeros(len(shares))
     few[used] = np.where(solved.x > 1e-9, solved.x, 0.0)
     return np.asarray(few / few.sum()) if (few @ information > 0).all() else None
@@ -293,6 +308,7 @@ def _written_out(
     aim = _class_value(problem, orbits)
     if problem.value(orbits.eigenvalues) <= aim * (1 + _WRITING_LOSS):
         return orbits
+
     sizes, n = problem.group.sizes, problem.group.cells
     heavy = np.argsort(-orbits.shares)[: max(effort.orbits(n) // 4, 1)]
     heavy = heavy[orbits.shares[heavy] > _LIGHT]
@@ -307,6 +323,7 @@ def _written_out(
     ]
     patterns = np.concatenate([orbits.patterns[heavy], *moved])
     shares = np.tile(orbits.shares[heavy], copies)
+
     return Orbits(problem.group, patterns, shares / shares.sum(), orbits.epsilon)
 
 
@@ -321,10 +338,12 @@ def _reweighted(problem: SymmetricProblem, orbits: Orbits) -> Orbits:
     before = problem.value(orbits.eigenvalues)
     if not np.isfinite(before):
         return orbits
+
     shares, _ = best_shares(orbits.information[:, needed], problem.weights[needed])
     support = shares > 1e-4 / len(shares)
     trimmed = shares[support] / shares[support].sum()
     result = Orbits(problem.group, orbits.patterns[support], trimmed, orbits.epsilon)
+
     return result if problem.value(result.eigenvalues) < before else orbits
 
 
@@ -382,6 +401,7 @@ def flip_cells(
     state = _State(problem, orbits.patterns, orbits.shares)
     if not np.isfinite(state.value):
         return orbits
+
     fraction, idle = 0.02, 0
     for _ in range(iterations):
         promise = _promise(problem, state)
@@ -392,10 +412,12 @@ def flip_cells(
             state, fraction = moved, min(1.3 * fraction, 0.5)
         else:
             fraction /= 2
+
         if control.step("cells", problem.variance(state.value)):
             break
         if fraction * n < 1 or idle == _PATIENCE:
             break
+
     return Orbits(orbits.group, state.patterns, orbits.shares, orbits.epsilon)
 
 

@@ -129,9 +129,11 @@ def search_ordered(
         effort = replace(
             effort, bins=min(effort.bins, 32), reports=min(effort.reports, 2**19)
         )
+
     bins = Bins(n, bins_for(n, effort.bins))
     group = Translations((n,))
     design, orbits, share = _start(bins, group, workload, epsilon, effort, rng, state)
+
     for _ in range(effort.rounds):
         coarse = (1.0 - share) * _centred_information(design)
         problem = FineProblem(group, epsilon, bins, coarse, share, workload)
@@ -140,6 +142,7 @@ def search_ordered(
         orbits = Orbits(group, orbits.patterns, shares, epsilon)
         if control.expired:
             break
+
         design = _coarse_step(problem, orbits, design, share)
         state = {
             "coarse": design.patterns,
@@ -149,6 +152,7 @@ def search_ordered(
             "share": np.array([share]),
         }
         control.keep("ordered", state.copy, now=True)
+
     coarse_part = MatrixStrategy.from_chances(design.chances(), epsilon)
     fine_part = OrbitStrategy.from_patterns(
         (n,), orbits.patterns, orbits.shares, epsilon
@@ -180,6 +184,7 @@ def _for_the_worst(
             best, odds = trial, odds + step
         else:
             step /= -2
+
     return best
 
 
@@ -204,6 +209,7 @@ def _start(
     ):
         mixed = float(np.clip(share[0], _LEAST_FINE, 1 - _LEAST_FINE))
         return saved, Orbits(group, fine, parts / parts.sum(), epsilon), mixed
+
     uniform = np.full(bins.bins, 1.0 / bins.bins)
     quick = Effort(iterations=60, patterns=Generation(up_to=0))
     gram = PrefixGram(bins.bins).dense()
@@ -211,6 +217,7 @@ def _start(
     symmetric = SymmetricProblem(group, _energies(workload, group), epsilon)
     patterns = symmetric.spectral_patterns(effort.orbits(group.cells), rng, 0.5)
     shares = np.full(len(patterns), 1.0 / len(patterns))
+
     return design, Orbits(group, patterns, shares, epsilon), 0.7
 
 
@@ -238,6 +245,7 @@ def _mixed(
     information = orbit_information(orbits.group, orbits.patterns, orbits.epsilon)
     counts = orbits.group.counts
     w = np.append(share * orbits.shares, 1.0 - share)
+
     for _ in range(_MIXING_STEPS):
         product = sandwich(
             problem.bins, w[:-1] @ information, w[-1] * coarse, problem.workload
@@ -251,6 +259,7 @@ def _mixed(
         w = w * np.sqrt(np.maximum(worth, 1e-6 * np.abs(worth).max()))
         w[:-1] = np.maximum(w[:-1], _LEAST_FINE / len(w) * w.sum())
         w /= w.sum()
+
     return float(1.0 - w[-1]), np.asarray(w[:-1] / w[:-1].sum())
 
 
@@ -288,5 +297,6 @@ def _coarse_step(
     near = rounded(moved.positions, moved.weights, problem.epsilon)
     if near is None:
         return design
+
     before, after = (objective.evaluate(d.chances()).value for d in (design, near))
     return near if after < before else design

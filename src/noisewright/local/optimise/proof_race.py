@@ -47,6 +47,7 @@ def _evened(gram: FloatArray, prior: FloatArray, chances: FloatArray) -> FloatAr
         evened = prior**power / float((prior**power).sum())
         if mean_variance(evened) >= least:
             return np.asarray(evened)
+
     return prior
 
 
@@ -79,6 +80,7 @@ class ProofRace:
             return cls(
                 gram, strategy.epsilon, cells, (search.proofs(_ROUNDS),), doubtful=False
             )
+
         types, epsilon = Types.of(gram), strategy.epsilon
         cells = np.sort(types.first)
         chances = strategy.dense()[:, cells]
@@ -87,10 +89,12 @@ class ProofRace:
         inner = gram[np.ix_(cells, cells)]
         if len(cells) >= _MANY_CELLS:
             prior = _evened(inner, prior, chances)
+
         reports = Reports(_favoured(chances, epsilon), low, prior)
         searches: list[Iterator[Proof]] = []
         if len(cells) <= MOST_CELLS and scheme is None:
             searches.append(SetSearch(inner, epsilon, reports, work).proofs(_ROUNDS))
+
         rank = int(np.linalg.matrix_rank(inner, hermitian=True))
         few, most = rank < _FEW_QUERIES * len(cells), rank >= _MOST_QUERIES * len(cells)
         if len(cells) <= MOST_CUT_CELLS:
@@ -98,6 +102,7 @@ class ProofRace:
                 0 if few else 1,
                 CutSearch(inner, epsilon, reports, work).proofs(_ROUNDS),
             )
+
         doubtful = not few and not most
         return cls(inner, epsilon, cells.astype(np.int64), tuple(searches), doubtful)
 
@@ -113,6 +118,7 @@ class ProofRace:
             if proof is None:
                 del best[search]
                 continue
+
             tried[search] += 1
             value = proof.variance(self.gram, self.epsilon)
             gained = best[search] == -inf or value > best[search] * (1 + _LEAST_GAIN)
@@ -120,6 +126,7 @@ class ProofRace:
             best[search] = max(best[search], value)
             if idle[search] >= _PATIENCE:
                 del best[search]
+
             yield value, replace(proof, cells=self.cells)
 
 

@@ -71,12 +71,14 @@ class Kept:
             "proof",
         )
         question = fingerprint(table_gram(workload), *steering)
+
         return cls(task, workload, question, Cache(folder) if search.cache else None)
 
     def load(self, strategy: Strategy, floor: float) -> tuple[Strategy, Proof | None]:
         """The strategy, or the one kept if it is better; the proof kept, if it says more."""
         if self.cache is None:
             return strategy, None
+
         entry, proof = (
             self.cache.load(self.question),
             self.cache.load_proof(self.question),
@@ -88,12 +90,14 @@ class Kept:
             and value < self.task.value(strategy)
         ):
             strategy = entry[0]
+
         try:
             if proof is not None:
                 bound = proved_bound(self.workload, self.task.epsilon, proof)
                 proof = proof if bound.variance > floor else None
         except NoisewrightError:
             proof = None
+
         return strategy, proof
 
     def save(self, strategy: Strategy | None, proof: Proof | None) -> None:
@@ -124,22 +128,26 @@ def proven(
         return strategy, None
     if strategy.delta or not isinstance(strategy, IndexStrategy):
         return strategy, None
+
     gram = table_gram(workload)
     alike = TripleSearch.fits(scheme_of(gram))
     if not alike and (strategy.outputs > MOST_REPORTS or not strategy.two_valued):
         return strategy, None
+
     worst, enough = strategy.worst_variance(gram), target or _TARGET
     turns = 0 if alike or gram.size <= EVERY_PATTERN else _TURNS
     limit = limit or TimeLimit()
     pair = _Pair(
         gram, strategy, worst, max(floor, 0.0), enough, work, limit, turns, told
     )
+
     try:
         pair.improve()  # whatever ends it, what was found before stands
     except KeyboardInterrupt:
         limit.cut_short = True
     except (np.linalg.LinAlgError, NoisewrightError):
         pass
+
     return pair.strategy, pair.proof
 
 
@@ -206,6 +214,7 @@ class _Pair:
             if value > self.floor:
                 self.floor, self.proof = value, proof
             self._tell()
+
         return False
 
     def _tell(self) -> None:

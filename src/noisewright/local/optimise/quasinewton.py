@@ -44,6 +44,7 @@ def minimise(
     x = start
     value, gradient = function(x)
     pairs: deque[tuple[FloatArray, FloatArray, float]] = deque(maxlen=memory)
+
     for iteration in range(1, iterations + 1):
         direction = _direction(gradient, pairs)
         slope = float(gradient @ direction)
@@ -51,6 +52,7 @@ def minimise(
             pairs.clear()
             direction = _direction(gradient, pairs)
             slope = float(gradient @ direction)
+
         taken = _line_search(function, x, value, direction, slope)
         if taken is None:
             if not pairs:
@@ -58,17 +60,20 @@ def minimise(
             # a stale model of the curvature: once more along the gradient
             pairs.clear()
             continue
+
         new_x, new_value, new_gradient = taken
         step, change = new_x - x, new_gradient - gradient
         product = float(step @ change)
         if product > _CURVATURE * float(np.linalg.norm(step) * np.linalg.norm(change)):
             pairs.append((step, change, 1.0 / product))
+
         decrease = value - new_value
         x, value, gradient = new_x, new_value, new_gradient
         if stop is not None and stop(x, value):
             return Minimum(x, value, iteration, False)
         if decrease < _TOLERANCE and len(pairs) == memory:
             return Minimum(x, value, iteration, True)
+
     return Minimum(x, value, iterations, False)
 
 
@@ -81,15 +86,18 @@ def _direction(
         return np.asarray(
             direction * (0.1 / max(float(np.abs(gradient).max()), 1e-300))
         )
+
     factors = []
     for step, change, inverse in reversed(pairs):
         factor = inverse * float(step @ direction)
         factors.append(factor)
         direction -= factor * change
+
     step, change, inverse = pairs[-1]
     direction *= 1.0 / (inverse * float(change @ change))
     for (step, change, inverse), factor in zip(pairs, reversed(factors), strict=True):
         direction += (factor - inverse * float(change @ direction)) * step
+
     return direction
 
 
@@ -109,4 +117,5 @@ def _line_search(
             length *= min(max(ratio, 0.1), 0.5)
         else:
             length *= 0.25
+
     return None

@@ -74,6 +74,7 @@ def optimise(
                 "query_weights", "given", "go with norm 2", "leave out one"
             )
         return _for_norm(workload, epsilon, structure, chosen, limit or TimeLimit())
+
     task = Task.of(workload, epsilon, chosen.objective, chosen.prior, query_weights)
     limit = limit or TimeLimit(chosen.time_limit)
     control = Control(task.floor, limit, chosen.target_ratio, chosen.progress)
@@ -92,24 +93,29 @@ def optimise(
     value = None if entry is None else task.kept_value(entry[0])
     if entry is not None and value is not None:
         return _result(task, *entry, value, Status.CACHED, control)
+
     state = None
     if chosen.checkpoint is not None:
         checkpoint = Checkpoint(Path(chosen.checkpoint), question)
         state = checkpoint.load()
         control.snapshot = checkpoint.save
+
     with one_thread_if_small(task.gram.size):
         way = partial(search, task, effort, structure)
         strategy = seeing_all(task, _searched(way, task, chosen.seed, control, state))
         mechanism, strategy, value = never_worse(task, strategy, control)
+
     if not task.keeps(strategy):
         raise NoisewrightError(
             "the search ended in a strategy that is not private: report this"
         )
+
     status = Status.TIME_LIMIT if limit.cut_short else Status.FINISHED
     status = Status.TARGET_REACHED if control.met(value) else status
     result = _result(task, strategy, mechanism, value, status, control)
     if cache is not None and status is Status.FINISHED:
         cache.save(question, strategy, mechanism)
+
     return result
 
 
@@ -122,6 +128,7 @@ def _searched(
             return way(np.random.default_rng(seed), control, state)
         except LOST:
             pass  # the file held anything: begin anew
+
     try:
         strategy = way(np.random.default_rng(seed), control, None)
         if isinstance(strategy, MatrixStrategy):
@@ -129,6 +136,7 @@ def _searched(
     except (np.linalg.LinAlgError, OutOfReach):
         # Where e^ε is beyond the digits of a number, a search is lost; closed forms are not.
         return SubsetSelection(task.size, task.epsilon)
+
     return strategy
 
 
@@ -179,6 +187,7 @@ def _norm(chosen: Search) -> float:
             "is about average errors",
             "add objective='average' or a prior",
         )
+
     return float(norm)
 
 
@@ -196,15 +205,18 @@ def _for_norm(
         raise InvalidParameter(
             "norm", norm, "needs the queries themselves", "give the workload"
         )
+
     limit = None if chosen.time_limit is None else chosen.time_limit / 15
     effort = chosen.effort if queries.size <= _QUICK_SIZE else "low"
     quick = replace(chosen, norm=2.0, time_limit=limit, effort=effort)
     weights, plain = np.ones(queries.queries), without_offsets(queries)
     met: list[tuple[float, FloatArray, Optimised]] = []
+
     for step in range(_ROUNDS + 1):
         if step == _ROUNDS:  # once more, as hard as was asked, where it was best
             quick = replace(quick, time_limit=limit and 2 * limit, effort=chosen.effort)
             weights = min(met, key=lambda one: one[0])[1]
+
         result = optimise(
             queries, epsilon, query_weights=weights, structure=structure, settings=quick
         )
@@ -214,11 +226,13 @@ def _for_norm(
         )
         met.append((queries.queries * mean_error(variances, norm / 2), weights, result))
         weights = _answered(weights, variances, norm, step)
+
     value, _, best = min(met, key=lambda one: one[0])
     highest = max(
         (result for _, _, result in met), key=lambda result: result.lower_bound
     )
     known = norm >= 2
+
     return replace(
         best,
         value=value,
@@ -237,6 +251,7 @@ def _answered(
     if norm < 2:
         raw = v ** (norm / 2 - 1)
         return np.asarray(raw / raw.mean())
+
     raw = (
         weights * v ** (4 / (4 + step))
         if norm == inf

@@ -51,12 +51,15 @@ class Automorphisms:
         sizes = self.group.sizes
         work = patterns.reshape(-1, *sizes)
         axes = np.arange(len(sizes))
+
         for block in self.blocks:
             axes[list(block)] = rng.permutation(block)
+
         work = work.transpose(0, *(1 + axes))
         for axis, free in enumerate(self.free):
             if free and sizes[axis] > 2:
                 work = np.take(work, rng.permutation(sizes[axis]), axis=axis + 1)
+
         return np.ascontiguousarray(work).reshape(patterns.shape)
 
 
@@ -79,6 +82,7 @@ def _blocks(tensor: FloatArray, tolerance: float) -> tuple[tuple[int, ...], ...]
                 break
         else:
             blocks.append([axis])
+
     return tuple(tuple(block) for block in blocks)
 
 
@@ -92,11 +96,13 @@ def _labels(
         for part, is_free in zip(parts, free, strict=True)
     ]
     label = np.zeros(len(group.counts))
+
     for block in blocks:
         members = np.sort(np.stack([reduced[axis] for axis in block]), axis=0)
         base = float(max(group.sizes[block[0]], 2))
         for row in members:
             label = label * base + row
+
     # Products of sizes stay below the number of cells, far inside the whole numbers of a double.
     return np.asarray(label)
 
@@ -199,6 +205,7 @@ class SymmetricProblem:
             np.float32
         )  # cells are only ranked: half the digits do
         patterns, moving = patterns.copy(), np.arange(len(patterns))
+
         for _ in range(_ASCENT_STEPS):
             before = patterns[moving]
             tangent = self.group.apply(gains, before.astype(np.float32))
@@ -206,6 +213,7 @@ class SymmetricProblem:
             moving = moving[(better != before).any(axis=1)]
             if not moving.size:
                 break
+
         return patterns
 
 
@@ -214,6 +222,7 @@ def _above_level(tangent: FloatArray, slope: float) -> BoolArray:
     n = tangent.shape[1]
     level = np.zeros((len(tangent), 1))
     chosen = tangent > level
+
     for _ in range(_SPLIT_STEPS):
         inside = np.einsum("ru,ru->r", tangent, chosen)
         level = (slope * inside / (n + slope * chosen.sum(axis=1)))[:, None]
@@ -221,6 +230,7 @@ def _above_level(tangent: FloatArray, slope: float) -> BoolArray:
         if (smaller == chosen).all():
             break
         chosen = smaller
+
     return chosen
 
 
@@ -242,6 +252,7 @@ class Classes:
         numbers[needed] = inverse
         sizes = np.bincount(inverse, counts[needed]).astype(np.float64)
         sums = np.bincount(inverse, weights[needed]).astype(np.float64)
+
         return cls(numbers, sizes, sums, counts)
 
     def mean(self, information: FloatArray) -> FloatArray:
@@ -250,6 +261,7 @@ class Classes:
         picked = (information * self.counts)[:, needed]
         order = np.argsort(self.labels[needed], kind="stable")
         starts = np.searchsorted(self.labels[needed][order], np.arange(len(self.sizes)))
+
         return np.asarray(
             np.add.reduceat(picked[:, order], starts, axis=1) / self.sizes
         )

@@ -62,6 +62,7 @@ class Task:
                 f"must be one of {', '.join(OBJECTIVES)}",
                 "try 'worst'",
             )
+
         listed: Workload | None = None
         if isinstance(workload, Gram):
             gram = workload
@@ -82,10 +83,12 @@ class Task:
                 gram = weighted_gram(
                     queries, np.asarray(query_weights, dtype=np.float64)
                 )
+
         checked = None
         if prior is not None:
             checked = check_prior(prior, gram.size)
             objective = "prior"
+
         unit, gram = normalised(gram)
         return cls(listed, gram, check_epsilon(epsilon), objective, checked, unit)
 
@@ -140,12 +143,14 @@ class Task:
         workload = self.workload
         if workload is None or workload.queries * workload.size > _BLOCK_ENTRIES:
             return True
+
         try:
             strategy.check_reach(
                 without_offsets(workload) if strategy.lists_cells else workload
             )
         except OutOfReach:
             return False
+
         return True
 
     @cached_property

@@ -136,6 +136,7 @@ def search(
     """The strategy that the way for this workload, or the one named, ends in."""
     if task.size == 1:
         return MatrixStrategy.from_chances(np.ones((1, 1)), task.epsilon)
+
     if structure in ("auto", "translations") and task.prior is None:
         symmetric = _symmetric(task, structure == "translations")
         if symmetric is not None:
@@ -147,6 +148,7 @@ def search(
             ):
                 return _better_dense(task, orbits, preset, rng, control)
             return orbits
+
     if structure in ("auto", "ordered") and task.prior is None:
         ordered = _ordered(task, preset, structure == "ordered")
         if ordered is not None:
@@ -166,12 +168,15 @@ def search(
                 and not control.expired
             ):
                 return _better_dense(task, mixture, preset, rng, control)
+
             return mixture
+
     if task.size > DENSE_SIZE:
         raise TooLarge(
             f"no structure was found in a workload over {task.size} cells, and a dense search "
             f"reaches {DENSE_SIZE}; use a classical mechanism, or coarsen the domain"
         )
+
     return _dense(task, preset, rng, control, state)
 
 
@@ -184,6 +189,7 @@ def _symmetric(task: Task, forced: bool) -> SymmetricProblem | None:
         nuclear = centred_spectrum(task.gram).nuclear
     except TooLarge:
         nuclear = 0.0
+
     best: tuple[float, SymmetricProblem] | None = None
     for group in possible_groups(task.gram):
         energies = character_energies(task.gram, group)
@@ -193,8 +199,10 @@ def _symmetric(task: Task, forced: bool) -> SymmetricProblem | None:
         loss = (invariant / nuclear) ** 2 if nuclear > 0 else 1.0
         if best is None or loss < best[0] * (1 - 1e-9):
             best = loss, SymmetricProblem(group, energies, task.epsilon)
+
     if best is None or (best[0] > _NEARLY_INVARIANT and not forced):
         return None
+
     return best[1]
 
 
@@ -209,9 +217,11 @@ def _orbits(
     if not problem.needed.any():
         # only totals are asked, and they are public
         return RandomizedResponse(n, epsilon)
+
     flat = problem.energies[1:]
     if float(flat.max() - flat.min()) <= 1e-9 * float(flat.max()):
         return SubsetSelection(n, epsilon)  # all cells alike: meets the bound exactly
+
     orbits = search_orbits(problem, preset.orbits, rng, control, state)
     return OrbitStrategy.from_patterns(
         problem.group.sizes, orbits.patterns, orbits.shares, epsilon
@@ -268,11 +278,13 @@ def _dense(
     types = Types.of(gram)
     if types.count == 1:
         return RandomizedResponse(task.size, task.epsilon)  # only totals are asked
+
     effort = preset.dense.within(control.limit.left, types.count)
     control.limit.cut_short |= effort != preset.dense.within(inf, types.count)
     if effort is None:
         # no step of a search fits the time
         return SubsetSelection(task.size, task.epsilon)
+
     merged, start = types.merged_gram(gram), types.merged(task.start_prior)
     design, prior = search_dense(
         merged, task.epsilon, start, task.worst_case, effort, rng, control, state
@@ -280,6 +292,7 @@ def _dense(
     chances = design.chances()[:, types.group]
     spread = types.spread(prior, task.start_prior)
     uneven = np.ptp(spread) >= 1e-12  # an even prior need not be stated
+
     return MatrixStrategy.from_chances(
         chances, task.epsilon, spread if uneven else None
     )
@@ -307,6 +320,7 @@ def never_worse(
     best, name = task.value(strategy), "optimised"
     if best <= task.floor * (1 + 1e-9) or control.met(best):
         return name, strategy, best
+
     for candidate, build in _classics(task, isfinite(best)).items():
         try:
             built = build()
@@ -315,6 +329,7 @@ def never_worse(
             continue
         if value < best * (1 - 1e-9):
             best, name, strategy = value, candidate, built
+
     return name, strategy, best
 
 
@@ -330,8 +345,11 @@ def _classics(task: Task, quick: bool) -> dict[str, Callable[[], Strategy]]:
     }
     if n <= _BY_MATRICES:
         classics["hadamard"] = lambda: best_blocks(n, epsilon, task.value)
+
     if n <= _BY_MATRICES or n > DENSE_SIZE:
         classics["hierarchical"] = lambda: hierarchical(task.gram, epsilon)
+
     if n <= _BY_TRANSFORMS or not quick:
         classics["fourier"] = lambda: fourier(task.gram, epsilon)
+
     return classics

@@ -69,10 +69,12 @@ class Sampler:
             raise InvalidParameter(
                 "nodes", None, "must not lead a draw to sets or vectors"
             )
+
         self._law: dict[int, Outcomes] = {}
         self._drawn: dict[int, Places] = {}
         self._starts: dict[int, IntArray] = {}
         self._listed: dict[int, IntArray] = {}
+
         for place, node in enumerate(self._nodes):
             if isinstance(node, Draw):
                 self._drawn[place] = _places(numbers(node.weights))
@@ -115,6 +117,7 @@ class Sampler:
         root = len(self._nodes) - 1
         if root in self._law:
             return self._law[root](values, source)
+
         result, cells = np.zeros(len(values), dtype=np.int64), values.copy()
         waiting: dict[int, list[IntArray]] = {root: [np.arange(len(values))]}
         # Children stand before their parents: everybody has come to the last place that is left.
@@ -129,6 +132,7 @@ class Sampler:
                 for index, members in grouped(choices):
                     waiting.setdefault(node.of[index], []).append(people[members])
                 continue
+
             if isinstance(node, View):
                 cells[people] = seen(node.through, cells[people])
             elif isinstance(node, Project):
@@ -141,7 +145,9 @@ class Sampler:
                 own = check_values(cells[people], self._shapes[place].cells)
                 result[people] += self._law[place](own, source)
                 continue
+
             waiting.setdefault(node.of, []).append(people)
+
         return result
 
 
@@ -155,6 +161,7 @@ def check_values(values: npt.ArrayLike, size: int) -> IntArray:
             "must be a list of whole numbers",
             "encode first",
         )
+
     array = np.atleast_1d(array)
     if array.size and (array.min() < 0 or array.max() >= size):
         raise InvalidParameter(
@@ -163,6 +170,7 @@ def check_values(values: npt.ArrayLike, size: int) -> IntArray:
             f"must lie in 0..{size - 1}",
             "encode by the domain",
         )
+
     return array.astype(np.int64)
 
 
@@ -197,10 +205,12 @@ def seen(through: Axes | Blocks | Listed, cells: IntArray) -> IntArray:
         return np.array(through.table)[cells]
     if isinstance(through, Blocks):
         return cells // through.width
+
     result = np.zeros_like(cells)
     for axis in through.keep:
         stride, size = prod(through.sizes[axis + 1 :]), through.sizes[axis]
         result = result * size + cells // stride % size
+
     return result
 
 
@@ -208,11 +218,13 @@ def hashed(base: int, vectors: IntArray, cells: IntArray) -> IntArray:
     """Σ a_j u_j mod base over the digits of vectors and cells, which are broadcast together."""
     if base == 2:
         return np.asarray(np.bitwise_count(vectors & cells) & 1, dtype=np.int64)
+
     total: IntArray = np.zeros(np.broadcast(vectors, cells).shape, dtype=np.int64)
     while vectors.any() and cells.any():
         shorter, fewer = vectors // base, cells // base
         total += (vectors - base * shorter) * (cells - base * fewer)
         vectors, cells = shorter, fewer
+
     return total % base
 
 
@@ -235,11 +247,13 @@ def _outcomes_of_favour(law: Favour) -> Outcomes:
         inside = bernoulli(threshold, len(cells), source)
         own = np.flatnonzero(inside)
         result = np.empty(len(cells), dtype=np.int64)
+
         for members, of_own in ((own, True), (np.flatnonzero(~inside), False)):
             ranks = integers_below(
                 owner.own if of_own else others, len(members), source
             )
             result[members] = rank(cells[members], ranks, of_own)
+
         return result
 
     return draw
@@ -283,9 +297,11 @@ def _ranked_of_parity(owner: Parity) -> Ranked:
         first = block * owner.width
         if own:
             return first + _with_parity(ranks, column + 1, 0)
+
         beside = ranks - first  # in the own block where it is within its half
         within = (beside >= 0) & (beside < half)
         own_block = first + _with_parity(np.where(within, beside, 0), column + 1, 1)
+
         return np.where(within, own_block, ranks + half * (beside >= half))
 
     return rank
@@ -308,10 +324,12 @@ def difference(sizes: Sequence[int], cells: IntArray, shifts: IntArray) -> IntAr
     """cells − shifts, attribute by attribute."""
     if all(size == 2 for size in sizes):
         return np.asarray(cells ^ shifts)
+
     result, stride = np.zeros(np.broadcast(cells, shifts).shape, dtype=np.int64), 1
     for size in reversed(sizes):
         result += (cells // stride - shifts // stride) % size * stride
         stride *= size
+
     return result
 
 
@@ -319,6 +337,7 @@ def difference(sizes: Sequence[int], cells: IntArray, shifts: IntArray) -> IntAr
 def _outcomes_of_weigh(law: Weigh) -> Outcomes:
     if len(law.rows) == 1:
         return lambda cells, source: np.zeros(len(cells), dtype=np.int64)
+
     upper = np.cumsum(law.matrix, axis=0).astype(np.uint64).T.copy()
 
     def draw(cells: IntArray, source: ByteSource | None) -> IntArray:
@@ -343,6 +362,7 @@ def _outcomes_of_subset(law: Subset) -> Outcomes:
         # its place moves to the last one, and the true cell takes its own.
         set_bits(reports, np.full(len(cells), n - 1), get_bits(reports, cells))
         set_bits(reports, cells, held)
+
         return reports
 
     return draw

@@ -38,6 +38,7 @@ class PatternTable:
             ones = pattern.bit_count()
             total += one**ones * zero ** (8 - ones)
             edges.append(total)
+
         return edges
 
     @cached_property
@@ -56,6 +57,7 @@ class PatternTable:
         # digits that follow decide.
         below = np.searchsorted(self._words, first, side="left")
         upto = np.searchsorted(self._words, last, side="right")
+
         return np.where(below == upto, below, -1).astype(np.int16)
 
     def draw(self, count: int, source: ByteSource) -> ByteArray:
@@ -67,6 +69,7 @@ class PatternTable:
         pending = np.flatnonzero(patterns < 0)
         if pending.size:
             result[pending] = self._refined(words[pending], source)
+
         return result
 
     def _refined(
@@ -79,8 +82,10 @@ class PatternTable:
             np.searchsorted(self._words, full, side="left") != above
         )
         result = above.astype(np.uint8)
+
         for index in on_edge:  # one word in 2^56 or so
             result[index] = self._exact(int(full[index]), source)
+
         return result
 
     def _exact(self, word: int, source: ByteSource) -> int:
@@ -107,6 +112,7 @@ def bernoulli_rows(
     spare = 8 * width - bits
     if spare:
         packed[:, -1] &= np.uint8(0xFF << spare & 0xFF)
+
     return packed
 
 
@@ -136,6 +142,7 @@ def uniform_sets(
     packed = np.zeros((len(sizes), width), dtype=np.uint8)
     if not len(sizes):
         return packed
+
     source = source or SystemSource()
     # The chance is the same for all blocks of a collection, so that its table is made once.
     share = _aim(int(sizes.max()) / cells, cells)
@@ -148,6 +155,7 @@ def uniform_sets(
     packed ^= turned
     _remove_uniform(packed, np.abs(surplus), source)
     packed ^= turned
+
     return packed
 
 
@@ -170,17 +178,20 @@ def _remove_uniform(packed: ByteArray, times: IntArray, source: ByteSource) -> N
     word: Any = np.uint16 if places <= 2**16 else np.uint32
     row = np.flatnonzero(times)
     left, base = times[row].astype(np.int32), row * packed.shape[1]
+
     while left.size:
         randomness = source.bytes(_ROUNDS * left.size * np.dtype(word).itemsize)
         words = np.frombuffer(randomness, dtype=word).reshape(_ROUNDS, -1) & word(
             places - 1
         )
         masks = np.uint8(128) >> (words & word(7)).astype(np.uint8)
+
         for place, mask in zip(words >> word(3), masks, strict=True):
             at = base + place
             held = np.take(flat, at)
             removed = held & mask & -(left > 0).view(np.uint8)
             flat[at] = held ^ removed
             left -= removed != 0
+
         keep = left > 0  # rows that are done are dropped now and then, not every time
         left, base = left[keep], base[keep]

@@ -41,8 +41,10 @@ def listed_reports(specification: Specification) -> int | None:
         # No fewer sets than cells, and their number takes long to write out.
         count = comb(law.cells, law.size) if law.cells <= _LISTED else _LISTED + 1
         return count if count <= _LISTED else None
+
     if isinstance(law, Flip):
         return 1 << law.cells if law.cells <= 16 else None
+
     outcomes, payload = specification.shapes[-1][1:]
     return None if payload else outcomes
 
@@ -63,6 +65,7 @@ def _chances(
     if isinstance(node, View):
         inner = _chances(specification, node.of, start, stop)
         return inner[:, seen(node.through, np.arange(cells))]
+
     if isinstance(node, Draw):
         pieces, first = [np.empty((0, cells))], 0
         for weight, child in zip(numbers(node.weights), node.of, strict=True):
@@ -72,6 +75,7 @@ def _chances(
                 pieces.append(weight / WORD * _chances(specification, child, a, b))
             first += count
         return np.concatenate(pieces)
+
     if isinstance(node, Project):
         own = _chances(
             specification, node.of, 0, specification.shapes[node.of].outcomes
@@ -86,7 +90,9 @@ def _chances(
         vectors = np.array(node.listed)[index] if node.listed else index
         each = np.where(index == 0, 0.0, chance) if weights is None else weights[index]
         hashes = hashed(node.base, vectors[:, None], np.arange(cells)[None, :])
+
         return np.asarray(own[number[:, None], hashes] * each[:, None])
+
     return law_chances(node, start, stop)
 
 
@@ -111,9 +117,11 @@ def owned(owner: Owner, start: int, stop: int) -> BoolArray:
         return np.asarray(owner.owned[:, start:stop].T)
     if isinstance(owner, Translate):
         return np.asarray(owner.places[difference(owner.sizes, cells, outcomes)])
+
     assert isinstance(owner, Parity)
     block, column = np.divmod(cells, owner.width - 1)
     own, output = np.divmod(outcomes, owner.width)
+
     return np.asarray(
         (np.bitwise_count(output & (column + 1)) % 2 == 0) & (own == block)
     )

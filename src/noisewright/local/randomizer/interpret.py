@@ -61,6 +61,7 @@ class Choices:
         """Uniform below a bound: as many bits as it needs, again until they are below it."""
         if bound <= 1:
             return 0
+
         bits = (bound - 1).bit_length()
         while True:
             number = int.from_bytes(self.source.bytes(-(-bits // 8)), "little") & (
@@ -88,6 +89,7 @@ def report(specification: Specification, value: int, choices: Choices) -> bytes:
         raise InvalidParameter(
             "value", "a number", f"must lie in 0..{specification.cells - 1}"
         )
+
     number, cell, place = 0, value, len(specification.nodes) - 1
     while True:
         node = specification.nodes[place]
@@ -120,10 +122,12 @@ def seen(through: Axes | Blocks | Listed, cell: int) -> int:
         return through.table[cell]
     if isinstance(through, Blocks):
         return cell // through.width
+
     result = 0
     for axis in through.keep:
         stride, size = prod(through.sizes[axis + 1 :]), through.sizes[axis]
         result = result * size + cell // stride % size
+
     return result
 
 
@@ -155,17 +159,21 @@ def _outcome(law: Law, cell: int, choices: Choices) -> tuple[int, bytes]:
         inside = choices.chance(int(law.threshold))
         rest = law.owner.own if inside else law.owner.outcomes - law.owner.own
         return outcome_of_rank(law.owner, cell, inside, choices.below(rest)), b""
+
     if isinstance(law, Weigh):
         entries = (law.entry(row, cell) for row in range(len(law.rows)))
         return choices.place(list(accumulate(entries))), b""
+
     if isinstance(law, Subset):
         return 0, _subset(law, cell, choices)
+
     if isinstance(law, Flip):
         own, other = int(law.own), int(law.other)
         held = [
             v for v in range(law.cells) if choices.chance(own if v == cell else other)
         ]
         return 0, _bits(held, law.cells)
+
     noisy = zip(law.columns[cell], _noise(law, choices), strict=True)
     within = (
         max(min(mean + noise, _FARTHEST), -_FARTHEST - 1) for mean, noise in noisy
@@ -183,12 +191,14 @@ def outcome_of_rank(owner: Owner, cell: int, inside: bool, rank: int) -> int:
         return place_of_bit(owner.row(cell), rank, inside)
     if isinstance(owner, Translate):
         return _difference(owner.sizes, cell, place_of_bit(owner.pattern, rank, inside))
+
     block, column = divmod(cell, owner.width - 1)
     first, half = block * owner.width, owner.width // 2
     if inside:
         return first + _with_parity(column + 1, rank, 0)
     if first <= rank < first + half:
         return first + _with_parity(column + 1, rank - first, 1)
+
     return rank if rank < first else rank + half
 
 
@@ -212,6 +222,7 @@ def place_of_bit(bits: bytes, rank: int, one: bool) -> int:
         low, high, rank = (
             (low, middle, rank) if rank < before else (middle, high, rank - before)
         )
+
     places = [k for k in range(8) if (bits[low] >> (7 - k) & 1) == one]
     return 8 * low + places[rank]
 
@@ -230,9 +241,11 @@ def _subset(law: Subset, cell: int, choices: Choices) -> bytes:
     inside = choices.chance(int(law.threshold))
     others, count = law.cells - 1, law.size - inside
     chosen: set[int] = set()
+
     for last in range(others - count, others):
         pick = choices.below(last + 1)
         chosen.add(last if pick in chosen else pick)
+
     return _bits([v + (v >= cell) for v in chosen] + [cell] * inside, law.cells)
 
 
@@ -253,6 +266,7 @@ def _noise(law: Grid, choices: Choices) -> Sequence[int]:
             law.spread, law.coordinates, choices.source
         ).tolist()
         return noise
+
     p, q = law.spread.numerator, law.spread.denominator
     return [_laplace(p, q, choices) for _ in range(law.coordinates)]
 

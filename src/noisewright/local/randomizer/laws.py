@@ -142,6 +142,7 @@ class Rows(Part, tag_field="by", tag="rows", frozen=True):
                 cell,
                 "must own as many each",
             )
+
         require(
             0 < self.own < self.outcomes, "rows", self.own, "must have ones and zeros"
         )
@@ -221,6 +222,7 @@ class Weigh(Node, tag="weigh", frozen=True):
                 "must be in 1..2^62",
             )
             halves += np.stack([entries >> 31, entries & (2**31 - 1)])
+
         sums = (halves[0] + (halves[1] >> 31) == 2**31) & (halves[1] & (2**31 - 1) == 0)
         require(
             bool(sums.all()), "rows", len(self.rows), "must sum to 2^62 in every column"
@@ -240,6 +242,7 @@ class Weigh(Node, tag="weigh", frozen=True):
                 rows.append(TwoValued(low=str(low), high=str(high), bits=bits))
             else:
                 rows.append(tuple(map(str, row.tolist())))
+
         return cls(cells=weights.shape[1], rows=tuple(rows))
 
     def _shaped(self) -> bool:

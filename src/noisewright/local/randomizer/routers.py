@@ -164,6 +164,7 @@ class Project(Node, tag="project", frozen=True):
         if self.vectors is None or self.weights is None:
             require(self.vectors is self.weights, "vectors", None, "need a weight each")
             return
+
         require(
             len(self.vectors) == len(self.weights) > 0,
             "vectors",

@@ -104,6 +104,7 @@ class Specification(Part, frozen=True):
                 shape.outcomes < EXACT, "outcomes", shape.outcomes, "must be below 2^53"
             )
             shapes.append(shape)
+
         return tuple(shapes)
 
     @property
@@ -169,6 +170,7 @@ def decode(text: bytes | str) -> Specification:
     content = text.encode(errors="replace") if isinstance(text, str) else text
     if len(content) > LARGEST_TEXT:
         raise FileFormatError(f"a specification has at most {LARGEST_TEXT:,} bytes")
+
     try:
         return msgspec.json.decode(content, type=Specification)
     except msgspec.MsgspecError as error:
@@ -253,6 +255,7 @@ class Nodes:
         shapes: list[Shape] = []
         for node in self._listed:
             shapes.append(node.shape([shapes[child] for child in node.children]))
+
         _, outcomes, payload = shapes[-1]
         short = next(width for width in (1, 2, 4, 8) if outcomes <= 256**width)
         return Specification(

@@ -107,6 +107,7 @@ def _loss_of_weigh(law: Weigh) -> Loss:
         high, low = max(used), min(used)
         if high * largest[1] > largest[0] * low:
             largest = high, low
+
     return Loss(Fraction(*largest))
 
 
@@ -115,12 +116,15 @@ def _loss_of_grid(law: Grid) -> Loss:
     if law.epsilon is None:
         distance, exact = _distance(law)
         return Loss(exponent=distance / law.spread, exact=exact)
+
     distance, exact = _squared_distance(law)
     if distance == 0:
         return Loss()
+
     epsilon = Fraction(int(law.epsilon[0]), int(law.epsilon[1]))
     ratio = Fraction(float_above(Fraction(root_above(distance)) / law.spread))
     delta = float_above(gaussian_delta_enclosure(epsilon, ratio)[1])
+
     return Loss(exponent=epsilon, delta=delta, exact=exact)
 
 
@@ -134,6 +138,7 @@ def _distance(law: Grid) -> tuple[Fraction, bool]:
     columns = np.array(law.columns, dtype=np.int64)
     if not _countable(columns.shape):
         return Fraction(int((columns.max(axis=0) - columns.min(axis=0)).sum())), False
+
     sums = (
         int(np.abs(columns[u + 1 :] - columns[u]).sum(axis=1).max(initial=0))
         for u in range(len(columns))
@@ -147,6 +152,7 @@ def _squared_distance(law: Grid) -> tuple[Fraction, bool]:
     if not _countable(columns.shape):
         ranges = (columns.max(axis=0) - columns.min(axis=0)).tolist()
         return Fraction(sum(r * r for r in ranges)), False
+
     largest = 0
     for u in range(len(columns) - 1):
         differences = columns[u + 1 :] - columns[u]
@@ -154,6 +160,7 @@ def _squared_distance(law: Grid) -> tuple[Fraction, bool]:
         # Doubles tell which pairs may be farthest; whole numbers, how far they are.
         for v in np.flatnonzero(squares >= max(squares.max(), largest) * (1 - 1e-9)):
             largest = max(largest, sum(d * d for d in differences[v].tolist()))
+
     return Fraction(largest), True
 
 

@@ -92,6 +92,7 @@ def cells_of(sizes: Sequence[int]) -> int:
     )
     cells = prod(sizes)
     require(cells <= MOST_CELLS, "sizes", len(sizes), "must multiply to at most 2^62")
+
     return cells
 
 

@@ -84,6 +84,7 @@ class Aggregate(Shown):
                 f"can do nothing: no report of {self.format.strategy.kind} can lie so far out",
                 "leave it out; a liar's report counts no more than an honest one here",
             )
+
         self.tally = np.zeros(
             (self.groups, self.format.collector.counters), dtype=np.int64
         )
@@ -127,10 +128,13 @@ class Aggregate(Shown):
             else:
                 self._add_numbers(reports, source)
             return self
+
         if isinstance(reports, np.ndarray):
             reports = reports.tolist()
+
         for batch in report_batches(reports, self.format.length):
             self._add_bytes(batch, source)
+
         return self
 
     def _add(self, group: int, tally: IntArray, people: int) -> None:
@@ -150,6 +154,7 @@ class Aggregate(Shown):
         )
         if not own.all():
             rows = rows[own]
+
         self.set_aside["foreign"] += foreign
         self.set_aside["malformed"] += len(batch) - foreign - len(rows)
         self._count(self.format.decode(rows), source)
@@ -160,9 +165,11 @@ class Aggregate(Shown):
 
         if right == len(batch):
             return 0
+
         others = batch.filter(pc.not_equal(pc.binary_length(batch), self.format.length))
         headers = rows_of_length(pc.binary_slice(others, 0, HEADER), HEADER)
         own = (headers == np.frombuffer(self.format.header, dtype=np.uint8)).all(axis=1)
+
         return int(((headers[:, 0] == VERSION) & ~own).sum())
 
     def _add_numbers(self, reports: Array, source: ByteSource | None) -> None:
@@ -174,6 +181,7 @@ class Aggregate(Shown):
                 f"must have shape {('N', *layout.shape(1)[1:])}",
                 "give the array that randomize returned",
             )
+
         info = np.iinfo(layout.dtype)
         fits = np.asarray((reports >= info.min) & (reports <= info.max))
         fits = np.asarray(fits.reshape(len(reports), layout.width).all(axis=1))
@@ -189,13 +197,16 @@ class Aggregate(Shown):
             plausible = collector.plausible(reports, self.cap)
             self.set_aside["outlier"] += int((~plausible).sum())
             reports = reports[plausible]
+
         if not len(reports):
             return
+
         if self.groups == 1:
             parts = [reports]
         else:
             groups = uniform_integers(self.groups, len(reports), source)
             parts = [reports[groups == g] for g in range(self.groups)]
+
         for group, part in enumerate(parts):
             if len(part):
                 self._add(group, collector.tally(part), len(part))
@@ -220,6 +231,7 @@ class Aggregate(Shown):
                 f"is not {self.round}: the same people may be in both, and would be counted twice",
                 "estimate each round, or say that they are different people",
             )
+
         both = self.round if other.round == self.round else None
         result = Aggregate(self.format, self.groups, self.cap, both)
         result.tally = exact_sum(np.stack([self.tally, other.tally]))
@@ -227,6 +239,7 @@ class Aggregate(Shown):
             np.stack([self.group_people, other.group_people])
         )
         result.set_aside = {r: self.set_aside[r] + other.set_aside[r] for r in REASONS}
+
         return result
 
     @property
@@ -257,6 +270,7 @@ class Aggregate(Shown):
         counts = zip(tally, people.tolist(), strict=True)
         if not fits or not all(format.collector.possible(*group) for group in counts):
             raise FileFormatError(f"the aggregate does not fit its plan; {_REMEDY}")
+
         result = cls(format, len(people), header.cap, header.round)
         result.tally, result.group_people, result.set_aside = (
             tally,

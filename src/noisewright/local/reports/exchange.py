@@ -70,6 +70,7 @@ def _from_file(path: Path, length: int) -> Iterator[pa.Array]:
 
     if not path.is_file():
         raise InvalidParameter("reports", str(path), "is not a file", "check the path")
+
     try:
         if is_parquet(path):
             yield from _from_parquet(path, length)
@@ -97,6 +98,7 @@ def round_in(path: str | Path) -> str | None:
 
     if not is_parquet(path) or not Path(path).is_file():
         return None
+
     try:
         metadata = parquet.read_schema(path).metadata or {}
         return (
@@ -116,6 +118,7 @@ def _from_csv(path: Path, length: int) -> Iterator[pa.Array]:
         raise FileFormatError(
             f"{str(path)!r} is empty; its first line must name `{COLUMN}`"
         )
+
     options = csv.ConvertOptions(
         column_types={COLUMN: pa.string()}, strings_can_be_null=True
     )
@@ -167,6 +170,7 @@ def _decoded(text: str | None, length: int) -> bytes | None:
     """A report from text; a text that is neither becomes a null."""
     if text is None:
         return None
+
     plain = text.strip()
     try:
         hexadecimal = len(plain) == 2 * length
@@ -175,6 +179,7 @@ def _decoded(text: str | None, length: int) -> bytes | None:
         )
     except ValueError:
         return None
+
     return report if len(report) == length else None
 
 
@@ -188,11 +193,14 @@ def rows_of_length(array: pa.Array, length: int) -> ByteArray:
         "max": length,
     }:
         array = array.filter(pc.equal(lengths, length))
+
     if not len(array):
         return np.empty((0, length), dtype=np.uint8)
+
     offsets = np.frombuffer(array.buffers()[1], dtype=np.int32)[array.offset :]
     data = np.frombuffer(array.buffers()[2], dtype=np.uint8)
     first = int(offsets[0])
+
     return data[first : first + len(array) * length].reshape(len(array), length)
 
 
@@ -213,6 +221,7 @@ def write_reports(path: str | Path, batches: Iterable[ByteArray]) -> int:
     binary = is_parquet(path)
     schema = pa.schema([(COLUMN, pa.binary() if binary else pa.string())])
     count = 0
+
     with table_writer(path, schema, use_dictionary=False) as writer:
         for rows in batches:
             column = (
@@ -222,4 +231,5 @@ def write_reports(path: str | Path, batches: Iterable[ByteArray]) -> int:
             )
             writer.write_table(pa.table([column], schema=schema))
             count += len(rows)
+
     return count

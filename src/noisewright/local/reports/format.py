@@ -151,6 +151,7 @@ class Client(Shown):
                 "must be the number of a cell",
                 "plan with a domain",
             )
+
         if isinstance(value, Mapping):
             named = dict(value)
         else:
@@ -162,6 +163,7 @@ class Client(Shown):
                     f"must hold one for each of {', '.join(self.domain.names)}",
                 )
             named = dict(zip(self.domain.names, listed, strict=True))
+
         return self.domain.encode({name: [item] for name, item in named.items()})
 
 
@@ -171,6 +173,7 @@ def exported(format: ReportFormat) -> dict[str, Any]:
     specification = decode(encode(format.specification))
     format.strategy.check_loss()
     loss = format.strategy.loss
+
     return {
         "format": "noisewright-client",
         "version": 1,

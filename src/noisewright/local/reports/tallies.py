@@ -68,6 +68,7 @@ def tally_of(specification: Specification) -> Tally:
         return VectorTally(law)
     if specification.shapes[-1].payload:
         raise InvalidParameter("nodes", None, "must not lead a draw to sets or vectors")
+
     return NumberTally(specification)
 
 
@@ -99,6 +100,7 @@ def _gaps(specification: Specification, place: int) -> list[tuple[int, int]]:
     node = specification.nodes[place]
     if isinstance(node, View):
         return _gaps(specification, node.of)
+
     if isinstance(node, Draw):
         gaps, first = [], 0
         for weight, child in zip(node.weights, node.of, strict=True):
@@ -107,6 +109,7 @@ def _gaps(specification: Specification, place: int) -> list[tuple[int, int]]:
             gaps += [(first + start, first + stop) for start, stop in own]
             first += count
         return gaps
+
     if isinstance(node, Project):
         count = specification.shapes[node.of].outcomes
         if _gaps(specification, node.of):
@@ -118,6 +121,7 @@ def _gaps(specification: Specification, place: int) -> list[tuple[int, int]]:
         return [
             (i * count, (i + 1) * count) for i, w in enumerate(node.weights) if w == "0"
         ]
+
     return []
 
 
@@ -208,6 +212,7 @@ class FlipTally(Tally):
             present, firsts = np.unique(sizes[order], return_index=True)
             for size, members in zip(present, np.split(order, firsts[1:]), strict=True):
                 total += self.weights[size] * held_by(block[members], self.counters)
+
         return total
 
     def possible(self, tally: IntArray, people: int) -> bool:
@@ -263,6 +268,7 @@ def held_by(reports: Array, cells: int) -> IntArray:
     # Sums of 255 bits fit a byte, and bytes add many times faster than wider numbers.
     full = len(bits) // 255 * 255
     groups = bits[:full].reshape(-1, 255, cells).sum(axis=1, dtype=np.uint8)
+
     return np.asarray(
         groups.sum(axis=0, dtype=np.int64) + bits[full:].sum(axis=0, dtype=np.int64)
     )
@@ -282,4 +288,5 @@ def exact_sum(numbers: Array) -> IntArray:
             "sum to more than 64 bits hold",
             "collect them apart, or set a cap on what a report may say",
         )
+
     return np.asarray((high << 32) + (low & 0xFFFFFFFF))

@@ -112,6 +112,7 @@ class Fourier(FavouringStrategy, TableStrategy, IndexStrategy):
         if not plain or not masks.size or masks.min() < 1 or masks.max() >= self.full:
             rule = f"must be different whole numbers in 1..{self.full - 1}"
             raise InvalidParameter("masks", f"{masks.dtype} {masks.shape}", rule)
+
         check_weights(self.weights, len(masks))
         if self.size > DENSE_SIZE and not is_power_of_two(self.size):
             raise TooLarge(
@@ -180,6 +181,7 @@ class Fourier(FavouringStrategy, TableStrategy, IndexStrategy):
             raise TooLarge(
                 f"{self.size} cells are too many for a vector; ask for tables"
             )
+
         spectrum = np.zeros(self.full)
         spectrum[self.masks] = values
         return spectrum
@@ -203,6 +205,7 @@ class Fourier(FavouringStrategy, TableStrategy, IndexStrategy):
             spectrum *= self.size
             spectrum[0] = self.size
             return WalshInformation(spectrum)
+
         spectrum[0] = 1.0
         return DenseInformation(self._xor(walsh_hadamard(spectrum)))
 
@@ -223,6 +226,7 @@ class Fourier(FavouringStrategy, TableStrategy, IndexStrategy):
         ]
         total = histogram.sum()
         squares = total * (1 + self._xor(walsh_hadamard(spectrum)))
+
         return np.asarray(squares + cross[:, None] + cross[None, :])
 
     def energy(self, quadratic: FloatArray) -> FloatArray:
@@ -235,27 +239,32 @@ class Fourier(FavouringStrategy, TableStrategy, IndexStrategy):
         cross = walsh_hadamard(
             self._spectrum(2 * gains * waves.sum(axis=1)[self.masks])
         )
+
         return np.asarray(quadratic.sum() + gains @ squares + cross[: self.size])
 
     def type_variances(self, gram: Gram) -> FloatArray:
         """(Σ_χ χᵀMχ/(δ²w_χ) − 1ᵀM1)/n² + (2/n)(M1)_u − M_uu over 2^k cells."""
         if not is_power_of_two(self.size):
             return super().type_variances(gram)
+
         n = self.size
         image = gram.matvec(np.ones(n))
         squares = walsh_energies(gram)[self.masks] / (self.slope**2 * self.chances)
         constant = (squares.sum() - image.sum()) / n**2
+
         return np.asarray(constant + 2 * image / n - gram.diagonal())
 
     def worst_variance(self, gram: Gram) -> float:
         """All types are alike for marginals of binary attributes."""
         if not (isinstance(gram, MarginalGram) and set(gram.sizes) == {2}):
             return super().worst_variance(gram)
+
         n, index = float(gram.size), self._position
         blocks = [block for block in gram.closure if block]
         at = [index[block_mask(block, len(gram.sizes))] for block in blocks]
         eigenvalues = np.array([gram.eigenvalue(block) for block in blocks])
         squares = float((eigenvalues / (self.slope**2 * self.chances[at])).sum())
+
         return squares / n + gram.eigenvalue(()) / n - float(sum(gram.weights.values()))
 
     def average_variance(self, gram: Gram) -> float:
@@ -279,6 +288,7 @@ class Fourier(FavouringStrategy, TableStrategy, IndexStrategy):
                 a for i, a in enumerate(attributes) if local >> (count - 1 - i) & 1
             )
             positions[local] = self._position.get(block_mask(chosen, total), -1)
+
         return positions
 
     @property
@@ -314,6 +324,7 @@ class Fourier(FavouringStrategy, TableStrategy, IndexStrategy):
         cells = np.arange(k)
         squares = walsh_hadamard(spectrum)[cells[:, None] ^ cells[None, :]]
         x = np.full(k, people / k) if counts is None else counts
+
         return np.asarray(
             (people * squares / k + x[:, None] + x[None, :]) / k - np.diag(x)
         )
@@ -336,6 +347,7 @@ class Fourier(FavouringStrategy, TableStrategy, IndexStrategy):
             energies = walsh_energies(table_gram(workload))
             if energies[missing].sum() <= 1e-14 * energies.sum():
                 return None
+
         block = max(1, LARGEST_VECTOR // self.size)
         for start in range(0, workload.queries, block):
             rows = workload.rows(start, min(start + block, workload.queries))
@@ -343,6 +355,7 @@ class Fourier(FavouringStrategy, TableStrategy, IndexStrategy):
             if shares.max(initial=0.0) > REACH_TOLERANCE:
                 row = int(np.argmax(shares > REACH_TOLERANCE))
                 return start + row, float(shares[row])
+
         return None
 
 
@@ -368,8 +381,10 @@ def fourier(gram: Gram, epsilon: float) -> Fourier:
             masks = np.arange(1, padded_size(size))
             energies = walsh_energies(gram)[1:]
             energies = np.maximum(energies, 1e-9 * energies.max() or 1.0)
+
     if not masks.size:
         masks, energies = np.array([1]), np.ones(1)  # only totals are asked
+
     roots = np.sqrt(energies)
     # A floor keeps every needed character alive in fixed point.
     weights = whole_weights(np.maximum(roots, roots.max() * 1e-12))

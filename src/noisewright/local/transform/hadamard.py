@@ -49,9 +49,11 @@ class HadamardResponse(FavouringStrategy, PlainStrategy, IndexStrategy):
                 f"hadamard is offered up to {DENSE_SIZE} cells, not for {self.size}: others need "
                 f"half as many people there, or fewer; choose local-hashing or hierarchical"
             )
+
         if self.parts == 0:
             reach = min(exp(self.epsilon), 2.0 * self.size)
             object.__setattr__(self, "parts", int(2 ** max(ceil(log2(reach)) - 1, 0)))
+
         if not 0 < self.parts <= 2 * self.size:
             raise InvalidParameter(
                 "parts", self.parts, f"must lie in 1..{2 * self.size}"
@@ -118,6 +120,7 @@ class HadamardResponse(FavouringStrategy, PlainStrategy, IndexStrategy):
         result[: self.used * self.width] += gain * self._inside_sums(x).reshape(
             -1, *x.shape[1:]
         )
+
         return result
 
     def backward(self, z: FloatArray) -> FloatArray:
@@ -154,6 +157,7 @@ class HadamardResponse(FavouringStrategy, PlainStrategy, IndexStrategy):
         inside = ((waves[:, :1] + waves[:, 1:]) / 2).ravel()[: self.size]
         result = low**2 * w.sum() + low * gain * (inside[:, None] + inside[None, :])
         columns = np.arange(1, self.width)
+
         for block in range(self.used):
             start = block * (self.width - 1)
             c = columns[: self.size - start]
@@ -162,6 +166,7 @@ class HadamardResponse(FavouringStrategy, PlainStrategy, IndexStrategy):
                 g[0] + g[c][:, None] + g[c][None, :] + g[c[:, None] ^ c[None, :]]
             ) / 4
             result[start:stop, start:stop] += gain**2 * pairs
+
         return np.asarray(result)
 
     def energy(self, quadratic: FloatArray) -> FloatArray:
@@ -170,6 +175,7 @@ class HadamardResponse(FavouringStrategy, PlainStrategy, IndexStrategy):
         image = quadratic.sum(axis=1)
         energies = np.full(self.outputs, low**2 * image.sum())
         linear = 2 * low * gain * self._inside_sums(image)
+
         for block in range(self.used):
             start = block * (self.width - 1)
             stop = min(start + self.width - 1, self.size)
@@ -184,6 +190,7 @@ class HadamardResponse(FavouringStrategy, PlainStrategy, IndexStrategy):
             energies[outputs] += self._owned[block] * (
                 linear[block] + gain**2 * squares
             )
+
         return self.backward(energies / self._prior_chances**2)
 
 
@@ -214,6 +221,7 @@ def best_blocks(
             )
             if worse == _PATIENCE:
                 break
+
     return best
 
 

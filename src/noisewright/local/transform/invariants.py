@@ -67,12 +67,14 @@ def character_energies(gram: Gram, group: Translations) -> FloatArray | None:
             return None
         column = _average_column(gram.dense(), group)
         return np.asarray(np.maximum(group.forward(column[None])[0].real, 0.0))
+
     energies = known.eigenvalues.copy()
     if known.ramp:
         energies += (
             known.ramp * group.power(ramp_vector(group.cells)[None])[0] / group.cells
         )
         energies[0] = 0.0
+
     return energies
 
 
@@ -90,12 +92,15 @@ def _possible_sizes(gram: Gram) -> list[tuple[int, ...]]:
         return _possible_sizes(gram.inner)
     if isinstance(gram, SumGram):
         return [sizes for part in gram.parts for sizes in _possible_sizes(part)]
+
     if isinstance(gram, KronGram):
         parts = [_possible_sizes(factor) for factor in gram.factors]
         first = tuple(size for part in parts for size in part[0] if size > 1)
         return [first or (1,), *binary]
+
     if isinstance(gram, XorGram):
         return binary or [(n,)]
+
     return [(n,), *binary]
 
 
@@ -114,6 +119,7 @@ def _decompose(gram: Gram, group: Translations) -> Decomposition | None:
     """Any other matrix: asked for its first column and tried on a few random vectors."""
     if gram.size > DENSE_SIZE:
         return None
+
     first = np.zeros(gram.size)
     first[0] = 1.0
     column = np.asarray(gram.matvec(first), dtype=np.float64)
@@ -123,6 +129,7 @@ def _decompose(gram: Gram, group: Translations) -> Decomposition | None:
     missed = np.abs(group.apply(spectrum, x) - image).max()
     if missed > _TOLERANCE * max(float(np.abs(image).max()), 1e-300):
         return None
+
     return Decomposition(np.maximum(spectrum.real, 0.0))
 
 
@@ -151,12 +158,14 @@ def _decompose_marginal_gram(
 ) -> Decomposition | None:
     if group.sizes != tuple(gram.sizes):
         return None
+
     tensor = np.zeros(group.shape)
     for block, eigenvalue in gram.eigenvalues.items():
         inside = [slice(0, 1)] * len(gram.sizes)
         for axis in block:
             inside[axis] = slice(1, None)
         tensor[tuple(inside)] = eigenvalue
+
     return Decomposition(tensor.ravel())
 
 
@@ -218,17 +227,23 @@ def _decompose_kron_gram(gram: KronGram, group: Translations) -> Decomposition |
         while cells < factor.size and taken < len(rest):
             cells *= rest[taken]
             taken += 1
+
         if cells != factor.size:
             return None
+
         own = Translations(rest[:taken] or (1,))
         part = decompose(factor, own)
         if part is None or part.ramp or not part.whole:
             return None
+
         tensors.append(own.everywhere(part.eigenvalues))
         rest = rest[taken:]
+
     if rest:
         return None
+
     full = tensors[0]
     for tensor in tensors[1:]:
         full = np.multiply.outer(full, tensor)
+
     return Decomposition(full.reshape(group.sizes)[..., : group.shape[-1]].ravel())

@@ -94,6 +94,7 @@ def family_moment(family: Family, histogram: FloatArray) -> FloatArray:
     result = np.zeros((group.cells, group.cells))
     waves = group.forward(histogram[None])
     spectra = group.forward(family.values)
+
     for share, values, spectrum in zip(
         family.shares, family.values, spectra, strict=True
     ):
@@ -102,6 +103,7 @@ def family_moment(family: Family, histogram: FloatArray) -> FloatArray:
             group.forward(values * values[sums]) * group.forward(chances)
         )
         result[np.arange(group.cells), sums] += diagonals
+
     return result
 
 
@@ -112,6 +114,7 @@ def family_energy(family: Family, quadratic: FloatArray) -> FloatArray:
     diagonals = group.forward(quadratic[np.arange(group.cells), sums])
     total = np.zeros_like(diagonals[0])
     spectra = group.forward(family.values)
+
     for share, values, spectrum in zip(
         family.shares, family.values, spectra, strict=True
     ):
@@ -119,4 +122,5 @@ def family_energy(family: Family, quadratic: FloatArray) -> FloatArray:
             axis=0
         )
         total = total + squares * spectrum * (share / group.cells)
+
     return np.asarray(group.backward(total[None])[0])

@@ -107,6 +107,7 @@ class OrbitStrategy(IndexStrategy):
             fits = family.group.sizes == tuple(sizes[axis] for axis in family.axes)
             if not fits or family.epsilon != self.epsilon:
                 raise InvalidParameter("families", family.axes, "must fit the domain")
+
         if not self.families or self.spare < 0:
             raise InvalidParameter(
                 "families", len(self.families), "must hold a chance of one"
@@ -132,6 +133,7 @@ class OrbitStrategy(IndexStrategy):
             ].ravel()
             if weight and axes:
                 grouped.setdefault(axes, []).append((small, weight))
+
         families = []
         for axes, members in grouped.items():
             group = Translations(tuple(sizes[axis] for axis in axes))
@@ -139,6 +141,7 @@ class OrbitStrategy(IndexStrategy):
             families.append(
                 Family(axes, group, bits, tuple(w for _, w in members), epsilon)
             )
+
         return cls(sizes, tuple(families), epsilon)
 
     @cached_property
@@ -160,6 +163,7 @@ class OrbitStrategy(IndexStrategy):
                     len(small), -1
                 )
             )
+
         return np.concatenate(rows)
 
     @cached_property
@@ -191,9 +195,11 @@ class OrbitStrategy(IndexStrategy):
                 owner = Translate(sizes=family.group.sizes, pattern=bits)
                 of.append(nodes.view(nodes.favour(threshold, owner), through))
             weights += family.weights
+
         if self.spare:
             weights.append(self.spare)
             of.append(nodes.silent(self.sizes))
+
         return nodes.draw(weights, of)
 
     def beside(self) -> tuple[Settings, Arrays]:
@@ -215,12 +221,14 @@ class OrbitStrategy(IndexStrategy):
                     owner.places if isinstance(owner, Translate) else np.zeros(0, bool)
                 )
                 orbits.append((axes, pattern, weight))
+
         families = []
         for axes, members in groupby(orbits, key=lambda orbit: orbit[0]):
             check_axes("axes", axes, len(sizes))
             group = Translations(tuple(sizes[axis] for axis in axes))
             _, patterns, weights = zip(*members, strict=True)
             families.append(Family(axes, group, np.stack(patterns), weights, epsilon))
+
         return cls(sizes, tuple(families), epsilon)
 
     def _spread(self, small: FloatArray, axes: tuple[int, ...]) -> FloatArray:
@@ -266,6 +274,7 @@ class OrbitStrategy(IndexStrategy):
                 else power[None].astype(np.complex128)
             )
             column += self._spread(family.group.backward(waves)[0], family.axes)
+
         return np.asarray(self.group.forward(column.reshape(1, -1))[0].real)
 
     def expectation(self, energies: FloatArray) -> FloatArray:
@@ -278,6 +287,7 @@ class OrbitStrategy(IndexStrategy):
             chances = family.values * (family.shares / family.group.cells)[:, None]
             waves = (waves * family.group.forward(chances)).sum(axis=0)
             total += self._spread(family.group.backward(waves[None])[0], family.axes)
+
         return total.ravel()
 
     def _products(self, vectors: FloatArray) -> FloatArray:
@@ -293,8 +303,10 @@ class OrbitStrategy(IndexStrategy):
             patterns = np.conj(family.group.forward(family.values))
             for pattern in patterns:
                 pieces.append(family.group.backward(waves * pattern))
+
         if self.spare:
             pieces.append(vectors.sum(axis=1)[:, None])
+
         return np.concatenate(pieces, axis=1)
 
     def type_variances(self, gram: Gram) -> FloatArray:
@@ -302,23 +314,27 @@ class OrbitStrategy(IndexStrategy):
         known = decompose(gram, self.group)
         if known is None:
             return super().type_variances(gram)
+
         information = self.information
         weights = known.eigenvalues * self.group.counts
         weights[0] = 0.0
         if (weights[information.inverse == 0.0] > 1e-12 * weights.max()).any():
             return np.full(self.size, np.inf)  # something asked is never reported
+
         constant = float(weights @ information.inverse) - weights.sum() / self.size
         result = np.full(self.size, constant)
         if known.ramp:
             a = ramp_vector(self.size)
             products = self._products(information.solve(a)[None])[0]
             result += known.ramp * (self.expectation(products**2) - a**2)
+
         return result
 
     def query_variances(self, workload: Workload, histogram: FloatArray) -> FloatArray:
         """By a matrix over cells while that is possible, then query by query."""
         if self.size <= DENSE_SIZE:
             return super().query_variances(workload, histogram)
+
         step = max(1, _BLOCK_ENTRIES // max(self.size, self.outputs))
         pieces = []
         for start in range(0, workload.queries, step):
@@ -328,6 +344,7 @@ class OrbitStrategy(IndexStrategy):
                 [self.expectation(part**2) @ histogram for part in products]
             )
             pieces.append(weights - (rows**2) @ histogram)
+
         return np.concatenate(pieces)
 
     def moment(self, histogram: FloatArray) -> FloatArray:
@@ -336,11 +353,13 @@ class OrbitStrategy(IndexStrategy):
         total = np.full((self.size, self.size), self.spare / WORD * histogram.sum())
         cells = np.arange(self.size)
         tensor = histogram.reshape(self.sizes)
+
         for family in self.families:
             others = tuple(a for a in range(len(self.sizes)) if a not in family.axes)
             small = family_moment(family, tensor.sum(axis=others).ravel())
             index = seen(Axes(sizes=self.sizes, keep=family.axes), cells)
             total += small[np.ix_(index, index)]
+
         return total
 
     def energy(self, quadratic: FloatArray) -> FloatArray:
@@ -354,6 +373,7 @@ class OrbitStrategy(IndexStrategy):
             both = np.zeros((family.group.cells, family.group.cells))
             np.add.at(both, index, small.T)
             total += family_energy(family, both)[index]
+
         return total
 
 

@@ -151,6 +151,7 @@ def _centred_spectrum_of_kron_gram(gram: KronGram) -> Spectrum:
         raise TooLarge(
             f"no closed-form spectrum for this product over {gram.size} cells"
         )
+
     total, values, counts = 1.0, np.ones(1), np.ones(1)
     for own, rest in spectra:
         factor_values = np.append(own, rest.values)
@@ -160,6 +161,7 @@ def _centred_spectrum_of_kron_gram(gram: KronGram) -> Spectrum:
             np.outer(values, factor_values).ravel(),
             np.outer(counts, factor_counts).ravel(),
         )
+
     counts[int(np.argmin(np.abs(values - total)))] -= 1.0
     return Spectrum(values, counts, all(rest.exact for _, rest in spectra))
 
@@ -185,4 +187,5 @@ def _merged(values: FloatArray, counts: FloatArray) -> tuple[FloatArray, FloatAr
     groups = np.ravel(inverse)
     least = np.full(int(groups.max()) + 1, np.inf)
     np.minimum.at(least, groups, values)
+
     return least, np.bincount(groups, weights=counts).astype(np.float64)

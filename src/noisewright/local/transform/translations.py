@@ -53,16 +53,19 @@ class Translations:
         """How many characters each kept one stands for; the trivial one comes first."""
         if self.binary:
             return np.ones(self.cells)
+
         last = np.full(self.shape[-1], 2.0)
         last[0] = 1.0
         if self.sizes[-1] % 2 == 0:
             last[-1] = 1.0
+
         return np.broadcast_to(last, self.shape).reshape(-1).copy()
 
     def forward(self, x: FloatArray) -> Array:
         """Coefficients of the rows of `x` at the kept characters, in the precision of `x`."""
         if self.binary:
             return _walsh(x)
+
         from scipy import fft
 
         axes = tuple(range(1, len(self.sizes) + 1))
@@ -74,10 +77,12 @@ class Translations:
         """The rows with these coefficients: the inverse of `forward`."""
         if self.binary:
             return np.asarray(_walsh(spectrum) / self.cells)
+
         from scipy import fft
 
         axes = tuple(range(1, len(self.sizes) + 1))
         full = fft.irfftn(spectrum.reshape(-1, *self.shape), s=self.sizes, axes=axes)
+
         return np.asarray(full.reshape(len(spectrum), -1))
 
     def everywhere(self, half: FloatArray) -> FloatArray:
@@ -86,9 +91,11 @@ class Translations:
         rest = self.sizes[-1] - self.shape[-1]
         if not rest:
             return tensor
+
         opposite = tensor[..., 1 : rest + 1][..., ::-1]
         for axis, size in enumerate(self.sizes[:-1]):
             opposite = np.take(opposite, -np.arange(size), axis=axis)
+
         return np.concatenate([tensor, opposite], axis=-1)
 
     def power(self, x: FloatArray) -> FloatArray:
@@ -105,6 +112,7 @@ class Translations:
             return np.asarray(np.bitwise_xor(u, t))
         if len(self.sizes) == 1:
             return np.asarray(np.mod(u - t, self.sizes[0]))
+
         a, b = np.unravel_index(u, self.sizes), np.unravel_index(t, self.sizes)
         moved = tuple(
             (i - j) % size for i, j, size in zip(a, b, self.sizes, strict=True)
@@ -141,7 +149,9 @@ def _walsh(x: FloatArray) -> FloatArray:
             shape, order = (-1, block, inner // width, width), (0, 2, 1, 3)
             into = result.reshape(shape).transpose(order)
             np.matmul(factor, work.reshape(shape).transpose(order), out=into)
+
         work, done = result, done + take
+
     return work
 
 

@@ -41,10 +41,12 @@ def _dense(gram: Gram) -> FloatArray:
         raise TooLarge(
             f"no closed-form Walsh transform of this workload over {gram.size} cells"
         )
+
     full = padded_size(gram.size)
     m = np.zeros((full, full))
     m[: gram.size, : gram.size] = gram.dense()
     both = walsh_hadamard(walsh_hadamard(m).T)
+
     return np.asarray(np.maximum(np.diagonal(both), 0.0))
 
 
@@ -68,6 +70,7 @@ def prefix_sums(size: int) -> _Sums:
             sums + length * total + signs * sums,
             2 * squares + length * total**2 + 2 * total * signs * sums,
         )
+
     return level
 
 

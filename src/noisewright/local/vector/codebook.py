@@ -83,10 +83,12 @@ class Codebook(FavouringStrategy, IndexStrategy):
             raise InvalidParameter(
                 "vectors", v.shape, "are too long for exact products"
             )
+
         whole("chosen", chosen, 0, len(d) - 1)
         products = v.T.astype(np.float64) @ d.T.astype(np.float64)
         if not chosen:
             return cls(np.hstack([products >= 0, products < 0]), epsilon)
+
         return cls(_largest(products, chosen), epsilon)
 
     @property
@@ -136,6 +138,7 @@ def padded_vectors(columns: FloatArray) -> IntArray:
     longest = float(lengths.max())
     if not longest > 0:
         raise InvalidParameter("columns", "zero", "must differ", "ask more than totals")
+
     padding = np.sqrt(np.maximum(longest**2 - lengths**2, 0.0))
     padded = (
         np.vstack([columns, padding]) if padding.max() > 1e-9 * longest else columns
@@ -167,6 +170,7 @@ def codebook(
     count = _count(coordinates, size)
     if randomizer == "one-bit":
         return Codebook.of(vectors, directions(coordinates, count // 2), epsilon)
+
     chosen = max(fewest, min(round(count / (1 + exp(epsilon))), count // 2))
     return Codebook.of(vectors, directions(coordinates, count), epsilon, chosen)
 
@@ -180,6 +184,7 @@ def one_bit(workload: Workload, epsilon: float) -> IndexStrategy:
         return positive.strategy(
             np.concatenate([signs, np.logical_not(signs)]), epsilon
         )
+
     return codebook(unit_vectors(workload), epsilon, "one-bit")
 
 
@@ -192,6 +197,7 @@ def privunit(workload: Workload, epsilon: float) -> IndexStrategy:
         near = _projections(workload, _TRANSLATED)
         count = best_subset_size(workload.size, epsilon)
         return near.strategy(top_cells(near.fields, count), epsilon)
+
     return codebook(unit_vectors(workload), epsilon, "privunit")
 
 
@@ -233,6 +239,7 @@ def _projections(workload: Workload, count: int) -> _Projections:
                 return _Projections(
                     group.sizes, group.apply(np.maximum(energies, 0) ** 0.25, noise)
                 )
+
     raise TooLarge(
         f"vectors over {workload.size:.3g} cells are too many, unless the workload treats all "
         f"cells alike; the limit is {DENSE_SIZE}"

@@ -38,6 +38,7 @@ def factor_columns(workload: Workload) -> FloatArray:
         raise TooLarge(
             f"vectors over {n} cells are too many; the limit is {DENSE_SIZE}"
         )
+
     if n <= _FACTORIZED:
         neighbours = "replace-one" if n <= _SHIFTED else "add-remove"
         columns = factorize(
@@ -45,6 +46,7 @@ def factor_columns(workload: Workload) -> FloatArray:
         ).strategy.dense()
     else:
         columns = _fourth_root(workload)
+
     centred = columns - columns.mean(axis=1, keepdims=True)
     # An orthonormal basis of what the columns span: fewer coordinates, same distances.
     values, vectors = np.linalg.eigh(centred.T @ centred)
@@ -56,6 +58,7 @@ def factor_columns(workload: Workload) -> FloatArray:
             "asks for totals only, which follow from the number of people",
             "ask for something that differs between people",
         )
+
     result = np.sqrt(values[support])[:, None] * vectors[:, support].T
     result.setflags(write=False)
     return np.asarray(result)
@@ -92,8 +95,10 @@ def largest_distance(columns: FloatArray | IntArray, order: int) -> float:
             (squares[:, None] + squares[None, :] - 2 * values.T @ values).max()
         )
         return root_above(Fraction(max(largest, 0.0)) * _MARGIN)
+
     if moved.dtype.kind == "i" and 2 * len(moved) * int(np.abs(moved).max()) >= 2**62:
         moved = moved.astype(object)
+
     each = (
         np.abs(moved - moved[:, [u]]).sum(axis=0).max() for u in range(moved.shape[1])
     )

@@ -79,6 +79,7 @@ class VectorStrategy(Strategy):
             raise InvalidParameter(
                 "columns", shown, "must differ", "ask more than totals"
             )
+
         if self.delta != 0:
             probability("delta", self.delta, "0 stands for pure privacy")
 
@@ -203,12 +204,14 @@ def matrix_l1(workload: Workload, epsilon: float) -> VectorStrategy:
     check_dense(workload.size)
     gram = table_gram(workload)
     strategies = []
+
     for columns in _l1_choices(workload, gram):
         largest = largest_distance(columns, 1)
         if largest > 0:
             strategy = VectorStrategy(whole_columns(columns, largest), epsilon)
             if strategy.information.full_rank or _reaches(strategy, workload):
                 strategies.append(strategy)
+
     return min(strategies, key=lambda strategy: strategy.worst_variance(gram))
 
 
@@ -219,10 +222,12 @@ def _l1_choices(workload: Workload, gram: Gram) -> list[FloatArray]:
         choices.append(signed_identity(gram, (n,)).strategy)
     else:
         choices += [_haar(n, 1.0), _haar(n, 0.7)]
+
     if n <= _MANY_CHOICES:
         choices.append(factor_columns(workload))
         if workload.queries <= 4 * n:
             choices.append(workload.dense())
+
     return choices
 
 
@@ -236,6 +241,7 @@ def _haar(n: int, decay: float) -> FloatArray:
             row[start + width // 2 : start + width] = -weight
             rows.append(row)
         width, weight = width // 2, weight * decay
+
     return np.array(rows)
 
 
@@ -246,6 +252,7 @@ def _reaches(strategy: VectorStrategy, workload: Workload) -> bool:
         strategy.check_reach(workload)
     except OutOfReach:
         return False
+
     return True
 
 

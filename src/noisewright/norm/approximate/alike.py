@@ -71,6 +71,7 @@ def _pair(
     box = Box(matrix - entrywise, matrix + entrywise, shift)
     if not approximation.any():
         proof = np.zeros_like(matrix)
+
     return Pair(approximation, shifts, box.witness(proof, a, b))
 
 
@@ -86,6 +87,7 @@ def _marginals(
     whole = all(count == comb(len(sizes), width) for width, count in counts.items())
     if not alike or not whole or len(set(tables)) < len(tables):
         return None
+
     patterns = [
         (list(t), p) for t in tables for p in np.ndindex(*(sizes[i] for i in t))
     ]
@@ -99,10 +101,12 @@ def _all_marginals(
     sizes = workload.sizes
     if len(set(sizes)) > 1:
         return None
+
     patterns = []
     for digits in np.ndindex(*(n + 1 for n in sizes)):  # zero stands for all values
         table = tuple(i for i, digit in enumerate(digits) if digit)
         patterns.append((list(table), tuple(digits[i] - 1 for i in table)))
+
     return _by_matches(workload, patterns, entrywise, shift, tolerance)
 
 
@@ -117,6 +121,7 @@ def _by_matches(
     sizes: tuple[int, ...] = workload.sizes  # type: ignore[attr-defined]
     if workload.size < 2 or sizes[0] < 2:
         return None
+
     cells = np.stack(np.unravel_index(np.arange(workload.size), sizes), axis=1)
     matches = np.stack(
         [
@@ -130,6 +135,7 @@ def _by_matches(
     number = {width: k for k, width in enumerate(kinds)}
     which = np.array([number[width] for width in widths.tolist()])
     best = solve_orbits(orbits, entrywise, tolerance / 10)
+
     return _written(workload, which, matches, orbits, best, entrywise, shift)
 
 
@@ -146,6 +152,7 @@ def _written(
     near, proof = np.empty(points.shape), np.zeros(points.shape)
     rows = np.zeros(len(points))
     constants = np.zeros(len(points))
+
     for k, orbit in enumerate(orbits):
         own = np.flatnonzero(which == k)
         near[own] = (orbit.kernel @ best.coefficients[k])[points[own]]
@@ -153,11 +160,13 @@ def _written(
         counts = np.bincount(points[own[0]], minlength=len(orbit.target))
         proof[own] = (best.weights[k] / np.maximum(counts, 1))[points[own]] / len(own)
         rows[own] = best.shares[k] / len(own)
+
     matrix = workload.dense()
     shifted = near - constants[:, None]
     pair = _pair(
         shifted, -constants, matrix, entrywise, shift, proof, rows / rows.sum()
     )
+
     return pair, best.rounds
 
 
@@ -169,6 +178,7 @@ def _intervals(
     n = workload.size
     if not shift or not 4 <= n <= _MOST_ON_A_CIRCLE:
         return None
+
     orbits = arc_orbits(n)
     best = solve_orbits(orbits, entrywise, tolerance / 10)
     matrix = workload.dense()
@@ -178,11 +188,13 @@ def _intervals(
     cells = np.arange(n)
     place = np.zeros((n, n), dtype=np.int64)
     place[first, last] = np.arange(len(first))
+
     for row, (i, j) in enumerate(zip(first.tolist(), last.tolist(), strict=True)):
         length = j - i + 1
         if length == n:
             near[row], constants[row] = 1.0, 1.0
             continue
+
         inside = length <= n // 2
         k = (length if inside else n - length) - 1
         start = i if inside else (j + 1) % n
@@ -192,6 +204,7 @@ def _intervals(
         near[row] = values if inside else 1 - values
         constant = float(best.coefficients[k][0])
         constants[row] = constant if inside else 1 - constant
+
     for k, weights in enumerate(best.weights):
         if not weights.any():
             continue
@@ -204,6 +217,7 @@ def _intervals(
             row = int(place[end - n + 1, start - 1] if wraps else place[start, end])
             proof[row] += -own if wraps else own
             rows[row] += best.shares[k] / n
+
     shifted = near - constants[:, None]
     pair = _pair(
         shifted, -constants, matrix, entrywise, shift, proof, rows / rows.sum()
@@ -225,6 +239,7 @@ def arc_orbits(size: int) -> list[Orbit]:
         scales = np.ones(len(used))
         scales[0] = 0.0
         orbits.append(Orbit(kernel, np.linalg.solve(kernel, target), scales, used))
+
     return orbits
 
 

@@ -74,6 +74,7 @@ class ApproximateNorm(Solution):
                 f"{self.subject}: the result does not keep to its tolerance, or its witness proves "
                 f"less than the bound; please report the workload"
             )
+
         super().__post_init__()
 
     @property
@@ -102,6 +103,7 @@ def approximate_norm(
     gap = finer(tolerance, workload.shape)
     exact = factorize(pair.approximation, math.inf, tolerance=gap, start=pair.weights)
     bound = witness_of(pair.witness, matrix, float(entrywise), shift)
+
     return ApproximateNorm(
         workload=workload,
         entrywise=float(entrywise),
@@ -126,12 +128,14 @@ def _found(
         alike = alike_pair(workload, entrywise, shift, tolerance)
         if alike is not None:
             return alike
+
     check_rows_and_columns(workload.shape, f"workload {workload.brief()}")
     matrix = workload.dense()
     middles = row_middles(matrix) if shift else np.zeros(len(matrix))
     entries = matrix - middles[:, None]
     box = Box(entries - entrywise, entries + entrywise, shift)
     pair, steps = search_box(box, tolerance, iterations)
+
     return replace(pair, shifts=pair.shifts - middles), steps
 
 

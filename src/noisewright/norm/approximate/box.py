@@ -38,6 +38,7 @@ class Box:
             raise InvalidParameter(
                 "lower", f"array of shape {low.shape}", "must be <= upper"
             )
+
         return cls(low, high, shift)
 
     @property
@@ -79,6 +80,7 @@ class Box:
         """The shift of each row that brings it closest to the box; zero where none is free."""
         if not self.shift:
             return np.zeros(len(block))
+
         down, up = (block - self.lower).min(axis=1), (block - self.upper).max(axis=1)
         down, up = (
             np.where(np.isfinite(down), down, up),
@@ -86,6 +88,7 @@ class Box:
         )
         low, high = (np.nan_to_num(f(down, up), posinf=0, neginf=0) for f in _ENDS)
         shifts = (low + high) / 2
+
         for _ in range(60):
             moved = block - shifts[:, None]
             beyond = moved - np.clip(moved, self.lower, self.upper)
@@ -99,6 +102,7 @@ class Box:
             shifts = np.where(
                 slope == 0, shifts, np.where(inside, newton, (low + high) / 2)
             )
+
         return np.asarray(shifts)
 
     @cached_property
@@ -111,6 +115,7 @@ class Box:
             )
         if (low > high).any():
             return None
+
         low, high = (
             np.where(np.isfinite(low), low, high),
             np.where(np.isfinite(high), high, low),
@@ -173,9 +178,11 @@ def _zero_sums(witness: FloatArray, free: BoolArray) -> FloatArray:
     step = math.ldexp(1.0, math.frexp(float(np.abs(centred).max()))[1] - 40)
     if step == 0:
         return np.zeros_like(witness)
+
     grid = np.rint(centred / step).astype(np.int64)
     rest = grid.sum(axis=1, keepdims=True)
     # of the free entries, the first ones give one more
     share, left = rest // count, rest % count
     grid -= free * (share + (np.cumsum(free, axis=1) <= left))
+
     return np.asarray(grid * step)

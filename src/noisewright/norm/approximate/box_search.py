@@ -54,6 +54,7 @@ class BoxSearch:
             self.y = factor @ factor.T
             witness = np.sqrt(a)[:, None] * (u @ v.T) * np.sqrt(b)
             self.penalty /= point.lower
+
         np.fill_diagonal(multiplier, np.concatenate([a, b]) / 2)
         multiplier[:p, p:], multiplier[p:, :p] = -witness / 2, -witness.T / 2
         self.scaled = multiplier / self.penalty
@@ -68,6 +69,7 @@ class BoxSearch:
         """Step until the gap closes; returns the number of steps."""
         if not self.best.approximation.any():
             return 0
+
         for step in range(1, iterations + 1):
             primal, dual = self._step()
             if step % CHECK_EVERY == 0:
@@ -75,6 +77,7 @@ class BoxSearch:
                 if self.upper <= self.lower * (1 + 0.9 * tolerance) or self.upper == 0:
                     return step
                 self._rebalance(primal, dual)
+
         return iterations
 
     def _step(self) -> tuple[float, float]:
@@ -91,6 +94,7 @@ class BoxSearch:
             self.boxed.T,
         )
         self.scaled = target - self.y
+
         return float(np.linalg.norm(inside - self.y)), float(
             np.linalg.norm(self.y - before)
         )
@@ -104,15 +108,18 @@ class BoxSearch:
         lower = self._proved(witness)
         if lower > self.lower:
             self.lower, best = lower, replace(best, witness=witness)
+
         upper = 0.0
         if self.boxed.any():
             problem = DenseProblem(self.boxed)
             upper = solve(
                 problem, math.inf, tolerance=tolerance / 20, iterations=200
             ).upper
+
         if upper < self.upper:
             self.upper = upper
             best = Pair(self.boxed, self.shifts, best.witness)
+
         self.best = best
 
     def _proved(self, witness: BoxWitness) -> float:

@@ -58,6 +58,7 @@ class BoxedNorm(Solution):
                 "a matrix lies outside its box, or its witness proves less than the bound; please "
                 "report the limits"
             )
+
         super().__post_init__()
 
 
@@ -85,6 +86,7 @@ def boxed_norm(
         start=pair.weights,
     )
     bound = pair.witness.bound(box.lower, box.upper, shift)
+
     return BoxedNorm(
         box=box,
         value=exact.value,
@@ -136,6 +138,7 @@ def search_box(box: Box, tolerance: float, iterations: int) -> tuple[Pair, int]:
     if offsets is None:
         middles = box.middle.max(axis=1) / 2 + box.middle.min(axis=1) / 2
         offsets = middles if box.shift else np.zeros(len(middles))
+
     near = box.moved(offsets)
     scale = math.ldexp(1.0, math.frexp(near.size or 1.0)[1] - 1)  # rounds nothing
     scaled = near.moved(np.zeros(len(offsets)), scale)
@@ -143,6 +146,7 @@ def search_box(box: Box, tolerance: float, iterations: int) -> tuple[Pair, int]:
     steps = search.run(tolerance, iterations)
     best = search.best
     shifts = best.shifts * scale - offsets
+
     return replace(best, approximation=best.approximation * scale, shifts=shifts), steps
 
 

@@ -60,10 +60,12 @@ class MarginalNorm(Solution):
                 raise Contradiction(
                     f"{self.subject}: an approximation misses its tolerance"
                 )
+
         if self.lower_bound > self.proved:
             raise Contradiction(
                 f"{self.subject}: its witness proves less than the bound"
             )
+
         super().__post_init__()
 
     @property
@@ -106,6 +108,7 @@ def kernels(width: int, values: int) -> FloatArray:
         for _ in range(width - matches):
             row = np.convolve(row, [1, -1])
         rows.append([float(entry) for entry in row])
+
     return np.array(rows)
 
 
@@ -122,6 +125,7 @@ def marginal_orbits(
         orbits.append(
             Orbit(kernels(width, values), exact, scales, np.arange(width + 1))
         )
+
     return orbits
 
 
@@ -155,6 +159,7 @@ def marginal_norm(
         raise InvalidParameter(
             "entrywise", entrywise, "must be finite and >= 0", "try 0.1"
         )
+
     orbits = marginal_orbits(attributes, values, widths, shift)
     best = solve_orbits(orbits, float(entrywise))
     return MarginalNorm(

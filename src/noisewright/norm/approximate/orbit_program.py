@@ -113,19 +113,23 @@ def orbit_bound(
             continue
         if not share > 0:
             return 0.0
+
         free = np.flatnonzero(orbit.scales == 0)
         if len(free):  # constants: a weight on one point more takes their sum out
             y = y.copy()
             y[0] -= math.fsum(y)
+
         parts = orbit.kernel * y[:, None]
         seen = np.abs(parts.sum(axis=0)) + 1e-14 * np.abs(parts).sum(axis=0)
         j = orbit.costly
         np.add.at(squares, orbit.levels[j], (seen[j] / orbit.scales[j]) ** 2 / share)
         gain += math.fsum(y * orbit.target) - entrywise * float(np.abs(y).sum())
         size += float(np.abs(y).sum())
+
     norm = math.sqrt(float(squares.max()))
     if norm == 0:
         return 0.0
+
     rest = 1e-15 * size * (2 + max(gain, 0.0) / norm)
     return max(0.0, inward((gain - 1e-13 * size - rest) / norm, 8 * len(squares) + 8))
 
@@ -141,15 +145,18 @@ def solve_orbits(
             key=lambda k: -float(np.abs(orbits[k].exact * orbits[k].scales).sum()),
         )
         active = dearest[:3]
+
     rounds = 0
     program = _Program([orbits[k] for k in active], entrywise)
     while True:
         rounds += program.run(tolerance)
         spread = program.spread
         answers = dict(zip(active, program.best, strict=True))
+
         for k, orbit in enumerate(orbits):
             if k not in answers:
                 answers[k] = _response(orbit, spread, entrywise)
+
         costs = np.array(
             [orbits[k].cost(answers[k], spread) for k in range(len(orbits))]
         )
@@ -159,12 +166,15 @@ def solve_orbits(
         ]
         if not violated:
             break
+
         active += violated
         program.join([orbits[k] for k in violated], [answers[k] for k in violated])
+
     weights = [np.zeros(len(orbit.target)) for orbit in orbits]
     shares = np.zeros(len(orbits))
     for place, k in enumerate(active):
         weights[k], shares[k] = program.weights[place], program.shares[place]
+
     value = math.sqrt(float(costs.max())) * (1 + 1e-12)
     ordered = tuple(answers[k] for k in range(len(orbits)))
     return OrbitSolution(
@@ -184,6 +194,7 @@ def _response(orbit: Orbit, spread: FloatArray, entrywise: float) -> FloatArray:
     cost = (orbit.scales / np.sqrt(level))[:, None] * inverse
     limits = orbit.target - entrywise - 1e-15, orbit.target + entrywise + 1e-15
     values = lsq_linear(cost, np.zeros(len(cost)), limits, method="bvls").x
+
     return orbit.inside(inverse @ values, entrywise)
 
 
@@ -244,6 +255,7 @@ class _Program:
             for o, c in zip(self.orbits, corner, strict=True)
         ]
         before, start = self.best, self.spread
+
         # Between the best point and the program's corner the value is convex; corners swing.
         for share in _MIXES:
             mixed = [
@@ -269,6 +281,7 @@ class _Program:
         squares = np.zeros(self.count)
         for orbit, c in zip(self.orbits, coefficients, strict=True):
             np.add.at(squares, orbit.levels, (c * orbit.scales) ** 2)
+
         root = np.sqrt(squares)
         return np.asarray(
             root / root.sum() if root.any() else np.full(self.count, 1 / self.count)
@@ -288,11 +301,13 @@ class _Program:
         first = len(self.lines)
         shares = np.maximum(multipliers[first : first + len(self.orbits)], 1e-12)
         place, weights = first + len(self.orbits) + 1, []
+
         for orbit in self.orbits:
             points = len(orbit.target)
             high, low = np.split(multipliers[place : place + 2 * points], 2)
             weights.append(low - high)
             place += 2 * points
+
         bound = orbit_bound(self.orbits, self.entrywise, weights, shares)
         if bound > self.bound:
             self.bound, self.weights, self.shares = bound, weights, shares
@@ -325,9 +340,11 @@ class _Program:
             shape=(len(k), top + 1),
         )
         sums = np.zeros((kinds + 1, top + 1))
+
         for number, orbit in enumerate(self.orbits):
             sums[number, ends + starts[number] + orbit.costly] = 1.0
             sums[number, top] = -1.0
+
         sums[kinds, total:ends] = 1.0
         units = [
             np.where(o.scales > 0, self.unit / np.maximum(o.scales, 1e-300), 1.0)
@@ -337,8 +354,10 @@ class _Program:
         boxes: Any = block_diag([np.vstack([kernel, -kernel]) for kernel in kernels])
         rest = csr_array((boxes.shape[0], top + 1 - total))
         right = [np.zeros(len(k) + kinds), np.ones(1)]
+
         for orbit in self.orbits:
             right += [orbit.target + self.entrywise, self.entrywise - orbit.target]
+
         cost = np.zeros(top + 1)
         cost[top] = 1.0
         limits: list[Any] = [(None, None)] * total + [(0, None)] * (top + 1 - total)
@@ -353,10 +372,12 @@ class _Program:
             raise NoisewrightError(
                 f"the program of orbits was not solved: {answer.message}"
             )
+
         x = np.asarray(answer.x)
         held = np.split(x[:total], starts[1:-1])
         corner = [np.asarray(x * u) for x, u in zip(held, units, strict=True)]
         ineq = answer.ineqlin
+
         return (
             corner,
             x[total:ends],

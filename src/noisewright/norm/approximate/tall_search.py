@@ -54,6 +54,7 @@ class _Columns:
         g = (v * s) @ v.T / root[:, None] / root
         lengths = np.diagonal(g) / np.diagonal(g).max()
         values, vectors = np.linalg.eigh(g / np.diagonal(g).max())
+
         return cls(np.maximum(values, 1e-13), vectors, lengths)
 
     def resolvent(self, penalty: float, shift: bool) -> FloatArray:
@@ -68,6 +69,7 @@ class _Columns:
                 * 2
                 / float(ones**2 @ (penalty / (2 + penalty * g)))
             )
+
         return np.asarray(penalty * inner)
 
     def shifts(self, y: FloatArray) -> FloatArray:
@@ -104,6 +106,7 @@ class TallSearch:
             return 0
         if not self.box.shift and np.array_equal(self.box.lower, self.box.upper):
             return self._exact(tolerance, iterations)
+
         gaps: list[float] = []
         for step in range(1, iterations + 1):
             columns, costs = self._step(_SMOOTH / (1 + step / _SLOWER))
@@ -117,6 +120,7 @@ class TallSearch:
                     return step
             self.a = _moved(self.a, costs)
             self.b = _moved(self.b, columns.lengths)
+
         return iterations
 
     def _exact(self, tolerance: float, iterations: int) -> int:
@@ -129,6 +133,7 @@ class TallSearch:
         self.upper = point.upper
         self.best = replace(self.best, weights=point.primal)
         self._keep(self.box.witness(np.sqrt(a)[:, None] * (u @ v.T) * np.sqrt(b), a, b))
+
         return point.iterations
 
     def _step(self, smooth: float) -> tuple[_Columns, FloatArray]:
@@ -137,6 +142,7 @@ class TallSearch:
         columns = _Columns.at(y + self.shifts[:, None], self.a, self.b, smooth)
         self.penalty = self.penalty or _PENALTY / float(columns.values.mean())
         inner = columns.resolvent(self.penalty, box.shift)
+
         for _ in range(_INNER):
             scaled = self.multiplier / self.penalty
             target = (
@@ -144,6 +150,7 @@ class TallSearch:
             )
             y = np.clip(target, box.lower, box.upper)
             self.multiplier = self.penalty * (target - y)
+
         self.matrix = y
         self.shifts = columns.shifts(y) if box.shift else self.shifts
         near = y + self.shifts[:, None]
@@ -155,6 +162,7 @@ class TallSearch:
             self.best = replace(
                 self.best, approximation=near, shifts=self.shifts, weights=weights
             )
+
         return columns, costs
 
     def _prove(self) -> None:

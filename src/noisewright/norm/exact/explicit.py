@@ -68,6 +68,7 @@ def connected_blocks(matrix: Any) -> list[Block]:
     starts = np.searchsorted(label[order], used)
     stops = np.searchsorted(label[order], used, side="right")
     blocks = []
+
     for start, stop in zip(starts, stops, strict=True):
         members = order[start:stop]
         rows, columns = (
@@ -81,7 +82,9 @@ def connected_blocks(matrix: Any) -> list[Block]:
         scaled = np.ldexp(part, -exponent)
         if not (np.abs(scaled).max(axis=0).all() and np.abs(scaled).max(axis=1).all()):
             raise _too_small("a row or column that vanishes beside the others")
+
         blocks.append(Block(rows, columns, scaled, math.ldexp(1.0, exponent)))
+
     return blocks
 
 
@@ -136,9 +139,11 @@ def merge_parallel(matrix: FloatArray, norm: float) -> Merged:
         length = _sums(row_index, ratio**norm) ** (1 / norm)
         ratio = ratio / length[row_index]
         share = ratio ** (norm - 2)
+
     representative = np.zeros(matrix.shape[1])
     representative[chosen] = 1.0
     merged = columns[leaders] * length[:, None]
+
     return Merged(
         merged, row_index, ratio, share, column_index, column_scale, representative
     )
@@ -162,6 +167,7 @@ def _parallel(rows: FloatArray) -> tuple[IndexArray, FloatArray, IndexArray]:
     # groups stay in the order of the original rows
     rank = np.argsort(np.argsort(leaders))
     index, leaders = rank[index], np.sort(leaders)
+
     return index, lengths / lengths[leaders[index]], leaders
 
 
@@ -171,6 +177,7 @@ def solve_explicit(workload: Explicit, settings: Settings) -> Part:
     blocks = connected_blocks(workload.matrix)
     if not blocks:
         return nothing_asked(workload, settings.norm)
+
     # Relative gaps do not add up over blocks, so each block has the whole tolerance.
     solved = [_solve_block(block, settings) for block in blocks]
     norm = settings.norm
@@ -183,6 +190,7 @@ def solve_explicit(workload: Explicit, settings: Settings) -> Part:
     bounds = np.array([part.lower_bound for part in solved])
     a_share, b_share = _balance(bounds, norm)
     a, b = np.zeros(queries), np.zeros(size)
+
     for block, part, x, y in zip(blocks, solved, a_share, b_share, strict=True):
         b[block.columns] = y * part.certificate.column_weights()
         if norm > 2:
@@ -198,6 +206,7 @@ def solve_explicit(workload: Explicit, settings: Settings) -> Part:
     notes = [note for part in solved for note in part.notes]
     if len(blocks) > 1:
         notes.insert(0, f"{len(blocks)} unconnected blocks solved apart")
+
     return Part(
         strategy=Folded(strategy, position, scale),
         inverse=Adjoint(Folded(Adjoint(inverse), position, scale)),
@@ -218,6 +227,7 @@ def _balance(bounds: FloatArray, norm: float) -> tuple[FloatArray, FloatArray]:
         only = np.zeros(bounds.size)
         only[relative.argmax()] = 1.0
         return only, only
+
     share = relative**norm / np.sum(relative**norm)
     return share ** (1 - 2 / norm), share
 
@@ -234,12 +244,14 @@ def _solve_block(block: Block, settings: Settings) -> Part:
         start = _restricted_start(settings, block, merged)
         problem = DenseProblem(small.matrix)
         inner = solve_numerically(small, problem, replace(settings, start=start))
+
     _check_reach(small.matrix, inner)
     mean = mean_factor(small.queries, norm)
     b = merged.representative * inner.certificate.column_weights()[merged.column_index]
     a = inner.certificate.row_weights()
     if a is not None:
         a = merged.row_share * a[merged.row_index]
+
     spread = Folded(Adjoint(inner.inverse), merged.column_index, merged.representative)
     return replace(
         inner,
@@ -270,10 +282,12 @@ def _restricted_start(
     """The warm start's weights on this block's merged rows and columns."""
     if settings.start is None:
         return None
+
     b = _sums(merged.column_index, settings.start.b[block.columns])
     a = settings.start.a
     if a is None or settings.norm == 2:
         return Weights(None, b)
+
     power = dual_exponent(settings.norm)
     return Weights(_sums(merged.row_index, a[block.rows] ** power) ** (1 / power), b)
 

@@ -62,9 +62,11 @@ class StreamFactorization:
         if self.kind == "banded":
             c[: self.band.size] = self.band[: self.steps]
             return c
+
         lags = np.arange(self.steps - 1)
         for gain, rate in zip(self.gains.tolist(), self.rates.tolist(), strict=True):
             c[1:] += gain * np.exp(lags * math.log(rate))
+
         c[0] = 1.0
         return c
 
@@ -81,10 +83,12 @@ class StreamFactorization:
         if self.kind == "banded":
             squares = np.cumsum(self.band**2)
             return np.sqrt(squares[np.minimum(lags, self.band.size - 1)])
+
         gains, rates = self._pairs
         total = np.ones(lags.shape)
         for gain, rate in zip(gains.tolist(), rates.tolist(), strict=True):
             total += gain * -np.expm1(lags * math.log(rate)) / (1 - rate)
+
         return np.asarray(np.sqrt(total))
 
     @cached_property
@@ -111,6 +115,7 @@ class StreamFactorization:
             lfilter([1.0], np.convolve([1.0, -1.0], self.band), impulse)
         )
         scale = float(self.column_lengths(0, 1)[0])
+
         return np.asarray(scale**2 * np.cumsum(response**2))
 
     def _variances(self) -> FloatArray:
@@ -125,12 +130,15 @@ class StreamFactorization:
         n, d = self.steps, self.column_lengths(0, self.steps)
         poles, residues = self.inverse_modes
         tails = np.zeros((poles.size, n))
+
         for k, pole in enumerate(poles.tolist()):
             tails[k, :-1] = np.asarray(lfilter([1.0], [1.0, -pole], d[:0:-1]))[::-1]
+
         weighted = residues[:, None] * tails
         u = d + weighted.sum(axis=0)
         variances = np.cumsum(u * u)
         steps = np.arange(1.0, n + 1)
+
         for k, pole in enumerate(poles.tolist()):
             variances -= 2 * weighted[k] * np.asarray(lfilter([1.0], [1.0, -pole], u))
             for m in range(k + 1):
@@ -139,6 +147,7 @@ class StreamFactorization:
                 variances += (
                     twice * weighted[k] * weighted[m] * _geometric_sums(both, steps)
                 )
+
         return np.asarray(np.maximum(variances, 0.0))
 
     @cached_property
@@ -186,6 +195,7 @@ def stream_factorization(
         raise InvalidParameter(
             "steps", steps, f"must be at most {LONGEST}", "restart the stream"
         )
+
     none = np.zeros(0)
     if kind == "banded":
         width = min(check_size("band", band), steps)
@@ -193,6 +203,7 @@ def stream_factorization(
             [[1.0], (2 * np.arange(1, width) - 1) / (2 * np.arange(1, width))]
         )
         return StreamFactorization(steps, kind, none, none, np.cumprod(ratios))
+
     if kind not in ("column-normalised", "square-root"):
         raise InvalidParameter(
             "kind",
@@ -200,6 +211,7 @@ def stream_factorization(
             "must be column-normalised, square-root or banded",
             "choose one",
         )
+
     rates, gains = geometric_root(steps, PRECISION)
     return StreamFactorization(steps, kind, rates, gains, none)
 
@@ -216,4 +228,5 @@ def geometric_root(steps: int, precision: float) -> tuple[FloatArray, FloatArray
     x = np.arange(low, high + spacing, spacing)
     u = 1 / (1 + np.exp(-x))
     gains = spacing / math.pi * u**1.5 * np.sqrt(1 / (1 + np.exp(x)))
+
     return u, gains

@@ -117,6 +117,7 @@ def residual_plan(
         point = solve(problem, norm, tolerance=tolerance, iterations=iterations)
         primal, dual = point.primal, point.dual
         steps, status = point.iterations, point.status
+
     g, c = problem.roots(primal.a, primal.b)
     squares = problem.row_squares(g, c) * problem.largest_change(g, c)
     per_row = problem.per_row(dual.a)
@@ -125,6 +126,7 @@ def residual_plan(
     bound = nuclear_of_marginals(
         problem.sizes, ordered, importance, per_row, problem.pairs(dual.b)
     )
+
     return ResidualSolution(
         sizes=problem.sizes,
         tables=ordered,
@@ -178,6 +180,7 @@ class MarginalProblem:
             varying = [k for k, block in enumerate(blocks) if block]
             blocks, incidence = tuple(blocks[k] for k in varying), incidence[:, varying]
             patterns, changes = replacements(sizes, blocks)
+
         return cls(sizes, blocks, incidence, cells, weights, norm, patterns, changes)
 
     @cached_property
@@ -240,6 +243,7 @@ class MarginalProblem:
         """The largest of them; over all patterns when only some carry weights."""
         if self.patterns is None or len(self.patterns) > 1 or not self.blocks:
             return float(self.column_squares(g, c).max(initial=0.0))
+
         # No product of factors −1/(n_i − 1) is below minus the largest of them.
         worst = [
             2 + 2 / (min(self.sizes[i] for i in block) - 1.0) for block in self.blocks
@@ -265,17 +269,21 @@ def replacements(
     used = sorted({i for block in blocks for i in block})
     if not used:
         return ((),), np.ones((1, 0))
+
     if len(used) > MOST_PATTERNED:
         fraction = math.prod(1 / sizes[i] for i in used)
         return ((),), np.full((1, len(blocks)), 2 / (1 - fraction))
+
     masks = np.arange(1, 2 ** len(used))
     factor = {
         i: np.where(masks >> position & 1, -1 / (sizes[i] - 1.0), 1.0)
         for position, i in enumerate(used)
     }
     changes = np.empty((masks.size, len(blocks)))
+
     for k, block in enumerate(blocks):
         changes[:, k] = 2 - 2 * math.prod(factor[i] for i in block)
+
     patterns = tuple(
         tuple(i for position, i in enumerate(used) if mask >> position & 1)
         for mask in masks.tolist()
@@ -292,6 +300,7 @@ def _check(sizes: Sequence[int], tables: Sequence[Table], weights: FloatArray) -
         raise InvalidParameter(
             "tables", (), "must name at least one table", "add a table"
         )
+
     for table in tables:
         if len(set(table)) != len(table) or any(not 0 <= i < len(sizes) for i in table):
             raise InvalidParameter(
@@ -300,6 +309,7 @@ def _check(sizes: Sequence[int], tables: Sequence[Table], weights: FloatArray) -
                 f"must list attributes between 0 and {len(sizes) - 1}, each once",
                 "name existing attributes",
             )
+
     if (
         weights.shape != (len(tables),)
         or not (np.isfinite(weights) & (weights > 0)).all()

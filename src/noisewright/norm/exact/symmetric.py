@@ -55,6 +55,7 @@ def solve_family(workload: Workload, parts: list[Term], settings: Settings) -> P
     )
     if not solution.blocks:
         return nothing_asked(workload, settings.norm)
+
     return Part(
         strategy=ResidualStrategy(solution),
         inverse=_inverse(solution),
@@ -116,6 +117,7 @@ class ResidualStrategy(LinearMap):
         """(Σ_T Π_{i∈T}(1 − 1/n_i)/σ_T²)^½: all cells are alike."""
         if order == 1:
             return super()._largest_norm(order)
+
         sizes = self.solution.sizes
         terms = (
             math.prod(1 - 1 / sizes[i] for i in block) / variance
@@ -158,6 +160,7 @@ def helmert(size: int) -> FloatArray:
             f"contrasts of an attribute of {size} values have {size**2:.3g} entries, more than the "
             f"limit of {DENSE_LIMIT}; coarsen the attribute"
         )
+
     row, column = np.ogrid[1:size, :size]
     raw = np.where(column < row, 1.0, np.where(column == row, -row, 0.0))
     return np.asarray(raw / np.sqrt(row * (row + 1.0)))

@@ -37,20 +37,25 @@ def solve_tall(workload: Explicit, settings: Settings) -> Part | None:
     queries, size = workload.shape
     if queries * size < _FEWEST_ENTRIES or queries < 2 * size:
         return None
+
     lengths = workload.column_norms()
     used = np.flatnonzero(lengths)
     if not 0 < used.size <= _MOST_CELLS or not np.isfinite(lengths).all():
         return None
+
     narrow = workload if used.size == size else Explicit(workload.matrix[:, used])
     gram = narrow.gram().dense()
     if not _well_conditioned(gram):
         return None
+
     if settings.start is not None:
         settings = _narrowed(settings, used)
+
     problem = GramProblem(gram) if settings.norm == 2 else RowwiseProblem(narrow)
     part = solve_numerically(narrow, problem, settings)
     if not _comes_back(narrow, part):
         return None
+
     return part if narrow is workload else _widened(part, used, size)
 
 
@@ -85,6 +90,7 @@ def _widened(part: Part, used: IndexArray, size: int) -> Part:
     position[used], scale[used] = np.arange(used.size), 1.0
     b = np.zeros(size)
     b[used] = part.certificate.column_weights()
+
     return replace(
         part,
         strategy=Folded(part.strategy, position, scale),

@@ -31,6 +31,7 @@ def inverse_root_diagonal(diagonal: FloatArray, off_diagonal: FloatArray) -> Flo
     if plain is None:  # quicker, or definite only in exact arithmetic
         roots, vectors = _inverse_roots(diagonal, off_diagonal)
         return (vectors * vectors) @ roots
+
     radius = np.abs(np.append(off_diagonal, 0.0)) + np.abs(np.append(0.0, off_diagonal))
     low, high = 1 / float(plain.sum()), float((diagonal + radius).max())
     first, last = math.log(low) / 2 - _MARGIN, math.log(high) / 2 + _MARGIN
@@ -38,9 +39,11 @@ def inverse_root_diagonal(diagonal: FloatArray, off_diagonal: FloatArray) -> Flo
     # Below the first node (J + t²)⁻¹ is J⁻¹, above the last it is t⁻²: geometric sums.
     tail = 1 / math.expm1(_SPACING)
     total = np.full(diagonal.size, tail / nodes[-1]) + nodes[0] * tail * plain
+
     for t in nodes.tolist():
         inverse = _inverse_diagonal(diagonal + t * t, off_diagonal)
         total += t * (plain if inverse is None else inverse)
+
     return np.asarray(total * (2 / math.pi * _SPACING))
 
 
@@ -95,6 +98,7 @@ def _inverse_roots(
 
     if diagonal.size == 1:
         return diagonal**-0.5, np.ones((1, 1))
+
     # SciPy chooses divide and conquer: as quick as MRRR, and orthogonal to 1e-14, not 1e-11.
     values, vectors = eigh_tridiagonal(diagonal, off_diagonal)
     roots = np.maximum(values, np.finfo(np.float64).tiny) ** -0.5

@@ -39,9 +39,11 @@ def nuclear_from_matrix(matrix: FloatArray) -> float:
     rows, columns = matrix.shape
     if rows > columns:  # an orthogonal factor changes no singular value
         matrix = np.asarray(np.linalg.qr(matrix, mode="r"))
+
     s = np.linalg.svd(matrix, compute_uv=False)
     margin = rows * columns * EPSILON * float(s[0])
     total: float = float(s.sum())
+
     return total - margin if total > margin else 0.0
 
 
@@ -64,6 +66,7 @@ def nuclear_from_operator(
         return nuclear_from_matrix(
             scaled if a is None else np.sqrt(a)[:, None] * scaled
         )
+
     gram = workload.gram().dense() if a is None else _any_weighted_gram(workload, a)
     return nuclear_from_gram(root[:, None] * gram * root)
 
@@ -84,6 +87,7 @@ def nuclear_of_pairs(
         return nuclear_from_matrix(
             columns if a is None else np.sqrt(a)[:, None] * columns
         )
+
     edges = np.zeros((n, n))
     edges[np.triu_indices(n, 1)] = pairs / pairs.sum()
     edges += edges.T
@@ -101,6 +105,7 @@ def nuclear_of_pairs(
             np.linalg.norm(sizes if a is None else np.sqrt(a)[:, None] * sizes)
         )
         return max(0.0, whole - sqrt(n) * n * EPSILON * added)
+
     gram = workload.gram().dense() if a is None else _any_weighted_gram(workload, a)
     shifted = gram[:-1, :-1] - gram[:-1, -1:] - gram[-1:, :-1] + gram[-1, -1]
     return nuclear_from_gram(c.T @ shifted @ c)
@@ -121,6 +126,7 @@ def _weighted_gram(workload: Workload, a: FloatArray) -> FloatArray:
         unit = np.zeros((workload.size, columns.stop - start))
         unit[np.arange(start, columns.stop), np.arange(columns.stop - start)] = 1.0
         gram[:, columns] = workload.rmatvec(a[:, None] * workload.matvec(unit))
+
     return (gram + gram.T) / 2
 
 
@@ -165,6 +171,7 @@ def _sum_of_inverses(off_diagonal: FloatArray, count: int) -> float:
         -count:
     ]
     margin = 8 * sqrt(count) * EPSILON * float(values[-1])
+
     return float(np.sum(1 / (values + margin))) * (1 - 2 * count * EPSILON)
 
 
@@ -188,6 +195,7 @@ def nuclear_of_marginals(
         for length in range(len(table) + 1):
             for block in combinations(table, length):
                 squares[block] = squares.get(block, 0.0) + share
+
     terms = []
     for block, square in squares.items():
         size = prod(sizes[i] - 1 for i in block)
@@ -196,6 +204,7 @@ def nuclear_of_marginals(
                 1.0 if pairs is None else _pair_change(sizes, squares, block, pairs)
             )
             terms.append(sqrt(square * change) * size)
+
     return inward(fsum(terms), len(tables) + len(pairs or ()))
 
 
@@ -208,9 +217,11 @@ def _pair_change(
     """Σ_D β_D times the squared distance, within a block, of two cells that differ in D."""
     if not block:
         return 0.0
+
     if set(pairs) == {()}:
         used = {i for other in blocks for i in other}
         return 2 / (1 - prod(1 / sizes[i] for i in used))
+
     total = fsum(pairs.values())
     shares = (
         beta * (1 - prod(-1 / (sizes[i] - 1) for i in block if i in changed))
@@ -254,6 +265,7 @@ def box_bound(
     """
     if not u.any():
         return 0.0
+
     if shift:
         if any(fsum(row) != 0 for row in u.tolist()):
             raise Contradiction(
@@ -265,9 +277,11 @@ def box_bound(
         )
         middles = finite.max(axis=(0, 2)) / 2 + finite.min(axis=(0, 2)) / 2
         lower, upper = lower - middles[:, None], upper - middles[:, None]
+
     leant = np.where(u > 0, lower, np.where(u < 0, upper, 0.0))
     if not np.isfinite(leant).all():
         raise Contradiction("a witness must not lean on a limit that is infinite")
+
     gain = float(np.sum(leant * u))
     # Limits may be differences of larger numbers: the other limit is then as large as these.
     widest = np.where(
@@ -277,6 +291,7 @@ def box_bound(
     root_a, root_b = np.sqrt(a / a.sum()), np.sqrt(b / b.sum())
     norm = float(np.linalg.norm(u / root_a[:, None] / root_b, 2))
     slack = 8 * sum(u.shape) * EPSILON
+
     return max(0.0, (gain - slack * size) / (norm * (1 + slack)))
 
 

@@ -113,6 +113,7 @@ def without_offsets(workload: Workload) -> Workload:
         )
     if not isinstance(workload, Explicit):
         return workload
+
     rows = workload.dense()
     return Explicit(rows - rows[:, -1:])
 
@@ -154,11 +155,13 @@ def solve_numerically(
         error = float(np.sqrt(total / queries))
     else:
         error = mean_error(row_lengths(workload, factors.inverse), norm)
+
     dual = point.dual
     if nuclear is None:
         bound = certificate.nuclear_from_operator(workload, dual.a, dual.b)
     else:
         bound = nuclear(dual.a, dual.b)
+
     return Part(
         strategy=Dense(factors.strategy),
         inverse=Dense(factors.inverse),
@@ -179,6 +182,7 @@ def row_lengths(workload: Workload, inverse: FloatArray) -> FloatArray:
         return np.sqrt(np.maximum(workload.row_quadratics(inverse @ inverse.T), 0.0))
     if isinstance(workload, Explicit):
         return np.sqrt(workload.image_squares(inverse))
+
     images = np.asarray(workload.matvec(inverse), dtype=np.float64)
     return np.asarray(np.sqrt(np.einsum("ij,ij->i", images, images)))
 
@@ -187,6 +191,7 @@ def _rank_note(rank: int, full: int) -> tuple[str, ...]:
     """How a rank-deficient workload was handled, if it is one."""
     if rank == full:
         return ()
+
     note = (
         f"rank {rank} of at most {full}: only the {rank} directions that "
         "queries use are measured"

@@ -155,6 +155,7 @@ class DenseProblem:
             spectrum = side(a, b)
             if spectrum is not None:
                 return spectrum
+
         u, s, v = self.singular(a, b)
         rows = None if a is None else (u * u) @ s / a
         return Spectrum(float(s.sum()), rows, (v * v) @ s / b)
@@ -165,11 +166,13 @@ class DenseProblem:
         values, v = np.linalg.eigh(root[:, None] * gram * root)
         if values[0] < WELL_CONDITIONED * values[-1]:
             return None
+
         s = np.sqrt(values)
         rows = None
         if a is not None:
             inverse = w @ (root[:, None] * v)
             rows = (inverse * inverse) @ (1 / s)
+
         return Spectrum(float(s.sum()), rows, (v * v) @ s / b)
 
     def _row_side(self, a: FloatArray | None, b: FloatArray) -> Spectrum | None:
@@ -178,9 +181,11 @@ class DenseProblem:
         values, u = np.linalg.eigh(root[:, None] * ((w * b) @ w.T) * root)
         if values[0] < WELL_CONDITIONED * values[-1]:
             return None
+
         s = np.sqrt(values)
         images = w.T @ (root[:, None] * u)
         rows = None if a is None else (u * u) @ s / a
+
         return Spectrum(float(s.sum()), rows, (images * images) @ (1 / s))
 
     def factors(self, weights: Weights) -> Factors:
@@ -192,12 +197,14 @@ class DenseProblem:
         if self.rank == self.columns:
             _, s, v = self.singular(weights.a, weights.b)
             return column_side_factors(np.maximum(s, EPSILON * s[0]), v, weights.b)
+
         root_a = np.ones(self.rows) if weights.a is None else np.sqrt(weights.a)
         upper = np.asarray(np.linalg.qr((self.basis * np.sqrt(weights.b)).T, mode="r"))
         queries = (root_a[:, None] * (self.matrix @ self.basis.T)) @ upper.T
         _, s, vt = np.linalg.svd(queries, full_matrices=False)
         half = np.sqrt(np.maximum(s, EPSILON * s[0]))
         strategy = half[:, None] * np.linalg.solve(upper, vt.T).T @ self.basis
+
         return unit_factors(strategy, self.basis.T @ (upper.T @ vt.T / half))
 
 
@@ -236,6 +243,7 @@ class RowwiseProblem:
                 (rows + rows[self._mirror]) / 2,
                 (columns + columns[::-1]) / 2,
             )
+
         return Spectrum(float(s.sum()), rows, columns)
 
     @cached_property
@@ -264,6 +272,7 @@ def eigen(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
     if n < 32 or np.abs(matrix - reversed_).max() > 1e-12 * np.abs(matrix).max():
         values, vectors = np.linalg.eigh(matrix)
         return values, vectors
+
     half, odd = divmod(n, 2)
     corner, across = matrix[:half, :half], matrix[:half, n - half :][:, ::-1]
     even = np.empty((half + odd, half + odd))
@@ -271,6 +280,7 @@ def eigen(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
     if odd:
         even[half, :half] = even[:half, half] = np.sqrt(2) * matrix[half, :half]
         even[half, half] = matrix[half, half]
+
     plus_values, plus = np.linalg.eigh(even)
     minus_values, minus = np.linalg.eigh(corner - across)
     vectors = np.zeros((n, n))
@@ -281,4 +291,5 @@ def eigen(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
     vectors[n - half :, half + odd :] = -minus[::-1] / np.sqrt(2)
     values = np.concatenate([plus_values, minus_values])
     order = np.argsort(values)
+
     return values[order], vectors[:, order]

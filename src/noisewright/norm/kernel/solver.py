@@ -125,6 +125,7 @@ def solve(
         if state.upper <= state.lower * (1 + tolerance):
             return state.reached(count, Status.CONVERGED)
         state.advance()
+
     return state.reached(iterations, Status.ITERATION_LIMIT)
 
 
@@ -150,6 +151,7 @@ class _State:
         if self.start is not None:
             b = self.start.b
             a = a if self.start.a is None or not self.weighted_rows else self.start.a
+
         self.x = self._settle(np.log(np.concatenate([a, b]).clip(1e-300)))
         self.best: tuple[FloatArray, FloatArray, FloatArray]
 
@@ -160,6 +162,7 @@ class _State:
         if m:
             floor = math.log(FLOOR / m) / self.exponent
             parts.append(_log_normalise(x[:m], self.exponent, floor))
+
         parts.append(_log_normalise(x[m:], 1.0, math.log(FLOOR / (x.size - m))))
         return np.concatenate(parts)
 
@@ -180,6 +183,7 @@ class _State:
             self.history.clear()
             self.x, self.residual, self.mass = self.best
             return
+
         residual = [_log(spectrum.columns) - math.log(spectrum.total)]
         mass = [point.b * spectrum.columns]
         if point.a is not None and spectrum.rows is not None:
@@ -189,10 +193,12 @@ class _State:
             )
             residual.insert(0, _log_normalise(target, self.exponent) - np.log(point.a))
             mass.insert(0, energy)
+
         self.residual = self._settle(self.x + np.concatenate(residual)) - self.x
         self.mass = np.concatenate(mass)
         if upper < self.upper:
             self.upper, self.primal = upper, point
+
         if spectrum.total > self.lower:
             self.lower, self.dual = spectrum.total, point
             self.best = (self.x, self.residual, self.mass)
@@ -208,6 +214,7 @@ class _State:
                 0
             ]
             step = step - mix @ (dx + dg)
+
         self.x = self._settle(self.x + np.clip(step, -LONGEST_STEP, LONGEST_STEP))
 
     def reached(self, iterations: int, status: Status) -> FixedPoint:

@@ -64,6 +64,7 @@ class PublicTotal(TotalVariance):
         spread = s * (s - t.T @ seen)
         shifted = TotalVariance(ShiftedGram(self.gram, spread / spread.sum()))
         value, by_rows, by_norms = shifted.slopes(t, s)
+
         return value, np.concatenate([by_norms + by_rows, by_norms - by_rows]).ravel()
 
 
@@ -86,6 +87,7 @@ def _searched(gram: Gram, sizes: tuple[int, ...]) -> WeightedIdentity:
     value, rows = race(variance, _signed_starts(sizes), gram.size)
     if value > plain * (1 - 1e-9):
         return WeightedIdentity(np.zeros((0, gram.size)))
+
     plus, minus = np.split(rows, 2)
     both = plus - minus
     return WeightedIdentity(both[np.abs(both).max(axis=1) > 1e-9])
@@ -97,6 +99,7 @@ def _signed_starts(sizes: tuple[int, ...]) -> Iterator[FloatArray]:
     count = None if cells <= _RANDOM_CELLS else _LARGE_STARTS
     for start in islice(usual_starts(sizes), count):
         yield np.concatenate([start, np.roll(start, 1, axis=0)])
+
     if cells <= _RANDOM_CELLS:
         rng = np.random.default_rng(1)
         for count in _RANDOM_ROWS:

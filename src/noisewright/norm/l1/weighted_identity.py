@@ -91,9 +91,11 @@ class WeightedIdentity:
         count = self.rows.shape[1]
         if not len(self.rows):
             return np.eye(count, dtype=np.int64)
+
         real = self.strategy
         whole = np.rint(real * (2.0**bits / np.abs(real).max())).astype(np.int64)
         whole[:count] = np.maximum(whole[:count], np.eye(count, dtype=np.int64))
+
         return np.asarray(whole)
 
     def covariance(self) -> FloatArray:
@@ -126,6 +128,7 @@ class TotalVariance:
         product = self.gram.matvec((kt * s).T).T * s
         by_cell = s**2 * self.diagonal - np.einsum("ij,ij->j", product, t)
         by_rows = -2 * (product - _combined(_products(product, t), kt))
+
         return float(by_cell.sum()), by_rows, 2 * by_cell / s
 
     def descend(self, start: FloatArray, steps: int) -> tuple[float, FloatArray]:
@@ -191,6 +194,7 @@ class PowerMean(TotalVariance):
         mean = float(np.mean(shares**self.q) ** (1 / self.q))
         weights = (shares / mean) ** (self.q - 1) / len(squares)
         gram = DenseGram(self.queries.T @ (weights[:, None] * self.queries))
+
         return float(squares.max()) * mean, TotalVariance(gram)(flat)[1]
 
 
@@ -252,6 +256,7 @@ def race(
     raced.sort(key=lambda pair: pair[0])
     finalists = next((count for most, count in _FINALISTS if cells <= most), 1)
     finished = [variance.descend(rows, _MOST_STEPS) for _, rows in raced[:finalists]]
+
     return min(
         finished, key=lambda pair: pair[0], default=(np.inf, np.zeros((0, cells)))
     )
@@ -262,6 +267,7 @@ def usual_starts(sizes: tuple[int, ...]) -> Iterator[FloatArray]:
     cells = prod(sizes)
     if cells < 2:
         return
+
     if len(sizes) == 1:
         shapes = dict.fromkeys(
             _levels(cells, leaf, children) for leaf, children in _SHAPES
@@ -273,6 +279,7 @@ def usual_starts(sizes: tuple[int, ...]) -> Iterator[FloatArray]:
         for grid in grids:
             if 4 * prod(grid) <= cells:
                 yield _START * reduce(_kron, map(intervals, sizes, grid))
+
     if cells <= _RANDOM_CELLS:
         rng = np.random.default_rng(0)
         for count in _RANDOM_ROWS:

@@ -52,12 +52,14 @@ class AskedCells:
         asked = asked_of(plan.terms, plan.sizes)
         if len(asked.attributes) == len(plan.sizes):
             asked = replace(asked, whole=plan.plain_workload)
+
         if (
             plan.domain is None
             or not plan.domain.boxes
             or asked.size > LARGEST_HISTOGRAM
         ):
             return asked
+
         numbers = {
             plan.domain.names[old]: new for new, old in enumerate(asked.attributes)
         }
@@ -84,6 +86,7 @@ class AskedCells:
         """All questions over these cells, in the order of the answers."""
         if self.whole is not None:
             return self.whole
+
         sizes = self.sizes or (1,)
         parts = [
             (term, OnAttributes(sizes, term.attributes, term.inner))
@@ -123,6 +126,7 @@ def possible_cells(domain: Domain, attributes: Table) -> BoolArray:
     sizes = [domain[name].size for name in wide]
     if prod(sizes) > LARGEST_HISTOGRAM:
         return domain.possible(names)
+
     table = domain.possible(wide).reshape(sizes)
     kept = [k for k, name in enumerate(wide) if name in names]
     return np.asarray(sum_out(table, sizes, kept).ravel() > 0)
@@ -137,10 +141,12 @@ def spread_rows(
     shape = tuple(sizes) or (1,)
     places = np.unravel_index(inside, shape)
     parts: list[Any] = []
+
     for term in terms:
         own = sparse_rows(term.inner)
         if own is None:
             return None
+
         small = [sizes[i] for i in term.attributes]
         chosen = tuple(places[i] for i in term.attributes)
         cells = np.ravel_multi_index(chosen, small) if small else np.zeros_like(inside)
@@ -149,7 +155,9 @@ def spread_rows(
         )
         if entries > _MOST_ENTRIES:
             return None
+
         parts.append(csr_array(own[:, cells]))
+
     return csr_array(vstack(parts, format="csr"))
 
 
@@ -161,6 +169,7 @@ def sparse_rows(workload: Workload) -> Any | None:
         return csc_array(eye_array(workload.size))
     if isinstance(workload, Total):
         return csc_array(np.ones((1, workload.size)))
+
     if isinstance(workload, Kron):
         factors: list[Any] = [sparse_rows(factor) for factor in workload.factors]
         if any(factor is None for factor in factors):
@@ -168,6 +177,8 @@ def sparse_rows(workload: Workload) -> Any | None:
         if prod(factor.nnz for factor in factors) > _MOST_ENTRIES:
             return None
         return reduce(lambda a, b: kron(a, b, format="csc"), factors)
+
     if workload.queries * workload.size > _MOST_DENSE:
         return None
+
     return csc_array(workload.dense())

@@ -41,6 +41,7 @@ def combine(first: Release, second: Release, queries: Further | None = None) -> 
             "are over different schemas",
             "combine like with like",
         )
+
     for plan in (mine, theirs):
         if plan.measures_only is not plan.method:
             raise InvalidParameter(
@@ -49,6 +50,7 @@ def combine(first: Release, second: Release, queries: Further | None = None) -> 
                 "is biased, and is not weighed with others",
                 "combine releases without projection",
             )
+
     _check_rows(mine)
     names = [set((r.identity or "").split(_JOIN)) for r in (first, second)]
     if names[0] & names[1] or "" in names[0] | names[1]:
@@ -58,6 +60,7 @@ def combine(first: Release, second: Release, queries: Further | None = None) -> 
             "share a measurement: the same noise twice tells nothing new",
             "ask one of them more with release.answer",
         )
+
     method = Combined(mine.method, theirs.method)
     plan = replace(
         mine,
@@ -75,6 +78,7 @@ def combine(first: Release, second: Release, queries: Further | None = None) -> 
     time = max(first.time or "", second.time or "") or None
     note = _note(first.ledger, second.ledger)
     whole = Release(plan, measurement, (), identity, time, note)
+
     return whole if queries is None else further_answers(whole, queries)
 
 
@@ -105,6 +109,7 @@ def _note(first: LedgerNote | None, second: LedgerNote | None) -> LedgerNote | N
             "are of different datasets, so of different people",
             "combine releases of one",
         )
+
     return max(first, second, key=lambda note: note.entry)
 
 
@@ -116,6 +121,8 @@ def _both(first: CentralPlan, second: CentralPlan) -> Workload:
         lists: list[Any] = [one["queries"] for one in asked if isinstance(one, Mapping)]
         merged = [*lists[0], *(query for query in lists[1] if query not in lists[0])]
         return questions({"queries": merged}, mine.domain)
+
     if mine.text() == theirs.text():
         return mine
+
     return stack([mine, theirs])

@@ -41,6 +41,7 @@ def further_answers(release: Release, queries: Further) -> Release:
         )
     if isinstance(plan, LocalPlan):
         return _estimated(release, plan, _read(queries, plan.domain))
+
     raise InvalidParameter(
         "release",
         type(plan).__name__,
@@ -62,6 +63,7 @@ def _read(queries: Further, domain: Domain | None) -> Workload:
         named = queries
     else:
         return workload(cast(Queries, queries))
+
     if domain is None:
         raise InvalidParameter(
             "queries",
@@ -69,6 +71,7 @@ def _read(queries: Further, domain: Domain | None) -> Workload:
             "name attributes, and the release knows none",
             "ask a workload",
         )
+
     return Workload.from_spec(named, domain)
 
 
@@ -81,9 +84,11 @@ def _asked(plan: CentralPlan, queries: Workload) -> CentralPlan:
     _check_cells(queries, plan.domain, plan.workload.size)
     measured = {table.measure for table in plan.method.tables}
     asked = queries.measures if isinstance(queries, Questions) else (COUNT,)
+
     for measure in asked:
         if measure not in measured:
             raise OutOfReach(f"the release measured no {measure.words}; {_REMEDY}")
+
     proposal = replace(
         plan.proposal, value=None, bound=None, certificate="none", status=ASKED_LATER
     )
@@ -97,6 +102,7 @@ def _asked(plan: CentralPlan, queries: Workload) -> CentralPlan:
             raise OutOfReach(
                 f"{name!r} cannot be told from what was measured ({_measured(plan)}); {_REMEDY}"
             ) from None
+
     return later
 
 
@@ -120,6 +126,7 @@ def _measured(plan: CentralPlan) -> str:
     for table in plan.method.tables:
         text = " × ".join(names[i] for i in table.attributes) or "everybody"
         by_measure.setdefault(table.measure.words, []).append(text)
+
     return "; ".join(
         f"{words} by {', '.join(texts[:_MOST_SHOWN])}"
         + (
@@ -147,10 +154,12 @@ def _estimated(release: Release, plan: LocalPlan, queries: Workload) -> Release:
     _check_cells(queries, plan.domain, plan.workload.size)
     if isinstance(queries, Questions) and not queries.counts_only:
         raise OutOfReach("reports of cells tell numbers of people only; ask for counts")
+
     plan.strategy.check_reach(queries)
     later = replace(
         plan, workload=queries, runners_up=(), people=None, alpha=None, seconds=0.0
     )
     answers = replace(release, plan=later)
     _ = answers.intervals  # whatever cannot be estimated is refused here
+
     return answers

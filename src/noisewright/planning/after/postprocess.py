@@ -106,10 +106,12 @@ class Steps(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         effects = {name: EFFECTS[name] for name in steps}
         if self.fits and by_tables(plan):
             effects["non_negative"] += TABLE_BY_TABLE
+
         record = {"steps": steps, "effects": effects}
         if before:
             earlier = dict(before["post_processing"])
             record["history"] = [*earlier.pop("history", []), earlier]
+
         return {"post_processing": record}
 
 
@@ -151,10 +153,12 @@ def apply_steps(release: Release, steps: Steps) -> Release:
             "is not made by a curator",
             "estimates take `non_negative` themselves",
         )
+
     check_steps(release.plan, steps)
     check_order(release.steps, steps)
     result = replace(release, steps=(*release.steps, steps))
     _ = result.intervals  # whatever cannot be done is refused here
+
     return result
 
 
@@ -169,9 +173,11 @@ def _applied(plan: CentralPlan, column: Column, steps: Steps) -> Column:
     declared = NOTHING_DECLARED
     if steps.invariants:
         column, declared = _conditioned(plan, column, steps.invariants)
+
     answers = column.answers
     if steps.fits:
         answers = fitted(plan, answers, column.std, declared, steps.integer)
+
     column = held(column, answers, 0.0 if steps.fits and only_sums(plan) else -np.inf)
     return column if steps.suppress is None else _suppressed(column, steps.suppress)
 
@@ -185,6 +191,7 @@ def check_steps(plan: CentralPlan, steps: Steps) -> None:
             "is for numbers of people",
             "plan sums and means apart",
         )
+
     share = steps.suppress
     if share is not None and not (np.isfinite(share) and share > 0):
         raise InvalidParameter(
@@ -197,10 +204,13 @@ def check_steps(plan: CentralPlan, steps: Steps) -> None:
             "answers are those of one histogram already",
             "plan without projection",
         )
+
     if steps.fits:
         check_fit(plan)
+
     if not steps.invariants:
         return
+
     asked = AskedCells.of_plan(plan)
     declared = _declared(plan, asked, steps.invariants)
     check_agreement(declared.rows, declared.values, asked.possible)
@@ -214,6 +224,7 @@ def check_steps(plan: CentralPlan, steps: Steps) -> None:
             "fix the number of people, which add-remove neighbours keep private",
             "plan with neighbours='replace-one'",
         )
+
     plan.accuracy.covariance(np.array(declared.numbers))  # refuses what is too large
 
 
@@ -226,6 +237,7 @@ def _declared(
             f"declared values are checked over at most {_CONDITION_CELLS} cells of the attributes "
             f"asked; plan tables of fewer attributes"
         )
+
     labels = {label: k for k, label in enumerate(plan.labels())}
     unknown = [label for label in invariants if label not in labels]
     if unknown:
@@ -233,9 +245,11 @@ def _declared(
         raise InvalidParameter(
             "invariants", unknown[0], "is no query of the release", remedy
         )
+
     values = [float(number("invariants", v, _REMEDY)) for v in invariants.values()]
     if max(map(abs, values)) > _LARGEST_COUNT:
         raise InvalidParameter("invariants", values, "must lie within ±2^53", _REMEDY)
+
     numbers = tuple(labels[label] for label in invariants)
     rows = np.concatenate([asked.workload.rows(k, k + 1) for k in numbers])
     return Declared(numbers, rows, np.array(values))
@@ -256,6 +270,7 @@ def _conditioned(
     better = accuracy.correct(column.answers, declared.values[selection])
     better[numbers] = declared.values
     widths = accuracy.multiplier(LEVEL), accuracy.joint_multiplier(LEVEL)
+
     return Column.around(better, accuracy.std, *widths), declared
 
 
@@ -336,10 +351,12 @@ def fitted(
     total = _public_total(plan, answers, declared)
     if by_tables(plan):
         return _tables(plan, answers, std, total, integer)
+
     asked = AskedCells.of_plan(plan)
     histogram = fitted_histogram(asked, answers, std, total, declared)
     if not integer:
         return np.asarray(asked.workload.matvec(histogram), dtype=np.float64)
+
     people = round(float(histogram.sum()) if total is None else total)
     return whole_answers(
         asked, histogram, Kept(people, declared.numbers, declared.values.tolist())
@@ -360,6 +377,7 @@ def fitted_histogram(
             np.vstack([rows, np.ones(rows.shape[1])]),
             np.append(values, total),
         )
+
     facts = Facts(asked.possible, rows, values) if len(rows) else Facts(asked.possible)
     return nonnegative_histogram(
         asked.workload, answers, std, total, facts=facts
@@ -373,14 +391,17 @@ def _public_total(
     for row, value in zip(declared.rows, declared.values, strict=True):
         if (row == 1).all():
             return float(value)
+
     if plan.privacy.neighbours != "replace-one":
         return None
+
     start = 0
     for term in plan.terms:
         if term.is_counts:
             people = answers[start : start + term.queries].sum() / term.weight
             return max(0.0, float(np.rint(people)))
         start += term.queries
+
     return None
 
 
@@ -403,6 +424,7 @@ def _tables(
     counts = {t.attributes: k for k, t in enumerate(plan.terms) if t.is_counts}
     if total is None:
         total = next((float(estimates[k].sum()) for k in counts.values()), None)
+
     people = (
         None if total is None else max(0.0, float(round(total) if integer else total))
     )
@@ -411,6 +433,7 @@ def _tables(
         tables = {block: estimates[k] for block, k in counts.items() if block}
         deviations = {block: float(errors[counts[block]].max()) for block in tables}
         together = agreeing_tables(plan.sizes, tables, deviations, people, steps=_STEPS)
+
     pieces = []
     for term, plain, error in zip(plan.terms, estimates, errors, strict=True):
         if term.is_counts and people is not None:
@@ -426,6 +449,7 @@ def _tables(
             )
         else:
             pieces.append(term.answers(histogram))
+
     return np.concatenate(pieces)
 
 

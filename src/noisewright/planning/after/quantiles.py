@@ -41,6 +41,7 @@ def release_quantiles(
         raise InvalidParameter(
             "release", type(plan).__name__, "is no release by a curator"
         )
+
     check_quantiles(plan, levels, table)
     if release.steps:
         raise InvalidParameter(
@@ -49,16 +50,19 @@ def release_quantiles(
             "has intervals of another kind",
             "use it as it was before",
         )
+
     accuracy = plan.interval_accuracy
     if accuracy.bias is not None:
         rule = "is biased by more than noise, which no quantile is read from"
         raise InvalidParameter(
             "release", plan.mechanism, rule, "plan with another mechanism"
         )
+
     questions, widths = _asked(plan, tuple(levels), table)
     terms = [need for question in questions for need in question.needs]
     parts = term_parts(accuracy, plan.terms, plan.noisy(release.measurement))
     quantiles: list[GroupQuantile] = []
+
     for question, term in zip(questions, terms, strict=True):
         column = question.derive([parts[term.key]], widths)
         places = zip(question.labelled(), column.answers, *column.all, strict=True)
@@ -68,6 +72,7 @@ def release_quantiles(
             )
             for (group, level), *ends in places
         ]
+
     return quantiles
 
 

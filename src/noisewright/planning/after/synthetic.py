@@ -84,6 +84,7 @@ class Synthetic(Shown):
             text += (
                 f"; off by up to {worst:.0%} of rows in {_listed(self.extrapolated)}"
             )
+
         return text
 
     @property
@@ -102,6 +103,7 @@ class Synthetic(Shown):
                 for i in range(self.domain[name].size)
             ]
             columns[name] = pa.array(values).take(pa.array(place))
+
         return pa.table(columns)
 
     def to_pandas(self) -> pd.DataFrame:
@@ -125,6 +127,7 @@ def synthesise(
     rng = rng or np.random.default_rng()
     if by_tables(plan):
         return _from_tables(plan, release, int(count), rng)
+
     asked = AskedCells.of_plan(plan)
     own: FloatArray | None = None
     if isinstance(plan.method, FittedMechanism):
@@ -136,9 +139,11 @@ def synthesise(
         histogram = fitted_histogram(
             asked, release.unbiased.answers, release.unbiased.std
         )
+
     expected = _scaled(histogram, asked, int(count))
     whole = whole_histogram(asked, expected, Kept(int(count)))
     places = _completed(plan.domain, asked, whole, own, rng)
+
     return Synthetic(places, plan.domain, _distances(plan, asked, expected, whole))
 
 
@@ -170,6 +175,7 @@ def _completed(
                 np.unravel_index(rows, asked.sizes), axis=1
             )
         return places
+
     cells = np.unravel_index(np.arange(domain.size), domain.shape)
     chosen = tuple(cells[i] for i in asked.attributes)
     kinds = (
@@ -179,6 +185,7 @@ def _completed(
     chances = possible if own is None else own
     told = np.bincount(kinds, chances, minlength=asked.size) > 0
     drawn = drawn_within(kinds, np.where(told[kinds], chances, possible), whole, rng)
+
     return np.stack(np.unravel_index(rng.permutation(drawn), domain.shape), axis=1)
 
 
@@ -200,6 +207,7 @@ def _distances(
     names = [table.name for table in plan.tables()]
     if len(names) == len(shares):
         return dict(zip(names, shares, strict=True))
+
     # tables of several terms, or of ratios
     return dict.fromkeys(names, max(shares, default=0.0))
 
@@ -219,13 +227,16 @@ def check_synthesis(plan: object, count: int) -> CentralPlan:
         raise InvalidParameter(
             "count", count, f"must be a whole number from 1 to {_MOST_ROWS}"
         )
+
     if not isinstance(plan.method, FittedMechanism):
         check_steps(plan, Steps(non_negative=True))
+
     counts = any(term.is_counts and term.attributes for term in plan.terms)
     if by_tables(plan) and not counts:
         raise TooLarge(
             "rows over so many cells are put together from tables of counts, and none was asked"
         )
+
     return plan
 
 
@@ -249,6 +260,7 @@ def _from_tables(
     places = rows_of_tables(
         sizes, {block: values for _, block, values in tables}, count, rng
     )
+
     return Synthetic(
         places,
         plan.domain,
@@ -271,6 +283,7 @@ def to_mbi(release: Release) -> list[Any]:
             "knows no table of people",
             "plan with a schema",
         )
+
     try:
         from mbi import LinearMeasurement  # type: ignore[import-not-found, unused-ignore]
     except ImportError:
@@ -280,6 +293,7 @@ def to_mbi(release: Release) -> list[Any]:
             "is not installed",
             "pip install private-pgm, which provides it",
         ) from None
+
     if not plan.tells_unbiased:
         raise InvalidParameter(
             "release",
@@ -287,6 +301,7 @@ def to_mbi(release: Release) -> list[Any]:
             "measured no unbiased tables",
             "plan by another mechanism",
         )
+
     column, names = release.unbiased, plan.domain.names
     ends = np.cumsum([term.queries for term in plan.terms])[:-1]
     pieces = zip(
@@ -295,6 +310,7 @@ def to_mbi(release: Release) -> list[Any]:
         np.split(column.std, ends),
         strict=True,
     )
+
     return [
         LinearMeasurement(
             answers / term.weight,

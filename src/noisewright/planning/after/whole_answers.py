@@ -47,6 +47,7 @@ def whole_answers(asked: AskedCells, histogram: FloatArray, kept: Kept) -> Float
         answers = _from_groups(asked, tree, cells, kept)
         if answers is not None:
             return answers
+
     whole = whole_histogram(asked, cells, kept).astype(np.float64)
     return np.asarray(asked.workload.matvec(whole), dtype=np.float64)
 
@@ -57,6 +58,7 @@ def whole_histogram(asked: AskedCells, histogram: FloatArray, kept: Kept) -> Int
     near = spread_rows(asked.terms, asked.sizes, inside)
     if near is None:
         return _beyond_writing(asked, cells, kept)
+
     result = np.zeros(asked.size, dtype=np.int64)
     result[inside] = whole_near(cells[inside], _sums(near, kept, asked))
     return result
@@ -71,11 +73,13 @@ def _beyond_writing(asked: AskedCells, cells: FloatArray, kept: Kept) -> IntArra
     exact = _sums(_nothing(len(asked.inside)), kept, asked)
     shuffled = np.random.default_rng(0).permutation(asked.inside)
     starts: list[tuple[float, IntArray, FloatArray]] = []
+
     for order in (asked.inside, shuffled):
         result = np.zeros(asked.size, dtype=np.int64)
         result[order] = evenly_rounded(cells[order], exact)
         strayed = np.asarray(asked.workload.matvec(result - cells)) / asked.weights
         starts.append((float(np.abs(strayed).max(initial=0.0)), result, strayed))
+
     worst, result, strayed = min(starts, key=lambda start: start[0])
     some = shuffled if worst >= 1 else shuffled[:0]
     while len(some) > _FEWEST:
@@ -84,6 +88,7 @@ def _beyond_writing(asked: AskedCells, cells: FloatArray, kept: Kept) -> IntArra
         if near is not None:
             result[some] = exchanged(result[some], strayed, _sums(near, kept, asked))
             break
+
     return result
 
 
@@ -111,6 +116,7 @@ def _sums(
     exact = csr_array(
         vstack([part for part in parts if part is not None], format="csr")
     )
+
     return Sums(
         near, exact, np.concatenate([[float(kept.people)], zeros, values[whole]])
     )
@@ -127,6 +133,7 @@ def _from_groups(
     near = groups.questions(asked.terms)
     if near is None:
         return None
+
     sums = _sums(near, kept, asked, groups.links(), len(groups.filled[0]))
     whole = flow_rounding(groups.values, sums)
     return None if whole is None else groups.answers(asked.terms, whole)
@@ -151,6 +158,7 @@ class _Groups:
         filled = tuple(
             np.flatnonzero(table) if table.any() else np.arange(1) for table in tables
         )
+
         return cls(asked.sizes, tree, tables, filled)
 
     @property
@@ -172,6 +180,7 @@ class _Groups:
 
         homes = [self.tree.home(term.attributes) for term in terms]
         parts = []
+
         for number, cells in enumerate(self.filled):
             own = [
                 replace(term, attributes=self.within(number, term.attributes))
@@ -185,7 +194,9 @@ class _Groups:
             )
             if rows is None:
                 return None
+
             parts.append(rows)
+
         # Rows came group by group: back to the order of the answers.
         by_group = np.repeat(homes, [term.queries for term in terms])
         order = np.argsort(np.argsort(by_group, kind="stable"), kind="stable")
@@ -197,6 +208,7 @@ class _Groups:
 
         starts = np.cumsum([0, *map(len, self.filled)])
         rows: list[Any] = []
+
         for number in range(1, len(self.filled)):
             shared, parent = self.tree.separator(number), self.tree.parents[number]
             size = prod(self.sizes[i] for i in shared)
@@ -207,6 +219,7 @@ class _Groups:
             signs = np.repeat([1.0, -1.0], [len(own) for own in places])
             index = (np.concatenate(places), np.concatenate(columns))
             rows.append(csr_array((signs, index), shape=(size, int(starts[-1]))))
+
         return csr_array(vstack(rows, format="csr"))
 
     def _places(self, number: int, shared: Table) -> IntArray:
@@ -231,4 +244,5 @@ class _Groups:
             pieces.append(
                 term.answers(sum_out(tensor, self.shape(number), kept).ravel())
             )
+
         return np.concatenate(pieces)

@@ -114,6 +114,7 @@ class Purse:
         with spent_if_it_fails(reservation):
             result = make(reservation)
             reservation.commit(kept_bytes(result))
+
         return result
 
 
@@ -127,6 +128,7 @@ def purse_of(
         )
     if ledger is not None and dataset is not None:
         return Purse(ledger, dataset, again)
+
     if ledger is None and dataset is None:
         own = {"again": again != "refuse" and again}
         refuse_given(
@@ -135,6 +137,7 @@ def purse_of(
             "give a ledger, or none",
         )
         return None
+
     missing, given = ("ledger", "dataset") if ledger is None else ("dataset", "ledger")
     raise InvalidParameter(
         missing, None, f"must be given with a {given}", "give both, or none"
@@ -159,9 +162,11 @@ def noise_of(record: dict[str, Any]) -> list[dict[str, Any]]:
     """Every law drawn with its scale and sensitivity, from what a mechanism says of itself."""
     if "parts" in record:
         return [noise for part in record["parts"] for noise in noise_of(part)]
+
     law, sensitivity = record.get("noise"), record.get("sensitivity")
     if not law or not sensitivity:
         return []
+
     drawn = {
         "law": law["law"],
         "scale": law.get("scale"),

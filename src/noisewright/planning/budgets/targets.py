@@ -90,6 +90,7 @@ class Target:
                 "cannot be read",
                 "write 'income*region: 5% of 1000' or 'age: 25'",
             )
+
         name, amount, whole = match.groups()
         limit = float(amount) * (float(whole) / 100 if whole is not None else 1.0)
         return cls("max", limit, name)
@@ -111,6 +112,7 @@ def fit_budget(plan: CentralPlan, targets: Sequence[Target]) -> Fit:
         raise InvalidParameter(
             "target", None, "must be given", "name an error to stay below"
         )
+
     stated = plan.stated
     name: BudgetName = "rho" if stated.rho is not None else "epsilon"
 
@@ -124,6 +126,7 @@ def fit_budget(plan: CentralPlan, targets: Sequence[Target]) -> Fit:
     assert start is not None
     # Outwards from the plan's own budget: far ends of the scale need noise beyond any grid.
     low = high = float(np.log(start))
+
     while excess(high)[0] > 0:
         low, high = high, high + _STRIDE
         if high > np.log(_LARGEST):
@@ -133,6 +136,7 @@ def fit_budget(plan: CentralPlan, targets: Sequence[Target]) -> Fit:
                 f"is met by no budget up to {name} = {_LARGEST:g}",
                 "allow a larger error, or ask fewer queries",
             )
+
     while True:
         try:
             if excess(low)[0] > 0:
@@ -144,6 +148,7 @@ def fit_budget(plan: CentralPlan, targets: Sequence[Target]) -> Fit:
                 excess(high)[1],
                 limited=True,
             )
+
         low, high = low - _STRIDE, low
         if low < np.log(_SMALLEST):  # beside a δ, ever less ε needs hardly more noise
             rule = f"is met by every {name} down to {_SMALLEST:g}"
@@ -153,6 +158,7 @@ def fit_budget(plan: CentralPlan, targets: Sequence[Target]) -> Fit:
                 rule,
                 "ask for a smaller error, or a smaller δ",
             )
+
     point = _solve(lambda z: excess(z)[0], low, high)
     return Fit(with_budget(plan, name, float(np.exp(point))), excess(point)[1])
 
@@ -175,6 +181,7 @@ def _error(plan: CentralPlan, target: Target) -> float:
             "has errors that depend on how many people there are",
             "give a target for its counts or sums",
         )
+
     return max(
         float(part.max()) if target.measure == "max" else mean_error(part, 2), 1e-300
     )
@@ -192,6 +199,7 @@ def table_limits(plan: CentralPlan, targets: Sequence[Target]) -> list[float | N
             )
             for k in named:
                 limits[k] = min(limits[k] or np.inf, target.limit)
+
     return limits
 
 
@@ -212,8 +220,10 @@ def _solve(function: Callable[[float], float], low: float, high: float) -> float
 
     point = float(brentq(function, low, high, xtol=1e-12, rtol=1e-14, maxiter=_STEPS))
     step = 1e-12
+
     while function(point) > 0 and step < 1e-6:
         point, step = point + step, 2 * step
+
     return point
 
 
@@ -248,6 +258,7 @@ class _Asked:
             return self._balanced(fit)
         if not largest:
             return fit
+
         other = _fit(lambda b: self._weighed(plain(b)), self.targets, fit.plan.stated)
         return other if _spent(other) < _spent(fit) else fit
 
@@ -269,6 +280,7 @@ class _Asked:
             if _spent(fit) >= _spent(best):
                 break
             best = fit
+
         return best
 
     def _weighed(self, plan: CentralPlan) -> CentralPlan:
@@ -285,6 +297,7 @@ class _Asked:
         result = replace(
             plan, mechanism=weighed.mechanism, proposal=own, known_accuracy=None
         )
+
         return replace(result, proposal=replace(own, value=result.unit_error))
 
 
@@ -314,6 +327,7 @@ def plan_for_targets(
         except (InvalidParameter, OutOfReach, TooLarge):
             if not fits:  # else other noise meets the targets
                 raise
+
     return min(fits, key=_spent)
 
 
@@ -335,6 +349,7 @@ def _beyond(
         1.0
     }:
         return False
+
     pure = central_problems(workload, privacy, 2.0, domain)[-1]
     return all(
         too_far(entry, pure, limit) is not None for entry in candidates(pure, mechanism)
@@ -376,8 +391,10 @@ def _in_units_of_limits(plan: CentralPlan, targets: Sequence[Target]) -> Workloa
     workload = plan.workload
     if not isinstance(workload, Questions):
         return workload
+
     limits = table_limits(plan, targets)
     widest = max(limit for limit in limits if limit is not None)
     weights = [_UNLIMITED / widest if limit is None else 1 / limit for limit in limits]
     parts = zip(weights, workload.plain_parts(), strict=True)
+
     return Stack(tuple(Weighted(weight * widest, part) for weight, part in parts))

@@ -68,6 +68,7 @@ class Together(Shown):
             return False
         if budget.rho is not None:
             return promise.rho is not None and promise.rho <= budget.rho
+
         return promise.kind == "pure" and (promise.epsilon or inf) <= (
             budget.epsilon or 0.0
         )
@@ -98,9 +99,11 @@ class Together(Shown):
         """
         for plan in self.plans:
             plan.check_usable()
+
         purse = purse_of(ledger, dataset, again)
         if purse is not None:
             purse.check(self.cost)
+
         counts = self._counts(data, counter)
 
         def make(reservation: Reservation | None) -> tuple[Release, ...]:
@@ -119,6 +122,7 @@ class Together(Shown):
         costs = [plan.cost for plan in self.plans]
         noise = [drawn for cost in costs for drawn in cost.noise]
         title = "; ".join(cost.title for cost in costs)
+
         return Cost(
             self.spend, self.privacy, plan_digest(self), title, noise, self._unit(costs)
         )
@@ -137,6 +141,7 @@ class Together(Shown):
         """The exact tables of every plan."""
         if is_histogram(data):
             return [plan.counts(data) for plan in self.plans]
+
         domains = {plan.domain and plan.domain.fingerprint for plan in self.plans}
         if len(domains) > 1:
             raise InvalidParameter(
@@ -144,6 +149,7 @@ class Together(Shown):
                 len(domains),
                 "must share one schema to be released from one table",
             )
+
         tables = dict.fromkeys(
             table for plan in self.plans for table in plan.method.tables
         )
@@ -191,11 +197,13 @@ def plan_together(
     check_composition(composition, privacy)
     if not queries:
         raise InvalidParameter("queries", [], "must not be empty", "ask something")
+
     if shares is not None:
         given = {"importance": importance is not None and list(importance)}
         refuse_given(
             given, "does not go with shares, which say who gets how much", "give one"
         )
+
     asked, norm = [workload(query) for query in queries], error_norm(error)
     weights = _positive("importance", importance or [1.0] * len(asked), len(asked))
 
@@ -213,6 +221,7 @@ def plan_together(
         left = max(0.0, 1.0 - sum(portions))
         budgets = split(whole, [*portions, *([left] if left > 1e-9 else [])])
         plans = tuple(plan.at(own) for plan, own in zip(alone, budgets, strict=False))
+
         return sum(_costs(plans, weights)), Together(budget, plans, portions)
 
     cost, best = made(privacy)
@@ -221,11 +230,13 @@ def plan_together(
     alone = (plan_central(one, privacy, norm, domain=domain) for one in asked)
     if pure is None or all(plan.asked is None for plan in alone):
         return best
+
     try:
         other_cost, other = made(pure)
     # of a plan that has Gaussian noise alone
     except (InvalidParameter, OutOfReach, TooLarge):
         return best
+
     return other if other_cost < cost else best
 
 
@@ -260,6 +271,7 @@ def total_spend(plans: Sequence[Plan]) -> Spend:
         if not isinstance(getattr(plan, "spend", None), Spend):
             rule = "must be plans or what else says what it spends"
             raise InvalidParameter("plans", type(plan).__name__, rule)
+
     relations = sorted({plan.privacy.neighbours for plan in plans})
     if len(relations) != 1:
         raise InvalidParameter(
@@ -268,6 +280,7 @@ def total_spend(plans: Sequence[Plan]) -> Spend:
             "must be for one relation of neighbours",
             "give at least one plan",
         )
+
     return reduce(add, (plan.spend for plan in plans))
 
 
@@ -283,9 +296,11 @@ def epsilon_of(
     probability("delta", delta)
     if accounting not in ("loss", "zcdp"):
         raise InvalidParameter("accounting", accounting, "must be loss or zcdp")
+
     spend = total_spend(plans)
     epsilon = spend.promise(delta).epsilon
     assert epsilon is not None
+
     return epsilon if accounting == "zcdp" else composed_epsilon(spend, delta)
 
 

@@ -30,6 +30,7 @@ def linear_answers(plan: CentralPlan, measurement: Measurement) -> FloatArray:
         inner = isinstance(plan.method, FittedMechanism)
         own = measurement.parts[0] if inner else measurement
         return plan.measures_only.answer(own, plan.terms)
+
     answers = plan.method.answer(measurement, [*plan.terms, *known.terms])
     return known.accuracy.correct(answers, np.zeros_like(answers[known.accuracy.known]))
 
@@ -61,6 +62,7 @@ def derived(plan: CentralPlan, answers: FloatArray, widths: Widths) -> Column:
     if not isinstance(plan.workload, Questions) or plan.workload.counts_only:
         column = Column.around(answers, accuracy.std, widths.each, widths.all)
         return column if accuracy.bias is None else column.widened(accuracy.bias)
+
     parts = term_parts(accuracy, plan.terms, answers)
     return Column.joined(
         [

@@ -29,9 +29,11 @@ def exact_counts(
     if plan.domain is not None:
         # its labels are published, whatever the data's form
         plan.domain.require_reviewed()
+
     stage("counting")
     if is_histogram(data):
         return _from_histogram(plan, data, tables)
+
     engine, domain, wanted = _counting(plan, data, counter, tables)
     return dict(zip(tables, engine.tables(data, domain, wanted), strict=True))
 
@@ -55,11 +57,13 @@ def _counting(
             "is a table, and this plan knows no domain",
             "plan with domain=... (--schema), or give a histogram of integer counts (.npy)",
         )
+
     engine = counter or plan.counter
     if engine is None:
         raise InvalidParameter(
             "counter", None, "must be given to count a table", "pass a counting engine"
         )
+
     names = plan.domain.names
     wanted = [(tuple(names[i] for i in t.attributes), t.measure) for t in tables]
     return engine, plan.domain, wanted
@@ -77,5 +81,6 @@ def _from_histogram(plan: CentralPlan, data: Data, tables: Sequence[Table]) -> C
             f"does not tell which rows share a {plan.domain.unit.column}",
             "give the table, or plan without a unit where one row is one person",
         )
+
     counts = checked_histogram(data, plan.sizes)
     return {table: histogram_marginal(counts, table.attributes) for table in tables}

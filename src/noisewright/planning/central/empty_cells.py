@@ -48,12 +48,14 @@ def given_empty_cells(
     cells, queries = sum(t.queries for t in known), sum(t.queries for t in terms)
     if not known or cells > _MOST_CELLS or queries * cells > _MOST_ENTRIES:
         return None
+
     accuracy = mechanism.accuracy([*terms, *known])
     conditioned = Conditioned(accuracy, np.arange(queries, queries + cells), queries)
     try:
         _ = conditioned.gain
     except TooLarge:
         return None
+
     return Known(known, conditioned)
 
 
@@ -72,6 +74,7 @@ def _on_cells(domain: Domain, box: Box, queries: Callable[[int], FloatArray]) ->
     rows = np.zeros((len(own), prod(domain.shape[i] for i in positions)))
     rows[:, inside] = own
     workload = Explicit(rows)
+
     return Term(1.0, positions, workload, None if len(positions) > 1 else (workload,))
 
 
@@ -88,13 +91,16 @@ def contradictions(
     terms = [term for _, term in visible]
     if not visible:
         return None
+
     accuracy = mechanism.accuracy(terms)
     threshold = accuracy.tail(FALSE_ALARMS / sum(term.queries for term in terms))
     if threshold is None:
         return None
+
     ends = np.cumsum([term.queries for term in terms])[:-1]
     people = mechanism.answer(measurement, terms)
     high = np.split(people > np.maximum(threshold * accuracy.std, 0.5), ends)
+
     return {
         "tested": len(visible),
         "declared": len(domain.boxes),
@@ -131,6 +137,7 @@ def _testable(mechanism: Mechanism, domain: Domain) -> list[tuple[Box, Term]]:
         term = _on_cells(domain, box, _each_and_all if each else _all)
         if _reached(mechanism, term):
             result.append((box, term))
+
     return result
 
 

@@ -80,6 +80,7 @@ class CentralFile(Kept, frozen=True, tag="central-plan"):
             raise FileFormatError(
                 f"plans by {plan.mechanism} cannot be kept; release them now"
             )
+
         return cls(
             workload=encode_workload(plan.workload, arrays),
             domain=domain_beside(plan.workload, plan.domain),
@@ -108,6 +109,7 @@ class CentralFile(Kept, frozen=True, tag="central-plan"):
             raise FileFormatError(
                 "the plan's parts are over different cells; plan again"
             )
+
         privacy = Privacy.from_dict(self.privacy)
         bounds = RowBounds.of(domain, self.sizes)
         own = row_budget(privacy, Contribution(bounds.rows))
@@ -115,8 +117,10 @@ class CentralFile(Kept, frozen=True, tag="central-plan"):
         if bounds.grouped:
             method = method.at(row_budget(privacy, bounds.contribution(method)))
             _ = method.spend  # refuses budgets for which no noise can be drawn
+
         if isinstance(workload, Questions) and _counts_missing(method):
             workload = workload.reading("zero")
+
         proposal = Proposal(
             method,
             self.value,
@@ -169,6 +173,7 @@ class TogetherFile(Kept, frozen=True, tag="plans"):
             own: dict[str, Array] = {}
             plans.append(CentralFile.of(plan, own))
             arrays |= {f"{number}/{name}": array for name, array in own.items()}
+
         return cls(
             privacy=together.privacy.to_dict(), plans=plans, shares=together.shares
         )
@@ -184,6 +189,7 @@ class TogetherFile(Kept, frozen=True, tag="plans"):
             raise FileFormatError(
                 "the plans spend more than the budget together; plan again"
             )
+
         return together
 
 
@@ -238,6 +244,7 @@ class ReleaseFile(Kept, frozen=True, tag="release"):
             raise FileFormatError(
                 "estimates are kept as aggregates; save the aggregate and plan"
             )
+
         plan = CentralFile.of(release.plan, arrays)
         measurement = StoredMeasurement.of(release.measurement, arrays)
         return cls(
@@ -257,6 +264,7 @@ class ReleaseFile(Kept, frozen=True, tag="release"):
         for number, steps in enumerate(self.steps):
             check_steps(plan, steps)
             check_order(self.steps[:number], steps)
+
         measurement = self.measurement.content(arrays, plan.method)
         return Release(
             plan, measurement, self.steps, self.identity, self.time, self.ledger

@@ -84,6 +84,7 @@ def term_parts(
         start = rows.stop
         covariance = _Covariance(accuracy, rows)
         parts[term.key] = Noisy(answers[rows], accuracy.std[rows], covariance)
+
     return parts
 
 
@@ -138,6 +139,7 @@ class _Judged:
         """What linear answers may fail of all: so much that they are as wide as tests are."""
         if not self._tests or not self._linear:
             return float(bool(self._linear))
+
         alike = self.accuracy.multiplier if self.accuracy.alike else laplace_multiplier
         low, high = _LEAST_SHARE, 1 - _LEAST_SHARE
         for _ in range(_HALVINGS):
@@ -147,6 +149,7 @@ class _Judged:
                 low = share
             else:
                 high = share
+
         return (low + high) / 2
 
     @cached_property
@@ -197,6 +200,7 @@ class _Judged:
         together = share * (1 - self._linear_share) * _ALARM
         if self._normal or _seen(each) or not _seen(together):
             return self._held(each)
+
         # Where all terms are held at once, so are all sums of them.
         terms = self._quantiles("terms", together)
         return min(self._bound(each), self._apart * float(terms[0]))
@@ -236,10 +240,12 @@ class _Judged:
         errors_of = self._errors_of_sums if sums == "sums" else self._largest_of_terms
         few = draws - upper_rank(draws, LEVEL)
         largest: FloatArray | None = None
+
         for errors in self._drawn(draws):
             block = np.abs(errors_of(errors))
             seen = block if largest is None else np.vstack([largest, block])
             largest = np.sort(seen, axis=0)[-few:]
+
         assert largest is not None
         return largest
 

@@ -217,11 +217,13 @@ class CentralPlan(Shown):
             same = known.sizes == self.sizes
             asked = known.terms if same else terms(self.workload, self.sizes)
             return [(term, 1.0) for term in asked]
+
         if self.workload.counts_only:  # every question has its own answers
             return [
                 (statistic.table, statistic.weight)
                 for statistic in self.workload.statistics
             ]
+
         return weighted_needs(self.workload.statistics)
 
     @property
@@ -313,6 +315,7 @@ class CentralPlan(Shown):
         pure = None if self.asked is None else pure_promise(privacy)
         drawn = privacy if pure is None else pure
         own = row_budget(drawn, self.contribution)
+
         return replace(
             self,
             proposal=replace(self.proposal, mechanism=self.method.at(own)),
@@ -431,9 +434,11 @@ class CentralPlan(Shown):
         purse = purse_of(ledger, dataset, again)
         if purse is None:
             return self._release(data, counter, None)
+
         self.check_usable()
         if (stored := purse.stored(self.cost.plan)) is not None:
             return self._restored(stored, counter)
+
         purse.check(self.cost)
         counts = self.counts(data, counter)
         return purse.spend(
@@ -466,6 +471,7 @@ class CentralPlan(Shown):
         title = f"{shortened(asked, 80)} ({self.mechanism})"
         noise = noise_of(measured(self))
         unit = None if self.domain is None else self.domain.unit
+
         return Cost(self.spend, self.privacy, plan_digest(self), title, noise, unit)
 
     def _restored(self, content: bytes, counter: Counter | None) -> Release:
@@ -498,6 +504,7 @@ class CentralPlan(Shown):
         name, note = fresh_name(), None
         if reservation is not None:
             name, note = reservation.identity, reservation.note
+
         release = Release(self, measurement, (), name, now(), note)
         warn_of(self.contradictions(measurement))
         return release

@@ -130,6 +130,7 @@ def rehearse(
         raise InvalidParameter(
             "runs", runs, "must be at least 2", "errors are means over runs"
         )
+
     plan.check_usable()
     wanted = [Table(term.attributes, term.measure) for term in plan.terms]
     needed = tuple(dict.fromkeys((*plan.method.tables, *wanted)))
@@ -149,6 +150,7 @@ def rehearse(
     ends = [np.array([column.each[side] for column in columns]) for side in (0, 1)]
     tables = _compared(plan, truth, answers, ends)
     declarations = () if is_histogram(data) else _declared(plan, data, counter)
+
     return Rehearsal(tables, declarations, runs, seed, plan.privacy, plan_digest(plan))
 
 
@@ -168,9 +170,11 @@ class _Truth:
         """Standard errors to first order; NaN for quantiles."""
         if self.plan.counts_only:
             return self.plan.accuracy.error
+
         workload = self.plan.workload
         assert isinstance(workload, Questions)
         parts, errors = self._parts(self.exact), self._parts(self.plan.accuracy.std)
+
         return np.concatenate(
             [self._first_order(s, parts, errors) for s in workload.statistics]
         )
@@ -183,6 +187,7 @@ class _Truth:
     ) -> FloatArray:
         if isinstance(statistic, Quantiles):
             return np.full(statistic.queries, np.nan)
+
         keys = [need.key for need in statistic.needs]
         variance = np.zeros(statistic.queries)
         for moved in keys:
@@ -194,6 +199,7 @@ class _Truth:
                 for side in (_SMALL, -_SMALL)
             ]
             variance += ((ends[0] - ends[1]) / (2 * _SMALL)) ** 2
+
         return np.sqrt(variance)
 
     def _of(self, statistic: Statistic, values: Sequence[FloatArray]) -> FloatArray:
@@ -209,6 +215,7 @@ class _Truth:
         workload = self.plan.workload
         if not isinstance(workload, Questions) or workload.counts_only:
             return values
+
         parts = self._parts(values)
         return np.concatenate(
             [
@@ -246,6 +253,7 @@ def _compared(
                 float(1 - np.isfinite(given).mean()),
             )
         )
+
     return tuple(rows)
 
 
@@ -265,6 +273,7 @@ def _declared(
         or engine is None
     ):
         return ()
+
     units: dict[str, float] = {}
     levels: dict[str, tuple[float, ...]] = {}
     for statistic in plan.workload.statistics:
@@ -276,9 +285,11 @@ def _declared(
                 units |= {
                     factor.attribute: factor.unit for factor in need.measure.factors
                 }
+
     read = getattr(engine, "numbers", None)
     if not units or read is None:
         return ()
+
     columns = read(data, plan.domain, list(units))
     return tuple(
         _cost(plan.domain[name], columns[name], units[name], levels.get(name, ()))
@@ -294,6 +305,7 @@ def _cost(
     low, high = attribute.edges[0], attribute.edges[-1]
     if attribute.lower is not None and attribute.upper is not None:
         low, high = attribute.lower, attribute.upper
+
     clipped = np.clip(known, low, high)
     taken = np.rint(clipped / unit) * unit if unit else clipped
     shift = float(taken.mean() - known.mean()) if known.size else 0.0
@@ -311,5 +323,6 @@ def _cost(
         )
         true = np.quantile(known, levels)
         bins = float(np.abs(np.array([q.estimate for q in told]) - true).max())
+
     beyond = float(((known < low) | (known > high)).mean()) if known.size else 0.0
     return DeclarationCost(attribute.name, beyond, shift, bins)

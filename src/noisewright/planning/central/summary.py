@@ -83,13 +83,16 @@ def _of_rows(record: dict[str, Any], contribution: Contribution) -> dict[str, An
     """What a mechanism says of itself, with the sensitivity of all rows of a person."""
     if contribution.rows == 1:
         return record
+
     told = dict(record)
     if "sensitivity" in told:
         told["sensitivity"] = float_above(
             Fraction(told["sensitivity"]) * contribution.multiple
         )
+
     if "parts" in told:
         told["parts"] = [_of_rows(part, contribution) for part in told["parts"]]
+
     return told
 
 

@@ -51,6 +51,7 @@ def by_measures(
         problem.privacy.neighbours,
     )
     names = dict.fromkeys(contender.name for contender in contenders)
+
     return Contender(" + ".join(names), problem, proposal)
 
 
@@ -64,12 +65,14 @@ def _of_measure(
         return best_contender(
             replace(problem, workload=questions.of_measure(COUNT)), mechanism
         )
+
     # A replaced person leaves the number of people as it is, but not their sum: the strategy must
     # not count on the former.
     added = replace(problem.privacy, neighbours="add-remove")
     part = replace(problem, workload=questions.of_measure(measure), privacy=added)
     contender = best_contender(part, mechanism)
     own = contender.proposal.mechanism.of(measure).at(problem.privacy)
+
     return replace(contender, proposal=replace(contender.proposal, mechanism=own))
 
 
@@ -87,6 +90,7 @@ def _shares(
         variance = member.at(whole).accuracy([term for term, _ in needs]).variance
         weights = np.repeat([w for _, w in needs], [term.queries for term, _ in needs])
         costs.append(float((weights**2 * variance).sum()))
+
     return least_error_shares(costs, privacy)
 
 
@@ -105,10 +109,12 @@ def _bound(
             bound = 0.0
         queries.append(contender.problem.workload.queries)
         bounds.append(bound)
+
     if not any(bounds):
         return None
     if norm == np.inf:
         return max(bounds)
+
     powers = np.average(np.array(bounds) ** norm, weights=queries)
     return float(powers ** (1 / norm))
 
@@ -139,6 +145,7 @@ def plan_sums(
             {kind: value, "by": groups, "unit": float(unit), **said}
             for kind in ("sum", "mean")
         ]
+
     questions = Workload.from_spec({"queries": queries}, domain)
     return plan_central(
         questions, privacy, domain=domain, counter=counter, composition=composition

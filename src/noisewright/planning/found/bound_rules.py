@@ -72,6 +72,7 @@ def magnitude(below: FloatArray, spread: FloatArray) -> tuple[float, float]:
     others = np.cumsum(counts)
     if others[-1] <= _OTHERS * spread[-1]:
         return crowded(MAGNITUDES, below, _AT_FIRST)
+
     few = others[-1] < _FEW * below[-1]
     return crowded(MAGNITUDES, others, _OF_FEW if few else _AT_FIRST)
 
@@ -98,6 +99,7 @@ def outward(edges: FloatArray, below: FloatArray, spread: FloatArray) -> FloatAr
     grid = np.concatenate([middle - ends[::-1], [middle], middle + ends])
     if grid[0] < 0 < grid[-1]:
         grid[int(np.argmin(np.abs(grid)))] = 0.0
+
     return grid
 
 
@@ -108,6 +110,7 @@ def place(edges: FloatArray, fitted: FloatArray, share: float) -> float:
     cell = min(max(int(np.searchsorted(counts, target)), 1), len(fitted))
     inside = counts[cell] - counts[cell - 1]
     part = (target - counts[cell - 1]) / inside if inside > 0 else 1.0
+
     return float(
         edges[cell - 1] + min(max(part, 0.0), 1.0) * (edges[cell] - edges[cell - 1])
     )
@@ -137,11 +140,13 @@ def ends(
     upper = middle + end(_INNER, _OUTER)
     if _SEEN * float(spread.max()) < _BEYOND * below[-1] / 2:
         lower, upper = _seen(edges, fitted, lower, upper)
+
     zero = np.flatnonzero(edges[1:-1] == 0)
     if len(zero) and lower < 0 < upper:
         negative, error = below[zero[0]], _SEEN * spread[zero[0]]
         lower = 0.0 if negative < error else lower
         upper = 0.0 if below[-1] - negative < error else upper
+
     return _rounded(min(lower, upper), max(lower, upper))
 
 
@@ -165,8 +170,10 @@ def _rounded(lower: float, upper: float) -> tuple[float, float]:
     """Outward to a step that people count in; a side near zero for its size becomes zero."""
     if 0 < lower < upper / _NEAR_ZERO:
         lower = 0.0
+
     if lower / _NEAR_ZERO < upper < 0:
         upper = 0.0
+
     step = _step(max(upper - lower, abs(upper) * 1e-9, 1e-30))
     first, last = floor(lower / step), ceil(upper / step)
     return _multiple(first, step), _multiple(max(last, first + 1), step)
@@ -188,6 +195,7 @@ def even_edges(lower: float, upper: float) -> tuple[float, ...]:
     width = upper - lower
     rounding = 1e-15 * (abs(lower) + abs(upper))
     power = 10.0 ** floor(log10(width / _MOST_BINS))
+
     for most in (_FEW_BINS, _MOST_BINS):
         for step in (k * power for k in (1, 2, 5, 10, 20, 50)):
             first, last = round(lower / step), round(upper / step)
@@ -195,6 +203,7 @@ def even_edges(lower: float, upper: float) -> tuple[float, ...]:
             if off < 1e-6 * step + rounding and last - first <= most:
                 inner = (_multiple(k, step) for k in range(first + 1, last))
                 return lower, *inner, upper
+
     inner = (
         float(f"{edge:.12g}") for edge in np.linspace(lower, upper, _FEW_BINS)[1:-1]
     )

@@ -154,6 +154,7 @@ def search_bounds(
         raise InvalidParameter(
             "again", again, "keeps no bounds", "find them anew, or keep a schema"
         )
+
     purse.check(search.cost)
     return purse.spend(search.cost, lambda r: search.run(source, counter, r.note))
 
@@ -185,6 +186,7 @@ class _Search:
         if self.unit is not None:
             shares.append(1 / parts)
             cells.append(len(bound_rules.ROWS) - 1)
+
         budgets = split(self.privacy, shares)
         whole = Privacy(neighbours=self.privacy.neighbours, **_AT_ONE[budgets[0].kind])
         return [
@@ -201,6 +203,7 @@ class _Search:
         unit = "" if self.unit is None else self.unit.text()
         name = digest(*self.names, unit, *(cost.plan for cost in costs))
         title = _title(self.names, self.unit)
+
         return Cost(spend, self.privacy, name, title, noise, self.unit)
 
     def run(
@@ -214,11 +217,13 @@ class _Search:
             found, own = _column(name, plans[3 * number : 3 * number + 3], count)
             columns.append(found)
             releases += own
+
         unit = self.unit
         if unit is not None:
             release = plans[-1].release(_rows(counter.rows_held(source, unit)))
             rows = bound_rules.rows_to_keep(release.answers, _spread(release))
             unit, releases = replace(unit, rows=rows), [*releases, release]
+
         return BoundsSearch(tuple(columns), tuple(releases), self.privacy, unit, note)
 
     def histogram(
@@ -231,6 +236,7 @@ class _Search:
         unit = None if self.unit is None else replace(self.unit, rows=1)
         domain = Domain([attribute], unit=unit)
         (counts,) = counter.tables(source, domain, [((name,), COUNT)])
+
         return counts
 
 
@@ -244,6 +250,7 @@ def _column(
     around = plans[1].release(count(edges))
     edges = bound_rules.outward(edges, around.answers[:-1], _spread(around)[:-1])
     far = plans[2].release(count(edges))
+
     return _bounds(name, edges, far), (where, around, far)
 
 
@@ -290,9 +297,11 @@ def _bounds(name: str, edges: FloatArray, release: Release) -> FoundBounds:
     facts = people, everybody, error
     if people < _CLEAR * error or people < everybody / 2:
         return FoundBounds(name, None, None, None, *facts)
+
     fitted = monotone_counts(below, spread)
     first, second, third = (
         bound_rules.place(edges, fitted, p) for p in (0.25, 0.5, 0.75)
     )
     lower, upper = bound_rules.ends(edges, below, spread)
+
     return FoundBounds(name, lower, upper, (first, second, third), *facts)

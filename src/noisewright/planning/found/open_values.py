@@ -66,6 +66,7 @@ class OpenPlan(Shown):
             raise InvalidParameter(
                 "share", self.share, "must lie between 0 and 1", "0.25"
             )
+
         _ = self.value_plans  # refuses pure and concentrated privacy with the reason
         if self.schema.get("derive"):
             raise InvalidParameter(
@@ -74,6 +75,7 @@ class OpenPlan(Shown):
                 "is not for attributes that are derived",
                 "list their values",
             )
+
         self.check_spend(self.assumed(2).spend)
 
     @cached_property
@@ -191,6 +193,7 @@ class OpenPlan(Shown):
         people = {
             name: values[name] for name in values if name.startswith("people_for")
         }
+
         return {
             "mechanism": "partition-selection + tables",
             "open": list(self.open_names),
@@ -225,11 +228,13 @@ class OpenPlan(Shown):
             raise InvalidParameter(
                 "table", type(data).__name__, rule, "read it into a table"
             )
+
         purse = purse_of(ledger, dataset, again)
         if purse is not None:
             if (stored := purse.stored(self.cost.plan)) is not None:
                 return self._restored(stored, engine)
             purse.check(self.cost)
+
         stage("counting who holds which value")
         held = [engine.values(data, name, self.unit) for name in self.open_names]
 
@@ -243,6 +248,7 @@ class OpenPlan(Shown):
                     f"no value of {', '.join(empty)} is held by enough people to be told, so that"
                     " there is no table to measure; the budget of the selection is spent"
                 )
+
             tables = self.told(self.over(values), values)
             return tables.release_counts(
                 tables.counts(data, engine), reservation=reservation
@@ -264,6 +270,7 @@ class OpenPlan(Shown):
             engine.explain_values(data, name, self.unit) for name in self.open_names
         ]
         tables = self.assumed(2).counting_sql(data, engine)
+
         return ";\n\n".join(
             [*parts, f"-- over the values told, here two made up\n{tables}"]
         )
@@ -311,6 +318,7 @@ class OpenTables(CentralPlan):
                 "are not those of the values told",
                 "plan again",
             )
+
         selection.check_spend(super().spend)
 
     @property
@@ -387,6 +395,7 @@ def _entries(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         raise DomainError(
             "schema: `attributes` must be a list, each with a name and a kind"
         )
+
     for entry in entries:
         if entry["kind"] == OPEN and (
             set(entry) != {"name", "kind"} or not entry["name"]
@@ -394,6 +403,7 @@ def _entries(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
             raise DomainError(
                 "schema: an open attribute has a name and no values of its own"
             )
+
     return entries
 
 

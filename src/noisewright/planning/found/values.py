@@ -70,6 +70,7 @@ class ValuePlan(Shown):
             raise InvalidParameter(
                 "neighbours", self.privacy.neighbours, "must be add-remove for values"
             )
+
         _ = self.selection
 
     @property
@@ -88,6 +89,7 @@ class ValuePlan(Shown):
         share = self.values_per_person
         assert self.privacy.epsilon is not None
         assert self.privacy.delta is not None
+
         return Selection(
             float_below(Fraction(self.privacy.epsilon) / share),
             float_below(Fraction(self.privacy.delta) / share),
@@ -141,15 +143,19 @@ class ValuePlan(Shown):
         engine = counter or self.counter
         if engine is None:
             raise InvalidParameter("counter", None, "must be given to count a table")
+
         purse = purse_of(ledger, dataset, again)
         if purse is None:
             return self.select(engine.values(data, self.column, self.unit))
+
         purse.check(self.cost)
         held = engine.values(data, self.column, self.unit)
         reservation = purse.ledger.reserve(purse.dataset, self.cost, purse.again)
+
         with spent_if_it_fails(reservation):
             released = self.select(held, None, reservation.identity, reservation.note)
             reservation.commit()
+
         return released
 
     def select(
@@ -216,9 +222,11 @@ class ReleasedValues(Shown):
                 "values", 0, "were released, so that no table can be planned over them",
                 "allow a larger budget, or ask of more people",
             )  # fmt: skip
+
         label = other
         while label in self.values:
             label = f"({label})"
+
         return Categorical(
             name or self.plan.column, self.values, outside="other", other=label
         )

@@ -71,8 +71,10 @@ class LocalFile(Kept, frozen=True, tag="local-plan"):
             arrays |= {
                 f"{_PROOF}{name}": array for name, array in vars(plan.proof).items()
             }
+
         if plan.targets is not None:
             arrays[_TARGETS] = plan.targets
+
         return cls(
             workload=encode_workload(plan.workload, arrays),
             domain=domain_beside(plan.workload, plan.domain),
@@ -103,6 +105,7 @@ class LocalFile(Kept, frozen=True, tag="local-plan"):
         from noisewright.local.storage import unpack
 
         workload = decode_workload(self.workload, arrays)
+
         return LocalPlan(
             workload=workload,
             domain=domain_of(workload, self.domain),
@@ -140,6 +143,7 @@ def _proof_of(arrays: Arrays, cells: int) -> Proof | None:
         raise FileFormatError(
             "the proof is about cells that the plan does not have; plan again"
         )
+
     return proof
 
 

@@ -51,6 +51,7 @@ class LocalForecast(Forecast):
         shown = [(name, f"{error:,.4g}") for name, error in errors.items()]
         if self.cut_short:
             shown.append(("search", CUT_SHORT))
+
         return [
             ("answers", f"{len(self.std):,}"),
             ("people", f"{self.people:,}"),
@@ -62,11 +63,14 @@ class LocalForecast(Forecast):
         told = {name: getattr(self, name) for name in names}
         if self.max_error is not None:
             told["max_error_share"] = self.max_error / self.people
+
         if self.shrinkage is not None:
             told["shrunk_worst_rmse"] = self.shrunk_worst_rmse
             told["shrinking_ends"] = self.shrinking_ends
+
         if self.cut_short:
             told["cut_short"] = True
+
         return told
 
 
@@ -83,6 +87,7 @@ def local_forecast(
         if shrink
         else None
     )
+
     return LocalForecast(
         std=std,
         halfwidth=accuracy.multiplier(LEVEL) * std + beside,

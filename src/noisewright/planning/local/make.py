@@ -50,6 +50,7 @@ def plan_local(
     limit = TimeLimit(settings.time_limit)
     if strategy is not None:
         mechanism = own_mechanism(strategy)
+
     workload = workload if settings.prior is not None else narrowed(workload)
     domain = checked_domain(workload, domain)
     if domain is not None and domain.unit is not None:
@@ -59,6 +60,7 @@ def plan_local(
             "cannot be kept without a curator: every report is about one row",
             "let every person report once, about one row of theirs",
         )
+
     goal = settings.goal
     # The largest error is that of the answers themselves, whatever weights their tables have.
     asked = workload if goal is None else plain_workload(workload)
@@ -68,6 +70,7 @@ def plan_local(
         reasons = "; ".join(f"{c.mechanism}: {c.refusal}" for c in (best, *others))
         name = getattr(mechanism, "name", mechanism)
         raise InvalidParameter("mechanism", name, f"cannot plan this: {reasons}")
+
     plan = LocalPlan(
         workload=workload,
         domain=domain,
@@ -91,6 +94,7 @@ def plan_local(
     )
     if mechanism in ("auto", "optimised") and not settings.own_error:
         plan = _with_proof(plan, settings, limit)
+
     plan = replace(plan, seconds=limit.seconds, cut_short=limit.cut_short)
     if plan.epsilon > problem.epsilon or (plan.privacy.delta or 0.0) > (
         problem.delta or 0.0
@@ -98,6 +102,7 @@ def plan_local(
         raise NoisewrightError(
             f"the plan promises {plan.privacy.text()}, not {privacy.text()}"
         )
+
     return plan
 
 
@@ -124,10 +129,12 @@ def _with_proof(plan: LocalPlan, settings: Search, limit: TimeLimit) -> LocalPla
         )
         if not limit.cut_short:
             kept.save(strategy if strategy is not plan.strategy else None, proof)
+
     if strategy is not plan.strategy:
         plan = _fewer(
             plan, replace(plan, strategy=strategy, mechanism="optimised", targets=None)
         )
+
     return replace(plan, proof=proof)
 
 

@@ -282,6 +282,7 @@ class LocalPlan(Shown):
                 self.mechanism,
                 "is not pure: the bound needs pure local privacy",
             )
+
         return shuffled(self.epsilon, check_people(people), delta)
 
     # --- collection ---------------------------------------------------------------------------
@@ -298,12 +299,14 @@ class LocalPlan(Shown):
         if isinstance(reports, Aggregate):
             self.format.check_same(reports.format.name)
             return reports
+
         several = isinstance(reports, list | tuple) and bool(reports)
         if several and all(isinstance(source, str | Path) for source in reports):
             parts = [
                 self.aggregate(source, groups=groups, cap=cap) for source in reports
             ]
             return reduce(Aggregate.merge, parts)
+
         name = round_in(reports) if isinstance(reports, str | Path) else None
         total = Aggregate(self.format, groups, cap, name)
         return total if reports is None else total.add(reports)
@@ -343,6 +346,7 @@ class LocalPlan(Shown):
         collected = self.aggregate(reports, groups=groups, cap=cap).copy()
         release = Release(self, collected, (reading,), time=now())
         _ = release.intervals  # whatever cannot be estimated is refused here
+
         return release
 
     def outcome(self, measurement: Aggregate, steps: tuple[Reading, ...]) -> Column:
@@ -429,9 +433,11 @@ class LocalPlan(Shown):
         """The highest bound known on the people that unbiased linear estimates need."""
         if self.strategy.delta:
             return None
+
         best = best_bound(self.workload, self.epsilon)
         if self.proof is None:
             return best
+
         proved = proved_bound(self.workload, self.epsilon, self.proof)
         return proved if best is None or proved.variance > best.variance else best
 
@@ -455,6 +461,7 @@ class LocalPlan(Shown):
             or sum(asked.shape) > _QUICK_INSTANCE
         ):
             return None
+
         try:
             goal = self.goal
             return hard_instance(

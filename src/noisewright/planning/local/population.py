@@ -46,17 +46,20 @@ class Margins(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise InvalidParameter(
                 "margins", str(path), "cannot be read as CSV"
             ) from None
+
         names = tuple(name for name in domain.names if name in table.column_names)
         if sorted(table.column_names) != sorted((*names, _PEOPLE)) or not names:
             rule = (
                 f"must have the columns of some attributes, each once, and `{_PEOPLE}`"
             )
             raise InvalidParameter("margins", table.column_names, rule)
+
         part = domain.project(names)
         cells = part.encode({name: table.column(name) for name in names})
         if sorted(cells.tolist()) != list(range(part.size)):
             rule = f"must have one row for each of the {part.size:,} combinations"
             raise InvalidParameter("margins", f"{len(cells)} rows", rule)
+
         counts = np.zeros(part.size)
         counts[cells] = np.asarray(
             table.column(_PEOPLE).cast(pa.float64()), dtype=np.float64
@@ -71,17 +74,21 @@ class Margins(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise InvalidParameter(
                 "margins", self.attributes, "need a plan with a schema"
             )
+
         sizes = [domain[name].size for name in self.attributes]
         if len(self.people) != prod(sizes) or len(set(self.attributes)) != len(sizes):
             rule = f"must be {prod(sizes):,}, one for each combination of {self.attributes}"
             raise InvalidParameter("margins", f"{len(self.people):,} counts", rule)
+
         if domain.size > DENSE_SIZE:
             raise TooLarge(
                 f"margins over {domain.size:,} cells are too many for one table"
             )
+
         codes = np.unravel_index(np.arange(domain.size), domain.shape)
         own = [codes[domain.index(name)] for name in self.attributes]
         flat = np.ravel_multi_index(own, sizes).astype(np.int64)
+
         return flat, np.array(self.people)
 
 
@@ -92,6 +99,7 @@ def in_population(
     strata, people = margins.strata(plan.domain)
     if cells is None or accuracy.histogram is None:
         raise TooLarge("margins need estimates of all cells; ask fewer tables at once")
+
     likely, total = accuracy.histogram, float(accuracy.people)
     noise = plan.strategy.covariance(likely) * accuracy.price**2
     drawn = np.diag(likely) - np.outer(likely, likely) / total
@@ -99,4 +107,5 @@ def in_population(
     answers, variance = post_stratified(workload, cells, noise + drawn, strata, people)
     each = accuracy.multiplier(LEVEL)
     together = accuracy.bounded_multiplier(workload.queries, LEVEL)
+
     return Column.around(answers, np.sqrt(variance), each, together)

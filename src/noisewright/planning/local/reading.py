@@ -104,21 +104,25 @@ def read(plan: LocalPlan, collected: Aggregate, reading: Reading) -> Column:
                 "margins", reading.margins.attributes, "need exact queries"
             )
         return in_population(plan, reading.margins, estimates.histogram, accuracy)
+
     if reading.liars and collected.groups > 1:
         raise InvalidParameter(
             "liars", reading.liars, "cannot be combined with medians over groups",
             "leave out median",
         )  # fmt: skip
+
     if liars_limit(plan, reading) == "consistent":
         robust = robust_answers(plan.plain_workload, collected, reading.liars)
         limits = robust.lower, robust.upper
         return Column(robust.answers, accuracy.std, limits, limits)
+
     widths = accuracy.multiplier(LEVEL), accuracy.joint_multiplier(LEVEL)
     around = Column.around(estimates.centre, accuracy.std, *widths)
     answers = _shrunk(plan, collected) if reading.shrink else estimates.answers
     moved = _moved(plan, collected, reading.liars)
     if plan.bias is not None:
         moved = moved + collected.people * plan.bias
+
     each, all_ = (
         (np.minimum(low - moved, answers), np.maximum(high + moved, answers))
         for low, high in (around.each, around.all)

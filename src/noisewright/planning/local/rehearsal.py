@@ -58,8 +58,10 @@ def rehearse(
     ):
         rule = f"must hold {plan.strategy.size} counts, the cells of the plan in their order"
         raise InvalidParameter("histogram", f"{people.dtype} {people.shape}", rule)
+
     if not people.any():
         raise InvalidParameter("histogram", 0, "must hold at least one person")
+
     whole("runs", runs, 1, 10**6)
     truth = np.asarray(
         plan.plain_workload.matvec(people.astype(float)), dtype=np.float64
@@ -67,6 +69,7 @@ def rehearse(
     cells = np.repeat(np.arange(len(people)), people)
     readings = [Reading(), Reading(shrink=True), Reading(non_negative=True)]
     squares, inside, together = (np.zeros(len(KINDS)) for _ in range(3))
+
     for _ in range(runs):
         collected = plan.aggregate(plan.strategy.randomize(cells, rng))
         for k, reading in enumerate(readings):

@@ -26,8 +26,10 @@ def local_summary(plan: LocalPlan) -> dict[str, Any]:
     asked: dict[str, Any] = {}
     if plan.alpha is not None:
         asked |= {"alpha": plan.alpha, "people_needed": plan.people_for()}
+
     if plan.people is not None:
         asked |= {**plan.forecast().summary(), "shuffled": _shuffled(plan, plan.people)}
+
     return {
         **plan.comparison.to_dict(),
         "sample_complexity_prior_bound": prior and prior.sample_complexity(ALPHA),
@@ -69,6 +71,7 @@ def _goal_figures(plan: LocalPlan) -> dict[str, Any]:
     """The largest error that the plan is for, and the people that it needs."""
     if plan.goal is None:
         return {}
+
     hard = plan.hard_instance
     return {
         "any_protocol_lower_bound": None if hard is None else hard.people,

@@ -40,8 +40,10 @@ class Tallying:
         plan = from_bytes(self.plan)
         assert isinstance(plan, LocalPlan)
         aggregate = plan.aggregate()
+
         for cells in batches:
             aggregate.add(plan.randomize(cells))
+
         return aggregate.to_bytes()
 
 
@@ -51,6 +53,7 @@ def randomize_table(
     """Write one report for every row of a table, and return how many there are."""
     if isinstance(table, str | Path):
         check_apart(output, table)
+
     engine, domain = _reading(plan, counter)
     batches = engine.cells(table, domain)
     return write_reports(
@@ -66,6 +69,7 @@ def tally_table(plan: LocalPlan, table: Source, counter: Counter | None) -> Aggr
     stage("drawing and adding up reports")
     parts = engine.tallies(table, domain, Tallying(to_bytes(plan)))
     aggregates = (Aggregate.from_bytes(part, plan.format) for part in parts)
+
     return reduce(Aggregate.merge, aggregates, plan.aggregate())
 
 

@@ -91,6 +91,7 @@ class CovariancePlan(RowPlan[SecondMoments, IntArray, "CovarianceRelease"]):
         """
         if people < 1:
             raise InvalidParameter("people", people, "must be >= 1")
+
         method, radius = self.method, self.method.radius
         worst = self.moment_errors.worst()
         result = {
@@ -99,6 +100,7 @@ class CovariancePlan(RowPlan[SecondMoments, IntArray, "CovarianceRelease"]):
         }
         if method.constant and method.pure:
             result["covariance_by_halves"] = _by_halves(method) / people
+
         return result
 
     def summary(self) -> dict[str, Any]:
@@ -185,6 +187,7 @@ class CovarianceRelease(RowRelease[CovariancePlan, FloatArray]):
             raise InvalidParameter(
                 "share", 0, "measures no means", "plan with means=True"
             )
+
         scale = method.radius / (method.share * max(self.people, 1.0))
         return np.asarray(self.measured[: method.columns, -1] * scale)
 
@@ -226,10 +229,12 @@ class CovarianceRelease(RowRelease[CovariancePlan, FloatArray]):
         absent = [name for name in (target, *features) if name not in names]
         if absent or target in features or not features:
             raise InvalidParameter("on", on, f"must be other columns of {list(names)}")
+
         method = self.plan.method
         places = [names.index(name) for name in features]
         if method.constant:
             places.append(method.columns)
+
         chosen = self.measured[np.ix_(places, places)]
         own = self.measured[places, names.index(target)]
         inverse = np.linalg.pinv(chosen, hermitian=True)
@@ -245,6 +250,7 @@ class CovarianceRelease(RowRelease[CovariancePlan, FloatArray]):
         if method.constant:
             # the constant entry is that many units
             unit[-1] = method.share * method.radius
+
         labels = (*features, *(("constant",) if method.constant else ()))
         errors = np.sqrt(variance) * unit
         return Regression(labels, raw * unit, errors, self.plan.multiplier(LEVEL))
@@ -264,6 +270,7 @@ class CovarianceRelease(RowRelease[CovariancePlan, FloatArray]):
         second = (self.second_moment / radius**2).clip(-largest, largest)
         if not self.plan.method.constant:
             return {"second_moment": errors.second_moment(second) * squares}
+
         mean = (self.mean / radius).clip(-1.0, 1.0)
         return {
             "second_moment": errors.second_moment(second) * squares,
@@ -278,6 +285,7 @@ class CovarianceRelease(RowRelease[CovariancePlan, FloatArray]):
         names, std = np.array(self.plan.columns, dtype=object), self.std
         rows, columns = np.triu_indices(len(names))
         parts = []
+
         for kind, errors in std.items():
             values = getattr(self, kind)
             pair = kind != "mean"
@@ -288,6 +296,7 @@ class CovarianceRelease(RowRelease[CovariancePlan, FloatArray]):
                 "value": values[rows, columns] if pair else values,
                 "std_error": errors[rows, columns] if pair else errors,
             })  # fmt: skip
+
         kinds = {"statistic": pa.string(), "first": pa.string(), "second": pa.string(),
                  "value": pa.float64(), "std_error": pa.float64()}  # fmt: skip
         return pa.concat_tables(
@@ -315,6 +324,7 @@ def plan_covariance(
             "must be True where the number of people is protected",
             "neighbours='replace-one' makes it public",
         )
+
     share = _best_share(len(names), radius, privacy) if means else 0.0
     return CovariancePlan(
         names, SecondMoments(len(names), radius, share, privacy), reader
@@ -333,6 +343,7 @@ def _by_halves(method: SecondMoments) -> float:
     # Entries of noise in the shape of a ball vary by this much each.
     of_mean = (d + 1) * (moved / cast("float", halved.epsilon)) ** 2
     variance = d * on + d * (d - 1) * off + 2 * (d + 1) * of_mean
+
     return float(np.sqrt(variance)) * radius**2
 
 

@@ -116,6 +116,7 @@ class PairsReleaseFile(Kept, frozen=True, tag="pairs-release"):
         arrays["totals"], arrays["measured"] = measured.totals, measured.moments
         if measured.people is not None:
             arrays["people"] = np.array([measured.people])
+
         plan = PairsFile.of(release.plan, arrays)
         return cls(
             plan=plan, people=release.public_people, identity=release.identity,
@@ -130,6 +131,7 @@ class PairsReleaseFile(Kept, frozen=True, tag="pairs-release"):
         moments, totals = _symmetric(arrays, side), _vector(arrays, "totals", side)
         people = float(_vector(arrays, "people", 1)[0]) if protected else None
         measured = MeasuredPairs(people, totals, moments)
+
         return PairsRelease(
             plan, measured, self.people, self.identity, self.note, self.time
         )
@@ -155,6 +157,7 @@ def _vector(arrays: Arrays, name: str, length: int) -> Array:
         raise FileFormatError(
             "the measurement is not of this plan; it was damaged or edited"
         )
+
     return values
 
 

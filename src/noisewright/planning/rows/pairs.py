@@ -103,6 +103,7 @@ class PairsPlan(RowPlan[PairMoments, Rows, "PairsRelease"]):
         drawn = PairsRelease(self, measured, public, "simulated")
         truth = rows.T @ rows / len(rows)
         upper = np.triu_indices(d, 1)
+
         return {
             kind: float(np.sqrt(np.mean((shares - truth)[upper] ** 2)))
             for kind, shares in (
@@ -218,6 +219,7 @@ class PairsRelease(RowRelease[PairsPlan, MeasuredPairs]):
         rows, columns = np.triu_indices(len(self.means))
         names = np.array(self.plan.columns, dtype=object)
         share = self.proportions[rows, columns]
+
         return pa.table({
             "first": pa.array(names[rows], pa.string()),
             "second": pa.array(names[columns], pa.string()),
@@ -241,6 +243,7 @@ def made_up(
         return np.asarray(
             uniform < rng.uniform(0.005, 0.05, attributes), dtype=np.float64
         )
+
     noise = rng.standard_normal((people, attributes))
     loadings = 1.0 + np.abs(rng.standard_normal(attributes))
     return np.asarray(

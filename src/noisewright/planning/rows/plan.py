@@ -137,12 +137,14 @@ class RowPlan(Shown, ABC, Generic[Method, Exact, AnyRelease]):
         purse = purse_of(ledger, dataset, again)
         if purse is None:
             return self._release(*self._read(data))
+
         if (stored := purse.stored(self.cost.plan)) is not None:
             from noisewright.planning.files import from_bytes
 
             restored: Any = from_bytes(stored)
             assert isinstance(restored, RowRelease)
             return restored  # type: ignore[return-value]
+
         purse.check(self.cost)
         exact, people = self._read(data)
         return purse.spend(
@@ -231,6 +233,7 @@ class RowRelease(Shown, ABC, Generic[AnyPlan, Measured]):
         target = Path(path)
         if is_kept(target):
             return recorded(target, self.metadata, self.save)
+
         table = self.to_arrow()
         return recorded(
             target, self.metadata, lambda file: write_table(file, table, excel=excel)

@@ -46,6 +46,7 @@ class StreamFile(Kept, frozen=True, tag="stream-plan"):
         privacy = plan.privacy.to_dict()
         if isinstance(plan, CarryStreamPlan):
             return cls(steps=plan.steps, factorization="carry", band=0, privacy=privacy)
+
         factors = plan.factorization
         return cls(
             steps=factors.steps, factorization=factors.kind, band=factors.band.size,
@@ -64,6 +65,7 @@ class StreamFile(Kept, frozen=True, tag="stream-plan"):
                     "the plan's noise is for pure privacy; plan again"
                 )
             return plan_stream(self.steps, privacy)
+
         return plan_stream(self.steps, privacy, self.factorization, **given)
 
 
@@ -114,6 +116,7 @@ class RunningFile(Kept, frozen=True, tag=SECRET):
                 "a stream without a position is not kept, lest a copy answer a step again; start it"
                 " with start(position=...)"
             )
+
         arrays[_ANSWERS] = release.answers
         return cls(
             plan=StreamFile.of(release.plan, arrays),
@@ -145,6 +148,7 @@ class RunningFile(Kept, frozen=True, tag=SECRET):
                 "the stream was started from another plan than the file states; it was edited, or"
                 " written by another version"
             )
+
         if not position.is_at(len(release)):
             place = shortened(repr(self.position))
             raise NoisewrightError(
@@ -152,6 +156,7 @@ class RunningFile(Kept, frozen=True, tag=SECRET):
                 " latest, or the position is gone; answering a step again would spend its budget"
                 " again: load the latest state, or start a new stream"
             )
+
         stream = running(
             release.plan, position, release.identity, release.ledger, release.time
         )

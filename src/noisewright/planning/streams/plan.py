@@ -192,11 +192,13 @@ def _limits(steps: int, privacy: Privacy, achieved: float) -> dict[str, Any]:
     bounds = class_bounds(problem, 1, achieved, exact=True)
     if privacy.kind == "pure":
         return {"bounds": bounds}
+
     least = least_factorization(
         problem.workload, problem.sizes, 2.0, privacy.neighbours
     )
     linear = least * continuous_deviation(privacy) if least else None
     ratio = certified_ratio(achieved, linear)
+
     return {"bounds": bounds, "lower_bound": linear, "ratio": ratio}
 
 
@@ -237,10 +239,12 @@ def plan_stream(
         )  # fmt: skip
     if counted.times > 1 and kind is None:
         return _narrowest(steps, privacy, counted, band)
+
     band = BAND if band is None else band
     if privacy.kind == "pure" and kind is None:
         carried = carry_stream(steps, privacy)
         return CarryStreamPlan(carried.steps, carried.privacy, carried.levels)
+
     kind = kind or "column-normalised"
     return _planned(stream_mechanism(steps, privacy, kind, band, counted))
 
@@ -265,4 +269,5 @@ def _narrowest(
     plans = [
         _planned(stream_mechanism(steps, privacy, *kind, counted)) for kind in kinds
     ]
+
     return min(plans, key=lambda plan: mean_error(plan.errors, 2))

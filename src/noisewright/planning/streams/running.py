@@ -124,6 +124,7 @@ class StreamRelease(Shown):
             name: getattr(self, name)
             for name in ("lower", "upper", "lower_all", "upper_all")
         }
+
         return pa.table({**columns, **ends})
 
     def to_pandas(self) -> pd.DataFrame:
@@ -139,6 +140,7 @@ class StreamRelease(Shown):
         target = Path(path)
         if is_kept(target):
             return recorded(target, self.metadata, self.save)
+
         table = self.to_arrow()
         return recorded(
             target, self.metadata, lambda file: write_table(file, table, excel=excel)
@@ -210,4 +212,5 @@ def running(
     )
     stream: RunningStream = kind(plan, None, position)  # type: ignore[arg-type]
     stream._identity, stream._ledger, stream._time = identity, ledger, time
+
     return stream

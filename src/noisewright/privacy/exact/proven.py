@@ -65,12 +65,14 @@ def exp_minus(x: Fraction, precision: int) -> Enclosure:
     """Enclose e^-x for x >= 0; below the precision the pair is (0, 1)."""
     if x * 10_000 > (precision + 1) * 6932:  # ln 2 < 0.6932
         return 0, 1
+
     halvings = 8 + int(x).bit_length()
     work = precision + halvings + 16
     # x / 2^halvings, rounded down
     y = (x.numerator << (work - halvings)) // x.denominator
     term_lo = term_hi = lo = hi = 1 << work
     order, sign = 0, 1
+
     while term_hi > 1:
         order, sign = order + 1, -sign
         term_lo = (term_lo * y >> work) // order
@@ -78,10 +80,12 @@ def exp_minus(x: Fraction, precision: int) -> Enclosure:
         lo, hi = (
             (lo + term_lo, hi + term_hi) if sign > 0 else (lo - term_hi, hi - term_lo)
         )
+
     # The alternating remainder is at most the last term (<= 1 unit); so is the rounding of y.
     lo, hi = lo - 2, min(hi + 1, 1 << work)
     for _ in range(halvings):
         lo, hi = lo * lo >> work, -(-hi * hi >> work)
+
     return _lower_precision((lo, hi), work - precision)
 
 
@@ -92,6 +96,7 @@ def _arctan_of_inverse(n: int, precision: int) -> Enclosure:
         power //= n * n
         order, sign = order + 2, -sign
         total += sign * (power // order)
+
     # each of the < order terms is off by less than one unit
     return total - order, total + order
 
@@ -121,12 +126,14 @@ def _mills_series(z: Fraction, precision: int) -> Enclosure:
     square_hi = square_lo + 1
     term_lo, term_hi = z_lo, z_lo + 1
     sum_lo, sum_hi, odd = term_lo, term_hi, 1
+
     # Past odd > 2 z² each term is less than half the one before: the rest is below the last term.
     while term_hi > 1 or odd < 2 * _SERIES_BELOW**2:
         odd += 2
         term_lo = (term_lo * square_lo >> work) // odd
         term_hi = _ceil_div(-(-term_hi * square_hi >> work), odd)
         sum_lo, sum_hi = sum_lo + term_lo, sum_hi + term_hi
+
     lo = (c_lo << work) // exp_hi - (sum_hi + term_hi)
     hi = _ceil_div(c_hi << work, exp_lo) - sum_lo
     return _lower_precision((lo, hi), work - precision)
@@ -137,6 +144,7 @@ def _mills_fraction(z: Fraction, precision: int) -> Enclosure:
     work = precision + 16
     z_lo = (z.numerator << work) // z.denominator
     z_hi, square, terms = z_lo + 1, 1 << 2 * work, 16
+
     while True:
         lo, hi = z_lo, z_hi + _ceil_div(terms * square, z_lo)
         for k in range(terms - 1, 0, -1):
@@ -153,9 +161,11 @@ def two_sided_tail(z: Fraction, precision: int) -> Enclosure:
     exp_lo, exp_hi = exp_minus(z * z / 2, work)
     if exp_hi <= 1:
         return 0, 1
+
     mills_lo, mills_hi = mills_ratio(z, work)
     c_lo, c_hi = root_half_pi(work)
     tail = exp_lo * mills_lo // c_hi, _ceil_div(exp_hi * mills_hi, c_lo)
+
     return _lower_precision(tail, 8)
 
 
@@ -215,6 +225,7 @@ def _inverse_polynomials() -> list[list[int]]:
         for power, value in enumerate(derivative):
             following[power] += value
         polynomials.append(following)
+
     return polynomials
 
 
@@ -234,13 +245,16 @@ def gaussian_quantile(bits: WordArray) -> tuple[FloatArray, BoolArray]:
     w -= u
     w *= table.slopes.take(index)
     z = table.coefficients[-1].take(index)
+
     for coefficient in table.coefficients[-2::-1]:
         z *= w
         z += coefficient.take(index)
+
     z *= w
     z += 1.0
     z *= w
     z += table.nodes.take(index)
+
     return z, index > 0
 
 
@@ -268,8 +282,10 @@ def minus_log(bits: WordArray) -> tuple[FloatArray, BoolArray]:
     part -= _PARTS
     r = (mantissa - centre) * inverses.take(part)
     series = r * (1 / 5)
+
     for order in (4, 3, 2, 1):
         series = r * ((1 / order if order % 2 else -1 / order) + series)
+
     return (63 - exponent) * log_two + logarithms.take(part) - series, enough
 
 

@@ -17,15 +17,18 @@ def number(name: str, value: object, remedy: str = "") -> Fraction:
     """Return a finite real number exactly."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise InvalidParameter(name, value, "must be a number", remedy)
+
     try:
         nearest = float(value)
     except OverflowError:
         nearest = inf
+
     if not isfinite(nearest):
         raise InvalidParameter(name, value, "must be finite", remedy)
     # numpy's integers are rational too, and would overflow
     if isinstance(value, Rational):
         return Fraction(int(value.numerator), int(value.denominator))
+
     return Fraction(nearest)
 
 
@@ -55,6 +58,7 @@ def checked_scale(name: str, scale: object) -> Fraction:
             "must lie between 2^-40 and 2^40 grid steps",
             "choose another budget, or another grid step",
         )
+
     return exact
 
 
@@ -98,6 +102,7 @@ def root_below(exact: Fraction) -> float:
     """Return a float that is not above the square root of `exact`, and close to it."""
     if exact <= 0:
         return 0.0
+
     shift = (
         max(0, 128 - exact.numerator.bit_length() + exact.denominator.bit_length()) // 2
         + 64
@@ -113,12 +118,15 @@ def bracket(holds: Callable[[float], bool], start: float) -> tuple[float, float]
         low, high = low / 4, low
         if low == 0:
             raise _out_of_range()
+
     while high == low or holds(high):
         low, high = high, high * 4
         if high == inf:
             raise _out_of_range()
+
     while (
         high > low * (1 + 2.0**-50) and low < (middle := low + (high - low) / 2) < high
     ):
         low, high = (middle, high) if holds(middle) else (low, middle)
+
     return low, high

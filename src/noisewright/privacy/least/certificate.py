@@ -41,6 +41,7 @@ def proved_second_moment(
     q = exp_minus(Fraction(epsilon), _BITS)[0]
     if q == 0 or level <= 0 or price <= 0:
         return 0.0
+
     λ, μ = Fraction(level), Fraction(price)
     square = λ + (Fraction(1 << _BITS, q) - 1) * μ
     # the last k with (2k + 1)² <= 4T²
@@ -49,6 +50,7 @@ def proved_second_moment(
     holds = all(_holdable(end, λ, μ) for end in ends) and all(
         _balanced(right, left, λ, μ) for right, left in product(ends, repeat=2)
     )
+
     return max(0.0, float_below(λ - 2 * μ * Fraction(delta))) if holds else 0.0
 
 
@@ -79,6 +81,7 @@ def _sums(q: int, steps: int, up: int) -> tuple[int, int, int, int]:
         if digit == "1":
             k, power = k + 1, times(power, q)
             none, one, two = none + power, one + k * power, two + k * k * power
+
     return power, none, one, two
 
 

@@ -39,6 +39,7 @@ def least_second_moment(privacy: Privacy) -> float:
     """At most the second moment of any noise that hides a change of one; zero if none is known."""
     if privacy.rho is not None:
         return _inverse_of_expm1(2 * privacy.rho)
+
     # without rho there is one
     epsilon = max(cast("float", privacy.epsilon), _LEAST_BUDGET)
     if privacy.delta is not None:
@@ -66,14 +67,17 @@ def _second_moment_with_delta(epsilon: float, delta: float) -> float:
     wide = float_above(m * Fraction(epsilon))
     if wide > _LARGEST / 2:
         return 0.0
+
     together = delta if m == 1 else delta * m * exp(wide) * (1 + 2.0**-45)
     if together >= 1:
         return 0.0
+
     level, price = _least(wide, together)
     for back in _BACKS:
         proved = proved_second_moment(wide, together, level * (1 - back), price)
         if proved > 0:
             return m * m * proved * _ROUNDING
+
     return 0.0
 
 
@@ -97,4 +101,5 @@ def _least(epsilon: float, delta: float) -> tuple[float, float]:
     price = (height[place] - height[place - 1]) / (slope[place - 1] - slope[place])
     levels = [height + slope * price]
     levels.append((power[1:] * price + g2[1:] - g1[1:] + g0[1:] / 4) / g0[1:])
+
     return float(min(line.min() for line in levels)), float(price)

@@ -42,10 +42,12 @@ def ball_noise(
     values, margin = _nearly(gaussians.values, radius_square, epsilon, dimension)
     nearest = np.rint(values)
     result = nearest.astype(np.int64)
+
     for place in np.flatnonzero(~(np.abs(values - nearest) < 0.5 - margin)):
         result[place] = _decided(
             gaussians, int(place), radius_square, epsilon, dimension
         )
+
     return result
 
 
@@ -60,11 +62,13 @@ def _nearly(
         slack = GAUSSIAN_ERROR * (2 * float(np.abs(part).sum()) + len(part))
         wrong += slack / max(square, 1e-300) + (len(part) + 4) * _UNIT
         lengths.append(square)
+
     scale = float(np.sqrt(float(radius_square))) / float(epsilon)
     factor = scale * lengths[1] / 2 / np.sqrt(lengths[0])
     values = factor * direction
     # Twice the first order covers the second where what is wrong is small; else all is decided.
     margin = 2 * (np.abs(values) * (wrong + 8 * _UNIT) + factor * GAUSSIAN_ERROR)
+
     return values, margin if wrong < 1e-3 else np.full(dimension, np.inf)
 
 
@@ -101,6 +105,7 @@ def _enclosed(
     low = ends[place][0] * gamma[0] / 2 / epsilon * _root(radius_square / length[1])[0]
     if length[0] == 0:
         return low, low + 1  # nothing is known of the direction yet
+
     return low, ends[place][1] * gamma[1] / 2 / epsilon * _root(
         radius_square / length[0]
     )[1]

@@ -42,6 +42,7 @@ def flat_core(
     tail = flat[~inside] + 1 + geometric(exact, int((~inside).sum()), source)
     negative = (uniform_words(tail.size, source) & np.uint64(1)).astype(bool)
     result[~inside] = np.where(negative, -tail, tail)
+
     return result.reshape(cores.shape)
 
 
@@ -67,9 +68,11 @@ def _inside(scale: Fraction, cores: IntArray, source: ByteSource) -> BoolArray:
     high = np.array([-(-hi >> _EXTRA_BITS) for _, hi in ends], dtype=np.uint64)[places]
     bits = uniform_words(cores.size, source) >> np.uint64(WORD_BITS - FIRST_BITS)
     inside = bits < low  # the number lies below (bits + 1)/2^63
+
     for position in np.flatnonzero(~inside & (bits < high)):
         uniform = Uniform(int(bits[position]), source)
         inside[position] = uniform.at_most(bounds[places[position]])
+
     return np.asarray(inside)
 
 
@@ -94,8 +97,10 @@ def _uniform(bounds: IntArray, source: ByteSource) -> IntArray:
     result = np.zeros(bounds.size, dtype=np.int64)
     masks = np.int64(1) << np.frexp(bounds.astype(np.float64))[1].astype(np.int64)
     pending = np.arange(bounds.size)
+
     while pending.size:
         words = uniform_words(pending.size, source) >> np.uint64(1)
         result[pending] = words.astype(np.int64) & (masks[pending] - 1)
         pending = pending[result[pending] >= bounds[pending]]
+
     return result

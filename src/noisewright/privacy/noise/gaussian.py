@@ -48,11 +48,13 @@ def gaussian_delta_enclosure(
     if ratio < Fraction(1, 1 << _COARSE_BITS):
         # δ is at most that of ε = 0, 2Φ(μ/2) - 1 < 2μ/5
         return Fraction(0), ratio * 2 / 5
+
     shift, half = epsilon / ratio, ratio / 2
     a, b = shift - half, shift + half
     if a * a > 2 * _SMALLEST_BITS:
         tiny = Fraction(1, 1 << _SMALLEST_BITS)
         return (Fraction(0), tiny) if a > 0 else (1 - tiny, Fraction(1))
+
     precision, depth = 128, int(a * a)
     while True:
         lo, hi = _delta_at(a, b, precision, depth)
@@ -72,6 +74,7 @@ def _delta_at(a: Fraction, b: Fraction, precision: int, depth: int) -> tuple[int
         return exp_lo * difference[0] // (2 * c_hi), -(
             -exp_hi * difference[1] // (2 * c_lo)
         )
+
     one = 1 << (precision + depth)  # R(a) = sqrt(2π) e^(a²/2) - R(-a)
     total = near[0] + far[0], near[1] + far[1]
     return one + (-exp_hi * total[1] // (2 * c_lo)), one - exp_lo * total[0] // (
@@ -132,9 +135,11 @@ def pure_to_zcdp(epsilon: float) -> float:
     exact = positive("epsilon", epsilon)
     if exact < _TANH_FROM:  # the difference is below the rounding of a float
         return float_above(exact**2 / 2)
+
     with localcontext(prec=_DIGITS):
         decay = (-Decimal(exact.numerator) / Decimal(exact.denominator)).exp()
         tanh = Fraction((1 - decay) / (1 + decay)) * (1 + Fraction(_SLACK))
+
     return float_above(min(exact * tanh, exact**2 / 2))
 
 
@@ -155,6 +160,7 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
         price = _price(x, delta)
         least = (1 + x) * Decimal(rho) + price
         least += _SLACK * (1 + (1 + x) * Decimal(rho) + abs(price))
+
     return max(0.0, float_above(Fraction(least)))
 
 

@@ -110,6 +110,7 @@ class _DiscreteLaplace(_Law):
             exp_minus(m / self.exact, precision),
         )
         doubled = power[0] << (precision + 1), power[1] << (precision + 1)
+
         return doubled[0] // (one + step[1]), -(-doubled[1] // (one + step[0]))
 
     def magnitudes(self, bits: WordArray) -> tuple[FloatArray, BoolArray]:
@@ -170,6 +171,7 @@ def _draw(law: _Law, size: Size, source: ByteSource | None) -> IntArray:
             uniform = Uniform(int(bits[position]), source)
             part[position] = _exact_magnitude(law, uniform, int(magnitudes[position]))
         np.negative(part, out=part, where=(words & np.uint64(1)).astype(bool))
+
     return result.reshape(size)
 
 
@@ -183,10 +185,13 @@ def _exact_magnitude(law: _Law, uniform: Uniform, guess: int) -> int:
     step = 1
     while not reaches(low):
         low, high, step = low - step, low, 2 * step
+
     step = 1
     while high == low or reaches(high):
         low, high, step = high, high + step, 2 * step
+
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if reaches(middle) else (low, middle)
+
     return max(low, 0)

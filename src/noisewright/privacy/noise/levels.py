@@ -52,10 +52,12 @@ def draw_level(
     source = source or SystemSource()
     uniform = Uniform(int(uniform_words(1, source)[0]) >> 1, source)
     low, high = 0, len(weights) - 1  # the first j with U <= Pr(up to j)
+
     while low < high:
         middle = (low + high) // 2
         reached = uniform.at_most(partial(_share, weights, rate, middle))
         low, high = (low, middle) if reached else (middle + 1, high)
+
     signed = discrete_laplace(1 / rate, len(weights), source)
     # k >= 0 as it is, k < 0 as -k - 1: both halves of the law are geometric.
     return low + sum(int(k) if k >= 0 else -int(k) - 1 for k in signed)
@@ -75,6 +77,7 @@ def _share(
         sum(w * p[0] for w, p in outside),
         sum(w * p[1] for w, p in outside),
     )
+
     return (low << precision) // (low + rest_high), -(
         -(high << precision) // (high + rest_low)
     )

@@ -50,13 +50,16 @@ def uniform_integers(
         raise InvalidParameter(
             "bound", bound, "must lie in 1..2^64", "draw several integers"
         )
+
     shift = np.uint64(WORD_BITS - max(1, (bound - 1).bit_length()))
     largest = np.uint64(bound - 1)
     result = uniform_words(size, source) >> shift
     pending = np.flatnonzero(result > largest)
+
     while pending.size:
         result[pending] = uniform_words(pending.size, source) >> shift
         pending = pending[result[pending] > largest]
+
     return result
 
 
@@ -64,6 +67,7 @@ def uniform_below(bound: int, source: ByteSource | None = None) -> int:
     """Return an integer, exactly uniform on 0, ..., bound - 1, however large the bound."""
     if bound < 1:
         raise InvalidParameter("bound", bound, "must be >= 1")
+
     source = source or SystemSource()
     bits = (bound - 1).bit_length()
     while True:

@@ -55,9 +55,11 @@ def add_wishart_difference(
     nearest = np.rint(moved)
     doubtful = np.abs(moved - nearest) >= 0.5 - margin
     result = whole + nearest.astype(np.int64)
+
     for a, b in np.argwhere(np.triu(doubtful)):
         exactly = Fraction(int(exact[a, b]), step)
         result[a, b] = gaussians.rounded(int(a), int(b), exactly, scale / step)
+
     upper = np.triu(result)
     return np.asarray(upper + np.triu(result, 1).T)
 
@@ -79,6 +81,7 @@ class Gaussians:
         signs = 1 - 2 * (words & np.uint64(1)).astype(np.int64)
         values, within = gaussian_quantile(first.ravel())
         gaussians = cls(source, values.reshape(shape), first.astype(object), signs)
+
         for place in np.argwhere(~within.reshape(shape)):
             key = tuple(int(i) for i in place)
             low, high = gaussians.enclosure(key)
@@ -86,6 +89,7 @@ class Gaussians:
                 gaussians.refine(key)
                 low, high = gaussians.enclosure(key)
             gaussians.values[key] = float((low + high) / 2)
+
         gaussians.values *= signs
         return gaussians
 
@@ -101,6 +105,7 @@ class Gaussians:
         if numerator == 0:  # its size is not known at all yet
             self.refine(key)
             return self.enclosure(key)
+
         return _quantile(Fraction(numerator + 1, 1 << bits), bits)[0], _quantile(
             Fraction(numerator, 1 << bits), bits
         )[1]
@@ -115,9 +120,11 @@ class Gaussians:
                     product = _times(self._signed(one), self._signed(other), a == b)
                     ends = sorted(sign * ratio * end for end in product)
                     low, high = low + ends[0], high + ends[1]
+
             half = Fraction(1, 2)
             if (low + half).__floor__() == (high + half).__floor__():
                 return (low + half).__floor__()
+
             for part in (0, 1):
                 for row in range(self.values.shape[1]):
                     for column in {a, b}:
@@ -153,10 +160,12 @@ def _quantile(u: Fraction, bits: int) -> tuple[Fraction, Fraction]:
 
     while above(high) is False:
         low, high = high, 2 * high
+
     for _ in range(bits + 8):
         middle = (low + high) / 2
         side = above(middle)
         if side is None:
             break
         low, high = (low, middle) if side else (middle, high)
+
     return low, high

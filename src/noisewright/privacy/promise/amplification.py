@@ -46,6 +46,7 @@ def shuffled(local_epsilon: float, people: int, delta: float) -> Privacy:
         middle = (low + high) / 2
         enough = shuffled_delta(local_epsilon, people, middle) <= delta
         low, high = (low, middle) if enough else (middle, high)
+
     return Privacy(epsilon=high, delta=delta, neighbours="replace-one")
 
 
@@ -54,11 +55,13 @@ def shuffled_delta(local_epsilon: float, people: int, epsilon: float) -> float:
     local, size = _checked(local_epsilon, people)
     if epsilon >= local:
         return 0.0
+
     local = max(local, _LEAST_EPSILON)  # what is private by less is private by more
     clones, weights, missing = _clone_groups(
         size - 1, 2 * exp(-local) / (1 + exp(-local))
     )
     deltas = _delta_with_clones(clones, local, min(epsilon, _LARGEST_EPSILON))
+
     return min(1.0, float(weights @ deltas) + missing + _LEAST_DELTA)
 
 
@@ -74,6 +77,7 @@ def _checked(local_epsilon: float, people: int) -> tuple[float, int]:
         raise InvalidParameter(
             "people", people, "must be a whole number from 1 to 10^10"
         )
+
     return float_above(local), people
 
 
@@ -93,6 +97,7 @@ def _clone_groups(others: int, chance: float) -> tuple[FloatArray, FloatArray, f
     starts = np.arange(lowest, highest + 1, step, dtype=np.float64)
     below = law.cdf(starts - 1)
     weights = np.diff(np.append(below, 1.0)) * (1 + _FLOAT_SLACK)
+
     return starts, weights, float(below[0])
 
 
@@ -111,6 +116,7 @@ def _delta_with_clones(clones: FloatArray, local: float, epsilon: float) -> Floa
     gained = gain * _fair_tail(first - 1, clones)
     lost = loss * _fair_tail(first, clones)
     divergence: FloatArray = np.maximum(gained - lost, 0) + _FLOAT_SLACK * gained
+
     return divergence
 
 

@@ -52,6 +52,7 @@ class Privacy:
             raise InvalidParameter(
                 "neighbours", self.neighbours, f"must be one of {', '.join(NEIGHBOURS)}"
             )
+
         for name, rule, remedy in (
             ("epsilon", positive, "common choices lie between 0.1 and 10"),
             ("rho", positive, "common choices lie between 0.005 and 5"),
@@ -87,11 +88,13 @@ class Privacy:
                 f"epsilon={epsilon:.4g} is large: what one person says may make an outcome "
                 f"e^{epsilon:.4g} times as likely; common choices lie below {_WEAK_EPSILON:g}"
             )
+
         if delta is not None and delta >= _WEAK_DELTA:
             reasons.append(
                 f"delta={delta:.4g} is large: so likely the promise may fail altogether for each "
                 f"person; choose it far below one over the number of people, as 1e-9"
             )
+
         return ". ".join(reasons) or None
 
     def text(self) -> str:
@@ -121,11 +124,13 @@ class Privacy:
             raise InvalidParameter(
                 "privacy", unknown, "holds names that no guarantee has"
             )
+
         privacy = cls(**fields)  # type: ignore[arg-type]  # checked as a user's own
         if kind not in (None, privacy.kind):
             raise InvalidParameter(
                 "kind", kind, f"contradicts the numbers ({privacy.kind})"
             )
+
         return privacy
 
 

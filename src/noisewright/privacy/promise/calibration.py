@@ -43,11 +43,13 @@ def calibrate(
         return NoiseLaw(
             "discrete-laplace", _drawable(privacy, exact / Fraction(epsilon))
         )
+
     exact = _needed("l2", l2, "Gaussian noise")
     if privacy.rho is not None:
         sigma = gaussian_sigma_for_rho(privacy.rho)
     else:
         sigma = gaussian_sigma(epsilon, cast("float", privacy.delta))
+
     return NoiseLaw("rounded-gaussian", _drawable(privacy, exact * Fraction(sigma)))
 
 
@@ -55,6 +57,7 @@ def _drawable(privacy: Privacy, scale: Fraction) -> float:
     """Return the scale, rounded up, if noise of it can be drawn."""
     if 1 / SCALE_LIMIT <= scale <= SCALE_LIMIT:
         return float_above(scale)
+
     name = "epsilon" if privacy.rho is None else "rho"
     remedy = "choose it larger" if scale > 1 else "choose it smaller"
     if privacy.kind != "approximate":  # the scale falls as 1/ε, or as 1/√ρ
@@ -66,6 +69,7 @@ def _drawable(privacy: Privacy, scale: Fraction) -> float:
         remedy = (
             f"choose it between {_short(middle / reach)} and {_short(middle * reach)}"
         )
+
     raise InvalidParameter(
         name,
         getattr(privacy, name),
@@ -110,10 +114,12 @@ def row_budget(privacy: Privacy, contribution: Contribution) -> Privacy:
             f"tells nothing of how many rows a person has, and up to {rows} count",
             "plan for add-remove; half that budget is kept when people are replaced",
         )
+
     whole = splittable(privacy)
     if whole.rho is not None:
         rho = float_below(Fraction(whole.rho) / contribution.square * _MARGIN)
         return Privacy(rho=rho, neighbours="add-remove")
+
     assert whole.epsilon is not None
     epsilon = float_below(Fraction(whole.epsilon) / rows * _MARGIN)
     return Privacy(epsilon=epsilon, neighbours="add-remove")
@@ -126,11 +132,13 @@ def split(privacy: Privacy, shares: Sequence[float]) -> list[Privacy]:
         raise InvalidParameter(
             "shares", list(shares), "must be positive", "one per measurement"
         )
+
     whole = splittable(privacy)
     name = "epsilon" if whole.rho is None else "rho"
     amount = Fraction(getattr(whole, name))
     total = sum(exact)
     portions = [float_below(amount * (share / total) * _MARGIN) for share in exact]
+
     return [
         Privacy(neighbours=whole.neighbours, **{name: portion}) for portion in portions
     ]

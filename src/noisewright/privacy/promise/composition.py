@@ -68,12 +68,14 @@ class _Losses:
         self.square = float(Fraction(spend.mu) ** 2)
         pure: Counter[float] = Counter()
         self.deltas: list[float] = []  # of promises that may fail
+
         for loss in spend.losses:
             if isinstance(loss, Gaussian):
                 continue
             pure[loss.epsilon if isinstance(loss, Promise) else loss.ratio] += 1
             if isinstance(loss, Promise) and loss.delta:
                 self.deltas.append(loss.delta)
+
         self.atoms = LossAtoms.of(pure, spend.mu)
         self.pure = np.array(list(pure), dtype=float)
         self.times = np.array(list(pure.values()), dtype=float)
@@ -93,6 +95,7 @@ class _Losses:
         total = self.square * z * (z + 1) / 2
         if not len(self.pure):
             return np.asarray(total)
+
         rest = self.times * (np.log1p(np.exp(-self.pure)) + self.pure / 2)
         many = max(_AT_ONCE // len(self.pure), 1)
         for start in range(0, len(z), many):
@@ -100,6 +103,7 @@ class _Losses:
             total[start : start + many] += (
                 w + np.log1p(np.exp(-2 * w))
             ) @ self.times - rest.sum()
+
         return np.asarray(total)
 
     def real(self, c: float) -> float:
@@ -121,11 +125,13 @@ class _Losses:
             self.square = least
             c = _least(lambda c: self.bound(c, delta))
             epsilon = self.bound(c, delta)
+
         reach = sqrt(2 * (_NEGLIGIBLE + log(1 + 1 / c)) / self.square)
         heights = step * np.arange(min(most, int(reach / step) + 2))
         z = np.asarray(c + 1j * heights, dtype=np.complex128)
         logs = np.asarray(self.log_moment(z) - np.log(z) - np.log1p(z))
         weights = np.where(np.arange(len(z)) == 0, 0.5, 1.0) * step / pi
+
         return _meeting(z, logs, weights, epsilon, delta)
 
     def _period(self, c: float, epsilon: float, delta: float) -> float:
@@ -136,6 +142,7 @@ class _Losses:
             (self.real(far) - far * epsilon - log(delta) + _NEGLIGIBLE) / (far - c)
             for far in further
         )
+
         return max(below, above, 1.0)
 
 
@@ -160,6 +167,7 @@ def _meeting(
         epsilon += step
         if not low < epsilon < high:
             epsilon = (low + high) / 2 if isfinite(high - low) else epsilon
+
     return high
 
 
@@ -173,4 +181,5 @@ def _least(function: Callable[[float], float]) -> float:
             high = right
         else:
             low = left
+
     return exp((low + high) / 2)

@@ -95,17 +95,20 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             return False
         if budget.rho is not None:
             return self.rule == "zcdp" and not self.pure and self.most <= budget.rho
+
         epsilon, delta = (
             Fraction(budget.epsilon or 0) - Fraction(self.pure),
             budget.delta or 0.0,
         )
         if self.rule == "sum" or not self.most:
             return not self.most and epsilon >= 0
+
         left = Fraction(delta) - Fraction(self.delta)
         if epsilon <= 0 or left <= 0:
             return False
         if self.rule == "gaussian":
             return gaussian_delta_enclosure(epsilon, Fraction(self.most))[1] <= left
+
         return Fraction(zcdp_epsilon(self.most, float_below(left))) <= epsilon
 
     def used_by(self, spend: Spend, used: Amounts) -> Amounts | None:
@@ -124,11 +127,13 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             return (
                 None if whole is None else self._within(used.plus(Amounts(most=whole)))
             )
+
         delta = Fraction(loss.delta) if isinstance(loss, Promise) else _NONE
         epsilon = loss.epsilon if isinstance(loss, Promise) else loss.ratio
         plain = self._within(used.plus(Amounts(pure=Fraction(epsilon), delta=delta)))
         if plain is not None or self.rule == "sum":
             return plain
+
         return self._within(
             used.plus(Amounts(most=self._converted(epsilon), delta=delta))
         )
@@ -184,15 +189,18 @@ def limits_of(
     for name, value in (("pure", pure), ("aside", aside)):
         if number(name, value) < 0:
             raise InvalidParameter(name, value, "must not be negative")
+
     _check_rule(rule, budget, pure, aside)
     if rule == "sum":
         return Limits(rule, 0.0, budget.epsilon or 0.0, budget.delta or 0.0)
     if budget.rho is not None:
         return Limits(rule, budget.rho, 0.0, aside)
+
     epsilon = float_below(Fraction(budget.epsilon or 0) - Fraction(pure))
     delta = float_below(Fraction(budget.delta or 0) - Fraction(aside))
     if rule == "gaussian":
         return Limits(rule, gaussian_ratio(epsilon, delta), pure, aside)
+
     most = bracket(lambda rho: zcdp_epsilon(rho, delta) <= epsilon, min(epsilon, 1.0))[
         0
     ]
@@ -206,6 +214,7 @@ def _rule_for(budget: Privacy) -> RuleName:
 def _check_rule(rule: str, budget: Privacy, pure: float, aside: float) -> None:
     if rule not in RULES:
         raise InvalidParameter("rule", rule, f"must be one of {', '.join(RULES)}")
+
     suits = {"pure": ("sum",), "zcdp": ("zcdp",), "approximate": RULES}[budget.kind]
     if rule not in suits:
         raise InvalidParameter(
@@ -233,9 +242,11 @@ def pure_to_gaussian(epsilon: float) -> float:
     positive("epsilon", epsilon)
     if epsilon < _SMALL:
         return sqrt(pi / 2) * epsilon * _MARGIN
+
     tail = exp(-epsilon) / (1 + exp(-epsilon))
     if tail < 1e-300:
         raise InvalidParameter(
             "epsilon", epsilon, "is no protection to speak of", "at most 600"
         )
+
     return -2 * NormalDist().inv_cdf(tail) * _MARGIN

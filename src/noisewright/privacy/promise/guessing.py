@@ -18,6 +18,7 @@ def best_guess(spend: Spend) -> float:
     """
     if not spend.losses:
         return 0.5
+
     overlap = 2 * float(ndtr(-spend.mu / 2))
     pure = sum(loss.ratio for loss in spend.losses if isinstance(loss, Laplace))
     for loss in spend.losses:
@@ -27,4 +28,5 @@ def best_guess(spend: Spend) -> float:
             overlap *= max(0.0, 2 * (1 - loss.delta) / (1 + exp(loss.epsilon)))
         else:
             pure += loss.epsilon
+
     return 1 - overlap * (1 - tanh(pure / 2)) / 2

@@ -45,11 +45,13 @@ class LossAtoms:
         """Those of so many releases at each ε; None where there are too many to list."""
         if prod(times + 1 for times in pure.values()) > MOST_ATOMS:
             return None
+
         losses, chances = np.zeros(1), np.ones(1)
         for epsilon, times in pure.items():
             lied = np.arange(times + 1)
             losses = np.add.outer(losses, (times - 2.0 * lied) * epsilon).ravel()
             chances = np.multiply.outer(chances, _binomial(times, epsilon)).ravel()
+
         return cls(losses, chances, mu)
 
     def epsilon(self, delta: float, known: float) -> float:
@@ -57,12 +59,14 @@ class LossAtoms:
         low, high = 0.0, known
         if self.delta(low) <= delta:
             return low
+
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
             if self.delta(middle) > delta:
                 low = middle
             else:
                 high = middle
+
         return high + _SUM_SLACK * float(self.losses.max(initial=0.0))
 
     def delta(self, epsilon: float) -> float:
@@ -84,6 +88,7 @@ def _binomial(times: int, epsilon: float) -> FloatArray:
     fewer = np.cumprod(1 / ratios[:likeliest][::-1])[::-1]
     more = np.cumprod(ratios[likeliest:])
     chances = np.concatenate([fewer, [1.0], more])
+
     return np.asarray(chances / chances.sum())
 
 
@@ -93,10 +98,12 @@ def _gaussian(x: FloatArray, mu: float) -> FloatArray:
 
     with np.errstate(over="ignore"):  # of noise so small that it is none
         near, far = log_ndtr(mu / 2 - x / mu), log_ndtr(-mu / 2 - x / mu)
+
     seen = near > _UNSEEN
     x, near, far = x[seen], near[seen], far[seen]
 
     slack = _TERM_SLACK * (16 + np.abs(x) + np.abs(near) + np.abs(far))
     upper = np.zeros(len(seen))
     upper[seen] = np.minimum(np.exp(near + slack) - np.exp(x + far - slack), 1.0)
+
     return upper

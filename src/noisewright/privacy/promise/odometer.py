@@ -29,16 +29,20 @@ def odometer(
         epsilon = max(float_above(used.pure), _TINY)
         failing = float_above(used.delta)
         return Privacy(epsilon, failing or None, neighbours=relation)
+
     if delta is None:
         return Privacy(rho=float_above(used.most), neighbours=relation)
+
     left = Fraction(delta) - Fraction(limits.delta)
     if left <= 0:
         return budget
+
     cap = limits.amounts.most
     for _ in range(_LEVELS - 1):
         if used.most > cap / 2:
             break
         cap /= 2
+
     epsilon = _converted(limits, cap, float_below(left / _LEVELS))
     total = float_above(Fraction(epsilon) + used.pure)
     return Privacy(max(total, _TINY), delta, neighbours=relation)

@@ -43,6 +43,7 @@ class Selection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tr
         if self.epsilon > _LARGEST_EPSILON:
             rule = f"must be at most {_LARGEST_EPSILON:g}"
             raise InvalidParameter("epsilon", self.epsilon, rule, "it hides nobody")
+
         if self.epsilon < _LEAST_EPSILON or self.delta * _WHOLE < 2**20:
             raise InvalidParameter(
                 "epsilon",
@@ -60,12 +61,14 @@ class Selection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tr
         )
         slack = int(Fraction(self.delta) * _WHOLE)
         steps = [0]
+
         while steps[-1] < _WHOLE:
             last = steps[-1]
             by_growth = last * grown.numerator // grown.denominator + slack
             left = max(0, _WHOLE - last - slack)
             by_shrinking = _WHOLE - -(-left * shrunk.numerator // shrunk.denominator)
             steps.append(min(by_growth, by_shrinking, _WHOLE))
+
         return tuple(steps)
 
     def chance(self, count: int) -> float:
@@ -88,6 +91,7 @@ class Selection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tr
             < self.numerators[min(int(count), last)]
             for i, count in enumerate(counts)
         ]
+
         return np.array(kept, dtype=np.bool_)
 
 

@@ -123,6 +123,7 @@ class Spend(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise InvalidParameter("losses", (), "are none: nothing was spent")
         if delta is None:
             return self._unconverted()
+
         probability("delta", delta)
         allowed = float_below(
             Fraction(delta) - sum(map(Fraction, self._deltas), Fraction(0))
@@ -133,6 +134,7 @@ class Spend(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 delta,
                 f"must exceed the {sum_above(self._deltas):g} already promised",
             )
+
         epsilon = sum_above([*self._approximate, min(self._conversions(allowed))])
         return Privacy(
             epsilon=max(epsilon, 2.0**-1022), delta=delta, neighbours=self.neighbours
@@ -146,12 +148,14 @@ class Spend(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """
         if not self.losses:
             return {}
+
         told: dict[str, float] = {}
         if not self.mu:
             plain = self._unconverted()
             told = {"epsilon": plain.epsilon or 0.0, "delta": plain.delta or 0.0}
         elif delta is not None:
             told = {"epsilon": self.promise(delta).epsilon or 0.0, "delta": delta}
+
         return told if self._deltas else {**told, "rho": self._rho}
 
     def _conversions(self, delta: float) -> Iterator[float]:
@@ -173,6 +177,7 @@ class Spend(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             )
         if self.mu:
             return Privacy(rho=self._rho, neighbours=self.neighbours)
+
         epsilon = sum_above([*self._pure, *self._approximate])
         delta = sum_above(self._deltas) if self._deltas else None
         return Privacy(epsilon=epsilon, delta=delta, neighbours=self.neighbours)
@@ -216,6 +221,7 @@ class Spend(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise NoisewrightError(
                 "events of dp-accounting need it; install noisewright[accounting]"
             ) from None
+
         if self._deltas:
             raise InvalidParameter(
                 "losses",
@@ -223,6 +229,7 @@ class Spend(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 "of (ε, δ) alone is no event of dp-accounting",
                 "use promise()",
             )
+
         mu = self.mu
         gaussian = (
             [dp_event.GaussianDpEvent(float_below(1 / Fraction(mu)))] if mu else []
@@ -233,6 +240,7 @@ class Spend(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             )
             for epsilon, times in Counter(self._pure).items()
         ]
+
         return dp_event.ComposedDpEvent([*gaussian, *pure])
 
     def to_dict(self) -> dict[str, object]:
@@ -250,9 +258,11 @@ def _times(contribution: Contribution) -> Callable[[Loss], Loss]:
             return Gaussian(float_above(Fraction(loss.mu) * contribution.multiple))
         if isinstance(loss, Laplace):
             return Laplace(float_above(Fraction(loss.ratio) * rows))
+
         epsilon = float_above(Fraction(loss.epsilon) * rows)
         if not loss.delta:
             return Promise(epsilon)
+
         # δ(1 + e^ε + … + e^((k−1)ε)) <= δ·k·e^(kε)
         delta = float_above(
             Fraction(loss.delta) * rows * Fraction(exp(epsilon)) * Fraction(9, 8)

@@ -29,6 +29,7 @@ def figures(
     shape = tuple(len(axis.labels) for axis in axes)
     if not axes or np.prod(shape) != table.queries or np.isnan(column.answers).all():
         return []
+
     along = [place for place, axis in enumerate(axes) if axis.kind == "cumulative"]
     if any(axis.kind == "range" for axis in axes) or len(along) > 1:
         return []
@@ -36,9 +37,11 @@ def figures(
         return _curves(table, column, truth, along[0])
     if len(axes) == 1 or (table.unit != PEOPLE and table.queries <= MOST_BARS):
         return [bars(table, column, truth)] if table.queries <= MOST_BARS else []
+
     panels = int(np.prod(shape[:-2]))
     if panels > _MOST_PANELS or max(shape[-2:]) > _MOST_COLUMNS:
         return []
+
     parts = np.arange(table.queries).reshape(panels, *shape[-2:])
     return grids(_names(axes[:-2]), axes[-2], axes[-1], column, parts)
 
@@ -50,9 +53,11 @@ def _curves(
     names = _names(table.axes[:place] + table.axes[place + 1 :])
     if len(names) > _MOST_PANELS:
         return []
+
     shape = tuple(len(axis.labels) for axis in table.axes)
     numbers = np.moveaxis(np.arange(table.queries).reshape(shape), place, -1)
     parts = numbers.reshape(len(names), -1)
+
     return curves(names, table.axes[place], table.unit, column, parts, truth)
 
 

@@ -84,6 +84,7 @@ def bars(table: ReleasedTable, column: Column, truth: FloatArray | None) -> Bars
     )
     zero = scale(0.0) if scale.low <= 0 <= scale.high else None
     title = ", ".join(axis.name for axis in table.axes)
+
     return Bars(title, table.unit, rows, from_zero, zero, scale.marks(5))
 
 
@@ -95,6 +96,7 @@ def _bar(
     half = float(column.each[1][k] - column.each[0][k]) / 2
     if np.isnan(answer):
         return Bar(label, with_error(answer, half), known=False)
+
     cut = answer > top
     return Bar(
         label=label,
@@ -124,6 +126,7 @@ def _scale(column: Column, from_zero: bool) -> tuple[Scale, float]:
             rest = float(np.nanmax(high_all[order[:-1]]))
             if answers[order[-1]] > _FAR * rest > 0:
                 high = top = 1.15 * rest
+
     return Scale(low, high), float(top)
 
 

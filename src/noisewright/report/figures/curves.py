@@ -94,6 +94,7 @@ def curves(
     one = max(tops) < _ALIKE * min(tops)
     ends = (min(each.ends[0] for each in drawn), max(tops)) if one else None
     thin = any(each.width < _THIN * each.ends[1] for each in drawn)
+
     return [
         curve(
             each, name, f"{axis.name}, up to", unit, across, ends=ends,
@@ -118,12 +119,14 @@ def curve(
     bottom, top = ends or drawn.ends
     if 0 < bottom < 0.5 * top:
         bottom = 0.0
+
     scale = Scale(bottom, top)
     first, last = figure(float(drawn.answers[0])), figure(float(drawn.answers[-1]))
     reach = f"band at most {figure(drawn.width / 2)} either side"
     zoom = None
     if zoomed:
         zoom = curve(drawn.around(), "how far off it may be", "", unit, across)
+
     return Curve(
         title=title,
         horizontal=horizontal,
@@ -169,6 +172,7 @@ def _spread(labels: Sequence[str], most: int = 6) -> tuple[Place, ...]:
     count = max(2, min(most, _LETTERS // max(map(len, labels), default=1)))
     wanted = {round(k * steps / (count - 1)) for k in range(count)}
     chosen = sorted(wanted & set(range(len(labels))))
+
     return tuple(
         Place(round(100 * k / steps, 2), labels[k], spare=0 < place < len(chosen) - 1)
         for place, k in enumerate(chosen)

@@ -60,6 +60,7 @@ class Grid:
         )
         names = max((len(name) for name, _ in self.rows), default=0)
         column = max(_LEAST_COLUMN, _LETTER * longest + _PADDING)
+
         return round(
             min(_MOST_NAMES, _LETTER * names) + 1 + column * len(self.heads), 1
         )
@@ -106,6 +107,7 @@ def grids(
     """One grid per part, shaded alike; `signed` where answers below zero mean something."""
     if len(across.labels) > max(len(down.labels), _MANY):
         down, across, parts = across, down, parts.transpose(0, 2, 1)
+
     half = (column.each[1] - column.each[0]) / 2
     shading = _Shading.of(column.answers, half, signed)
     return [

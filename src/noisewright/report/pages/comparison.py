@@ -73,6 +73,7 @@ def draw_comparison(
             align="left", baseline="bottom", dx=3, color=TRUTH
         ).encode(x="least:Q", y=alt.value(-4), text="text:N")
         layers = [line.encode(x="least:Q"), text, *layers]
+
     heading = alt.TitleParams(title, anchor="start", color=INK, fontSize=14, offset=18)
     chart = alt.layer(*layers).properties(
         width=520, height=24 * len(rows) + 16, title=heading
@@ -117,6 +118,7 @@ def draw_norms(results: Sequence[Factorization | ApproximateNorm], path: str) ->
     x = alt.X("norm:N", sort=None, title="norm of the error")
     if by_size:
         x = alt.X("cells:Q", scale=alt.Scale(type="log"), title="cells")
+
     base = alt.Chart(alt.Data(values=rows)).encode(
         x=x,
         y=alt.Y(

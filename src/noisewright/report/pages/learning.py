@@ -53,6 +53,7 @@ def learning_page(subject: LearningPlan | Selection) -> str:
     known, privacy = subject.summary(), subject.privacy
     told = _plan(subject) if isinstance(subject, LearningPlan) else _selection(subject)
     chance = Tile("may fail", share(known["beta"]), f"β = {known['beta']:g}, at most")
+
     return _page(
         known,
         person=_person(privacy),
@@ -96,6 +97,7 @@ def _found(outcome: Outcome | Selected) -> list[Tile]:
                 f"{wrong}, as estimated" if wrong else "as chosen",
             )
         ]
+
     if isinstance(outcome, Refutation):
         said = "some concept fits" if outcome.fits else "no concept fits"
         return [
@@ -105,6 +107,7 @@ def _found(outcome: Outcome | Selected) -> list[Tile]:
                 f"labels up to {share(outcome.theta)} of people wrongly",
             )
         ]
+
     if isinstance(outcome, Selected):
         return [
             Tile(
@@ -113,6 +116,7 @@ def _found(outcome: Outcome | Selected) -> list[Tile]:
                 "whose mean is the largest found",
             )
         ]
+
     return []
 
 
@@ -188,6 +192,7 @@ def _by_people(plan: LearningPlan) -> Bars:
                 width=100.0 if alpha is None else 100 * alpha,
             )
         )
+
     return Bars(
         "what is proven, by how many report (a full bar: nothing)", "", tuple(rows)
     )
@@ -199,6 +204,7 @@ def _selection(selection: Selection) -> dict[str, Any]:
         "nothing proven yet" if result.alpha is None else f"within {result.alpha:.3g}"
     )
     state = "finished" if selection.finished else "under way"
+
     return {
         "title": "Selection",
         "lead": f"Which of {selection.contest.coordinates:,} coordinates has the largest mean, "

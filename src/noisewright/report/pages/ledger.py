@@ -23,6 +23,7 @@ def ledger_page(ledger: Ledger, title: str = "What was spent") -> str:
     entries = [e for e in told_entries(history) if e["entry"] == "reserved"]
     unfinished = sum(account["spent"]["unfinished"] for account in accounts.values())
     last = history.last
+
     return render(
         "ledger.html",
         title=title,

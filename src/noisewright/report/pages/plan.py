@@ -49,6 +49,7 @@ def plan_page(
     local = isinstance(plan, LocalPlan)
     unit = "one report, sent by one person" if local else "one person"
     promised = promise_sentence(plan.privacy.neighbours)
+
     return render(
         "plan.html",
         title=title or words.title,

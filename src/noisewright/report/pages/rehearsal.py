@@ -29,6 +29,7 @@ def rehearsal_page(rehearsal: Rehearsal, title: str = "Rehearsal") -> str:
     answers = sum(table.queries for table in tables)
     covered = sum(table.covered * table.queries for table in tables) / max(answers, 1)
     known = rehearsal.summary()
+
     return render(
         "plan.html",
         title=title,

@@ -70,6 +70,7 @@ def page(
     known, plan = release.metadata, release.plan
     local, told = isinstance(plan, LocalPlan), known["statement"]
     made = "estimated on" if local else "released on"
+
     return render(
         "release.html",
         title=title or ("Private estimates" if local else "Private release"),
@@ -103,6 +104,7 @@ def _lead(release: Release, truth: FloatArray | None) -> str:
             " The people are synthetic, so the true counts are shown in orange; a report on real"
             " people never holds them."
         )
+
     return text
 
 
@@ -124,6 +126,7 @@ def _tiles(release: Release) -> list[Tile]:
             f"± {figure(np.sqrt(np.mean(std**2)))}",
             f"± {figure(std.max())}",
         )
+
     plan, known = release.plan, release.metadata
     return [
         Tile("typical error", typical, "people, root mean square over counts"),
@@ -142,11 +145,13 @@ def certified(plan: LocalPlan) -> dict[str, Any]:
 def _limits(plan: Releasing, known: Mapping[str, Any]) -> list[Limit]:
     if isinstance(plan, LocalPlan):
         return local_limits(plan)
+
     known_ratio = known.get("ratio") is not None
     forecast = (
         plan.forecast() if known_ratio and isinstance(plan, CentralPlan) else None
     )
     errors = {} if forecast is None else {"rmse": forecast.rmse, "max": forecast.max}
+
     return limits({"bounds": [], **errors, **known})
 
 
@@ -157,6 +162,7 @@ def _notes(release: Release) -> list[str]:
         if table.unit == PEOPLE and (part < 0).any() and not release.is_changed:
             return [_BELOW_ZERO]
         start += table.queries
+
     return []
 
 
@@ -165,6 +171,7 @@ def _against(release: Release, truth: FloatArray) -> dict[str, str] | None:
     shown = ~np.isnan(release.answers + release.std)
     if not shown.any():
         return None
+
     inside, together = (
         ((lower <= truth) & (truth <= upper))[shown]
         for lower, upper in (release.intervals.each, release.intervals.all)

@@ -72,6 +72,7 @@ def _moments(release: CovarianceRelease) -> dict[str, Any]:
     ]
     nothing = np.full((len(plan.columns),) * 2, np.nan)
     drawn = draw("correlation", release.correlation, nothing)
+
     return {
         "title": "Private means and covariances",
         "lead": f"Means, second moments and covariances of {asked_for(plan.columns)}, rows longer "
@@ -108,6 +109,7 @@ def _pairs(release: PairsRelease) -> dict[str, Any]:
     nothing = np.full((size, size), np.nan)
     measured = "both, as measured"
     draw = partial(_section, plan.columns, normal_multiplier, unit=_SHARE)
+
     return {
         "title": "Private pairs of attributes",
         "lead": f"What share of people has both of any two of {asked_for(plan.columns)}. "
@@ -161,6 +163,7 @@ def _section(
     ]
     count = len(columns) if values.ndim == 1 else len(columns) * (len(columns) + 1) // 2
     known = errors[~np.isnan(errors)]
+
     return Section(
         name=name,
         note=f"{count:,} number{'s' if count != 1 else ''}",
@@ -192,5 +195,6 @@ def _drawings(
         return []
     if order == 1:
         return [bars(ReleasedTable(name, count, (axis,), unit), column, None)]
+
     part = np.arange(count * count).reshape(1, count, count)
     return [*grids([""], axis, axis, column, part, signed=True)]

@@ -37,6 +37,7 @@ def stream_page(release: StreamRelease, title: str = "Private running count") ->
         raise OutOfReach(
             "no step of the stream was answered yet; there is nothing to draw"
         )
+
     known, plan = release.metadata, release.plan
     lead = (
         f"{len(release):,} of {known['steps']:,} planned steps, every one under the same promise: "
@@ -77,6 +78,7 @@ def _section(release: StreamRelease) -> Section:
     latest = range(count - 1, max(-1, count - 1 - _MOST_ROWS), -1)
     ends = zip(release.answers, release.std, release.lower, release.upper, strict=True)
     told = list(ends)
+
     return Section(
         name="people so far",
         note=f"{count:,} answers",
@@ -96,4 +98,5 @@ def _curve(release: StreamRelease) -> Curve:
         (release.lower_all[chosen], release.upper_all[chosen]),
         even(count)[chosen],
     )
+
     return curve(drawn, "", "step", PEOPLE, step_marks(count), zoomed=True)

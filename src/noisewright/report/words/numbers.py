@@ -65,6 +65,7 @@ def brief(value: float) -> str:
     """A number in at most six characters, for the cells of a table and the marks of a scale."""
     if not isfinite(value):
         return ""
+
     for unit, name in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= 9.9995 * unit:
             scaled = value / unit
@@ -72,6 +73,7 @@ def brief(value: float) -> str:
                 f"{scaled:.0f}{name}" if abs(scaled) >= 100 else f"{scaled:.3g}{name}"
             )
             return _typeset(text)
+
     return _typeset(f"{value:,.0f}" if abs(value) >= 10 else f"{value:.2g}")
 
 
@@ -84,10 +86,12 @@ def ticks(low: float, high: float, most: int = 5) -> list[float]:
     """Round numbers between two ends, evenly apart."""
     if not high > low:
         return [low]
+
     rough = (high - low) / most
     power = 10.0 ** floor(log10(rough))
     step = next(m * power for m in (1, 2, 5, 10) if m * power >= rough * (1 - 1e-9))
     first, last = ceil(low / step - 1e-9), floor(high / step + 1e-9)
+
     return [k * step for k in range(first, last + 1)]
 
 

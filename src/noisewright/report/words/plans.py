@@ -91,6 +91,7 @@ def _local(plan: LocalPlan) -> PlanWords:
     tables, notes = _lines(_by_unit([plan])) if plan.people else ([], [])
     search = f" The search for this plan was {CUT_SHORT}." if plan.cut_short else ""
     errors = {count: plan.forecast(count).worst_rmse / count for count in _CROWDS}
+
     return PlanWords(
         title="Plan of a survey",
         asked=f"Asked: {tables_in_words(plan.tables(), plan)}. Everybody's answer is randomised "
@@ -119,6 +120,7 @@ def _stream(plan: StreamPlan | CarryStreamPlan) -> PlanWords:
     part = std[chosen]
     drawn = Banded(part, (part, part), (0 * part, part), even(len(std))[chosen])
     marks = step_marks(len(std))
+
     return PlanWords(
         title="Plan of a running count",
         asked=f"A running count of people, one answer at each of {len(std):,} steps.",
@@ -145,6 +147,7 @@ def _open(plan: OpenPlan) -> PlanWords:
     assumed = plan.assumed()
     errors = _by_unit([assumed])
     tables, notes = _lines(errors)
+
     return PlanWords(
         title="Plan of a release over values nobody listed",
         asked=f"The values of {', '.join(plan.open_names)} that enough people hold, and over "
@@ -190,6 +193,7 @@ def _covariance(plan: CovariancePlan) -> PlanWords:
     errors = {count: plan.errors(count) for count in _CROWDS}
     rows = [name for name in names if name in errors[_CROWDS[0]]]
     parts = {name: size**0.5 if name == "mean" else size for name in rows}
+
     return PlanWords(
         title="Plan of means and covariances",
         asked=f"Means, second moments and covariances of {asked_for(plan.columns)}. Rows "
@@ -271,9 +275,11 @@ def _count_tiles(
     ]
     if not counts:
         return _error_tiles(forecast) if not errors else []
+
     total = sum(error.queries for error in counts)
     typical = sqrt(sum(error.queries * error.rmse**2 for error in counts) / total)
     largest = max(error.max for error in counts)
+
     return [
         Tile(
             "typical error",
@@ -294,6 +300,7 @@ def _lines(errors: Sequence[tuple[str, TableError]]) -> tuple[list[Line], list[s
     known: dict[str, list[float]] = {}
     for unit, error in errors:
         known.setdefault(unit, []).extend([error.rmse] * isfinite(error.rmse))
+
     lines = [
         Line(
             error.name,
@@ -308,6 +315,7 @@ def _lines(errors: Sequence[tuple[str, TableError]]) -> tuple[list[Line], list[s
     ]
     units = {unit for unit, _ in errors}
     notes = [_UNITS] if units - {PEOPLE} else []
+
     return lines, [
         *notes,
         *([_DEPENDS] if not all(isfinite(e.rmse) for _, e in errors) else []),

@@ -90,11 +90,13 @@ def kept_sentence(plan: object) -> str:
     """What was asked for, where a plan keeps more than that; empty otherwise."""
     if not isinstance(plan, CentralPlan) or plan.asked is None:
         return ""
+
     asked = promise_tile(plan.asked).value
     told = f" Asked for was {asked}: the noise is for that ε alone, and keeps it without any δ."
     if "rho" in plan.spends:
         rho = _equals("ρ", figure(plan.spends["rho"]))
         told += f" Where releases add up in ρ it counts {rho}."
+
     return told
 
 
@@ -133,6 +135,7 @@ class Person:
             told.append(
                 "True answers stay with the people who gave them; nobody collects them."
             )
+
         told.append(
             "What holds for people in general can still be learnt from these answers, also about "
             "people who took no part."
@@ -144,6 +147,7 @@ def _in_figures(spend: Spend, privacy: Privacy) -> list[str]:
     """The promise as odds where it is pure, and as the usual ε where it is stated as ρ."""
     if any(getattr(loss, "delta", 0.0) for loss in spend.losses):
         return []
+
     if spend.mu:
         if privacy.epsilon is not None:
             return []  # told in the usual figures already
@@ -151,9 +155,11 @@ def _in_figures(spend: Spend, privacy: Privacy) -> list[str]:
         return [
             f"In the usual figures: {epsilon} at {_equals('δ', plain(_USUAL_DELTA))}."
         ]
+
     pure = spend.promise().epsilon or 0.0
     if pure >= 30:
         return []
+
     odds = exp(pure) * 0.01 / 0.99
     return [
         f"Whoever held something about a person {share(0.01)} likely can come to hold it "
@@ -167,6 +173,7 @@ def ratio_tile(known: Mapping[str, Any]) -> Tile:
     for bound in known.get("bounds", ()):
         if known.get("ratio") is None and bound["ratio"] is not None:
             ratio, limited = bound["ratio"], bound["class"]
+
     certain = ratio is not None and isfinite(ratio)
     return Tile(
         "against the lower bound",
@@ -180,6 +187,7 @@ def compared(known: Mapping[str, Any], plan: object = None) -> str:
     told = _ERRORS.get(known.get("error", ""), "")
     if told and isinstance(plan, CentralPlan) and len(set(plan.weights)) > 1:
         told = told.replace(")", ", questions weighed)")
+
     return (
         f"The error of these answers{told}, beside the least that a class of "
         f"methods has. {_FULL}"
@@ -193,6 +201,7 @@ def limits(known: Mapping[str, Any]) -> list[Limit]:
     ]
     if known.get("bound_class") is not None:
         bounds.insert(0, (known["bound_class"], known["lower_bound"], known["ratio"]))
+
     plain = [known[error] for error in ("rmse", "max") if known.get(error)]
     return [
         Limit(
@@ -219,6 +228,7 @@ def local_limits(plan: LocalPlan) -> list[Limit]:
     best, worst = plan.certificate, plan.analysis.worst_case
     if best is None or not best.sample_complexity(ALPHA) > 0:
         return []
+
     ratio = best.ratio(worst)
     needed, least = (ceil(each.sample_complexity(ALPHA)) for each in (plan, best))
     return [
@@ -247,6 +257,7 @@ def tables_in_words(tables: Sequence[ReleasedTable], plan: object = None) -> str
         return f"{tables[0].name}, {workload_in_words(plan.workload)}"
     if count <= _MOST_NAMES:
         return f"{counted(count, 'table')}: {asked_for([table.name for table in tables], count)}"
+
     kinds = Counter(map(_kind, tables))
     told = ", ".join(counted(each, *kind) for kind, each in kinds.items())
     return f"{count:,} tables: {told}"
@@ -263,12 +274,14 @@ def _kind(table: ReleasedTable) -> tuple[str, str]:
     if table.unit != PEOPLE:
         name = f"of {table.says.split(' of ')[0]}s"
         return f"table {name}", f"tables {name}"
+
     if "cumulative" in kinds:
         return "CDF", "CDFs"
     if "range" in kinds:
         return "table of ranges", "tables of ranges"
     if not table.axes:
         return "table of counts", "tables of counts"
+
     name = _WAYS.get(len(table.axes), f"{len(table.axes)}-way")
     return f"{name} table", f"{name} tables"
 
@@ -305,6 +318,7 @@ def _ledger_facts(ledger: object) -> list[tuple[str, str]]:
         return [] if ledger is None else [("ledger", str(ledger))]
     if not ledger.get("recorded"):
         return [("ledger", str(ledger.get("note", "not recorded")))]
+
     return [
         ("dataset", dataset_of(ledger)),
         ("entry of the ledger", f"{ledger['entry']} of {ledger['ledger']}"),
@@ -329,4 +343,5 @@ def byline(known: Mapping[str, Any], made: str = "released on") -> str:
         dataset_of(known.get("ledger")),
         f"{made} {when(str(time))}" if time else drawn,
     ]
+
     return " · ".join([*filter(None, told), f"noisewright\u00a0{version}"])

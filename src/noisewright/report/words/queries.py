@@ -35,6 +35,7 @@ def workload_in_words(workload: Workload) -> str:
         Total: "how many people there are",
     }
     count = f"{workload.queries:,} weighted count{'s' if workload.queries != 1 else ''}"
+
     return words.get(type(workload), f"{count} of people in {cells}")
 
 
@@ -57,6 +58,7 @@ def _axes(workload: Workload) -> tuple[Axis, ...]:
         type(each) in _KINDS for each in factors
     ):
         return ()
+
     names = (
         ["cell"]
         if len(factors) == 1

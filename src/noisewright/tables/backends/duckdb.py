@@ -86,6 +86,7 @@ def connect() -> duckdb.DuckDBPyConnection:
     connection.execute("SET enable_progress_bar_print = false")
     # instants are written alike on every machine
     connection.execute("SET TimeZone = 'UTC'")
+
     return connection
 
 
@@ -105,6 +106,7 @@ def open_table(
         return Table(source, tuple(source.columns), "the relation")
     if isinstance(source, str | Path):
         return _open_files(connection, _expand(source), names)
+
     if isinstance(source, list | tuple) and source:
         # A list without suffixes is more likely one of values, which no message may repeat.
         if not all(
@@ -116,6 +118,7 @@ def open_table(
         return _open_files(
             connection, [p for path in source for p in _expand(path)], names
         )
+
     return _from_arrow(connection, _to_arrow(connection, source, known), names)
 
 
@@ -129,10 +132,12 @@ def _expand(path: str | Path) -> list[Path]:
         return [literal]
     if literal.is_dir():
         return _files_of(literal)
+
     anchor = Path(literal.anchor)  # empty for a relative path
     matches = sorted(anchor.glob(str(literal.relative_to(anchor))))
     if not matches:
         raise InvalidParameter("table", str(path), "does not exist", "check the path")
+
     return matches
 
 
@@ -155,6 +160,7 @@ def _files_of(folder: Path) -> list[Path]:
         raise InvalidParameter(
             "table", str(folder), rule, "give a folder of CSV or Parquet files"
         )
+
     return files
 
 
@@ -166,9 +172,11 @@ def _open_files(
         raise InvalidParameter(
             "table", [p.name for p in paths], "must all be of one format"
         )
+
     if len({path.resolve() for path in paths}) < len(paths):
         rule = "must name every file once: each person counts once"
         raise InvalidParameter("table", [p.name for p in paths], rule)
+
     description = repr(str(paths[0])) + (" and others" if len(paths) > 1 else "")
     patterns = [glob.escape(str(path)) for path in paths]
     if formats == {"parquet"}:
@@ -183,12 +191,14 @@ def _open_files(
             unreadable(description),
         )
         return Table(relation, tuple(relation.columns), description)
+
     columns, delimiter = _header(paths[0], names)
     for path in paths[1:]:
         if _header(path, names) != (columns, delimiter):
             raise FileFormatError(
                 f"{str(path)!r} has other columns than {str(paths[0])!r}"
             )
+
     relation = connection.read_csv(
         patterns,
         auto_detect=False,
@@ -206,10 +216,12 @@ def _format(path: Path) -> str:
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if suffixes and suffixes[-1] in _COMPRESSION:
         suffixes.pop()
+
     if suffixes and suffixes[-1] in _PARQUET:
         return "parquet"
     if suffixes and suffixes[-1] in _CSV:
         return "csv"
+
     known = ", ".join((*_CSV, *_PARQUET))
     raise InvalidParameter(
         "table", path.name, f"must end in one of {known}", "convert or rename"
@@ -238,10 +250,12 @@ def _header(path: Path, names: Sequence[str]) -> tuple[tuple[str, ...], str]:
         rank = (bool(names) and set(names) <= set(fields), len(fields))
         if best is None or rank > best[0]:
             best = (rank, fields, delimiter)
+
     if best is None or not best[1]:
         raise FileFormatError(
             f"{str(path)!r} has no header line; its first line must be names"
         )
+
     return best[1:]
 
 
@@ -272,6 +286,7 @@ def _to_arrow(
             "must be a CSV or Parquet path, an Arrow table, a pandas or polars frame or a DuckDB "
             "relation",
         )
+
     return table
 
 
@@ -287,12 +302,14 @@ def _converted(
         return source.read_all()
     if isinstance(source, pa.Table):
         return source
+
     import narwhals as nw
 
     frame = nw.from_native(source, pass_through=True)
     frame = frame.collect("pyarrow") if isinstance(frame, nw.LazyFrame) else frame
     if not isinstance(frame, nw.DataFrame):
         return None
+
     known = [name for name in frame.columns if name in storages] or list(frame.columns)
     columns = {}
     for name in known:
@@ -303,6 +320,7 @@ def _converted(
             columns[name] = read_objects(
                 connection, objects, storages.get(name, "text")
             )
+
     return pa.table(columns)
 
 
@@ -320,6 +338,7 @@ def _from_arrow(
         "the table has a column of a type that cannot be read; convert it to text"
     )
     relation = withheld(lambda: connection.from_arrow(renamed), duckdb.Error, error)
+
     return Table(relation, names, "the table")
 
 

@@ -37,6 +37,7 @@ class DuckDBDialect:
             return Typed(column, "whole")
         if storage == "boolean" and kind == "BOOLEAN":
             return Typed(column, "truth")
+
         return Typed(sql, "double")
 
     def text(self, value: str) -> str | None:

@@ -41,6 +41,7 @@ class PostgresDialect:
             return self._as_text(column, kind)
         if kind in _TEXT:
             return Typed(column, "unwritten")  # there is no cast that cannot fail
+
         if storage == "date":
             days = {
                 "date": column,
@@ -48,16 +49,19 @@ class PostgresDialect:
                 "timestamptz": f"CAST({column} AT TIME ZONE 'UTC' AS date)",
             }
             return Typed(days[kind], "day") if kind in days else None
+
         if kind == "bool":
             if storage == "boolean":
                 return Typed(column, "truth")
             return Typed(
                 f"CAST(CAST({column} AS integer) AS double precision)", "double"
             )
+
         if kind in _WHOLE:
             return Typed(column, "whole")
         if kind == "numeric":
             return Typed(_near_double(column), "double")
+
         floats = kind in ("float4", "float8")
         return (
             Typed(f"CAST({column} AS double precision)", "double") if floats else None
@@ -83,6 +87,7 @@ class PostgresDialect:
                 {text: i for i, text in enumerate(plain)}, ensure_ascii=False
             )
             return f"CAST({self.text(keys)}::jsonb ->> {value} AS bigint)"
+
         kind = "text" if texts else "double precision"
         return f"array_position(CAST(ARRAY[{', '.join(literals)}] AS {kind}[]), {value}) - 1"
 
@@ -159,6 +164,7 @@ class Address:
                 "names no table",
                 "add it: postgresql://host/database#table",
             )
+
         return cls(urlunsplit(parts._replace(fragment="")), names, shown)
 
     @property
@@ -224,12 +230,14 @@ class PostgresCounter(SqlCounter):
         if len({one.server for one in addresses}) > 1:
             rule = "must be tables of one database, which joins them"
             raise InvalidParameter("table", [one.shown for one in addresses], rule)
+
         try:
             import psycopg
         except ImportError:
             raise NoisewrightError(
                 "tables in PostgreSQL need psycopg; install noisewright[postgres]"
             ) from None
+
         failure: NoisewrightError | None = None
         try:
             with psycopg.connect(
@@ -242,6 +250,7 @@ class PostgresCounter(SqlCounter):
                 ]
         except psycopg.Error:  # its text quotes cells, or the address with its password
             failure = unreachable(address.shown)
+
         if failure is not None:
             raise failure
 

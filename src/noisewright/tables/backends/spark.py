@@ -46,17 +46,21 @@ class SparkDialect:
                 return Typed(f"CAST({column} AS STRING)", "text")
             fractions = ("float", "double", "decimal", "timestamp", "timestamp_ntz")
             return Typed(column, "unwritten") if base in fractions else None
+
         if base in ("string", "varchar", "char"):
             # it reads numbers and dates in a way of its own
             return Typed(column, "unwritten")
         if storage == "date":
             return self._as_day(column, base)
+
         if base == "boolean":
             if storage == "boolean":
                 return Typed(column, "truth")
             return Typed(f"CAST(CAST({column} AS INT) AS DOUBLE)", "double")
+
         if base in _WHOLE:
             return Typed(column, "whole")
+
         floats = base in ("float", "double", "decimal")
         return Typed(f"CAST({column} AS DOUBLE)", "double") if floats else None
 
@@ -65,6 +69,7 @@ class SparkDialect:
             ticks = f"unix_micros({column})"
             days = f"({ticks} - pmod({ticks}, {_DAY})) div {_DAY}"
             return Typed(f"date_from_unix_date(CAST({days} AS INT))", "day")
+
         days = {"date": column, "timestamp_ntz": f"CAST({column} AS DATE)"}.get(
             base, ""
         )
@@ -180,6 +185,7 @@ class SparkCounter(SqlCounter):
             )
             if any(row[0] is None for row in parts):
                 raise self._refusal(request, table)
+
         return [bytes(row[0]) for row in parts]
 
 
@@ -248,6 +254,7 @@ def _connected(address: str) -> Any:
         raise InvalidParameter(
             "table", shown, "names no table", "add it: sc://host:port#table"
         )
+
     server = urlunsplit(parts._replace(fragment=""))
     return (
         SparkSession.builder.remote(server).getOrCreate().table(unquote(parts.fragment))

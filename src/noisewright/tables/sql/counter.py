@@ -101,9 +101,11 @@ class SqlCounter(ABC):
                 rows = DerivedRows(domain, places, self.dialect)
                 yield DerivedTable(tables[0], rows, tables[0].kinds_of(rows.sql))
             return
+
         if isinstance(source, Mapping):
             rule = "are several tables; the schema derives nothing from them"
             raise InvalidParameter("table", sorted(source), rule, "give one table")
+
         with self.opened([source]) as (table,):
             yield table
 
@@ -120,6 +122,7 @@ class SqlCounter(ABC):
             for first, query in self._queries(request, table):
                 if not _fill(totals, request, first, table.rows(query)):
                     raise self._refusal(request, table)
+
         return request.answer(totals)
 
     def marginals(
@@ -211,6 +214,7 @@ class SqlCounter(ABC):
             f", {self.dialect.total(f'm{i}')} AS t{i}"
             for i in range(len(request.measures))
         )
+
         for first in range(0, len(request.covers), _COVERS_A_QUERY):
             some = [f"c{i}" for i in range(first, len(request.covers))][
                 :_COVERS_A_QUERY
@@ -229,6 +233,7 @@ class SqlCounter(ABC):
         stage, errors = request.refusals(table.column, self.dialect)
         broken = table.rows(nested([stage], table.source))[0]
         found = [error for error, is_so in zip(errors, broken, strict=False) if is_so]
+
         return (
             found[0]
             if found
@@ -260,4 +265,5 @@ def _fill(
                 0 if isinstance(measure, Count) else 1 + request.measures.index(measure)
             )
             total[int(codes[place])] = int(numbers[of])
+
     return True

@@ -33,6 +33,7 @@ def covers_of(sizes: dict[str, int], subsets: Sequence[Names]) -> list[Names]:
         if sum(_cells(sizes, cover) for cover in covers) <= _MOST_TOGETHER:
             return covers
         limit //= 8
+
     return distinct
 
 
@@ -51,6 +52,7 @@ def _greedy(sizes: dict[str, int], subsets: list[Names], limit: int) -> list[Nam
         np.argsort([-_cells(sizes, subset) for subset in subsets], kind="stable")
     ]
     covers: list[Names] = []
+
     while len(left):
         inside = left[0].copy()
         cells = float(np.prod(lengths[inside]))
@@ -63,10 +65,12 @@ def _greedy(sizes: dict[str, int], subsets: list[Names], limit: int) -> list[Nam
                 break
             inside[best] = True
             cells *= lengths[best]
+
         covers.append(
             tuple(name for name, held in zip(names, inside, strict=True) if held)
         )
         left = left[(left & ~inside).any(axis=1)]
+
     return covers
 
 
@@ -87,6 +91,7 @@ def marginal(
     table = np.asarray(sum_out(counts.reshape(shape), shape, kept), dtype=np.int64)
     inner = [cover[i] for i in kept]
     own = table.reshape([sizes[name] for name in inner])
+
     return np.ascontiguousarray(
         own.transpose([inner.index(name) for name in subset])
     ).ravel()

@@ -42,8 +42,10 @@ def storages_of(domain: Domain) -> dict[str, dict[str, Storage]]:
     assert domain.unit is not None
     private, public = tables_of(domain.derived)
     storages: dict[str, dict[str, Storage]] = {name: {} for name in (*private, *public)}
+
     for name in private:
         storages[name][domain.unit.column] = "text"
+
     for one in domain.derived:
         own = one.table
         if one.join is not None and one.on is not None:
@@ -52,6 +54,7 @@ def storages_of(domain: Domain) -> dict[str, dict[str, Storage]]:
         storages[own].setdefault(one.column, _storage(domain, one))
         if one.by is not None:
             storages[one.table].setdefault(one.by, "text")
+
     return storages
 
 
@@ -68,6 +71,7 @@ def checked_sources(domain: Domain, source: object) -> Mapping[str, object]:
             "table", given, "must be one table for every name in `derive`",
             f"give {{name: table}} for {', '.join(sorted(needed))}",
         )  # fmt: skip
+
     return source
 
 
@@ -106,6 +110,7 @@ class _Grouping:
             self.ranks.append(
                 f"row_number() OVER (PARTITION BY p ORDER BY {order}) AS r{number_of}"
             )
+
         aggregate = self._aggregate(one, value, number_of)
         self.results.append(f"{aggregate} AS d{self.domain.index(one.name)}")
 
@@ -118,21 +123,25 @@ class _Grouping:
         name = f"v{len(self.results)}"
         if one.join is None or one.on is None:
             return self._own(name, self._typed(one, self.place))
+
         public = self.public[one.join]
         looked_up = self.joins.setdefault((one.join, one.on), {})
         looked_up[name] = self._typed(one, public)
+
         return name
 
     def _typed(self, one: Derived, place: Place) -> str:
         column, kind = place.column(one.column)
         if one.how == "count" and not one.of:
             return f"CASE WHEN {column} IS NOT NULL THEN 1 ELSE 0 END"
+
         storage = _storage(self.domain, one)
         typed = self.dialect.read(column, kind, storage)
         if typed is None:
             raise wrong_column(one.column, f"{storage} for {one.name!r}", kind)
         if typed.kind == "unwritten":
             raise no_sql()
+
         return self._plain(one, typed)
 
     def _plain(self, one: Derived, typed: Typed) -> str:
@@ -142,14 +151,18 @@ class _Grouping:
             texts = [dialect.text(value) for value in one.of]
             listed = ", ".join(text for text in texts if text is not None)
             return f"CASE WHEN {x} IN ({listed}) THEN 1 ELSE 0 END" if listed else "0"
+
         if typed.kind == "truth":
             return f"CASE WHEN {x} THEN 1 WHEN NOT {x} THEN 0 END"
+
         if typed.kind == "double":
             x = f"CASE WHEN NOT {dialect.is_nan(x)} THEN {x} END"
+
         if one.how == "any":
             return f"CASE WHEN {x} = 1 THEN 1 ELSE 0 END"
         if one.how != "sum":
             return x
+
         assert one.lower is not None
         assert one.upper is not None
         low, high, unit = (
@@ -158,6 +171,7 @@ class _Grouping:
         # Some engines take the other value where one is missing.
         clipped = f"least(greatest(CAST({x} AS {dialect.double}), {low}), {high})"
         units = dialect.whole(dialect.round_even(f"{clipped} / {unit}"))
+
         return f"CASE WHEN {x} IS NOT NULL THEN {units} ELSE 0 END"
 
     def _aggregate(self, one: Derived, value: str, number_of: int) -> str:
@@ -165,9 +179,11 @@ class _Grouping:
             return f"max(CASE WHEN r{number_of} = 1 THEN {value} END)"
         if one.how in ("minimum", "any", "maximum"):
             return f"{'min' if one.how == 'minimum' else 'max'}({value})"
+
         total = self.dialect.total(value)
         if one.how == "count":
             return self.dialect.whole(total)
+
         return (
             f"CAST({total} AS {self.dialect.double}) * {number(self.dialect, one.unit)}"
         )
@@ -177,11 +193,14 @@ class _Grouping:
         assert self.domain.unit is not None
         person = person_name(self.domain.unit, self.place.column, self.dialect)
         keys = {}
+
         for i, (_, on) in enumerate(self.joins):
             keys[f"k{i}"] = self._key(on, self.place)
+
         own = {"p": person, **keys, **self.base}
         text = f"(SELECT {', '.join(f'{sql} AS {name}' for name, sql in own.items())}"
         text += f" FROM {self.place.source}) AS t"
+
         for i, ((table, on), columns) in enumerate(self.joins.items()):
             public = self.public[table]
             listed = ", ".join(f"{sql} AS {name}" for name, sql in columns.items())
@@ -189,8 +208,10 @@ class _Grouping:
                 f"SELECT {self._key(on, public)} AS q{i}, {listed} FROM {public.source}"
             )
             text += f"\nLEFT JOIN ({looked_up}) AS u{i} ON k{i} = q{i}"
+
         if self.ranks:
             text = f"(SELECT *, {', '.join(self.ranks)} FROM {text}) AS r"
+
         return f"SELECT p, {', '.join(self.results)} FROM {text} GROUP BY p"
 
     def _key(self, on: str, place: Place) -> str:
@@ -217,6 +238,7 @@ class DerivedRows:
         private, public = tables_of(self.domain.derived)
         looked_up = {name: self.places[name] for name in public}
         grouped = []
+
         for table in private:
             grouping = _Grouping(
                 self.domain, self.places[table], looked_up, self.dialect
@@ -225,6 +247,7 @@ class DerivedRows:
                 if one.table == table:
                     grouping.add(one)
             grouped.append(grouping.sql())
+
         joined = "\nFULL JOIN ".join(
             f"({text}) AS g{i}" + (" USING (p)" if i else "")
             for i, text in enumerate(grouped)

@@ -174,6 +174,7 @@ def _categorical(attribute: Categorical, typed: Typed, dialect: Dialect) -> str 
             f"(CAST({x} AS {dialect.double}) + {number(dialect, 0)})", "double"
         )
         found = dialect.find([number(dialect, value) for value in values], typed.sql)
+
     return None if found is None else f"coalesce({found}, {rest})"
 
 
@@ -198,6 +199,7 @@ def _numeric(attribute: Numeric, typed: Typed, dialect: Dialect) -> str | None:
             _bin(attribute, clipped, dialect),
         )
         return f"CASE WHEN {typed.sql} IS NULL THEN {missing} ELSE {index} END"
+
     return _ordered(attribute, typed, dialect, _bin(attribute, typed, dialect))
 
 
@@ -211,6 +213,7 @@ def _even(attribute: Numeric) -> bool:
         or max(abs(starts[0]), abs(top)) >= _EXACT_INTEGERS
     ):
         return False
+
     steps = np.diff(starts)
     return bool((starts == np.floor(starts)).all() and (steps == steps[0]).all())
 
@@ -240,6 +243,7 @@ def _ordered(
     """Branches for values inside, missing, below and above, the most frequent one first."""
     if index is None:
         return None
+
     low, _ = _ends(attribute, typed, dialect)
     missing = _fate(attribute, attribute.missing)
     last = str(len(attribute.declared_labels) - 1)
@@ -248,6 +252,7 @@ def _ordered(
     )
     if attribute.outside == "error":
         below = above = "NULL"
+
     top = _open_top(attribute, typed, dialect)
     inside = _inside(attribute, typed, dialect, "<=" if top is None else "<")
     branches = [
@@ -256,8 +261,10 @@ def _ordered(
     ]
     if top is not None and above != last:
         branches.append(f"WHEN {typed.sql} = {top} THEN {last}")
+
     if low is not None and below != above:
         branches.append(f"WHEN {typed.sql} < {low} THEN {below}")
+
     return f"CASE {' '.join(branches)} ELSE {above} END"
 
 
@@ -271,8 +278,10 @@ def _inside(
     # engines hold NaN for larger than any number
     if high is None and typed.kind == "double":
         conditions.append(f"NOT {dialect.is_nan(typed.sql)}")
+
     if low is None and high is None:  # a missing value is no NaN to some engines
         conditions.insert(0, f"{typed.sql} IS NOT NULL")
+
     return " AND ".join(conditions)
 
 
@@ -290,6 +299,7 @@ def _ends(
     """The outer edges as literals, None where there is none."""
     if isinstance(attribute, Date):
         return _day(attribute.first), _day(attribute.last)
+
     ends = float(attribute.cuts[0]), float(attribute.cuts[-1])
     low, high = (
         None if math.isinf(end) else _edge(end, typed, dialect) for end in ends
@@ -310,6 +320,7 @@ def _bin(attribute: Numeric, typed: Typed, dialect: Dialect) -> str | None:
     starts, top = attribute.cuts[:-1], float(attribute.cuts[-1])
     if len(starts) == 1:
         return "0"
+
     x, inner = typed.sql, [_edge(e, typed, dialect) for e in starts[1:]]
     if _even(attribute):
         first, divisor = int(starts[0]), int(starts[1] - starts[0])
@@ -321,12 +332,15 @@ def _bin(attribute: Numeric, typed: Typed, dialect: Dialect) -> str | None:
         largest = math.floor(top) if typed.kind == "whole" else math.ceil(top) - 1
         reaches = (largest - first) // divisor > len(starts) - 1
         return f"least({index}, {len(starts) - 1})" if reaches else index
+
     if len(starts) <= _MOST_BRANCHES:
         return _tree(x, inner, 0, len(starts))
+
     if math.isfinite(top) and math.isfinite(starts[0]):
         guess = _near(x, attribute.cuts, inner, dialect)
         if guess is not None:
             return guess
+
     return dialect.search(inner, x)
 
 
@@ -346,10 +360,12 @@ def _near(x: str, cuts: FloatArray, inner: list[str], dialect: Dialect) -> str |
     even = cuts[0] + step * np.arange(cells)
     if not (math.isfinite(step) and np.abs(cuts[:-1] - even).max() <= step / 4):
         return None
+
     shift = f"(CAST({x} AS {dialect.double}) - {number(dialect, cuts[0])})"
     # Division errs by far less than a quarter of a cell, so that the cell is off by one at most.
     if abs(cuts[0]) + abs(cuts[-1]) > step * 2**40:
         return None
+
     quotient = f"floor({shift} / {number(dialect, step)})"
     exact = [
         Fraction(cuts[0]) + k * Fraction(step) == Fraction(cuts[k])
@@ -359,16 +375,19 @@ def _near(x: str, cuts: FloatArray, inner: list[str], dialect: Dialect) -> str |
         # A number below an edge k·step that is a double is at most its predecessor, whose quotient
         # lies below k by more than half of the gap between doubles there: it rounds to less than k.
         return dialect.whole(f"floor({x} / {number(dialect, step)})")
+
     guess = dialect.whole(f"least({quotient}, {number(dialect, cells - 1)})")
     if all(exact[:cells]):
         # Edges are exact multiples: no quotient is too small, and one that was rounded up shows.
         edge = f"{number(dialect, cuts[0])} + {number(dialect, step)} * {guess}"
         return f"{guess} - CASE WHEN {x} < {edge} THEN 1 ELSE 0 END"
+
     lowest, highest = number(dialect, -math.inf), number(dialect, math.inf)
     starts = dialect.element([lowest, *inner], guess)
     ends = dialect.element([*inner, highest], guess)
     if starts is None or ends is None:
         return None
+
     return (
         f"{guess} - CASE WHEN {x} < {starts} THEN 1 ELSE 0 END"
         f" + CASE WHEN {x} >= {ends} THEN 1 ELSE 0 END"
@@ -381,17 +400,21 @@ def _period(
     """The calendar period of a day up to the last, counted from that of the first day."""
     if period == "day":
         return dialect.days_between(first, day)
+
     if period == "week":
         since_monday = f"({dialect.days_between(first, day)} + {first.weekday()})"
         return dialect.quotient(since_monday, 7)
+
     year = dialect.part("year", day)
     if period == "year":
         return f"{year} - {first.year}"
+
     parts = 4 if period == "quarter" else 12
     own = (first.month - 1) // 3 if period == "quarter" else first.month - 1
     place = dialect.part("quarter" if period == "quarter" else "month", day)
     if first.year == last.year:
         return f"{place} - {own + 1}"
+
     return f"({year} - {first.year}) * {parts} + {place} - {own + 1}"
 
 
@@ -417,6 +440,7 @@ def content(
     inside, missing = _inside(attribute, typed, dialect), is_missing(typed, dialect)
     absent = nothing if attribute.missing == "other" else "NULL"
     rest = {"clip": own, "other": nothing, "error": "NULL"}[attribute.outside]
+
     return f"CASE WHEN {inside} THEN {own} WHEN {missing} THEN {absent} ELSE {rest} END"
 
 
@@ -431,6 +455,7 @@ def _summand(
     bounds = attribute.lower, attribute.upper, measure.unit
     low, high, unit = (number(dialect, value) for value in bounds)
     clipped = f"least(greatest(CAST({typed.sql} AS {dialect.double}), {low}), {high})"
+
     return _centred(dialect.whole(dialect.round_even(f"{clipped} / {unit}")), measure)
 
 
@@ -443,8 +468,10 @@ def reached(measure: OfColumn, units: IntArray, held: BoolArray) -> IntArray:
 def _centred(units: str, measure: CentredSum | CentredSquares | Weights) -> str:
     if isinstance(measure, Weights):
         return f"least(greatest({units}, 0), {measure.cap})"
+
     number_of = measure.number if isinstance(measure, CentredSquares) else measure
     centred = f"(2 * {units} - ({number_of.low + number_of.high}))"
     if isinstance(measure, CentredSquares):
         centred = f"(2 * {centred} * {centred} - {measure.reach})"
+
     return f"least(greatest({centred}, {-measure.reach}), {measure.reach})"

@@ -42,6 +42,7 @@ class HeldValues:
                 Stage((f"{typed.sql} AS v", "1 AS p")),
                 Stage(("*",), "v IS NOT NULL"),
             ]
+
         name = person_name(self.unit, columns, dialect)
         digest = dialect.digest([f"'{self.unit.key}'", "p", "v"])
         return [
@@ -104,4 +105,5 @@ class HeldRows:
                 raise no_name(self.unit)
             own, count = (1, number) if nameless else (number, people)
             held[own] = held.get(own, 0) + int(count)
+
         return held

@@ -78,6 +78,7 @@ class Request:
             if not isinstance(measure, Count):
                 for factor in measure.factors:
                     self.number(factor)
+
         cells = sum(
             prod(self.domain[name].size for name in subset) for subset, _ in self.wanted
         )
@@ -94,8 +95,10 @@ class Request:
             raise InvalidParameter(
                 "value", measure.attribute, "must be a numeric attribute"
             )
+
         if not isinstance(measure, Respondents):
             attribute.largest_units(measure.unit)
+
         return attribute
 
     @cached_property
@@ -178,6 +181,7 @@ class Request:
             if expression is None:
                 return None
             select.append(f"{expression} AS a{number}")
+
         for number, measure in enumerate(self.measures):
             contents = [
                 content(
@@ -189,8 +193,10 @@ class Request:
                 for f in measure.factors
             ]
             select.append(f"{' * '.join(contents)} AS m{number}")
+
         if self.unit is not None:
             select.append(f"{self.person(columns, dialect)} AS p")
+
         return Stage(tuple(select or ["0 AS a"]))
 
     def person(self, columns: Columns, dialect: Dialect) -> str:
@@ -209,6 +215,7 @@ class Request:
         # what is derived is one row per person
         if self.unit is None or self.domain.derived:
             return []
+
         own = [f"a{i}" for i in range(len(self.names))]
         own += [f"m{i}" for i in range(len(self.measures))]
         alike = ", ".join(["p", *own])
@@ -216,6 +223,7 @@ class Request:
         first = f"CASE WHEN {refused} THEN 0 ELSE 1 END"
         digest = dialect.digest([f"'{self.unit.key}'", "p", *own, "d"])
         ranked = f"ORDER BY {first}, {digest}, d"
+
         return [
             Stage(("*", f"row_number() OVER (PARTITION BY {alike} ORDER BY p) AS d")),
             *self._kept_in_groups(ranked),
@@ -229,6 +237,7 @@ class Request:
         """Of every person in every group the first rows alone, before all groups are looked at."""
         if self.unit is None or not self.unit.by:
             return []
+
         own = ", ".join(["p", *(f"a{self.names.index(name)}" for name in self.unit.by)])
         return [
             Stage(("*", f"row_number() OVER (PARTITION BY {own} {ranked}) AS q")),
@@ -257,10 +266,12 @@ class Request:
         """The flat cell of some attributes, from the cells of each."""
         if not cover:
             return "0"
+
         first, *others = (f"a{self.names.index(name)}" for name in cover)
         code = f"CAST({first} AS BIGINT)"  # engines may hold cells in narrower types
         for name, own in zip(cover[1:], others, strict=True):
             code = f"({code} * {self.sizes[name]} + {own})"
+
         return code
 
     def refusals(
@@ -279,12 +290,14 @@ class Request:
                         f"max(CASE WHEN {broken} THEN 1 ELSE 0 END) AS e{len(select)}"
                     )
                     errors.append(attribute.refusal(field))
+
         if self.unit is not None and self.unit.missing == "refuse":
             nameless = f"{self.person(columns, dialect)} IS NULL"
             select.append(
                 f"max(CASE WHEN {nameless} THEN 1 ELSE 0 END) AS e{len(select)}"
             )
             errors.append(no_name(self.unit))
+
         return Stage(tuple(select or ["0 AS e0"])), errors
 
 
@@ -310,10 +323,12 @@ def person_name(unit: Unit, columns: Columns, dialect: Dialect) -> str:
         )
     if unit.per is None or unit.date is None:
         return name
+
     days, kind = columns(unit.date)
     typed = dialect.read(days, kind, "date")
     if typed is None or typed.kind != "day":
         raise wrong_column(unit.date, "the date of a unit", kind)
+
     # A period has no space in it, so that no two names and periods share a text.
     return f"({name} || ' ' || {dialect.written(period_number(unit.per, typed.sql, dialect))})"
 

@@ -32,12 +32,14 @@ def read_matrix(path: str | Path) -> Any:
     name = shown(str(path))
     if not file.is_file():
         raise FileFormatError(f"{name} is no file; check the path")
+
     reader = next(
         (r for suffix, r in _READERS.items() if file.name.lower().endswith(suffix)),
         None,
     )
     if reader is None:
         raise FileFormatError(f"{name} is not one of {', '.join(SUFFIXES)}")
+
     try:
         return reader(file)
     except NoisewrightError:
@@ -71,8 +73,10 @@ def _npz(file: Path) -> Any:
     with zipfile.ZipFile(file) as archive:
         _check_entries(sum(member.file_size for member in archive.infolist()) / 8)
         names = archive.namelist()
+
     if "format.npy" in names:
         return load_npz(file)
+
     with np.load(file, allow_pickle=False) as arrays:
         (only,) = arrays.files
         return np.array(arrays[only], dtype=np.float64)
@@ -90,6 +94,7 @@ def _text(file: Path) -> Array:
     _check_entries(file.stat().st_size / 2)
     with file.open(encoding="utf-8") as lines:
         first = lines.readline()
+
     delimiter = next((mark for mark in ",;\t" if mark in first), None)
     return np.loadtxt(
         file, delimiter=delimiter, ndmin=2, encoding="utf-8", comments=None

@@ -48,6 +48,7 @@ def encode_workload(workload: Workload, arrays: Arrays) -> Any:
             "tables": [list(table) for table in workload.tables],
             "weights": list(workload.weights),
         }
+
     return workload.text()
 
 
@@ -57,9 +58,11 @@ def _encode_matrix(workload: Explicit, arrays: Arrays) -> Any:
     if workload.sparse is None:
         arrays[name] = workload.matrix
         return {"matrix": name, "names": names}
+
     sparse = workload.sparse
     for part in ("data", "indices", "indptr"):
         arrays[f"{name}.{part}"] = np.asarray(getattr(sparse, part))
+
     return {"sparse": name, "shape": list(workload.shape), "names": names}
 
 
@@ -79,15 +82,18 @@ def decode_workload(stored: Any, arrays: Mapping[str, Array]) -> Workload:
         return Stack(tuple(decode_workload(part, arrays) for part in stored["stack"]))
     if "weight" in stored:
         return Weighted(stored["weight"], decode_workload(stored["inner"], arrays))
+
     if "attributes" in stored:
         sizes, attributes = tuple(stored["sizes"]), tuple(stored["attributes"])
         return OnAttributes(sizes, attributes, decode_workload(stored["inner"], arrays))
+
     if "bases" in stored:
         return Marginals(
             tuple(decode_workload(base, arrays) for base in stored["bases"]),
             tuple(tuple(table) for table in stored["tables"]),
             tuple(stored["weights"]),
         )
+
     raise FileFormatError("the stored workload is of a kind this version does not know")
 
 
@@ -97,6 +103,7 @@ def _decode_matrix(stored: Mapping[str, Any], arrays: Mapping[str, Array]) -> Ex
     names = None if stored["names"] is None else tuple(stored["names"])
     if "matrix" in stored:
         return Explicit(arrays[stored["matrix"]], names)
+
     parts = tuple(
         arrays[f"{stored['sparse']}.{part}"] for part in ("data", "indices", "indptr")
     )

@@ -64,9 +64,11 @@ def workload(source: Queries) -> Workload:
         return _of_entries(Explicit(read_matrix(source)))
     if isinstance(source, str):
         return check_domain(_Parser(source).parse())
+
     if hasattr(source, "matmat") and hasattr(source, "rmatmat"):
         operator: Any = source
         return _of_entries(Explicit(operator @ np.eye(operator.shape[1])))
+
     return _of_entries(Explicit(source))
 
 
@@ -83,6 +85,7 @@ def _of_entries(given: Explicit) -> Explicit:
             f"must have entries of zero, or from {_SMALLEST_ENTRY:g} to {1 / _SMALLEST_ENTRY:g}",
             "count in another unit",
         )
+
     return given
 
 
@@ -137,12 +140,14 @@ class _Parser:
             if not self._accept(")"):
                 raise self._error("has an unclosed '('")
             return inner
+
         token = self._peek()
         self.position += 1
         if self._accept("@"):
             return Weighted(self._number(token), self._term())
         if token.startswith("on:"):
             return OnAttributes(*self._table(token), self._term())
+
         return self._atom(token)
 
     def _table(self, token: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -182,6 +187,7 @@ class _Parser:
         except ValueError as error:
             if isinstance(error, NoisewrightError):
                 raise
+
         meaning = "" if name in _NAMES else meant(name, _NAMES)
         raise self._error(f"has the unknown part {token!r}", meaning)
 

@@ -45,17 +45,20 @@ class Kron(Kronecker, Workload):
             return factors[0].row_quadratics(matrix)
         if self.size <= _SMALL_PRODUCT:
             return super().row_quadratics(matrix)
+
         sizes = np.cumprod([float(factor.size) for factor in factors[:-1]])
         split = 1 + int(np.argmin(np.abs(np.log(sizes) - np.log(self.size) / 2)))
         first, rest = kron(list(factors[:split])), kron(list(factors[split:]))
         blocks = matrix.reshape(first.size, rest.size, first.size, rest.size)
         left = np.empty((rest.queries, first.size, first.size))
+
         for u, v in np.ndindex(first.size, first.size):
             if u <= v:
                 block = blocks[u, :, v]
                 left[:, u, v] = left[:, v, u] = rest.row_quadratics(
                     (block + block.T) / 2
                 )
+
         return np.concatenate(
             [first.row_quadratics(part)[:, None] for part in left], 1
         ).ravel()
@@ -170,6 +173,7 @@ def stack(parts: Sequence[Workload]) -> Workload:
     flat: list[Workload] = []
     for part in parts:
         flat.extend(part.parts if type(part) is Stack else [part])
+
     sizes = {part.size for part in flat}
     if len(sizes) != 1:
         raise InvalidParameter(
@@ -178,4 +182,5 @@ def stack(parts: Sequence[Workload]) -> Workload:
             "must stack parts over the same number of cells",
             "make the sizes equal, or combine attributes with '*'",
         )
+
     return flat[0] if len(flat) == 1 else Stack(tuple(flat))

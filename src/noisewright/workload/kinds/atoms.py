@@ -185,6 +185,7 @@ class Ranges(Atom):
                 if middle * n - middle * (middle - 1) // 2 <= row
                 else (low, middle - 1)
             )
+
         return low, low + row - (low * n - low * (low - 1) // 2)
 
     def row_quadratics(self, matrix: FloatArray) -> FloatArray:
@@ -240,6 +241,7 @@ class Parity(Workload):
                 f"workload {self.text()} has {self.queries} queries; they are listed up to "
                 f"{_MOST_CHARACTERS}; ask about fewer bits, or lower the degree"
             )
+
         degrees = range(self.lowest, self.highest + 1)
         return tuple(
             own for degree in degrees for own in combinations(range(self.bits), degree)
@@ -253,6 +255,7 @@ class Parity(Workload):
                 f"workload {self.text()} has {self.size} cells; its characters are transformed up "
                 f"to {DENSE_LIMIT}; ask about fewer bits"
             )
+
         masks = [
             sum(1 << (self.bits - 1 - i) for i in chosen) for chosen in self.attributes
         ]
@@ -333,6 +336,7 @@ class Explicit(Dense, Workload):
             matrix = _real(self.matrix)
         elif _is_real(cast(Any, self.matrix).dtype):
             matrix = csr_array(cast(Any, self.matrix), dtype=np.float64)
+
         if matrix is None:
             raise InvalidParameter(
                 "workload",
@@ -347,6 +351,7 @@ class Explicit(Dense, Workload):
                 "must be a matrix with at least one row and one column",
                 "give one row per query and one column per cell",
             )
+
         values = matrix if isinstance(matrix, np.ndarray) else matrix.data
         if not np.isfinite(values).all():
             raise InvalidParameter(
@@ -362,6 +367,7 @@ class Explicit(Dense, Workload):
                 f"must be one per query ({matrix.shape[0]})",
                 "add names",
             )
+
         object.__setattr__(self, "matrix", matrix)
 
     @property
@@ -373,10 +379,12 @@ class Explicit(Dense, Workload):
     def _gram(self) -> Gram:
         with np.errstate(over="ignore", invalid="ignore"):
             product = self.matrix.T @ self.matrix
+
         squares = product if isinstance(product, np.ndarray) else product.toarray()
         if not np.isfinite(squares).all():
             rule = "must have entries whose squares are floats"
             raise InvalidParameter("workload", "matrix", rule, "count in another unit")
+
         return DenseGram(squares)
 
     def gram(self) -> Gram:
@@ -437,8 +445,10 @@ class Explicit(Dense, Workload):
             entries.data,
         )
         digest = sha256()
+
         for part in parts:
             digest.update(np.ascontiguousarray(part).tobytes())
+
         return digest.hexdigest()[:16]
 
     def text(self) -> str:
@@ -464,6 +474,7 @@ class Random(Explicit):
             raise TooLarge(
                 f"random:{queries}x{cells} has {queries * cells} entries, more than {DENSE_LIMIT}"
             )
+
         generator = np.random.default_rng(seed)
         return cls(
             generator.integers(0, 2, size=(queries, cells)).astype(np.float64),

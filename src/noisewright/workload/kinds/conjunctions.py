@@ -43,6 +43,7 @@ class Conjunctions(Marginals):
             raise TooLarge(
                 f"{attributes} attributes have more than {MOST_TABLES} sets of {ways}; ask less"
             )
+
         return cls((_HAS,) * attributes, tuple(combinations(range(attributes), ways)))
 
     @property
@@ -73,9 +74,11 @@ class Conjunctions(Marginals):
         spectrum = np.zeros((self.size, *y.shape[1:]), dtype=y.dtype)
         spectrum[self._masks] = y
         tensor = spectrum.reshape(*self.sizes, *y.shape[1:])
+
         for axis in range(len(self.sizes)):
             halves = np.moveaxis(tensor, axis, 0)
             halves[1] += halves[0]
+
         return spectrum
 
     def rows(self, start: int, stop: int) -> FloatArray:

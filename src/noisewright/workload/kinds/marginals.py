@@ -36,6 +36,7 @@ class OnAttributes(OnTable, Workload):
     def __post_init__(self) -> None:
         for size in self.sizes:
             check_size("size", size)
+
         _check_table(self.attributes, len(self.sizes))
         expected = prod(self.sizes[i] for i in self.attributes)
         if self.inner.size != expected:
@@ -56,6 +57,7 @@ class OnAttributes(OnTable, Workload):
             grams = [self.inner.gram()]
         else:
             return _SpreadGram(self.sizes, self.attributes, self.inner.gram())
+
         by_axis = dict(zip(self.attributes, grams, strict=True))
         return KronGram(
             tuple(by_axis.get(i) or OnesGram(n) for i, n in enumerate(self.sizes))
@@ -72,6 +74,7 @@ class OnAttributes(OnTable, Workload):
             by_axis = dict(zip(self.attributes, factors, strict=True))
             every = (by_axis.get(i) or Total(n) for i, n in enumerate(self.sizes))
             return Kron(tuple(every)).text()
+
         shape = "x".join(map(str, self.sizes))
         chosen = ",".join(map(str, self.attributes))
         return f"on:{shape}:{chosen}:({self.inner.text()})"
@@ -118,10 +121,12 @@ class Marginals(Workload):
     def __post_init__(self) -> None:
         for table in self.tables:
             _check_table(table, len(self.bases))
+
         if not self.tables:
             raise InvalidParameter(
                 "tables", (), "must name at least one table", "add a table"
             )
+
         weights = self.weights or (1.0,) * len(self.tables)
         if len(weights) != len(self.tables):
             raise InvalidParameter(
@@ -130,11 +135,13 @@ class Marginals(Workload):
                 f"must be one per table ({len(self.tables)})",
                 "add weights",
             )
+
         for weight in weights:
             if not (np.isfinite(weight) and weight > 0):
                 raise InvalidParameter(
                     "weights", weight, "must be finite and > 0", "drop the table"
                 )
+
         object.__setattr__(self, "weights", tuple(float(w) for w in weights))
 
     @classmethod
@@ -149,6 +156,7 @@ class Marginals(Workload):
                 f"must lie between 0 and the {len(sizes)} attributes",
                 "lower it",
             )
+
         orders = range(ways + 1) if at_most else range(ways, ways + 1)
         count = sum(comb(len(sizes), k) for k in orders)
         if count > MOST_TABLES:
@@ -156,6 +164,7 @@ class Marginals(Workload):
                 f"{len(sizes)} attributes have more than {MOST_TABLES} tables of {ways}; ask for "
                 f"fewer ways, or name the tables"
             )
+
         tables = tuple(t for k in orders for t in combinations(range(len(sizes)), k))
         return cls(tuple(Identity(check_size("size", n)) for n in sizes), tables)
 
@@ -251,6 +260,7 @@ class Marginals(Workload):
     def _family(self) -> str | None:
         if not self.is_identity or set(self.weights) != {1.0}:
             return None
+
         count, longest = len(self.bases), max(map(len, self.tables))
         for at_most in (False, True):
             orders = range(longest + 1) if at_most else range(longest, longest + 1)
@@ -258,6 +268,7 @@ class Marginals(Workload):
                 continue
             if self.tables == Marginals.of_order(self.sizes, longest, at_most).tables:
                 return f"marginals:{sizes_text(self.sizes)}:{'<=' if at_most else ''}{longest}"
+
         return None
 
     def label(self, row: int) -> str:
@@ -266,6 +277,7 @@ class Marginals(Workload):
         table = self.tables[index]
         if not table:
             return "total"
+
         digits = np.unravel_index(
             row - starts[index], [self.bases[i].queries for i in table]
         )

@@ -157,12 +157,14 @@ class RangesGram(_AtomGram):
         n = self.cells
         if n == 1:
             return 0.0
+
         a = np.arange(1, n, dtype=np.int64)
         best = np.clip(
             (n + 1 - 2 * a)[:, None] // 2 + np.arange(-1, 2), 1, (n - a)[:, None]
         )
         a_ = a[:, None]
         counts = a_ * (n + 1 - a_) + best * (n + 1 - best) - 2 * a_ * best
+
         return float(counts.max())
 
 
@@ -300,22 +302,27 @@ class MarginalGram(Gram):
             )
             waves *= self._on_sets(self.eigenvalues)[parts][..., None]
             return np.asarray(np.fft.ifftn(waves, axes=axes).real.reshape(x.shape))
+
         result = np.zeros(tensor.shape, dtype=np.result_type(x.dtype, np.float64))
         for table, weight in self.weights.items():
             result += weight * sum_out(tensor, self.sizes, table, keepdims=True)
+
         return result.reshape(x.shape)
 
     def dense(self, limit: int = DENSE_LIMIT) -> FloatArray:
         """The matrix itself: an entry is the weight of the tables in which two cells agree."""
         if self.size**2 > limit or len(self.sizes) > _MOST_ATTRIBUTES:
             return super().dense(limit)
+
         sums = self._on_sets(self.weights)
         for axis in range(len(self.sizes)):
             sums = np.cumsum(sums, axis=axis)
+
         agreement = np.zeros((self.size, self.size), dtype=np.int64)
         for values in np.unravel_index(np.arange(self.size), self.sizes):
             agreement <<= 1
             agreement += values[:, None] == values[None, :]
+
         return np.asarray(sums.ravel()[agreement])
 
     def _on_sets(self, values: Mapping[tuple[int, ...], float]) -> FloatArray:
@@ -326,6 +333,7 @@ class MarginalGram(Gram):
             for axis in table:
                 inside[axis] = 1
             result[tuple(inside)] += value
+
         return result
 
     def diagonal(self) -> FloatArray:
@@ -349,13 +357,16 @@ class MarginalGram(Gram):
         for table, weight in self.weights.items():
             share = self.size // prod(self.sizes[i] for i in table)
             result[tuple(sorted(table))] += weight * share
+
         holding: dict[int, list[tuple[int, ...]]] = {}
         for block in self.closure:
             for axis in block:
                 holding.setdefault(axis, []).append(block)
+
         for axis, blocks in holding.items():
             for block in blocks:
                 result[tuple(i for i in block if i != axis)] += result[block]
+
         return result
 
     def eigenvalue(self, block: tuple[int, ...]) -> float:

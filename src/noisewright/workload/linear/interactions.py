@@ -41,6 +41,7 @@ def downward_closure(tables: Iterable[Table]) -> tuple[Table, ...]:
         if table not in closure:
             closure.add(table)
             pending.extend(table[:i] + table[i + 1 :] for i in range(len(table)))
+
     return tuple(sorted(closure, key=lambda block: (len(block), block)))
 
 
@@ -56,14 +57,17 @@ def subsets_of(
 
     keep = np.array([*varies, False])
     by_length: dict[int, list[int]] = {}
+
     for position, table in enumerate(tables):
         by_length.setdefault(len(table), []).append(position)
+
     base, longest = len(varies) + 1, max(by_length)
     # A subset is a number in base d + 1, its size the leading digit; exact integers when 64 bits
     # are too few.
     kind: Any = np.int64 if (longest + 1) * base**longest < 2**62 else object
     keys: list[Any] = []
     owners: list[Any] = []
+
     for length, positions in by_length.items():
         members = np.array([tables[p] for p in positions], dtype=np.int64)
         members = members.reshape(len(positions), length)
@@ -75,11 +79,13 @@ def subsets_of(
                 key = key * base + digit
             keys.append(key * base ** (longest - chosen.shape[1]))
             owners.append(np.array(positions)[whole])
+
     unique, column = np.unique(np.concatenate(keys), return_inverse=True)
     row = np.concatenate(owners)
     incidence = csr_array(
         (np.ones(row.size), (row, column.ravel())), shape=(len(tables), len(unique))
     )
+
     return tuple(_decode(int(key), base, longest) for key in unique.tolist()), incidence
 
 
@@ -114,6 +120,7 @@ def table_of(
             own = [sizes[i] if i in block else 1 for i in attributes]
             spread = values.reshape([*own, *values.shape[len(block) :]])
             result = result + spread / (prod(shape) // prod(own))
+
     batch = result.shape[len(attributes) :]
     return np.ascontiguousarray(np.broadcast_to(result, shape + batch)).reshape(
         -1, *batch

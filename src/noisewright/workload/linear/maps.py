@@ -71,11 +71,13 @@ class LinearMap(ArrayProtocol):
         columns = self.dense().T
         block = max(1, _PAIRS_BLOCK // max(1, columns.size))
         largest = 0.0
+
         for start in range(0, len(columns), block):
             differences = columns[start : start + block, None, :] - columns[None, :, :]
             largest = max(
                 largest, float(np.linalg.norm(differences, order, axis=2).max())
             )
+
         return largest
 
     def dense(self, limit: int = DENSE_LIMIT) -> FloatArray:
@@ -89,6 +91,7 @@ class LinearMap(ArrayProtocol):
             )
         if 0 < rows < columns:  # the smaller identity is the one to transform
             return np.array(self.rmatvec(np.eye(rows)).T, dtype=np.float64, order="C")
+
         return np.asarray(self.matvec(np.eye(columns)), dtype=np.float64)
 
     def brief(self) -> str:
@@ -378,11 +381,13 @@ class Invariant(LinearMap):
             return np.asarray(
                 walsh_hadamard(spectrum * walsh_hadamard(x)) / self.shape[0]
             )
+
         from scipy.fft import fftn, ifftn
 
         axes = tuple(range(len(self.sizes)))
         waves = fftn(x.reshape(*self.sizes, *x.shape[1:]), axes=axes)
         scaled = spectrum.reshape(*self.sizes, *spectrum.shape[1:]) * waves
+
         return np.ascontiguousarray(ifftn(scaled, axes=axes).real).reshape(x.shape)
 
     def rmatvec(self, y: Array) -> Array:

@@ -28,6 +28,7 @@ def apply_along_axes(maps: Sequence[AxisMap], x: Array) -> Array:
         moved = np.moveaxis(work, axis, 0)
         flat = product(np.ascontiguousarray(moved).reshape(columns, -1))
         work = np.moveaxis(flat.reshape(rows, *moved.shape[1:]), 0, axis)
+
     return np.ascontiguousarray(work).reshape(-1, *batch)
 
 
@@ -47,6 +48,7 @@ def kron_all(matrices: Sequence[FloatArray]) -> FloatArray:
         result = (result[:, None, :, None] * matrix[None, :, None, :]).reshape(
             rows, columns
         )
+
     return result
 
 
@@ -123,10 +125,12 @@ def walsh_hadamard(x: Array) -> Array:
             work = np.matmul(signs, work.reshape(step, len(signs), -1))
             step *= len(signs)
         return work.reshape(x.shape)
+
     while step < n:
         pairs = work.reshape(n // (2 * step), 2, step, -1)
         work = np.stack([pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]], axis=1)
         step *= 2
+
     return work.reshape(x.shape)
 
 

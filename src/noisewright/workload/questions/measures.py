@@ -119,11 +119,13 @@ class CentredSum(_Measure, frozen=True, tag="sum"):
     def __post_init__(self) -> None:
         if not (np.isfinite(self.unit) and self.unit > 0):
             raise InvalidParameter("unit", self.unit, "must be > 0 and finite")
+
         if not _SMALLEST_UNIT <= self.unit <= _LARGEST_UNIT:
             rule = f"must lie between {_SMALLEST_UNIT:g} and {_LARGEST_UNIT:g}"
             raise InvalidParameter(
                 "unit", self.unit, rule, "write the column in another unit"
             )
+
         if self.low > self.high or max(abs(self.low), abs(self.high)) >= 2**52:
             raise InvalidParameter(
                 "bounds", (self.low, self.high), "must rise and stay below 2^52 units"

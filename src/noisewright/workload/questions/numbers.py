@@ -147,6 +147,7 @@ class Sums(_OfNumber):
         sums = scale * number.total(counts.values, centred.values)
         # The two tables have noise of their own.
         std = number.unit * scale / 2 * np.hypot(centred.std, self._middle * counts.std)
+
         return Column.around(sums, std, widths.each_test(1.0), widths.all)
 
 
@@ -206,6 +207,7 @@ class Means(_OfNumber):
             )
             for w in (widths.each_test(1.0), widths.all_tests(1.0))
         )
+
         return Column(mean, np.full(len(mean), np.nan), each, all_)
 
     def _possible(self, centred: FloatArray) -> FloatArray:
@@ -215,6 +217,7 @@ class Means(_OfNumber):
         # who has no value adds nothing to the sum and one to the count
         if number.missing is True:
             low, high = min(low, 0.0), max(high, 0.0)
+
         means = number.unit * (number.low + number.high + centred) / 2
         return np.clip(means, low, high)
 
@@ -271,6 +274,7 @@ class Variances(_OfNumber):
             parts, errors, groups
         )
         columns = []
+
         for mean in np.linspace(0, self.number.reach, _WATCHED_RATIOS):
             for excess in np.linspace(
                 -mean * mean, self._most - mean * mean, _WATCHED_RATIOS
@@ -281,6 +285,7 @@ class Variances(_OfNumber):
                 columns.append(
                     standardised(noise, np.hypot(around.std, ratio * counts.std))
                 )
+
         return np.hstack(columns)
 
     def derive(self, parts: Sequence[Noisy], widths: Widths) -> Column:
@@ -292,6 +297,7 @@ class Variances(_OfNumber):
             _around(variance, self._ends(counts, centred, squares, test))
             for test in (widths.each_test, widths.all_tests)
         )
+
         return Column(variance, np.full(len(variance), np.nan), each, all_)
 
     def _ends(
@@ -305,6 +311,7 @@ class Variances(_OfNumber):
         reach, most = float(self.number.reach), self._most
         first, last = _ratio(counts, centred, test(_OF_THE_MEAN), -reach, reach)
         least, largest = np.full(len(first), most), np.zeros(len(first))
+
         for share in np.linspace(0, 1, _MEANS):
             mean = first + share * (last - first)
             # Σ(c − m)² = (squares + most·people)/2 − 2m·sum + m²·people, and v people are left.
@@ -315,6 +322,7 @@ class Variances(_OfNumber):
                 np.fmin(least, ends[0] + about),
                 np.fmax(largest, ends[1] + about),
             )
+
         return self._possible(least), self._possible(largest)
 
     def _possible(self, squares: FloatArray) -> FloatArray:
@@ -374,10 +382,12 @@ def _ratio(
         (counts.values * spread) ** 2 + (sums.values * half) ** 2 - (half * spread) ** 2
     )
     nobody = (counts.values == 0) & (half == 0)
+
     with np.errstate(divide="ignore", invalid="ignore"):
         # Both roots from the sum that does not cancel; NaN where there are none.
         q = b + np.copysign(np.sqrt(np.where(nobody, np.nan, discriminant)), b)
         roots = np.array([q / a, c / q])
+
     lower, upper = np.fmin(*roots), np.fmax(*roots)
 
     def passes(ratio: FloatArray | float) -> BoolArray:
@@ -387,4 +397,5 @@ def _ratio(
     first = np.where(passes(least), least, np.where(lower >= least, lower, upper))
     last = np.where(passes(most), most, np.where(upper <= most, upper, lower))
     first, last = np.clip(first, least, most), np.clip(last, least, most)
+
     return np.minimum(first, last), np.maximum(first, last)

@@ -52,12 +52,15 @@ def parse_predicate(text: str, domain: Domain) -> Predicate:
             tree = _Truths(domain).visit(ast.parse(text, mode="eval").body)
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
         raise InvalidParameter("count", text, "is not a predicate", _HELP) from None
+
     names = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
     if not names:
         raise InvalidParameter("count", text, "must mention an attribute", _HELP)
+
     for node in ast.walk(tree):
         if isinstance(node, ast.Compare):
             _check_compared(text, node, domain)
+
     attributes = sorted({domain.find(name)[0] for name in names})
     cells = prod(domain.shape[i] for i in attributes)
     if cells > _MOST_CELLS:
@@ -65,6 +68,7 @@ def parse_predicate(text: str, domain: Domain) -> Predicate:
             f"count={shown(text)} is about {cells} cells, more than {_MOST_CELLS}; "
             "mention fewer attributes"
         )
+
     return Predicate(tuple(attributes), _Reader(text, domain, attributes).read(tree))
 
 
@@ -113,13 +117,17 @@ class _Reader:
         if isinstance(node, ast.BoolOp):
             join = np.logical_and if isinstance(node.op, ast.And) else np.logical_or
             return np.asarray(reduce(join, (self.read(value) for value in node.values)))
+
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             return ~self.read(node.operand)
+
         if isinstance(node, ast.Name):
             truth = self._equal(self._boolean(node.id), True)
             return self._spread(self.domain.index(node.id), truth)
+
         if isinstance(node, ast.Compare):
             return self._comparison(node)
+
         raise self._error(ast.unparse(node))
 
     def _comparison(self, node: ast.Compare) -> BoolArray:
@@ -134,13 +142,16 @@ class _Reader:
         if isinstance(right, ast.Name) and not isinstance(left, ast.Name):
             left, right = right, left
             operator = _MIRRORED.get(type(operator), type(operator))()
+
         if not isinstance(left, ast.Name):
             raise self._error(ast.unparse(left))
+
         position, level = self.domain.find(left.id)
         try:
             constant = ast.literal_eval(right)
         except ValueError:
             raise self._error(ast.unparse(right)) from None
+
         subject = level or self.domain.attributes[position]
         return self._spread(position, self._cells(subject, operator, constant))
 
@@ -152,9 +163,11 @@ class _Reader:
         if truth is not None and getattr(subject, "kind", "level") != "boolean":
             rule = f"compares {subject.name!r} with {str(truth).lower()}, and it is not boolean"
             raise InvalidParameter("count", self.text, rule, "write a text in quotes")
+
         if isinstance(operator, ast.Eq | ast.NotEq):
             mask = self._equal(subject, constant)
             return mask if isinstance(operator, ast.Eq) else ~mask
+
         if isinstance(operator, ast.In | ast.NotIn) and isinstance(
             constant, list | tuple | set
         ):
@@ -162,11 +175,13 @@ class _Reader:
                 np.logical_or, (self._equal(subject, value) for value in constant)
             )
             return mask if isinstance(operator, ast.In) else ~mask
+
         return self._ordered(subject, operator, constant)
 
     def _equal(self, subject: Attribute | Level, constant: object) -> BoolArray:
         if isinstance(subject, Level):
             return np.equal(subject.groups, subject.locate(constant))
+
         mask = np.zeros(subject.size, dtype=np.bool_)
         if isinstance(subject, Ordered):
             low = subject.cells_below(constant)
@@ -174,6 +189,7 @@ class _Reader:
             mask[low:high] = True
         else:
             mask[subject.locate(constant)] = True
+
         return mask
 
     def _ordered(
@@ -186,6 +202,7 @@ class _Reader:
                 f"compares {attribute.name!r}, which has no order",
                 "use == or in",
             )
+
         inclusive = isinstance(operator, ast.LtE | ast.Gt)
         below = attribute.cells_below(constant, inclusive)
         # Cells from the last declared one on hold values that have no place in the order.
@@ -196,6 +213,7 @@ class _Reader:
             mask[below : len(attribute.declared_labels)] = True
         else:
             raise self._error(self.text)
+
         return mask
 
     def _boolean(self, name: str) -> Attribute:

@@ -57,14 +57,17 @@ def quantiles(
             f"must be {len(cumulative) + 1} rising numbers",
             "give all edges",
         )
+
     check_levels(levels)
     fitted = monotone_counts(cumulative, std)
     found = []
+
     for level, margin in zip(levels, margins, strict=True):
         estimate = _estimate(level, fitted, ends)
         first, last = _possible_bins(cumulative - level * cumulative[-1], margin)
         lower, upper = min(ends[first], estimate), max(ends[last + 1], estimate)
         found.append(Quantile(float(level), estimate, float(lower), float(upper)))
+
     return found
 
 
@@ -83,6 +86,7 @@ def _estimate(level: float, fitted: FloatArray, edges: FloatArray) -> float:
     before = fitted[bin_ - 1] if bin_ else 0.0
     inside = fitted[bin_] - before
     share = (target - before) / inside if inside > 0 else 0.5
+
     return float(
         edges[bin_] + float(np.clip(share, 0, 1)) * (edges[bin_ + 1] - edges[bin_])
     )

@@ -31,12 +31,14 @@ def weighted_needs(statistics: Sequence[Statistic]) -> list[tuple[Term, float]]:
     squares: dict[tuple[object, ...], float] = {}
     alone = [error_alone(statistic) for statistic in statistics]
     least = min(alone, default=1.0)  # so that no weight is tiny
+
     for statistic, error in zip(statistics, alone, strict=True):
         for need, weight in zip(statistic.needs, statistic.weights, strict=True):
             terms.setdefault(need.key, need)
             # Between tables of one question that share all of a budget and such that share none.
             square = (weight * least / error) ** 2 / statistic.siblings**1.5
             squares[need.key] = squares.get(need.key, 0.0) + square
+
     return [(term, sqrt(squares[key])) for key, term in terms.items()]
 
 
@@ -47,12 +49,14 @@ def error_alone(statistic: Statistic) -> float:
     """
     if not statistic.weight:
         return 1.0  # whatever it is, nothing is made of it
+
     reach: dict[object, float] = {}
     for need, weight in zip(statistic.needs, statistic.weights, strict=True):
         own = (weight / statistic.weight * need.measure.reach) ** 2 * _squares_alone(
             need
         )
         reach[need.measure] = reach.get(need.measure, 0.0) + own
+
     return sum(map(sqrt, reach.values()))
 
 
@@ -70,12 +74,15 @@ def _least_squares(queries: Workload) -> float:
         return float(n)
     if isinstance(queries, Total):
         return 1.0
+
     if isinstance(queries, Prefix):
         angles = (2 * np.arange(1, n + 1) - 1) * np.pi / (4 * n + 2)
         return float((0.5 / np.sin(angles)).sum() ** 2 / n)
+
     if isinstance(queries, Ranges):
         angles = np.arange(1, n + 1) * np.pi / (2 * n + 2)
         return float((n + 1) * (0.5 / np.sin(angles)).sum() ** 2 / n)
+
     return _of_matrix(queries)
 
 
@@ -83,6 +90,7 @@ def _of_matrix(queries: Workload) -> float:
     """The same of any queries: cells that no query tells apart are one cell."""
     if queries.queries * queries.size > _DENSE or min(queries.shape) > sqrt(_DENSE) / 2:
         return float(queries.gram().trace())  # as if every cell were measured
+
     columns = np.unique(queries.dense(), axis=1)
     columns = columns[:, np.any(columns != 0, axis=0)]
     if not columns.size:

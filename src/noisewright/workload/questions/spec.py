@@ -142,6 +142,7 @@ class Questions(Stack):
         document = load_yaml(self.spec)
         assert isinstance(document, Mapping)
         entries, start = [], 0
+
         for entry in document["queries"]:
             own = self.statistics[start]
             weight = own.weight * max(factors[start : start + own.siblings])
@@ -150,6 +151,7 @@ class Questions(Stack):
                 k: v for k, v in entry.items() if k != "weight" or isinstance(v, str)
             }
             entries.append({**kept, "importance": float(f"{weight:.6g}")})
+
         return questions({"queries": entries}, self.domain, self.unsaid)
 
     def narrowed(self) -> Questions:
@@ -199,20 +201,24 @@ def questions(
             "must be a list under the single key `queries`",
             "see the how-to on asking questions",
         )
+
     entries = document["queries"]
     if not isinstance(entries, Sequence) or isinstance(entries, str) or not entries:
         raise InvalidParameter(
             "queries", entries, "must be a list with at least one question"
         )
+
     statistics: list[Statistic] = []
     for entry in entries:
         error = InvalidParameter(
             "queries", entry, "cannot be understood", "see the how-to"
         )
         statistics += understood(partial(_read, entry, domain, unsaid), error)
+
     measures = dict.fromkeys(need.measure for s in statistics for need in s.needs)
     of = COUNT if COUNT in measures else next(iter(measures))
     parts = _parts(statistics, domain, of)
+
     return Questions(
         tuple(parts), domain, tuple(statistics), dump_yaml(dict(document)), unsaid
     )
@@ -228,6 +234,7 @@ def _parts(
     pairs = weighted_needs(statistics)
     if all(isinstance(statistic, Counts) for statistic in statistics):
         pairs = [(statistic.table, statistic.weight) for statistic in statistics]
+
     return [
         _weighted(weight, OnAttributes(domain.shape, term.attributes, term.inner))
         for term, weight in pairs
@@ -242,6 +249,7 @@ def _weighted(weight: float, part: Workload) -> Workload:
 def _read(entry: Any, domain: Domain, unsaid: Missing) -> list[Statistic]:
     if not isinstance(entry, Mapping):
         raise InvalidParameter("queries", entry, "must be a mapping", _colon(entry))
+
     kinds = [key for key in entry if key in KINDS]
     unknown = [key for key in entry if key not in (*KINDS, *_OPTIONS)]
     if len(kinds) != 1 or unknown:
@@ -255,20 +263,25 @@ def _read(entry: Any, domain: Domain, unsaid: Missing) -> list[Statistic]:
         raise InvalidParameter(
             kinds[0], None, "must say of what", f"write `{kinds[0]}: …`"
         )
+
     weight, survey = _importance(entry, domain)
     if kinds[0] in _OF_NUMBERS:
         entry = {"missing": unsaid, **entry}
     elif "missing" in entry:
         rule = f"is said of {', '.join(_OF_NUMBERS)} alone"
         raise InvalidParameter("missing", entry["missing"], rule, "leave it out")
+
     statistics = KINDS[kinds[0]](kinds[0], entry, domain)
     if survey is not None:
         statistics = [statistic.weighted(survey) for statistic in statistics]
+
     for option in ("name", "label"):
         check_label(option, str(entry.get(option, "")))
+
     named = [str(entry.get("name", statistic.name)) for statistic in statistics]
     for name in named:
         check_label(kinds[0], name, _LONGEST_TITLE)
+
     return [
         replace(statistic, weight=weight, name=name, siblings=len(statistics))
         for statistic, name in zip(statistics, named, strict=True)
@@ -302,13 +315,16 @@ def survey_weights(name: str, domain: Domain) -> Weights:
     attribute = domain[name]
     if not isinstance(attribute, Numeric):
         raise InvalidParameter("weight", name, "must be a numeric attribute")
+
     low, cap = attribute.lower, attribute.upper
     if cap is None or low is None or low < 0 or cap <= 0:
         rule = "must have bounds: no weight is negative, and the upper bound is its cap"
         raise InvalidParameter("weight", name, rule, "declare lower: 0 and upper")
+
     if attribute.outside != "clip":
         rule = "must be clipped: a weight above its cap counts as the cap and is never told"
         raise InvalidParameter("weight", name, rule, "declare outside: clip")
+
     unit = 10.0 ** floor(log10(cap / _WEIGHT_UNITS))
     return Weights(name, unit, round(cap / unit))
 
@@ -333,6 +349,7 @@ def _marginals(kind: str, entry: Mapping[str, Any], domain: Domain) -> list[Stat
             f"marginals={ways} of {len(among)} attributes are more than {_MOST_TABLES} tables; "
             "ask for smaller ones, or `of:` fewer attributes"
         )
+
     sets = [[*chosen, *by] for chosen in combinations(among, ways)]
     return [_table(dict.fromkeys(chosen, Identity), domain) for chosen in sets]
 
@@ -342,11 +359,13 @@ def _counts(kind: str, entry: Mapping[str, Any], domain: Domain) -> list[Statist
     by, names = _by(entry), _names(entry[kind])
     _each_once(kind, [*names, *by])
     base: type[Atom] = _ORDERED.get(kind, Identity)
+
     for name in names:
         if base is not Identity and not domain[name].ordered:
             raise InvalidParameter(
                 kind, name, "has no order", "use marginal for unordered attributes"
             )
+
     return [
         _table({**dict.fromkeys(names, base), **dict.fromkeys(by, Identity)}, domain)
     ]
@@ -362,6 +381,7 @@ def _of_number(kind: str, entry: Mapping[str, Any], domain: Domain) -> list[Stat
         raise InvalidParameter(
             kind, name, "cannot be a group of its own", "group by others"
         )
+
     groups = _table(dict.fromkeys(by, Identity), domain)
     title = f"{kind} of {name}" + (f" by {groups.name}" if by else "")
     kinds: dict[str, type[Sums | Means | Variances]] = {
@@ -370,6 +390,7 @@ def _of_number(kind: str, entry: Mapping[str, Any], domain: Domain) -> list[Stat
         "variance": Variances,
     }
     measure = summed(attribute, float(entry.get("unit", 1.0)), entry["missing"])
+
     return [kinds[kind](domain, title, groups.table, measure=measure)]
 
 
@@ -385,6 +406,7 @@ def summed(
         raise InvalidParameter(
             "missing", missing, rule, "zero counts whoever has no value as zero"
         )
+
     attribute.largest_units(unit)  # refuses what has no bounds, or too wide ones
     assert attribute.lower is not None
     assert attribute.upper is not None
@@ -394,8 +416,10 @@ def summed(
         raise InvalidParameter(
             "unit", unit, rule, "choose it small beside usual values"
         )
+
     if not attribute.has_other:
         return CentredSum(attribute.name, unit, low, high)
+
     return CentredSum(attribute.name, unit, low, high, missing == "zero" or "left-out")
 
 
@@ -403,11 +427,13 @@ def _quantiles(kind: str, entry: Mapping[str, Any], domain: Domain) -> list[Stat
     name, by, levels = str(entry[kind]), _by(entry), entry.get("at", [0.5])
     if not isinstance(domain[name], Numeric):
         raise InvalidParameter(kind, name, "must be a numeric attribute")
+
     _each_once(kind, [name, *by])
     levels = tuple(map(float, levels if isinstance(levels, Sequence) else [levels]))
     check_levels(levels)
     table = _table({name: Prefix, **dict.fromkeys(by, Identity)}, domain).table
     title = f"quantiles of {name}" + (f" by {' × '.join(by)}" if by else "")
+
     return [Quantiles(domain, title, table, levels=levels)]
 
 
@@ -434,9 +460,11 @@ def _table(bases: Mapping[str, type[Atom]], domain: Domain) -> Counts:
     if len(set(positions)) < len(positions):
         rule = "names an attribute and one of its levels, or two of them"
         raise InvalidParameter("table", order, rule, "the finest one alone says it all")
+
     factors = [_factor(domain, name, bases[name]) for name in order]
     word = {Prefix: "cdf of ", Ranges: "ranges of "}
     name = " × ".join(word.get(bases[n], "") + n for n in order) or "total"
+
     return Counts(domain, name, Term.of_product(1.0, positions, factors))
 
 
@@ -460,9 +488,11 @@ def _predicate(kind: str, entry: Mapping[str, Any], domain: Domain) -> list[Stat
             for side, own in pairs
         ]
         return [Counts(domain, name, Term.of_product(1.0, predicate.attributes, rows))]
+
     row = Explicit(predicate.mask.reshape(1, -1).astype(np.float64), (name,))
     part = OnAttributes(domain.shape, predicate.attributes, row)
     (term,) = terms(part, domain.shape)
+
     return [Counts(domain, name, term)]
 
 
@@ -486,6 +516,7 @@ def query_labels(domain: Domain, term: Term) -> Iterator[str]:
     """Every query of a term in words, one after the other: `age ≤ 17, sex = F`."""
     if term.factors is None:
         return map(term.inner.label, range(term.queries))
+
     columns = [
         _factor_labels(domain.attributes[i], factor)
         for i, factor in zip(term.attributes, term.factors, strict=True)
@@ -511,7 +542,9 @@ def _factor_labels(attribute: Attribute, factor: Workload) -> list[str]:
         return [""]
     if isinstance(factor, Prefix):
         return [f"{name} up to {label}" for label in labels]
+
     if isinstance(factor, Ranges):
         spans = (factor.span(row) for row in range(factor.queries))
         return [f"{name} from {labels[a]} to {labels[b]}" for a, b in spans]
+
     return [f"{name}: {factor.label(row)}" for row in range(factor.queries)]

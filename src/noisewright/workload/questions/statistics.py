@@ -75,6 +75,7 @@ class Column:
         """One column below the other."""
         if len(columns) == 1:
             return columns[0]
+
         stacked = [
             np.concatenate(pieces)
             for pieces in zip(
@@ -373,9 +374,11 @@ class Quantiles(Statistic):
         covariance = noisy.covariance(tuple(places[:, -1].tolist()))
         if covariance is None:  # whatever it is, errors add up to no more than this
             return np.asarray(below + shares * people)
+
         own = covariance[places, np.arange(len(places))[:, None]][:, None, :]
         squares = below**2 + (shares * people) ** 2
         variance = squares - 2 * shares * own
+
         # What is left of what is exactly nothing, as of a public number of people, is rounding.
         return np.sqrt(np.where(variance > 1e-12 * squares, variance, 0.0))
 
@@ -400,6 +403,7 @@ class Quantiles(Statistic):
             for g in groups
             for k, level in enumerate(self.levels)
         ]
+
         return np.hstack(columns)
 
     def derive(self, parts: Sequence[Noisy], widths: Widths) -> Column:
@@ -420,6 +424,7 @@ class Quantiles(Statistic):
             for own in found
         )
         estimates = _array(q.estimate for q in found[0])
+
         return Column(estimates, np.full(len(estimates), np.nan), each, all_)
 
 

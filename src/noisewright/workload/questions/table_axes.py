@@ -35,6 +35,7 @@ def term_axes(domain: Domain, term: Term) -> tuple[Axis, ...]:
     }
     if term.factors is None:
         return ()
+
     axes: list[Axis] = []
     for i, factor in zip(term.attributes, term.factors, strict=True):
         attribute = domain.attributes[i]
@@ -48,6 +49,7 @@ def term_axes(domain: Domain, term: Term) -> tuple[Axis, ...]:
             )
         else:
             return ()
+
     return tuple(axes)
 
 

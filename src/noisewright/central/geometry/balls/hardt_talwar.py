@@ -86,6 +86,7 @@ class Part:
             (np.maximum(seen, _SAME * max(float(seen[0]), 1.0)) ** -2.0).sum()
         )
         cost = (len(rows) + 1) * taken * max(reach_square(rows, replaced), 1)
+
         return cls(rows, float(cost) ** (1 / 3))
 
 
@@ -97,6 +98,7 @@ def turned_parts(matrix: IntArray, replaced: bool) -> list[list[Part]]:
     columns = matrix.astype(np.float64)
     if replaced:
         columns = columns - columns.mean(axis=1, keepdims=True)
+
     values, vectors = np.linalg.eigh(columns @ columns.T)
     # directions of least variation first
     left = vectors[:, values > _SAME * values[-1]]
@@ -110,6 +112,7 @@ def turned_parts(matrix: IntArray, replaced: bool) -> list[list[Part]]:
             and directions.shape[1] * columns.size <= _MOST_WEIGHED
         ):
             shapes.append(_flattened(directions.T @ columns))
+
         parts = (Part.along(directions, shape, matrix, replaced) for shape in shapes)
         return min(parts, key=lambda part: part.root)
 
@@ -119,6 +122,7 @@ def turned_parts(matrix: IntArray, replaced: bool) -> list[list[Part]]:
         parts.append(part(left[:, :half]))
         left = left[:, half:]
         result.append([*parts, part(left)])
+
     return result
 
 
@@ -135,6 +139,7 @@ def _flattened(columns: FloatArray) -> FloatArray:
         inner = vectors.T @ columns
         weights *= np.einsum("ij,ij->j", inner, inner / values[:, None])
         weights /= weights.sum()
+
     return np.asarray((vectors / np.sqrt(values)) @ vectors.T)
 
 
@@ -159,12 +164,14 @@ def refuses_balls(problem: CentralProblem) -> str | None:
     # A part of the budget must still be one that noise is drawn for.
     if not 1024 * LEAST_EPSILON <= (problem.privacy.epsilon or 0.0) <= LARGEST_EPSILON:
         return f"balls are drawn for epsilon from 2^-20 to {LARGEST_EPSILON:g}"
+
     workload = problem.workload
     small = workload.size <= _MOST_CELLS and workload.queries <= _MOST_QUERIES
     if not small or workload.size * workload.queries > MOST_ENTRIES:
         return f"balls are for up to {_MOST_QUERIES} queries over {_MOST_CELLS:,} cells"
     if problem.once(whole_queries) is None:
         return "balls are for queries of small whole numbers"
+
     return None
 
 

@@ -59,9 +59,11 @@ def reach_square(rows: IntArray, replaced: bool) -> int:
     columns = _distinct(rows).astype(np.float64)  # whole numbers, so sums are exact
     if not replaced:
         return int((columns**2).sum(axis=1).max())
+
     if len(columns) <= _PAIRED:
         squares = (columns**2).sum(axis=1)
         return int((squares[:, None] + squares - 2 * columns @ columns.T).max())
+
     middle = np.rint(columns.mean(axis=0))
     return 4 * int(((columns - middle) ** 2).sum(axis=1).max())
 
@@ -96,11 +98,13 @@ class BallMechanism:
             raise InvalidParameter("shares", self.shares, "must be one per part")
         if not all(isfinite(share) and share > 0 for share in self.shares):
             raise InvalidParameter("shares", self.shares, "must be positive")
+
         if not all(
             LEAST_EPSILON <= epsilon <= LARGEST_EPSILON for epsilon in self._epsilons
         ):
             rule = f"must give every part from 2^-30 to {LARGEST_EPSILON:g}"
             raise InvalidParameter("epsilon", self.privacy.epsilon, rule)
+
         cells = prod(self.sizes)
         for rows in self.parts:
             whole = rows.ndim == 2 and rows.dtype == np.int64 and rows.shape[1] == cells
@@ -116,6 +120,7 @@ class BallMechanism:
                 raise InvalidParameter(
                     "rows", "entries", f"must lie within ±{LARGEST_ENTRY}"
                 )
+
         if not all(self.reaches):
             raise InvalidParameter(
                 "rows", 0, "must be moved by somebody", "leave them out"
@@ -187,6 +192,7 @@ class BallMechanism:
             )
         ]
         people = [np.array([cells.sum()])] if self._replaced else []
+
         return Measurement(
             tuple(value.astype(np.float64) for value in [*people, *noisy])
         )
@@ -221,6 +227,7 @@ class BallMechanism:
         free = wanted.mean(axis=1, keepdims=True) if self._replaced else 0.0
         weights = (wanted - free) @ design.T @ inverse
         missed = np.abs(wanted - free - weights @ design).max(axis=1, initial=0.0)
+
         return weights, missed <= _EXACT * max(
             float(np.abs(wanted).max(initial=0.0)), 1e-300
         )

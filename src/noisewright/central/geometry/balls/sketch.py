@@ -41,6 +41,7 @@ class SketchMechanism(BallMechanism):
             raise InvalidParameter(
                 "neighbours", self.privacy.neighbours, rule, "plan with replace-one"
             )
+
         if self.people < 1:
             raise InvalidParameter("people", self.people, "must be >= 1")
 

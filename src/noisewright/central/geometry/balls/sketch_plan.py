@@ -62,6 +62,7 @@ class Net:
         apart = (own**2).sum(axis=1) - 2 * columns @ own.T
         nearest = cells[apart.argmin(axis=1)]
         nearest[cells] = cells
+
         return cls(cells, nearest)
 
 
@@ -71,6 +72,7 @@ def sketches(matrix: IntArray, rows: int) -> Iterator[IntArray]:
     dimension = int(np.linalg.matrix_rank(centred))
     # any signs are private, and these come back when asked again
     rng = np.random.default_rng(0)
+
     for count in sorted({*_ROWS, rows}):
         if count >= dimension:
             break
@@ -78,6 +80,7 @@ def sketches(matrix: IntArray, rows: int) -> Iterator[IntArray]:
         sums = signs.astype(np.float64) @ matrix.astype(np.float64)  # whole, and exact
         if np.abs(sums).max() <= _LARGEST_SUM:
             yield sums.astype(np.int64)
+
     yield matrix
 
 
@@ -93,6 +96,7 @@ def _planned(
     else:
         fitted_to = workload(measured.astype(np.float64))
         balls = best_balls(sizes, problem.privacy, measured)
+
     inner = SketchMechanism(
         sizes, balls.parts, balls.shares, problem.privacy, given.people
     )
@@ -102,6 +106,7 @@ def _planned(
     status = f"{len(measured)} rows under {len(balls.parts)} balls"
     if net is not None:
         status += f", a net of {len(net.cells)} cells"
+
     return (
         error,
         number,
@@ -115,10 +120,12 @@ def _best(problem: CentralProblem, nets: list[Net | None]) -> Proposal:
     assert problem.given is not None
     wanted = max(1, ceil((problem.privacy.epsilon or 0.0) * problem.given.people))
     planned: list[Planned] = []
+
     for net in nets:
         columns = matrix if net is None else matrix[:, net.nearest]
         for measured in sketches(columns, wanted):
             planned.append(_planned(problem, measured, len(planned), net))
+
     return min(planned)[2]
 
 
@@ -134,12 +141,14 @@ def _plan_coarse(problem: CentralProblem, alpha: float | None) -> Proposal:
     given = [share * widest for share in _SCALES]
     if alpha is not None:
         given = [alpha * np.sqrt(len(matrix)) / 2]
+
     nets = [Net.at_distance(matrix, distance) for distance in given]
     told = [net for net in nets if len(net.cells) > 1]
     if not told:
         raise InvalidParameter(
             "alpha", alpha, "leaves one cell for all", "ask for less"
         )
+
     return _best(problem, list({len(net.cells): net for net in told}.values()))
 
 
@@ -148,6 +157,7 @@ def _refuses(problem: CentralProblem) -> str | None:
         return (
             "sketches need a public number of people; plan with replace-one neighbours"
         )
+
     asked = problem.workload
     if isinstance(asked, Questions) and not asked.counts_only:
         return "sketches are for numbers of people alone"

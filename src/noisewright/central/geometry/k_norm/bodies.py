@@ -96,6 +96,7 @@ class Replaced:
                 self._squares_at(positive_sum, j) for j in range(1, self.cells)
             )
             result.append(total)
+
         return result
 
     def _squares_at(self, positive_sum: int, positives: int) -> Fraction:
@@ -103,9 +104,11 @@ class Replaced:
         n, j, p = self.cells, positives, positive_sum
         if p < j:
             return Fraction(0)
+
         vectors = comb(n, j) * comb(p - 1, j - 1) * comb(p + n - j - 1, n - j - 1)
         above, above_square = _bin_means(p - j, j)
         _, below_square = _bin_means(p, n - j)
+
         return vectors * (j * (1 + 2 * above + above_square) + (n - j) * below_square)
 
     def draw(self, level: int, source: ByteSource | None) -> IntArray:
@@ -115,10 +118,12 @@ class Replaced:
             comb(n, j) * comb(level, j) * comb(level + n - j - 1, n - j - 1)
             for j in range(1, n)
         ]
+
         while True:
             j = _chosen(weights, source)
             if j == 0:
                 return np.zeros(n, dtype=np.int64)
+
             upward = np.sort(_distinct(j, level, source)) + 1
             below = n - j - 1
             downward = np.sort(_distinct(below, level + below, source)) - np.arange(
@@ -126,11 +131,13 @@ class Replaced:
             )
             if below and downward[-1] > upward[-1]:
                 continue
+
             result = np.empty(n, dtype=np.int64)
             positive = np.zeros(n, dtype=bool)
             positive[_distinct(j, n, source)] = True
             result[positive] = np.diff(upward, prepend=0)
             result[~positive] = -np.diff(downward, prepend=0, append=upward[-1])
+
             return result
 
     def shadow(self, count: int, rng: np.random.Generator) -> FloatArray:
@@ -146,6 +153,7 @@ class Replaced:
         up = parts / parts.sum(axis=1, keepdims=True)
         parts = np.where(upward, 0.0, sizes)
         down = parts / parts.sum(axis=1, keepdims=True)
+
         return np.asarray(rng.random((count, 1)) ** (1 / (n - 1)) * (up - down))
 
 
@@ -197,12 +205,14 @@ class Entered:
         """Entries and what is left of the level are a composition of it."""
         if level < entries:
             return Fraction(0)
+
         ways, squared_signs = self._by_entries[entries]
         left = level - entries
         mean, square = _bin_means(left, entries + 1)
         product = Fraction(left * (left - 1), (entries + 1) * (entries + 2))
         own, cross = 1 + 2 * mean + square, 1 + 2 * mean + product
         summed = ways * entries * own + (squared_signs - ways * entries) * cross
+
         return comb(level, entries) * (ways * entries * own - summed / self.cells)
 
     def draw(self, level: int, source: ByteSource | None) -> IntArray:
@@ -213,6 +223,7 @@ class Entered:
         sizes = np.diff(np.sort(_distinct(entries, level, source)) + 1, prepend=0)
         sizes[positives:] *= -1
         result[_distinct(entries, self.cells, source)] = sizes
+
         return result
 
     def shadow(self, count: int, rng: np.random.Generator) -> FloatArray:
@@ -224,6 +235,7 @@ class Entered:
         sizes /= sizes.sum(axis=1, keepdims=True)
         signs = np.where(order < p, 1.0, np.where(order < p + m, -1.0, 0.0))
         vectors = signs * sizes
+
         return np.asarray(vectors - vectors.mean(axis=1, keepdims=True))
 
 

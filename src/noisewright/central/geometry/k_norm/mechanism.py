@@ -61,11 +61,13 @@ class KNormMechanism:
             raise InvalidParameter(
                 "privacy", self.privacy.kind, "must be pure for K-norm noise"
             )
+
         dimensions = sum(body.dimension for body in self.bodies)
         if not self.parts or not dimensions or dimensions > MOST_DIMENSIONS:
             raise InvalidParameter(
                 "parts", dimensions, f"must span from 1 to {MOST_DIMENSIONS} dimensions"
             )
+
         _ = self.rate
 
     @cached_property
@@ -119,6 +121,7 @@ class KNormMechanism:
         levels = self.dimension + 2
         points = self._points(levels)
         known: dict[Body, float] = {}
+
         for body in set(self.bodies):
             own, unit = body.squares(levels), lcm(3, body.cells)
             sums = [
@@ -127,6 +130,7 @@ class KNormMechanism:
             ]
             mean = mean_over_levels(sums, self._weights, float(self.rate)) / unit
             known[body] = mean / (max(body.dimension, 1) * self.steps**2)
+
         people = () if self._protected_total else (0.0,)
         return (*people, *(known[body] for body in self.bodies))
 
@@ -171,11 +175,13 @@ class KNormMechanism:
             return Measurement(
                 tuple((own + moved).astype(np.float64) for own, moved in pairs)
             )
+
         people = groups[0].sum() + noise[0]
         # Groups are told by their differences alone: their sum is the number of people, which has
         # noise of its own.
         pairs = zip(groups, noise[1:], strict=True)
         told = [(own + moved)[1:] - (own + moved)[0] for own, moved in pairs]
+
         return Measurement(tuple(value.astype(np.float64) for value in (people, *told)))
 
     def read(self, measurement: Measurement) -> tuple[float, FloatArray]:
@@ -186,6 +192,7 @@ class KNormMechanism:
             groups = [np.concatenate([[0.0], own]) for own in values[1:]]
         else:
             people, groups = float(values[0].sum()), values
+
         return people, np.concatenate([own - own.mean() for own in groups])
 
     def answer(self, measurement: Measurement, terms: Sequence[Term]) -> FloatArray:
@@ -224,6 +231,7 @@ class KNormMechanism:
                 name = f"labels.{number}"
                 arrays[name] = part.labels
             parts.append(StoredPartition(part.attributes, name))
+
         return StoredKNorm(parts)
 
 
@@ -258,6 +266,7 @@ class StoredKNorm(StoredMechanism, frozen=True, tag="k-norm"):
                 raise FileFormatError("a table of the plan is incomplete; plan again")
             labels = None if stored.labels is None else arrays[stored.labels]
             parts.append(Partition(own, prod(sizes[i] for i in own), labels))
+
         return KNormMechanism(sizes, tuple(parts), privacy)
 
 
@@ -281,6 +290,7 @@ class KNormAccuracy(Accuracy):
             own = self.of_groups[:, start : start + part.groups]
             columns.append(np.sqrt(variance) * (own - own.mean(axis=1, keepdims=True)))
             start += part.groups
+
         return np.asarray(np.hstack(columns), dtype=np.float64)
 
     @cached_property
@@ -299,6 +309,7 @@ class KNormAccuracy(Accuracy):
         moved: FloatArray = np.hstack(groups) @ self.of_groups.T
         if len(shadows) > len(groups):  # the number of people has noise of its own
             moved += shadows[0] * self.of_people
+
         moved *= radius / epsilon
         return moved
 

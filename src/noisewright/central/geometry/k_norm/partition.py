@@ -36,6 +36,7 @@ class Partition:
     def __post_init__(self) -> None:
         if self.labels is None:
             return
+
         labels = self.labels
         if labels.shape != (self.cells,) or labels.dtype != np.int64 or not self.cells:
             raise InvalidParameter(
@@ -84,6 +85,7 @@ def by_value(rows: FloatArray, most: int) -> list[IntArray] | None:
         if len(first) > 1:
             own = np.ascontiguousarray(number[inverse.ravel()])
             labels[own.tobytes()] = own
+
     return list(labels.values())
 
 
@@ -109,6 +111,7 @@ class Reading:
             raise TooLarge(
                 f"{queries} answers from {groups} groups are too many for K-norm noise"
             )
+
         direct = [self._directly(term) for term in terms]
         pairs = [
             self._combined(term) if own is None else own
@@ -127,6 +130,7 @@ class Reading:
         weights = np.zeros((term.queries, sum(part.groups for part in self.parts)))
         if not term.attributes:
             return term.weight * np.ravel(term.inner.dense()), weights
+
         start = 0
         for part in self.parts:
             if (
@@ -138,6 +142,7 @@ class Reading:
                 weights[:, start : start + part.groups] = own
                 return own.sum(axis=1) / part.groups, weights
             start += part.groups
+
         return None
 
     def _alone(self, part: Partition) -> bool:
@@ -153,6 +158,7 @@ class Reading:
         """All that is measured over the cells in units of its noise, and its pseudo-inverse."""
         if prod(self.sizes) > MOST_CELLS:
             raise OutOfReach("K-norm noise answers its own tables over so many cells")
+
         scaled = [
             part.indicators(self.sizes) / np.sqrt(variance)
             for part, variance in zip(self.parts, self.variances[1:], strict=True)
@@ -160,10 +166,12 @@ class Reading:
         people, cells = self.variances[0], prod(self.sizes)
         if people:
             scaled.append(np.full((1, cells), 1 / np.sqrt(people)))
+
         design = np.vstack(scaled)
         # a public number of people: what is the same in all cells is free
         if not people:
             design = design - design.mean(axis=1, keepdims=True)
+
         gram = design @ design.T
         return design, np.linalg.pinv(gram, rcond=1e-12, hermitian=True)
 
@@ -186,6 +194,7 @@ class Reading:
             indicators = np.vstack([part.indicators(self.sizes) for part in self.parts])
             told = weights @ indicators.mean(axis=1)
             people = term.weight * whole.matvec(ones) / len(ones) - told
+
         self._check(term, whole, people, weights)
         return people, weights
 

@@ -54,6 +54,7 @@ def _fits(problem: CentralProblem, parts: Parts) -> bool:
     )
     small = prod(problem.sizes) <= MOST_CELLS or not overlaps
     small = small and all(part.groups <= _MOST_GROUPS for part in parts)
+
     return bool(parts) and small and 0 < dimensions <= MOST_DIMENSIONS
 
 
@@ -63,11 +64,14 @@ def _tables(problem: CentralProblem, largest: bool) -> Parts:
         counts = problem.terms
         if not all(map(_of_single_cells, counts)):
             return ()
+
     asked = sorted({t.attributes for t in counts if prod(t.inner.shape[1:]) > 1})
     if largest:
         asked = _largest(asked)
+
     if len(asked) > MOST_DIMENSIONS:  # every table has one at least
         return ()
+
     return tuple(Partition(own, prod(problem.sizes[i] for i in own)) for own in asked)
 
 
@@ -75,6 +79,7 @@ def _of_single_cells(term: Term) -> bool:
     """Whether each query is one cell of a table, though perhaps not every cell is asked."""
     if term.factors is None:
         return False
+
     small = all(factor.size <= _MOST_GROUPS for factor in term.factors)
     return small and all(
         (np.count_nonzero(factor.dense(), axis=1) == 1).all()
@@ -90,6 +95,7 @@ def _largest(tables: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
             found.append(own)
         if len(found) > MOST_DIMENSIONS:
             break
+
     return sorted(tuple(sorted(own)) for own in found)
 
 
@@ -128,6 +134,7 @@ def _plan(problem: CentralProblem) -> Proposal:
         proposals.append(
             (error, Proposal(mechanism, None, None, "none", status, problem.neighbours))
         )
+
     return min(proposals, key=lambda pair: pair[0])[1]
 
 

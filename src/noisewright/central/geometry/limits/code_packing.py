@@ -37,6 +37,7 @@ def log_words(length: int, letters_log: float, distance: int) -> float:
     ]
     largest = max(terms)
     ball = largest + log(sum(exp(term - largest) for term in terms))
+
     return max(0.0, (length * letters_log - ball) * _LESS - 1e-9)
 
 
@@ -103,6 +104,7 @@ def binary_tables(workload: Workload) -> tuple[int, int] | None:
     """
     if not isinstance(workload, Marginals) or set(workload.weights) != {1.0}:
         return None
+
     whole = all(
         isinstance(base, Identity) and base.size == 2 for base in workload.bases
     )
@@ -110,6 +112,7 @@ def binary_tables(workload: Workload) -> tuple[int, int] | None:
     attributes = len(workload.bases)
     if not (whole or isinstance(workload, Conjunctions)) or len(ways) != 1 or 0 in ways:
         return None
+
     every = len(set(workload.tables)) == comb(attributes, min(ways))
     return (attributes, min(ways)) if every else None
 
@@ -132,6 +135,7 @@ def best_code_packing(
                 found = _copied(base, attributes, epsilon, steps, people)
                 if found is not None and (best is None or found[1] > best[1]):
                     best = found
+
     return best
 
 
@@ -149,7 +153,9 @@ def _copied(
     )
     most = min(int(limit), people // base.sequences)
     options = []
+
     for copies in range(max(1, most - 3), most + 1):
         own = CodePacking(**{**vars(base), "copies": copies})
         options.append((own, own.bound(attributes, epsilon, steps)))
+
     return max(options, key=lambda option: option[1], default=None)

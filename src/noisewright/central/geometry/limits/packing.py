@@ -54,6 +54,7 @@ class Packing:
             raise InvalidParameter(
                 "cells", len(self.cells), "must be two different ones or more"
             )
+
         distance = self.moved * sqrt(max(0.0, float(apart.min())) / workload.queries)
         chance = exp(min(700.0, epsilon * steps * self.moved - log(len(self.cells))))
         return distance / 2 * sqrt(max(0.0, 1 - chance)) * _LESS
@@ -77,9 +78,11 @@ def best_packing(problem: CentralProblem) -> tuple[Packing, float] | None:
         return None
     if workload.size * workload.queries > _MOST_ENTRIES:
         return None
+
     steps = 1 if problem.neighbours == "replace-one" else 2
     order, distances = farthest_first(_columns(workload, np.arange(workload.size)))
     best: tuple[float, int, int] = (0.0, 0, 0)
+
     for count in {2**j for j in range(1, 13)} | {len(order)}:
         if count > len(order):
             continue
@@ -88,8 +91,10 @@ def best_packing(problem: CentralProblem) -> tuple[Packing, float] | None:
         ):
             left = max(0.0, 1 - exp(epsilon * steps * moved) / count)
             best = max(best, (moved * distances[count - 1] * sqrt(left), count, moved))
+
     if not best[1]:
         return None
+
     packing = Packing(order[: best[1]], best[2])
     return packing, packing.bound(workload, epsilon, steps)
 
@@ -108,6 +113,7 @@ def packing_bound(problem: CentralProblem) -> float | None:
         steps = 1 if problem.neighbours == "replace-one" else 2
         by_codes = best_code_packing(*tables, epsilon, steps, given.people)
         bounds += [] if by_codes is None else [by_codes[1]]
+
     return max(bounds, default=None)
 
 
@@ -122,6 +128,7 @@ def farthest_first(
     nothing = _ROUNDING * float(squares.max(initial=0.0))
     order, distances = [0], [np.inf]
     nearest = np.full(len(columns), np.inf)
+
     for _ in range(
         min(len(columns), _MOST_PACKED, max(64, _MOST_WORK // columns.size)) - 1
     ):
@@ -134,6 +141,7 @@ def farthest_first(
             break
         order.append(following)
         distances.append(sqrt(nearest[following]))
+
     return np.array(order), np.minimum.accumulate(np.array(distances))
 
 
@@ -160,4 +168,5 @@ def gaussian_width(workload: Workload, draws: int = 200, seed: int = 0) -> Width
         ]
     )
     mean, spread = float(largest.mean()), float(largest.std(ddof=1) / sqrt(draws))
+
     return Width(mean, mean - 3.29 * spread, mean + 3.29 * spread)

@@ -49,17 +49,20 @@ def volume_bound(problem: CentralProblem) -> VolumeBound | None:
         return None
     if isinstance(workload, Questions) and not workload.counts_only:
         return None
+
     replaced = problem.neighbours == "replace-one"
     columns, basis = body_columns(workload.dense(), replaced)
     dimension = columns.shape[1]
     if not dimension:
         return None
+
     radius, found = corner_radius(columns, replaced), "by corners"
     corners = dimension + replaced
     if columns.size <= _SAMPLED_ENTRIES and len(columns) > corners:
         sampled = sampled_radius(columns, replaced, basis)
         if sampled > radius:
             radius, found = sampled, "by directions, but for a chance of 1 in 2,000"
+
     error = sqrt(dimension * (dimension + 1) / workload.queries) * radius / epsilon
     return VolumeBound(error * _LESS, found)
 
@@ -78,10 +81,12 @@ def corner_radius(columns: FloatArray, replaced: bool) -> float:
 
     if replaced:
         columns = columns - columns[np.argmax((columns**2).sum(axis=1))]
+
     d = columns.shape[1]
     diagonal = np.abs(np.diag(qr(columns.T, mode="r", pivoting=True)[0]))[:d]
     if diagonal.min() <= 0.0:
         return 0.0
+
     # Differences within a simplex have its volume times that many; a cross-polytope has 2^d.
     times = log(comb(2 * d, d)) if replaced else d * log(2)
     volume = times + float(np.log(diagonal).sum()) - lgamma(d + 1)
@@ -117,5 +122,6 @@ def reach_along(columns: FloatArray, way: FloatArray, replaced: bool) -> float:
     if replaced:  # as many enter as leave, and both are one replacement
         moved = np.vstack([moved, np.repeat([1.0, -1.0], n)])
         cost, target = cost / 2, np.append(way, 0.0)
+
     solved = linprog(cost, A_eq=moved, b_eq=target, method="highs")
     return 0.0 if solved.x is None else 1.0 / float(np.dot(cost, np.abs(solved.x)))

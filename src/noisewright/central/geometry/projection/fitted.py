@@ -79,11 +79,13 @@ class FittedMechanism:
                 self.workload.size,
                 f"must be at most {MOST_CELLS} to fit a histogram",
             )
+
         for histogram in self.given.histograms:
             if histogram.shape != (self.workload.size,):
                 raise InvalidParameter(
                     "public", histogram.shape, "must have a share per cell"
                 )
+
         if self.support is not None:
             own = self.support
             ordered = (
@@ -193,9 +195,11 @@ class FittedMechanism:
         possible = self._possible(people)
         if self.space == "cells":
             return possible.nearest(noisy)
+
         nearest = self._answer_space.nearest(noisy, possible, _CLOSE * self._noise)[0]
         if self.support is None:
             return nearest
+
         result = np.zeros((len(noisy), self.workload.size))
         result[:, self.support] = nearest
         return result
@@ -219,6 +223,7 @@ class FittedMechanism:
         rng = np.random.default_rng(0)  # public simulation: forecasts are reproducible
         unbiased, errors = self.inner.accuracy(asked), []
         draws = int(np.clip(_DRAWN_CELLS // self.workload.size, *_DRAWS))
+
         for shares in self.given.shares(self.workload.size):
             people = rng.multinomial(self.given.people, shares).astype(np.float64)
             exact = self._answers(people[None], self._fitted_to)
@@ -226,6 +231,7 @@ class FittedMechanism:
             fits = self._fit(exact + noise, self.given.people)
             missed = self._answers(fits - people, asked)
             errors.append(missed * self._luck(noise, asked, unbiased))
+
         return SimulatedAccuracy(
             tuple(errors), unbiased, lambda: self.worst_rmse(asked)
         )
@@ -235,11 +241,13 @@ class FittedMechanism:
         cells, queries = self.workload.size, sum(term.queries for term in asked)
         if cells * max(queries, self.workload.queries) > _MOST_ENTRIES:
             return None
+
         possible = self._possible(self.given.people)
         fitted = None if self.space == "cells" else self.workload.dense()
         distance = fit_error(self._fit_accuracy, fitted, possible)
         if fitted is not None:
             distance += _CLOSE * self._noise  # where steps end
+
         return answer_error(over_cells(self.sizes, asked), fitted, distance, possible)
 
     def _luck(
@@ -248,9 +256,11 @@ class FittedMechanism:
         """What these draws fall short of the noise's known size: most of a forecast's own error."""
         if self.space == "cells":
             noise = self._answers(noise, asked)
+
         if self._sketched or noise.shape[1] != len(unbiased.variance):
             # asked later, or not all of it noise: what was drawn does not tell
             return 1.0
+
         drawn = float((noise**2).mean())
         return float(np.sqrt(unbiased.variance.mean() / drawn)) if drawn else 1.0
 
@@ -266,13 +276,16 @@ class FittedMechanism:
         inner = self.inner.packed(arrays)
         if not isinstance(inner, StoredInner):
             raise FileFormatError("plans by this noise and a projection cannot be kept")
+
         public = []
         for number, histogram in enumerate(self.given.histograms):
             public.append(f"public.{number}")
             arrays[public[-1]] = histogram
+
         asked = encode_workload(self.workload, arrays)
         if self.support is not None:
             arrays[_SUPPORT] = self.support
+
         held = self.support is not None
         return StoredFit(inner, asked, self.space, self.given.people, public, held)
 

@@ -38,6 +38,7 @@ def refuses_fit(problem: CentralProblem) -> str | None:
         COUNT,
     ):
         return "projections are for numbers of people"
+
     return None
 
 
@@ -56,9 +57,11 @@ def unbiased_proposals(problem: CentralProblem) -> list[tuple[float, str, Mechan
             continue
         if entry.slow is not None and entry.slow(problem):
             continue
+
         mechanism = problem.once(entry.plan).mechanism
         error = mean_error(mechanism.accuracy(problem.terms).error, problem.norm)
         result.append((error, entry.name, mechanism))
+
     return sorted(result, key=lambda proposal: proposal[0])
 
 
@@ -68,9 +71,11 @@ def _plan(problem: CentralProblem) -> Proposal:
     options: list[tuple[str, Space, Mechanism]] = [
         (name, "answers", mechanism) for _, name, mechanism in noises[:_MOST_NOISES]
     ]
+
     for _, name, mechanism in noises:
         if name.endswith("-cells"):
             options += [(name, "cells", mechanism), (name, "answers", mechanism)]
+
     planned: list[tuple[float, int, Proposal]] = []
     for name, space, inner in options:
         fitted = FittedMechanism(
@@ -84,6 +89,7 @@ def _plan(problem: CentralProblem) -> Proposal:
         status = f"noise of {name}, projected in {space}"
         proposal = Proposal(fitted, None, None, "none", status, problem.neighbours)
         planned.append((error, len(planned), proposal))
+
     return min(planned)[2]
 
 

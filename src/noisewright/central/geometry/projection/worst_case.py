@@ -51,6 +51,7 @@ def answer_error(
         )
         factors = np.linalg.lstsq(rows.T, wanted.T, rcond=None)[0].T
         rest = asked - factors @ fitted
+
     whole = _largest_root(factors) * distance + possible.people * _moved(rest, possible)
     return min(whole, possible.people * _moved(asked, possible)) / sqrt(len(asked))
 

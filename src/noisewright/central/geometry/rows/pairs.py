@@ -66,6 +66,7 @@ class Rows:
                     "a table of more than 2^34 values is too large to be read twice"
                 )
             packed.append(np.packbits(batch >= 0.5, axis=1))
+
         return cls(packed, attributes)
 
     def __iter__(self) -> Iterator[FloatArray]:
@@ -118,6 +119,7 @@ class PairMoments:
             raise InvalidParameter(
                 "share", self.share, "must lie between 0.01 and 0.99"
             )
+
         _ = self.spend
 
     @property
@@ -183,6 +185,7 @@ class PairMoments:
             }
             people, groups = self._cube.read(self._cube.measure(tables, source))
             return people, people / 2 + groups[1::2]
+
         noisy = exact + self._law.sample(self.attributes, source)
         people = (
             float(count + self._law.sample(1, source)[0])

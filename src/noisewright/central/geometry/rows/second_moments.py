@@ -63,17 +63,21 @@ class SecondMoments:
             raise InvalidParameter(
                 "columns", self.columns, f"must be from 1 to {LARGEST_DIMENSION}"
             )
+
         positive("radius", self.radius, "the Euclidean length that rows are clipped to")
         if not _SMALLEST_RADIUS <= self.radius <= _LARGEST_RADIUS:
             rule = f"must lie between {_SMALLEST_RADIUS:g} and {_LARGEST_RADIUS:g}"
             raise InvalidParameter("radius", self.radius, rule, "count in another unit")
+
         if not 0 <= self.share <= LARGEST_SHARE:
             raise InvalidParameter(
                 "share", self.share, f"must lie between 0 and {LARGEST_SHARE}"
             )
+
         if self.pure and self.scale > _LARGEST_SCALE:
             rule = "needs noise that no whole number of 64 bits holds"
             raise InvalidParameter("epsilon", self.privacy.epsilon, rule, "allow more")
+
         _ = self.spend
 
     @property
@@ -156,14 +160,17 @@ class SecondMoments:
                 raise InvalidParameter(
                     "columns", batch.shape[1:], f"must be {self.columns}"
                 )
+
             people += len(batch)
             if people > _MOST_PEOPLE:
                 raise TooLarge(
                     "a table of more than 2^26 rows is too large for second moments"
                 )
+
             for start in range(0, len(batch), _ROWS):
                 rows = self.on_grid(batch[start : start + _ROWS])
                 total += (rows.T @ rows).astype(np.int64)
+
         return total, people
 
     def on_grid(self, rows: FloatArray) -> FloatArray:
@@ -183,8 +190,10 @@ class SecondMoments:
         grid[long] = np.trunc(scaled[long] * (1 - 2.0**-40))
         if self.constant:
             grid = np.hstack([grid, np.full((len(grid), 1), float(self.constant))])
+
         if ((grid[:, : self.columns] ** 2).sum(axis=1) > GRID**2).any():
             raise AssertionError("a row is longer than the radius")
+
         return np.asarray(grid, dtype=np.float64)
 
     def measure(self, exact: IntArray, source: ByteSource | None = None) -> FloatArray:
@@ -193,6 +202,7 @@ class SecondMoments:
             step = max(1, int(self.scale / _STEPS))
             noisy = add_wishart_difference(exact, self.scale, step, source)
             return np.asarray(noisy * (step / GRID**2), dtype=np.float64)
+
         on, above = (
             law.sample(count, source)
             for law, count in zip(self.laws, self._counts, strict=True)
@@ -200,6 +210,7 @@ class SecondMoments:
         upper = np.zeros_like(exact)
         upper[np.triu_indices(self.size, 1)] = above
         noise = upper + upper.T + np.diag(on)
+
         return np.asarray((exact + noise) / GRID**2)
 
     @property
@@ -236,6 +247,7 @@ class SecondMoments:
                     + np.diag(rng.standard_normal(d)) * sqrt(self.variances[0])
                 )
             drawn.append(np.linalg.eigvalsh(noise))
+
         values = np.sort(np.concatenate(drawn))
         return np.asarray((values - values[::-1]) / 2)  # the law is symmetric
 
@@ -249,5 +261,6 @@ class SecondMoments:
             moved = float(self.length)
         else:
             noise, moved = self.laws[0].to_dict(), self.moved
+
         own = {"radius": self.radius, "share": self.share, "grid": GRID}
         return {"noise": noise, "sensitivity": moved, **own}

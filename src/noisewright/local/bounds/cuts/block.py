@@ -81,6 +81,7 @@ class CutBlock:
         image[0, 0] = g @ sums
         image[0, 1:] = image[1:, 0] = r * sums
         image[1:, 1:] = r * r * phi
+
         return image
 
     def adjoint(self, matrix: FloatArray) -> FloatArray:
@@ -114,6 +115,7 @@ class CutBlock:
         values, vectors = np.linalg.eigh((base + base.T) / 2)
         rooted = vectors[:, values < 0] * np.sqrt(-values[values < 0])
         self.definite = rooted @ rooted.T
+
         return np.asarray(squared + self.excess + cut + self.definite)
 
     def _squared(self) -> FloatArray:

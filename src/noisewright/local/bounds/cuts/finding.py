@@ -45,6 +45,7 @@ def violated(
     b, breach = b[breach > _LEAST_BREACH], breach[breach > _LEAST_BREACH]
     depth = breach / (np.square(b).sum(axis=1) + _SHIFT)
     whole = b[np.argsort(-depth)].astype(np.int64)
+
     return whole, np.floor(whole @ mean).astype(np.int64)
 
 
@@ -81,6 +82,7 @@ class _Descent:
         squares += self.squares[:, None] + 1.0
         worths = _excess(spread, self.middle[:, None] + sign * self.mean)
         worths /= squares
+
         return worths
 
     def ended(self) -> FloatArray:
@@ -97,6 +99,7 @@ class _Descent:
             self._change(falling, choice[falling], best[falling])
         else:
             done.append(self.b)
+
         return np.concatenate(done)
 
     def _change(self, falling: FloatArray, choice: IntArray, worth: FloatArray) -> None:

@@ -78,6 +78,7 @@ class CutProof(Proof):
             raise InvalidParameter("pairs, weights", "arrays", "must not be negative")
         if self.centre.min() < _EDGE or self.centre.max() > 1 - _EDGE:
             raise InvalidParameter("centre", "array", "must be between 0 and 1")
+
         for name in ("vectors", "offsets"):
             whole = getattr(self, name)
             if (
@@ -106,6 +107,7 @@ def raised(proof: CutProof, epsilon: float) -> float:
     short = largest_eigenvalue(-(inner + inner.T) / 2) + rounding
     if not 0 < short < inf:
         return 0.0 if short <= 0 else inf
+
     constant = 1 + float((p * p / width**2).sum())
     slope = float(((1 - 2 * p) / width**2).max())
     return float(short * n * max(constant / n, slope / r, 0.0) * (1 + 64 * n * EPS))
@@ -128,4 +130,5 @@ def _left_over(proof: CutProof, r: float) -> tuple[FloatArray, FloatArray]:
     cut_size = np.abs(low).T @ (proof.weights[:, None] * np.abs(high))
     form = form - taken - (cut + cut.T) / 2
     size = size + np.abs(taken) + (cut_size + cut_size.T) / 2
+
     return np.asarray(form), np.asarray(size)

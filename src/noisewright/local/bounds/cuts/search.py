@@ -65,6 +65,7 @@ class CutSearch:
                 at = self.problem.steps
                 if left > _UNCUT and at >= _FIRST_CUTS and at % _CUT_EVERY == 0:
                     self._cut()
+
             self.work.add(_FINISHING * self.block.operations)
             proof, lacking = self._proof(room)
             room = (
@@ -102,6 +103,7 @@ class CutSearch:
         )
         image = block.forward(phi * np.outer(scale, scale))
         best: tuple[float, CutProof] | None = None
+
         for step in range(1, _FINISHING + 1):
             block.push(image + block.settle(image))
             if step % _LOOK_EVERY:
@@ -112,6 +114,7 @@ class CutSearch:
                 best = short, proof
             if short == 0.0:
                 break
+
         assert best is not None
         return best[1], best[0] / unit
 
@@ -124,6 +127,7 @@ class CutSearch:
         rows, columns = np.triu_indices(len(prior))
         pairs = (block.excess[1:, 1:] / np.outer(scale, scale))[rows, columns]
         centre = np.clip(self.block.moments[0], _SEEN, 1 - _SEEN)
+
         return CutProof(
             np.arange(len(prior), dtype=np.int64),
             prior,

@@ -124,15 +124,18 @@ class WeighedCuts:
         """Better weights, d being the best for each."""
         if not len(self.cuts):
             return
+
         linear = np.einsum("bi,bi->b", self._low @ rest, self._high)
         linear -= self._along @ (self._along_of(rest) / self._length)
         u, pulls = self.cuts.weights / self._unit, self.cuts.pulls * self._unit
         linear = linear * self._unit - _CAUTION * u
+
         for _ in range(self._steps):
             free = self._inverse @ (_SPLITTING * u - pulls - linear)
             free = _RELAXATION * free + (1 - _RELAXATION) * u
             u = np.maximum(free + pulls / _SPLITTING, 0.0)
             pulls = pulls + _SPLITTING * (free - u)
+
         self._steps = _STEPS
         self._weigh(u * self._unit, pulls / self._unit)
 
@@ -152,7 +155,9 @@ def _inverse(matrix: FloatArray, shift: float) -> FloatArray:
 
     if not len(matrix):
         return matrix
+
     factor, _ = dpotrf(matrix + shift * np.eye(len(matrix)), lower=True)
     half, _ = dpotri(factor, lower=True)
     lower = np.tril(half)
+
     return np.asarray(lower + np.tril(lower, -1).T)

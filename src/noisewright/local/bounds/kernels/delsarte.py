@@ -65,6 +65,7 @@ def scheme_of(gram: Gram) -> Scheme | None:
     known = _interactions(gram)
     if known is None or prod(known.sizes) > _MOST_CELLS:
         return None
+
     groups: list[tuple[int, ...]] = []
     for attribute in range(len(known.sizes)):
         home = next(
@@ -75,8 +76,10 @@ def scheme_of(gram: Gram) -> Scheme | None:
             groups.append((attribute,))
         else:
             groups[home] = (*groups[home], attribute)
+
     if prod(len(group) + 1 for group in groups) > _MOST_CLASSES:
         return None
+
     parts = [_hamming(len(group), known.sizes[group[0]]) for group in groups]
     degrees = product(*(range(len(group) + 1) for group in groups))
     blocks = [
@@ -87,6 +90,7 @@ def scheme_of(gram: Gram) -> Scheme | None:
         )
         for degree in degrees
     ]
+
     return Scheme(
         _products([part[0] for part in parts]),
         _products([part[1] for part in parts]),
@@ -138,6 +142,7 @@ class _Product:
 def _interactions(gram: Gram) -> _Listed | _Product | None:
     if isinstance(gram, MarginalGram):
         return _Listed(gram.sizes, gram.eigenvalues)
+
     if isinstance(gram, XorGram) and gram.size <= 2**_MOST_BITS:
         bits = (gram.size - 1).bit_length()
         nonzero = np.flatnonzero(gram.eigenvalues)
@@ -148,11 +153,13 @@ def _interactions(gram: Gram) -> _Listed | _Product | None:
             )
         }
         return _Listed((2,) * bits, blocks)
+
     factors = gram.factors if isinstance(gram, KronGram) else (gram,)
     pairs = [_pair(factor) for factor in factors]
     known = [pair for pair in pairs if pair is not None]
     if len(known) < len(pairs):
         return None
+
     return _Product(tuple(factor.size for factor in factors), tuple(known))
 
 
@@ -238,11 +245,13 @@ class SchemeBound:
         relation = kernel @ s.characters / s.cells
         lines = [self._line(relation, d) for d in self._grid()]
         lines += [self._listed(relation, k) for k in self._small]
+
         for _ in range(_REFINEMENTS):
             worst = int(np.argmax(self._limits(lines))) + 1
             if worst in self._small or any(line.cells == worst for line in lines):
                 break
             lines.append(self._line(relation, worst))
+
         fidelity = float(s.counts @ np.sqrt(s.eigenvalues * kernel * self._seen))
         return fidelity**2 / (s.cells * float(self._limits(lines).max())), lines
 
@@ -255,6 +264,7 @@ class SchemeBound:
                 best[line.cells - 1] = min(best[line.cells - 1], line.start)
             else:
                 np.minimum(best, line.start + line.slope * d, out=best)
+
         return np.asarray(self._gains * best)
 
     def _grid(self) -> list[int]:
@@ -274,6 +284,7 @@ class SchemeBound:
         ):
             known[k] = 2.0 * pairs / k
             known[k][:, 0] = 1.0
+
         return known
 
     def _listed(self, relation: FloatArray, k: int) -> _Line:
@@ -308,6 +319,7 @@ class SchemeBound:
             price = np.maximum(-solved.ineqlin.marginals, 0.0) * unit
             cap = np.maximum(-solved.upper.marginals, 0.0) * unit
             mean = solved.x
+
         slope = float(
             (relation[1:] + (price / s.counts[1:]) @ s.characters[1:, 1:] - cap).max()
         )
@@ -316,6 +328,7 @@ class SchemeBound:
         start += _ROUNDING * float(
             unit + price.sum() + cap @ s.valencies[1:] + abs(slope)
         )
+
         return _Line(start, slope, d, s.characters[:, 0] + s.characters[:, 1:] @ mean)
 
     def best(self) -> float:
@@ -323,6 +336,7 @@ class SchemeBound:
         s, seen = self.scheme, self._seen
         if not seen.any():
             return 0.0
+
         floor, lines = self._proof(seen.astype(float))
         pool, idle = np.empty((0, len(s.counts))), 0
         for _ in range(_ROUNDS):
@@ -343,6 +357,7 @@ class SchemeBound:
             least = float(self._weights @ (1.0 / held[seen]))  # no kernel proves more
             if floor >= least * (1 - _CLOSE) or idle == _IDLE_ROUNDS:
                 break
+
         return floor
 
     @cached_property

@@ -57,6 +57,7 @@ class FallingKernel:
         ]
         if far:
             line[self.circular > 0] -= np.array(far)
+
         return line
 
     def interval(self, length: FloatArray) -> FloatArray:
@@ -95,6 +96,7 @@ class Claim:
         limit = self._limit(point, above, float(sums.sum()), epsilon)
         z = t - np.outer(prior, sums) - np.outer(sums, prior)
         z += float(sums.sum()) * np.outer(prior, prior)
+
         return np.asarray((z + z.T) / 2), np.asarray(limit * prior - self.tilt * above)
 
     def _limit(
@@ -124,6 +126,7 @@ class Claim:
             rounding = _MARGIN * (sizes + np.abs(extreme * slope) / r**2)
             # Entries of T are differences of numbers up to one.
             rounding += 16 * len(prior) ** 2 * EPS * float(self.kernel.heights.sum())
+
             return np.asarray(
                 (r * r * (gain - m * m * total + rounding) + extreme * slope) * s * s
             )
@@ -145,6 +148,7 @@ class Claim:
             if limit > 0
             else 0.0
         )
+
         return moment - known - _MARGIN * (moment + together)
 
 
@@ -159,6 +163,7 @@ def _shortfall(t: FloatArray, prior: FloatArray) -> float:
     )
     root = np.sqrt(prior)
     values = np.linalg.eigvalsh((z + z.T) / 2 / root[:, None] / root)
+
     return float(max(-values[0], 0.0) + 1e-12 * np.abs(values).max())
 
 
@@ -173,4 +178,5 @@ def centred_root(
     some = values > 0
     root = np.sqrt(values[some])[:, None] * vectors[:, some].T
     known = max(float(prior @ np.diagonal(centred)), 0.0)
+
     return np.asarray(root), known, float(prior @ np.diagonal(gram))

@@ -57,6 +57,7 @@ class OrderedBound:
             np.minimum(lags, n - lags)
             <= widths[(widths > 0) & (widths < n // 2)][:, None]
         )
+
         return np.concatenate([line, cycle]).astype(float)
 
     @cached_property
@@ -76,6 +77,7 @@ class OrderedBound:
         falling = np.asarray(heights, dtype=np.float64)
         if falling.min() < 0 or not 0 < falling.sum() < np.inf or not np.isfinite(tilt):
             return 0.0
+
         lags = np.arange(self.cells)
         kernel = (falling / falling.sum() @ self.steps)[np.abs(lags[:, None] - lags)]
         kernel = _made_definite(kernel)
@@ -85,6 +87,7 @@ class OrderedBound:
             np.sqrt(lowered(values, float(np.diagonal(inner).max()))).sum()
         )
         limit = self._limit(kernel, tilt)
+
         return fidelity**2 / limit if limit > 0 else 0.0
 
     def _limit(self, kernel: FloatArray, tilt: float) -> float:
@@ -101,6 +104,7 @@ class OrderedBound:
         gain += np.where(slope > 0, slope * largest, slope * smallest)
         # Differences of sums over n² entries at most: rounded up by far more than they lose.
         gain += 2.0**-40 * (r**2 * neighbours + np.abs(slope) * sums.mean() * d)
+
         return float((gain / ((n + r * d) * (1 + r * d / n))).max())
 
     # --- the search ---------------------------------------------------------------------------
@@ -112,6 +116,7 @@ class OrderedBound:
         lags = np.abs(np.arange(n)[:, None] - np.arange(n))
         d = np.arange(1, n)
         gains, small, large = [], [], []
+
         for by_lag in self.steps:
             step = by_lag[lags]
             sums = step.sum(axis=1)
@@ -120,6 +125,7 @@ class OrderedBound:
             ordered = np.cumsum(np.sort(sums - sums.mean()))
             small.append(ordered[:-1])
             large.append(ordered[-1] - ordered[-2::-1])
+
         return np.array(gains), np.array(small), np.array(large)
 
     def _loss(
@@ -155,6 +161,7 @@ class OrderedBound:
         push_tilt = float((heights @ extreme * r * (n + r * d) / scale) @ weights)
         value = -2 * np.log(roots.sum()) + (peak + np.log(soft.sum())) / sharpness
         gradient = np.append((push - pull) * 2 * point[:-1], push_tilt * unit)
+
         return float(value), gradient
 
     def best(self, evaluations: int = 25) -> float:
@@ -163,12 +170,14 @@ class OrderedBound:
 
         if self.cells < 3 or not len(self._root):
             return 0.0
+
         n, r = self.cells, expm1(self.epsilon)
         likely = max(1.0, n / (1 + exp(self.epsilon)))
         unit = 2 * r * likely / (n * (n + r * likely))
         point = np.append(np.full(len(self.steps), (_START / n) ** 0.5), 1.0)
         point[0] = 1.0
         floor = self.floor(np.eye(len(self.steps))[0], 0.0)
+
         for sharpness in _SHARPNESS:
             try:
                 point = minimize(
@@ -183,6 +192,7 @@ class OrderedBound:
                 # a step beyond double precision: every point before it proves its floor
                 break
             floor = max(floor, self.floor(point[:-1] ** 2, float(point[-1]) * unit))
+
         return floor
 
 

@@ -38,6 +38,7 @@ def merged(
     shares[np.arange(n), runs] = 1.0
     shares /= shares.sum(axis=0)
     sums = np.asarray(np.bincount(runs, prior), dtype=np.float64)
+
     return shares.T @ gram @ shares, sums, runs.astype(np.int64)
 
 
@@ -58,6 +59,7 @@ def best_claim(gram: FloatArray, epsilon: float, prior: FloatArray) -> Claim:
     more, middle, _ = merged(gram, prior, _MORE_CELLS)
     if len(more) > len(few):
         claim = _KernelSearch(more, epsilon, middle, steps).kernel(claim)
+
     return replace(claim, prior=prior)
 
 
@@ -94,6 +96,7 @@ class _KernelSearch:
         )
         intervals = np.concatenate([m[None], self.steps.interval(m)])
         gains, small, large = [], [], []
+
         for t, interval in zip(stack, intervals, strict=True):
             sums = t.sum(axis=1)
             above = sums - sums.sum() * prior
@@ -103,6 +106,7 @@ class _KernelSearch:
             gains.append(interval - m * m * sums.sum())
             small.append(np.interp(m, ends, low))
             large.append(np.interp(m, 1 - ends[::-1], low[-1] - low[::-1]))
+
         return stack, m, np.array(gains), np.array(small), np.array(large)
 
     @cached_property
@@ -127,6 +131,7 @@ class _KernelSearch:
         weights = soft / soft.sum() / limits
         by_tilt = float((heights @ extreme * r / (1 + r * m)) @ weights)
         value = -2 * np.log(roots.sum()) + (logs.max() + np.log(soft.sum())) / sharpness
+
         return float(value), np.append(
             (table @ weights - pull) * 2 * point[:-1], by_tilt
         )
@@ -151,6 +156,7 @@ class _KernelSearch:
             heights = (
                 np.append(start.kernel.point, start.kernel.heights) + _START / count
             )
+
         point = np.append(np.sqrt(heights), tilt)
         for sharpness in _SHARPNESS if start is None else _SHARPNESS[-1:]:
             try:
@@ -166,6 +172,7 @@ class _KernelSearch:
                 # a step beyond double precision: every point before it proves its floor
                 break
             claims.append(self._claim(point))
+
         return max(claims, key=lambda claim: claim.floor(self.gram, self.epsilon))
 
     def improved(self, claim: Claim) -> Claim:
@@ -173,6 +180,7 @@ class _KernelSearch:
         floor = claim.floor(self.gram, self.epsilon)
         places = (np.arange(len(self.prior)) + 0.5) / len(self.prior)
         waves = np.cos(np.pi * np.outer(np.arange(1, _WAVES + 1), places))
+
         for _ in range(_TURNS):
             moved = self._moved(claim, floor, waves)
             if moved is claim:
@@ -182,6 +190,7 @@ class _KernelSearch:
                 (moved, fresh), key=lambda one: one.floor(self.gram, self.epsilon)
             )
             floor = claim.floor(self.gram, self.epsilon)
+
         return claim
 
     def _moved(self, claim: Claim, floor: float, waves: FloatArray) -> Claim:
@@ -195,6 +204,7 @@ class _KernelSearch:
             [along(s).floor(self.gram, self.epsilon) - floor for s in steps]
         )
         length, best = 0.3 / max(float(np.abs(slopes).max()), 1e-300), claim
+
         for _ in range(_MOVES):
             if length * float(np.abs(slopes).max()) <= 1e-3:
                 break
@@ -204,4 +214,5 @@ class _KernelSearch:
                 best, floor, claim = trial, value, trial
             else:
                 length /= 3
+
         return best

@@ -25,6 +25,7 @@ def assouad_bound(size: int, people: int, *, epsilon: float = 1.0) -> float:
         raise InvalidParameter(
             "size", size, "must be two cells or more, for one person or more"
         )
+
     best = 0.0
     even = min(size - size % 2, _MOST_CELLS)
     for cells in sorted(
@@ -38,6 +39,7 @@ def assouad_bound(size: int, people: int, *, epsilon: float = 1.0) -> float:
             loss = people * _pair_loss(cells, delta, epsilon)
             kept = math.exp(-2 * loss)  # ρ²
             best = max(best, delta**2 / cells * (1 - math.sqrt(max(0.0, 1 - kept))))
+
     return best * (1 - 1e-9)
 
 
@@ -48,6 +50,7 @@ def _pair_loss(cells: int, delta: float, epsilon: float) -> float:
     # 1 − ρ̄: the largest over rows that hold one cell of some pairs. A pair held whole would only
     # raise a, and a − √(a² − h²) over the row's mean falls with it.
     gain = 0.0
+
     for split in range(1, pairs + 1):
         signs = 2 * np.arange(split) - (split - 1)
         ways = np.array([math.comb(split - 1, i) for i in range(split)], dtype=float)
@@ -58,6 +61,7 @@ def _pair_loss(cells: int, delta: float, epsilon: float) -> float:
             / ways.sum()
         )
         gain = max(gain, split / pairs * lost / mean)
+
     least = math.sqrt(1 - (r * delta / (cells + r)) ** 2)
     return gain * (-math.log(least)) / (1 - least) * (1 + 1e-9)
 
@@ -75,6 +79,7 @@ def van_trees_bound(size: int, people: int, *, epsilon: float = 1.0) -> float:
         raise InvalidParameter(
             "size", size, "must be three cells or more, for one person or more"
         )
+
     s, r = size, math.expm1(epsilon)
     best = 0.0
     for a in 2 + np.geomspace(0.05, 200, 25):
@@ -84,4 +89,5 @@ def van_trees_bound(size: int, people: int, *, epsilon: float = 1.0) -> float:
         told = float(np.max(r**2 * d * (s - d) / s * mean / (1 + r * d / s)))
         prior = (s - 1) * (s * a - 1) * (s * a - 2) / (a - 2)
         best = max(best, (s - 1) ** 2 / (people * told + prior))
+
     return best * (1 - 1e-9)

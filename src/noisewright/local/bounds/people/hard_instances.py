@@ -63,6 +63,7 @@ class HardInstance(Shown):
                 raise Contradiction(
                     "a hard instance holds something that is no distribution"
                 )
+
         if not self.reference.min() > 0 or not math.isfinite(self.kappa):
             raise Contradiction("a hard instance proves nothing")
 
@@ -88,10 +89,12 @@ class HardInstance(Shown):
         """The same for the rows M_v/√s_v."""
         if not shares.min() > 0:
             return math.inf
+
         moved = (self.first - self.second) / np.sqrt(self.reference)
         gram = moved.T @ ((self.weights / shares)[:, None] * moved)
         n = len(gram)
         rounding = 8 * n**2 * np.finfo(float).eps * float(np.abs(gram).max())
+
         return float(np.linalg.eigvalsh(gram)[-1]) + rounding
 
     @cached_property
@@ -126,6 +129,7 @@ class HardInstance(Shown):
         v = int(rng.choice(len(self.weights), p=self.weights / self.weights.sum()))
         which = bool(rng.integers(2)) if second is None else second
         chances = (self.second if which else self.first)[v].clip(0)
+
         return (
             v,
             which,
@@ -170,11 +174,13 @@ class _Pairs:
         share = self.share[:, None]
         moved = share * (self.first - self.second)
         settings = (check_epsilon(epsilon), beta, task)
+
         for common in (False, True) if self.common else (False,):
             scale = np.sqrt(1 - share) if common else 1.0
             weights, reference = reweighted(moved / scale, self.sizes)
             if self.labelled:
                 reference = (reference + np.roll(reference, len(reference) // 2)) / 2
+
             rest = reference if common else self.rest
             which = np.flatnonzero(weights > _FINEST * weights.max())
             first, second = (
@@ -207,6 +213,7 @@ def _hardest(
             f"no two distributions were found that differ by more than twice {alpha:g}; ask for a "
             f"smaller error"
         )
+
     return max(instances, key=lambda instance: instance.people)
 
 
@@ -243,6 +250,7 @@ def hard_instance(
         u = np.sign(gaps)[:, None] * u
         kept, share = _wide_enough(np.abs(gaps), alpha)
         first, second = np.maximum(u, 0.0), np.maximum(-u, 0.0)
+
         return (
             _Pairs(first, second, share, first, sizes, used).kept(kept)
             if len(kept)
@@ -301,10 +309,12 @@ def _tilted(matrix: FloatArray, level: float, alpha: float) -> _Pairs | None:
     )
     if not len(kept):
         return None
+
     signs = np.sign(witness[used])
     plus, minus = points * (signs > 0), points * (signs < 0)
     right, wrong = np.hstack([plus, minus]), np.hstack([minus, plus])
     whole = _Pairs(right, wrong, share, (right + wrong) / 2, sizes, used, labelled=True)
+
     return whole.kept(kept)
 
 
@@ -333,6 +343,7 @@ def hard_realizable(
         kept, share = _wide_enough(np.where(own, 0.0, plus).sum(axis=1), alpha)
         if not len(kept):
             return None
+
         mixed = share[:, None] * plus + (1 - share[:, None]) * minus
         points = mixed[:, : c.shape[1]] + mixed[:, c.shape[1] :]
         labelled = np.where(own, np.hstack([points, points]), 0.0)
@@ -340,6 +351,7 @@ def hard_realizable(
         whole = _Pairs(
             first, second, np.ones(len(used)), first, sizes, used, common=False
         )
+
         return whole.kept(kept)
 
     return _hardest(pairs, alpha, epsilon, beta, "realizable refutation")
@@ -356,20 +368,24 @@ def reweighted(moved: FloatArray, start: FloatArray) -> tuple[FloatArray, FloatA
     x = np.random.default_rng(0).standard_normal((moved.shape[1], rank))
     x /= np.linalg.norm(x, axis=1, keepdims=True)
     best, pair = math.inf, (weights, np.ones(moved.shape[1]))
+
     for count in range(_ROUNDS):
         for _ in range(_POWERS):
             pulled = moved.T @ (weights[:, None] * (moved @ x))
             lengths = np.maximum(np.linalg.norm(pulled, axis=1, keepdims=True), 1e-300)
             x = np.where(lengths > 1e-300, pulled / lengths, x)
+
         gram = moved.T @ (weights[:, None] * moved)
         d = np.linalg.norm(gram @ x, axis=1)
         d = d + max(0.0, -float(np.linalg.eigvalsh(np.diag(d) - gram)[0]))
         if float(d.sum()) < best:
             best, pair = float(d.sum()), (weights, d)
+
         seen = np.einsum("vr,vr->v", moved @ x, moved @ x)
         dearer = (seen / max(float(weights @ seen), 1e-300) - 1).clip(-3, 3)
         weights = weights * np.exp(-dearer / (1 + count / 6))
         weights /= weights.sum()
+
     weights, d = pair
     return weights, (1 - _EVEN) * d / d.sum() + _EVEN / len(d)
 

@@ -77,11 +77,13 @@ def _naming(
     known = ("non-interactive", "sequential")
     if protocols not in known:
         raise unknown_name("protocols", protocols, "is no class of protocols", known)
+
     lucky = 2 * max(0.0, 1 - beta - 1 / count) ** 2
     needed = lucky / _information(kappa, tilt, epsilon)
     if protocols == "non-interactive":
         fano = (1 - beta) * math.log(count) - math.log(2)
         needed = max(needed, fano / (telling.reference_constant(epsilon) * kappa))
+
     return max(1, math.ceil(needed * (1 - 1e-12)))
 
 
@@ -106,6 +108,7 @@ def threshold_people(
     _check(alpha, epsilon, beta, most=0.5)
     if points < 2:
         raise InvalidParameter("points", points, "must be two or more")
+
     reach = {
         max(1, int(points * share))
         for share in (0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4)
@@ -122,6 +125,7 @@ def threshold_kappa(points: int, reach: int, alpha: float) -> float:
         float(np.sum(2 / odd)),
     )
     symbol = 4 * float(heights.sum()) * (1 + 1e-12)
+
     return points / (points - 2 * reach + 1) * (2 * alpha * symbol / length) ** 2
 
 
@@ -148,6 +152,7 @@ def marginal_people(
     ]
     if not people:
         raise InvalidParameter("alpha", alpha, "is too large for anything to be proved")
+
     return max(people)
 
 
@@ -159,6 +164,7 @@ def _marginals(
     (orbit,), (y,) = norm.orbits, norm.certificate.weights
     if not y.any():
         return None
+
     y = y.copy()
     # families have as many people on both sides
     y[int(np.abs(y).argmax())] -= math.fsum(y)
@@ -166,6 +172,7 @@ def _marginals(
     share = alpha * float(np.abs(y).sum()) * (1 + 1e-9) / max(gain, 1e-300)
     if share >= 1:
         return None
+
     images = orbit.kernel.T @ y
     sizes = np.abs(images[orbit.costly]) / orbit.scales[orbit.costly]
     return (2 * alpha * float(sizes.max()) / gain * (1 + 1e-9)) ** 2, share

@@ -83,11 +83,13 @@ class SetBlocks:
         places = np.interp(blocks.sizes, self.sizes, np.arange(len(self.sizes)))
         low = np.minimum(places.astype(int), max(len(self.sizes) - 2, 0))
         high, share = np.minimum(low + 1, len(self.sizes) - 1), places - low
+
         for name in ("tilts", "excess", "definite", "duals"):
             known = getattr(self, name)
             part = share.reshape(-1, *[1] * (known.ndim - 1))
             mixed = (1 - part) * known[low] + part * known[high]
             setattr(blocks, name, mixed.astype(known.dtype))
+
         return blocks
 
     # --- the map from Φ and its adjoint ---------------------------------------------------------
@@ -105,6 +107,7 @@ class SetBlocks:
         image = a * a * phi.astype(digits)
         image += a * b * both.astype(digits)
         image += b * b * even.astype(digits)
+
         return np.asarray(image)
 
     def adjoint(self, matrices: FloatArray) -> FloatArray:
@@ -121,10 +124,12 @@ class SetBlocks:
         even = float(self._even_weight) * phi
         if not e.any():
             return even
+
         columns = np.column_stack([e, f])
         side = columns @ self._sides @ (columns.T @ phi)
         middle = columns.T @ phi @ columns
         inner = np.einsum("kij,jl,klm->im", self._shares, middle, self._shares)
+
         return np.asarray(even + side + side.T + columns @ inner @ columns.T)
 
     @property
@@ -147,6 +152,7 @@ class SetBlocks:
         )
         both = sides + sides.transpose(0, 2, 1)
         both[:, cells, cells] -= self.sizes[:, None] * tilts * e
+
         return np.asarray(both)
 
     def _best_tilts(self, rest: FloatArray) -> FloatArray:
@@ -160,6 +166,7 @@ class SetBlocks:
         diagonal = np.where(d == 1, np.inf, diagonal)
         plain, along = right / diagonal, e / diagonal
         share = (plain @ e) / (2.0 + along @ e)
+
         return np.asarray(plain - share[:, None] * along)
 
     def settle(self, image: FloatArray) -> FloatArray:
@@ -175,13 +182,16 @@ class SetBlocks:
         # no two cells are ever together: nothing off the diagonal counts
         if self.sizes[0] == 1:
             free = rest[0] - np.diag(np.diagonal(rest[0]))
+
         np.maximum(rest, 0.0, out=self.excess)
         if self.sizes[0] == 1:
             self.excess[0] = free
+
         base += self.excess
         self.definite = self.folding.negative_part(base)
         tilted += self.excess
         tilted += self.definite
+
         return tilted
 
     def push(self, left: FloatArray) -> None:

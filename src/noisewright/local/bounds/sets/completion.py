@@ -52,15 +52,18 @@ def completed(
         (blocks.sizes > LISTED) | (blocks.sizes == blocks.sizes.max())
     )
     kept = _settled(settled, phi)
+
     for _ in range(_ADDING):
         failing = _failing(kept, phi, prior, blocks)
         if not failing:
             break
         kept = kept.joined(_settled(settled.between(failing), phi))
+
     back = np.arange(len(prior)) if order is None else np.argsort(order)
     rows, columns = np.triu_indices(len(prior))
     packed = kept.excess[:, back[rows], back[columns]].astype(np.float32)
     every = np.arange(len(prior), dtype=np.int64)
+
     return SetProof(
         every,
         prior[back],
@@ -101,6 +104,7 @@ def _covering(
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         low, high = (middle, high) if raised(middle).sum() > middle else (low, middle)
+
     return np.asarray(prices + raised(high))
 
 
@@ -115,10 +119,12 @@ def _lacking(
     pairs, masses = own[:, None] + own + twice, mass[:, None] + mass
     np.fill_diagonal(pairs, -np.inf)
     threes = []
+
     for i in range(len(prior)):
         sets = pairs + (whole + own[i]) + twice[i][:, None] + twice[i]
         sets[i] = sets[:, i] = -np.inf
         threes.append((sets / (1 + mass[i] + masses)).max())
+
     ones, twos = (
         (whole + own) / (1 + mass),
         ((whole + pairs) / (1 + masses)).max(axis=1),
@@ -132,11 +138,13 @@ def _settled(blocks: SetBlocks, phi: FloatArray) -> _Kept:
     tilts, excess = blocks.plain(phi)
     scaled, moving = phi * np.outer(blocks.scale, blocks.scale), np.arange(len(sizes))
     image = blocks.forward(scaled)
+
     for step in range(_FINISHING):
         left = image + blocks.settle(image)
         blocks.push(left)
         if step % _LOOK_EVERY < _LOOK_EVERY - 1:
             continue
+
         fresh_tilts, fresh_excess = blocks.plain(phi)
         tops = blocks.folding.largest(left - blocks.definite)
         better = tops < best[moving]
@@ -148,7 +156,9 @@ def _settled(blocks: SetBlocks, phi: FloatArray) -> _Kept:
         faulty = best[moving] > 0
         if not faulty.any():
             break
+
         blocks, moving, image = blocks.only(faulty), moving[faulty], image[faulty]
+
     return _Kept(sizes, tilts, excess)
 
 
@@ -160,6 +170,7 @@ def _failing(
     sizes = np.arange(LISTED + 1, n)
     if not len(sizes):
         return []
+
     tops = np.concatenate(
         [
             _tops(kept, some, phi, blocks)
@@ -175,6 +186,7 @@ def _failing(
     allowed = shortfall[own].max(initial=0.0)
     failing = sizes[~own & (shortfall > allowed)]
     worst = failing[np.argsort(-shortfall[failing - LISTED - 1])]
+
     return [int(d) for d in worst[:: max(1, len(worst) // _ADDED_SIZES)][:_ADDED_SIZES]]
 
 
@@ -198,4 +210,5 @@ def _tops(
     g += tilt[:, None, :] / 2
     cells = np.arange(len(phi))
     g[:, cells, cells] += 2 * r * sums + float(sums.sum()) / d - d * tilt
+
     return blocks.folding.largest(g)

@@ -85,6 +85,7 @@ class SetProof(Proof):
         tilt = (1 - share) * self.tilts[low] + share * self.tilts[high]
         packed = (1 - share) * self.excess[low].astype(np.float64)
         packed += share * self.excess[high]
+
         return np.asarray(tilt), symmetric(packed, self.size)
 
 
@@ -120,6 +121,7 @@ class _Condition:
             by_even = max(by_even, float(values.max()))
             values /= mass
             by_prior = max(by_prior, float(values.max()))
+
         return by_even / (1 + expm1(self.epsilon) * d / self.proof.size), by_prior
 
     def _listed(self, d: int) -> Iterator[tuple[FloatArray, FloatArray]]:
@@ -134,12 +136,14 @@ class _Condition:
         if d == 1:
             yield hidden + cell, mass
             return
+
         pairs = hidden + cell[:, None] + cell + 2 * r * r * self.phi
         pairs[np.diag_indices(n)] = -inf
         masses = mass[:, None] + r * prior
         if d == 2:
             yield pairs, masses
             return
+
         for i in range(n - 2):
             along = cell[i] / 2 + 2 * r * r * self.phi[i, i + 1 :]
             later = slice(i + 1, None)
@@ -171,6 +175,7 @@ class _Condition:
             + 2 * r * bounds.max()
             + bounds.sum() / d
         )
+
         return d * (largest_eigenvalue(g) + self._rounding * size)
 
 
@@ -179,15 +184,18 @@ def repair(proof: SetProof, epsilon: float) -> float:
     n, r, prior = proof.size, expm1(epsilon), proof.prior
     if n == 1:
         return 0.0
+
     condition = _Condition.of(proof, epsilon)
     ordered = np.sort(prior)
     least = 1 + r * np.cumsum(ordered)  # the smallest and the largest πᵀv of d cells
     most = 1 + r * np.cumsum(ordered[::-1])
     asked = [condition.listed(d) for d in range(1, min(LISTED, n) + 1)]
+
     for d in range(LISTED + 1, n + 1):
         excess = condition.whole() if d == n else condition.of_size(d)
         mass = least[d - 1] if excess > 0 else most[d - 1]
         asked.append((excess / ((1 + r * d / n) * mass), excess / mass**2))
+
     least_rise = min(
         max(by_even for by_even, _ in asked), max(by_prior for _, by_prior in asked)
     )

@@ -70,10 +70,12 @@ class SetSearch:
         sizes = _sizes(counts, weights * mass, n)
         blocks = SetBlocks.of(sizes, slope, scale, self.folding)
         nearest = np.abs(np.log(counts)[:, None] - np.log(blocks.sizes)).argmin(axis=1)
+
         for block in range(len(blocks.sizes)):
             rows = x[nearest == block] / scale
             moments = (rows * shares[nearest == block, None]).T @ rows
             blocks.duals[block] = self.folding.averaged(moments)
+
         return blocks
 
     def proofs(self, rounds: int) -> Iterator[SetProof]:
@@ -104,6 +106,7 @@ class SetSearch:
         spread = float(prior @ np.abs(uneven))
         self.pace *= _SHORTER if spread > self.spread else _LONGER
         self.pace, self.spread = min(self.pace, _LONGEST_PACE), spread
+
         for step in (self.pace, self.pace / 4):
             moved = prior * np.exp(
                 np.clip(step * uneven, -_LARGEST_STEP, _LARGEST_STEP)
@@ -126,10 +129,13 @@ def _sizes(counts: FloatArray, mass: FloatArray, n: int) -> list[int]:
     spaced = np.geomspace(low, high, min(_MOST_SIZES, high - low + 1))
     sizes = set(np.rint(spaced).astype(int)) | {min(high * 10 // 7, n - 1)}
     sizes |= {1, min(2, n - 1)}
+
     while high < n / 2:
         high = 2 * high
         sizes.add(min(high, n - 1))
+
     while low > 1:
         low = low * 2 // 3
         sizes.add(max(low, 1))
+
     return sorted(int(d) for d in sizes)

@@ -40,6 +40,7 @@ def pair_counts(groups: Groups) -> dict[int, Array]:
         if listed > _MOST_LISTED:
             break
         known[k] = _counted(groups, k)
+
     return known
 
 
@@ -64,6 +65,7 @@ def _counted(groups: Groups, k: int) -> Array:
     ]
     relations = prod(count + 1 for count, _ in groups)
     sets: Array = np.zeros((1, len(pairs)), dtype=np.uint8)
+
     for (count, size), stride in zip(groups, strides, strict=True):
         parted = np.array(
             [[row[i] != row[j] for i, j in pairs] for row in _partitions(k, size)],
@@ -76,10 +78,12 @@ def _counted(groups: Groups, k: int) -> Array:
             starts = np.repeat(np.cumsum(repeats) - repeats, repeats)
             last = last[origin] + np.arange(len(origin)) - starts
             sets = sets[origin] + np.uint8(stride) * parted[last]
+
     sets = sets[(sets > 0).all(axis=1)]  # rows that agree in all columns are one cell
     counts = np.zeros((len(sets), -(-(relations - 1) // 8) * 8), dtype=np.uint8)
     for relation in range(1, relations):
         counts[:, relation - 1] = np.count_nonzero(sets == relation, axis=1)
+
     return np.pad(_distinct(counts)[:, : relations - 1], ((0, 0), (1, 0)))
 
 

@@ -86,9 +86,11 @@ class Cube:
         side = self.bits + 1
         numbers = {three: side + number for number, three in enumerate(self.triples)}
         table = np.full((side, side, side), -1)
+
         for distances in np.argwhere(self.pairs > 0):
             low, middle, high = sorted(map(int, distances))
             table[tuple(distances)] = numbers[low, middle, high] if low else high
+
         return table
 
     @cached_property
@@ -116,6 +118,7 @@ class Cube:
             sign = np.ones(len(cells))
             for pair in range(kind):
                 sign *= (cells >> 2 * pair & 1) - (cells >> (2 * pair + 1) & 1)
+
             layers = np.arange(kind, self.bits - kind + 1)
             basis = np.where(self.weights == layers[:, None], sign, 0.0)
             basis /= np.linalg.norm(basis, axis=1)[:, None]
@@ -133,6 +136,7 @@ class Cube:
             parts.append(
                 sums.reshape(side**3, len(layers), len(layers)).astype(np.float64)
             )
+
         return parts
 
 
@@ -175,6 +179,7 @@ class Program:
         start += [one * (k - 2) / (n - 2) * pairs[three] for three in self.cube.triples]
         if self._mixed:
             start += [pairs[0, i, i] / n for i in range(self.side)]
+
         return np.array(start)
 
     def _equations(self) -> FloatArray:
@@ -184,6 +189,7 @@ class Program:
             used = self.cube.variable[i][self.cube.variable[i] >= 0]
             rows[i] = np.bincount(used, minlength=self.unknowns)
             rows[i, i] -= self.size
+
         rows[self.side, 0] = 1.0
         rows[self.side + 1 :, self._counts :] = 1.0
         return rows
@@ -198,13 +204,16 @@ class Program:
             if min(place) > 0 and place[0] <= place[1]
         ]
         apart = np.zeros((len(self._places), self.unknowns))
+
         for row, (i, j, c) in zip(apart, self._places, strict=True):
             row[c] = pairs[i, j, c] / pairs[0, c, c]
             row[self.cube.variable[i, j, c]] -= 1.0
+
         waving = np.zeros((self.side - 1, self.unknowns))
         waving[:, : self.side] = waves[1:]
         if self._mixed:
             waving[:, self._counts :] = -2.0 / self.size * (waves[1:, :1] + waves[1:])
+
         odd = waves[1:, 0] / self.size if self.size % 2 else np.zeros(self.side - 1)
         self.rows = np.concatenate([positive, apart, waving])
         self.limits = np.concatenate([np.zeros(len(positive) + len(apart)), odd])
@@ -217,6 +226,7 @@ class Program:
         difference = known % self.side
         alone = 1.0 / self.cube.pairs[0, difference, difference]
         inside, outside = [], []
+
         for block in self.cube.blocks:
             matrix = np.zeros((self.unknowns, *block.shape[1:]))
             np.add.at(matrix, variable[known], block[known] * share[:, None, None])
@@ -224,6 +234,7 @@ class Program:
             other = -matrix
             np.add.at(other, difference, block[known] * alone[:, None, None])
             outside.append(self._shrunk(other))
+
         return inside, outside
 
     def _shrunk(self, matrix: FloatArray) -> Shrunk:
@@ -247,6 +258,7 @@ class Program:
         )
         centred = t, weight
         steps = 0
+
         for steps in range(1, _MOST_STEPS + 1):  # noqa: B007
             try:
                 move, length, room = self._newton(t, gain / weight)
@@ -259,6 +271,7 @@ class Program:
                 weight *= _SHRINK
             else:
                 t = t + min(1.0, _NEAR * room) * move
+
         return self._told(*centred, gain, steps * self._newton_step)
 
     @property
@@ -277,18 +290,21 @@ class Program:
         bent = self._sides / (self.rows @ t - self.limits)[:, None]
         gradient, hessian = self.free.T @ gain + bent.sum(axis=0), bent.T @ bent
         turned = []
+
         for block, along in zip(self._blocks, self._along, strict=True):
             root = np.linalg.inv(np.linalg.cholesky(np.tensordot(t, block, 1)))
             turned.append(root @ along @ root.T)
             gradient += np.einsum("vii->v", turned[-1])
             flat = turned[-1].reshape(len(along), -1)
             hessian += flat @ flat.T
+
         move = np.linalg.solve(hessian, gradient)
         falls = [float((bent @ move).min())]
         falls += [
             float(np.linalg.eigvalsh(np.tensordot(move, one, 1))[0]) for one in turned
         ]
         length = float(np.sqrt(max(move @ gradient, 0.0)))
+
         return self.free @ move, length, 1.0 / max(-min(falls), 1e-300)
 
     def _told(
@@ -300,6 +316,7 @@ class Program:
         left = gain + prices @ self.rows
         shape = (self.side,) * 3
         sums = []
+
         for kind in (self.inside, self.outside):
             total = np.zeros(self.side**3)
             for (block, basis), classes in zip(kind, self.cube.blocks, strict=True):
@@ -309,12 +326,15 @@ class Program:
                 left += np.tensordot(block, price, 2)
                 total += np.tensordot(classes, basis @ price @ basis.T, 2)
             sums.append((total / np.maximum(self.cube.pairs.ravel(), 1)).reshape(shape))
+
         tilts = -np.linalg.lstsq(self.equations.T, left, rcond=None)[0][: self.side]
         apart = np.zeros(shape)
         first = self.unknowns - 1
+
         for (i, j, c), price in zip(self._places, prices[first:], strict=False):
             apart[i, j, c] = price / (1 if i == j else 2)
             apart[j, i, c] = apart[i, j, c]
+
         waves = np.concatenate([[0.0], prices[len(prices) - self.side + 1 :]])
         return Multipliers(
             t[: self.side], sums[0], sums[1], apart, tilts, waves, operations

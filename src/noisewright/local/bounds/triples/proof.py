@@ -104,12 +104,14 @@ def raised(proof: TripleProof, epsilon: float) -> float:
     rows = kernel @ distances.valencies
     price, share = float(proof.prices[0]), float(proof.prior.sum())
     needed = float(rows) + lacking  # by the set of no cells, and that of all
+
     for k in range(1, n):
         whole = r * r * k * distances.largest(proof, kernel, k) + (
             2 * r * k + n
         ) * float(rows)
         whole += ((r * r + 2 * r) * k + n) * lacking
         needed = max(needed, whole / n / (1 + r * k / n) ** 2)
+
     short = needed / share - price
     return float(n * short + 64 * n * EPS * (abs(short) + abs(price)))
 
@@ -172,9 +174,11 @@ class _Distances:
             limits.append(
                 float(kernel[0] + (2.0 / k * (listed @ kernel)).max()) + rounding
             )
+
         at = np.searchsorted(proof.sizes, k)
         if at < len(proof.sizes) and proof.sizes[at] == k:
             limits.append(self._added_up(proof, kernel, k, int(at)))
+
         return min(limits)
 
     def _added_up(
@@ -197,8 +201,10 @@ class _Distances:
         )
         size += np.abs(kernel).sum() + n * prices.sum()
         low = -self._least(inside) * k - self._least(outside) * (n - k)
+
         for i in range(1, self.bits + 1):  # two of the three are one cell
             singles[i] += triples[0, i, i] + triples[i, 0, i] + triples[i, i, 0]
+
         constant = singles[0] + triples[0, 0, 0] - self._waves_least(prices, k)
         threes = (
             sum(
@@ -210,6 +216,7 @@ class _Distances:
         more = max(float(singles[1:].max()), 0.0) * (k - 1)
         more += max(float(threes[seen].max(initial=0.0)), 0.0) * (k - 1) * (k - 2)
         rounding = 256 * (self.bits + k) ** 2 * EPS * float(size)  # ΣT is below k²
+
         return float(constant + more + low + rounding)
 
     def _least(self, by_distance: FloatArray) -> float:

@@ -62,6 +62,7 @@ class TripleSearch:
         cells = np.arange(self.scheme.cells)
         weights = cube(self.bits).weights
         rows = []
+
         for pattern in np.unique(self.patterns, axis=0):
             members = cells[pattern]
             apart = weights[members[:, None] ^ members]
@@ -69,6 +70,7 @@ class TripleSearch:
                 len(members), 1
             )
             rows.append(self._row(len(members), counts))
+
         return np.unique(np.round(rows, 12), axis=0)
 
     def _row(self, size: int, counts: FloatArray) -> FloatArray:
@@ -82,6 +84,7 @@ class TripleSearch:
                 sizes = self._promising(spectrum, level)[:_SOME_SIZES]
                 if not self._join(spectrum, level, sizes):
                     break
+
             spectrum, level = self._kernel()
             told = {
                 size: self._solved(spectrum, size)
@@ -145,11 +148,13 @@ class TripleSearch:
     def _solved(self, spectrum: FloatArray, size: int) -> Multipliers:
         if size not in self.programs:
             self.programs[size] = Program(self.bits, size)
+
         n = self.scheme.cells
         told = self.programs[size].solved(spectrum @ self.waves / n)
         self.work.add(told.operations)
         value = float(self._row(size, told.counts) @ (self.counts * spectrum))
         self.tightness[size] = value / self._limits(spectrum)[size]
+
         return told
 
     def _proof(
@@ -169,6 +174,7 @@ class TripleSearch:
             for name in list(stacked)[:3]
         }
         rows = {name: stacked[name].reshape(-1, side) for name in list(stacked)[3:]}
+
         return TripleProof(
             cells.astype(np.int64),
             np.full(n, 1.0 / n),

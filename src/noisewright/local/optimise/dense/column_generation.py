@@ -79,6 +79,7 @@ def reweight(design: Design, objective: Objective, tolerance: float = 1e-5) -> P
     w = np.full(len(v), 1.0 / v.sum(axis=0).mean())
     prices = slack = np.empty(0)
     value, quadratic, step = 0.0, np.empty(0), 0
+
     for step in range(_NEWTON_STEPS):
         x = (b * w[:, None]).T @ b
         value, quadratic = objective.solve(x)
@@ -88,14 +89,17 @@ def reweight(design: Design, objective: Objective, tolerance: float = 1e-5) -> P
             # Prices proportional to the prior make all slacks of one sign per unit of mass.
             prices = objective.prior * float(1.05 * np.max(-gradient / mass))
             slack = gradient + v @ prices
+
         missing = 1.0 - w @ v
         gap = float(w @ slack)
         if step and gap < tolerance * value and np.abs(missing).max() < 1e-9:
             break
+
         aim = gap / len(w) * (0.1 if step else 0.5)
         system = 2.0 * (pulled @ b.T) * (b @ objective.inverse_times(x, b.T))
         system[np.diag_indices(len(w))] += slack / w
         right = aim / w - gradient - v @ prices
+
         try:
             factor = cho_factor(
                 system, lower=True, overwrite_a=True, check_finite=False
@@ -103,6 +107,7 @@ def reweight(design: Design, objective: Objective, tolerance: float = 1e-5) -> P
         except np.linalg.LinAlgError:
             # weights so near their bounds that the digits are used up: good enough
             break
+
         solved = cho_solve(factor, np.column_stack([v, right]), check_finite=False)
         move_prices = np.linalg.lstsq(
             v.T @ solved[:, :-1], v.T @ solved[:, -1] - missing, rcond=1e-14
@@ -112,6 +117,7 @@ def reweight(design: Design, objective: Objective, tolerance: float = 1e-5) -> P
         length = min(longest_step(w, move, 0.95), longest_step(slack, move_slack, 0.95))
         w, slack = w + length * move, slack + length * move_slack
         prices = prices + length * move_prices
+
     took = (1 + step) * newton_step(*v.shape)
     return Priced(
         Design(design.patterns, w, design.epsilon), value, quadratic, prices, took
@@ -143,8 +149,10 @@ def generate(
     steady: FloatArray | None = None
     if len(design.patterns) > 2 * _MOST_KEPT:
         design = _heaviest(design, objective.prior)
+
     if len(family):
         design = _joined(design, family[:_MOST_RUNS])
+
     for step in range(effort.rounds + 1):
         last = work.over or step == effort.rounds or control.expired
         try:
@@ -156,21 +164,25 @@ def generate(
         except KeyboardInterrupt:
             control.limit.cut_short = True
             break
+
         work.add(priced.operations)
         balanced = priced.design.balanced()
         if balanced is not None and (best is None or value < best[0]):
             best = value, balanced, objective
             control.keep("patterns", partial(_state, balanced, objective))
+
         done = control.step("patterns", value if best is None else best[0])
         stalled = tolerance <= _CLOSEST and value > earlier[-_PATIENCE] * (1 - _LITTLE)
         if done or last or stalled:
             break
+
         earlier.append(value)
         heavy = _heaviest(priced.design, objective.prior)
         phi = undervalued(priced.quadratic, priced.prices, objective.prior)
         if guide is not None and steady is None:
             # both are −1ᵀλ: of one scale
             steady = guide * float(phi.sum() / guide.sum())
+
         steady = phi if steady is None else (steady + phi) / 2
         work.add(_looking(heavy))
         fresh, worth = _proposed(
@@ -181,9 +193,11 @@ def generate(
                 break
             tolerance = _CLOSEST
             continue
+
         aim = min(0.05 * worth / max(value, 1e-300), tolerance / 2)
         tolerance = max(float(aim), _CLOSEST) if step < effort.rounds - 1 else _CLOSEST
         design = _joined(heavy, fresh)
+
     return None if best is None else (best[1], best[2])
 
 
@@ -206,6 +220,7 @@ def _weighed(
     if not worst_case:
         priced = reweight(design, objective, tolerance)
         return priced, objective, objective.variance(priced.value)
+
     design, order = mirror.halved(design), mirror.order
     saddle = best_saddle(
         objective.gram[np.ix_(order, order)],
@@ -219,6 +234,7 @@ def _weighed(
     back = np.argsort(order)
     answer = replace(objective, prior=saddle.prior[back])
     quadratic = saddle.quadratic[np.ix_(back, back)]
+
     return (
         Priced(
             weighed, saddle.worst, quadratic, saddle.prices[back], saddle.operations
@@ -272,9 +288,11 @@ def _proposed(
         numbers = np.arange(1, 2**n - 1)
         every = np.asarray(numbers[:, None] >> np.arange(n) & 1, dtype=bool)
         return every, float(max(worths(every, now, prior, epsilon).max(), 0.0))
+
     shares = design.weights * (design.relative @ prior)
     starts = min(_STARTS_PER_CELL * n, _MOST_STARTS)
     some = family[rng.permutation(len(family))[: starts // 4]]
+
     for phi in undervaluations:
         found = proposals(
             design.patterns,
@@ -291,4 +309,5 @@ def _proposed(
         fresh, largest = found[worth > 0], float(worth.max(initial=0.0))
         if len(fresh) >= n:
             break
+
     return fresh[: min(_FRESH_PER_CELL * n, _MOST_FRESH)], largest

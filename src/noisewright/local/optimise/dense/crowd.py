@@ -54,6 +54,7 @@ class _Folded:
         z = (patterns[:, order] - means[:, None]).astype(np.float32)
         if not h:
             return cls(mirror, (z,), means, slope)
+
         near, far = z[:, :h], z[:, h : 2 * h]
         even = np.hstack([(near + far) / np.float32(_ROOT), z[:, 2 * h :]])
         return cls(mirror, (even, (near - far) / np.float32(_ROOT)), means, slope)
@@ -97,6 +98,7 @@ class _Folded:
         mixed = (weights * level).astype(np.float32) @ self.parts[0]
         side = self.slope * np.outer(ones, mixed.astype(np.float64))
         constant = float(weights @ level**2) * np.outer(ones, ones)
+
         return np.asarray(
             self.slope**2 * self.moments(weights, 0) + side + side.T + constant
         )
@@ -119,6 +121,7 @@ class _Folded:
                 * np.outer(ones, ones)
                 / len(self.mirror.order)
             )
+
         x[np.diag_indices(len(x))] += _RIDGE * float(np.trace(x)) / len(x)
         return np.asarray(self.slope**2 * x)
 
@@ -165,6 +168,7 @@ class Crowd:
             gram, mirror, design.epsilon, prior, worst_case, halved.patterns, weights
         )
         crowd.prior = crowd.folded.cells(crowd.folded.even(crowd._averaged(prior)))
+
         return crowd
 
     def __post_init__(self) -> None:
@@ -215,6 +219,7 @@ class Crowd:
         shares = self.weights / self.mass
         along = (self.mass - 1) / folded.slope - folded.means
         quadratics = []
+
         for part, half in enumerate(
             self.mirror.folding.halves(centred[np.ix_(order, order)])
         ):
@@ -224,6 +229,7 @@ class Crowd:
             solved = cho_solve(factor, half, check_finite=False)
             quadratic = cho_solve(factor, solved.T, check_finite=False)
             quadratics.append((quadratic + quadratic.T) / 2)
+
         energies = np.maximum(
             folded.energies(tuple(quadratics)) / self.mass, _LEAST_WORTH
         )
@@ -231,11 +237,13 @@ class Crowd:
         variances = self._averaged(folded.total(energies * shares) - known)
         if not np.isfinite(variances).all():
             raise np.linalg.LinAlgError("beyond the digits of a number")
+
         back = np.argsort(order)
         self.quadratic = self.mirror.folding.whole(tuple(quadratics))[
             np.ix_(back, back)
         ]
         self.mean, self.worst = float(self.prior @ variances), float(variances.max())
+
         return np.asarray(energies), variances
 
     def _priced(self, energies: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -246,11 +254,13 @@ class Crowd:
         costs = folded.products(prices)
         if costs.min() <= 0:
             prices, costs = even, folded.products(even)
+
         for _ in range(_PRICE_STEPS):
             moved = self.weights * energies / costs
             missing = folded.total(moved) - 1.0
             if np.abs(missing).max() < _BALANCED:
                 break
+
             squares = folded.squares(moved / costs)
             squares[np.diag_indices(len(squares))] += (
                 1e-9 * float(np.trace(squares)) / n
@@ -260,9 +270,12 @@ class Crowd:
             )
             rise = folded.products(move)
             length = 1.0
+
             while (costs + length * rise <= 0.2 * costs).any():
                 length /= 2
+
             prices, costs = prices + length * move, costs + length * rise
+
         return np.asarray(prices), np.asarray(costs)
 
     def undervalued(self) -> FloatArray:
@@ -280,6 +293,7 @@ class Crowd:
         patterns = np.concatenate([self.patterns[heavy], fresh])
         weights = np.concatenate([self.weights[heavy], lightly])
         halved = self.mirror.halved(Design(patterns, weights, self.epsilon).merged())
+
         return replace(self, patterns=halved.patterns, weights=halved.weights)
 
     def design(self) -> Design | None:

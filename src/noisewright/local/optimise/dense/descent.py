@@ -85,12 +85,14 @@ def _shifts(
     left, right = (low - r).min(axis=0), (high - r).max(axis=0)
     shift = (left + right) / 2 if guess is None else np.clip(guess, left, right)
     active: IndexArray = np.arange(r.shape[1])
+
     for _ in range(_NEWTON_STEPS):
         moved = r[:, active] + shift[active]
         excess = weight @ np.clip(moved, low, high) - total
         open_columns = np.abs(excess) > _TOLERANCE * total
         if not open_columns.any():
             break
+
         moved, excess, active = (
             moved[:, open_columns],
             excess[open_columns],
@@ -103,6 +105,7 @@ def _shifts(
         step = here - excess / np.where(slope > 0, slope, np.inf)
         inside = (step > left[active]) & (step < right[active])
         shift[active] = np.where(inside, step, (left[active] + right[active]) / 2)
+
     return shift
 
 
@@ -139,6 +142,7 @@ class Chart:
         )
         total = 1.0 / (1.0 + expm1(self.epsilon) * high_share)
         inside = (total - self._least) / (1.0 - self._least)
+
         return np.concatenate(
             [
                 positions.ravel(),
@@ -155,6 +159,7 @@ class Chart:
         inside = float(
             1.0 / (1.0 + np.exp(-np.clip(x[-1] / self._sum_scale, -25.0, 25.0)))
         )
+
         return (
             x[:entries].reshape(self.rows, self.cells),
             shares,
@@ -194,10 +199,12 @@ class Chart:
         positions, weights = self.positions(x)
         slope = expm1(self.epsilon)
         relative = 1.0 + slope * positions
+
         try:
             here = objective.evaluate(weights[:, None] * relative)
         except np.linalg.LinAlgError:
             return float("inf"), np.empty(0)
+
         free = (positions > 0.0) & (positions < 1.0)
         share = weights @ free
         masked = np.einsum("o,ou,ou->u", weights, here.gradient, free)
@@ -217,6 +224,7 @@ class Chart:
             [reduced.ravel(), by_log / self._row_scale, [by_sum / self._sum_scale]]
         )
         gradient /= here.value
+
         return log(here.value), gradient
 
 
@@ -243,21 +251,25 @@ def descend(
     x = chart.variables(positions, start[1])
     memory = int(min(10, max(3, _LARGEST_HISTORY // (2 * x.size))))
     done = 0
+
     while done < iterations and not control.expired:
         # The prior is moved only once the patterns have formed, and then in short segments.
         length = iterations - done
         if worst_case:
             length = iterations // 2 if done == 0 else min(_SEGMENT, length)
+
         minimum = _segment(chart, objective, x, max(length, 1), memory, control)
         x, done = minimum.point, done + max(minimum.iterations, 1)
         if control.met(objective.variance(float(np.exp(minimum.value)))):
             break
         if minimum.converged and not worst_case:
             break
+
         if worst_case and done < iterations and not control.expired:
             objective = replace(
                 objective, prior=saddle_prior(objective, chart.strategy(x), steps=3)
             )
+
     positions, weights = chart.positions(x)
     return Descent(positions, weights, objective.prior)
 

@@ -73,6 +73,7 @@ class Design:
             bool
         )
         some = weights > 0
+
         return Design(unpacked[some], weights[some], self.epsilon)
 
     def balanced(self) -> Design | None:
@@ -93,6 +94,7 @@ class Design:
                 return None
             step = w * (rooted @ answer)
             w = w + longest_step(w, step, 0.9) * step
+
         return None
 
 
@@ -108,6 +110,7 @@ def split(positions: FloatArray, weights: FloatArray, epsilon: float) -> Design:
         for low, high in pairwise(levels):
             patterns.append(row >= high)
             parts.append(weight * (high - low))
+
     return Design(np.array(patterns), np.array(parts), epsilon).merged()
 
 
@@ -151,6 +154,7 @@ class Types:
         )
         # as cells are: runs of cells and mirror images go by their order
         order = np.argsort(first)
+
         return cls(np.argsort(order)[group.ravel()], first[order])
 
     @property

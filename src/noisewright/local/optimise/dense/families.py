@@ -22,6 +22,7 @@ def runs(gram: FloatArray, epsilon: float) -> BoolArray:
     n = len(gram)
     if epsilon < _LEAST_EPSILON or n < 2 * _SHORTEST:
         return np.zeros((0, n), dtype=bool)
+
     longest = min(
         int(_SHORTEST + _PER_LIKELY * n / (1 + exp(epsilon))), _LONGEST, n // 2
     )
@@ -33,6 +34,7 @@ def runs(gram: FloatArray, epsilon: float) -> BoolArray:
             for step in range(length):
                 rows[np.arange(len(first)), first + step * stride] = True
             patterns.append(rows)
+
     every = np.unique(np.concatenate(patterns), axis=0)
     return every[np.argsort(every.sum(axis=1), kind="stable")]
 
@@ -49,4 +51,5 @@ def _strides(gram: FloatArray) -> IntArray:
         ]
     )
     alike = np.argsort(apart, kind="stable")[:_MOST_STRIDES]
+
     return np.asarray(steps[alike[apart[alike] <= _NEARLY_AS_LIKE * apart[alike[0]]]])

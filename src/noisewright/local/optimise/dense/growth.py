@@ -64,16 +64,19 @@ def grow(
     steady: FloatArray | None = None
     values: list[float] = []
     work = control.work.part(effort.work)
+
     try:
         while not _settled(crowd, control, work, _STEPS):
             values.append(crowd.worst if worst_case else crowd.mean)
             earlier = values[-1 - _PATIENCE] if len(values) > _PATIENCE else np.inf
             if work.over or values[-1] > earlier * (1 - _LITTLE):
                 break
+
             phi = crowd.undervalued()
             if guide is not None and steady is None:
                 # both are −1ᵀλ: of one scale
                 steady = guide * float(phi.sum() / guide.sum())
+
             steady = phi if steady is None else (steady + phi) / 2
             fresh = _worthy(crowd, steady, phi, rng, work)
             crowd = crowd.joined(fresh, _LIGHT, _LIGHTEST, len(crowd.weights))
@@ -120,6 +123,7 @@ def _worthy(
     )[0]
     work.add(searching(starts, n))
     worthy = candidates[worths(candidates, phi, prior, epsilon) > 0]
+
     return worthy[: min(_FRESH_PER_CELL * n, _MOST_FRESH)]
 
 
@@ -132,11 +136,13 @@ def _finished(
     crowd = crowd.joined(
         crowd.patterns[:0], _LIGHT, _LIGHTEST, effort.reports // images
     )
+
     for _ in range(_SETTLING):
         crowd.step()
         control.work.add(crowd.operations)
         if control.expired:
             break
+
     design = crowd.design()
     return None if design is None else (design, replace(objective, prior=crowd.prior))
 

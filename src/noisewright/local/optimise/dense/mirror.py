@@ -37,18 +37,21 @@ class Mirror:
             self.order[:h],
         )
         swap[self.order[2 * h :]] = self.order[2 * h :]
+
         return patterns[:, swap]
 
     def halved(self, design: Design) -> Design:
         """One of each pattern and its image, with the weight of both."""
         if not self.folding.pairs:
             return design
+
         images = self._swapped(design.patterns)
         differ = (images != design.patterns).argmax(axis=1)
         later = images[np.arange(len(images)), differ] & ~(
             images == design.patterns
         ).all(axis=1)
         chosen = np.where(later[:, None], images, design.patterns)
+
         return Design(chosen, design.weights, design.epsilon).merged()
 
     def doubled(self, design: Design) -> Design:

@@ -65,10 +65,12 @@ class Objective:
         # a direction of descent: seven digits do, in half the time
         if q.size > _SINGLE_PRECISION:
             scores, quadratic = scores.astype(np.float32), quadratic.astype(np.float32)
+
         pulled = scores @ quadratic
         energies = np.einsum("ou,ou->o", pulled, scores)
         pulled *= -2.0
         pulled += energies[:, None] * self.prior.astype(pulled.dtype)
+
         return Evaluation(value, pulled, energies.astype(np.float64))
 
     def information(self, scores: FloatArray, chance: FloatArray) -> FloatArray:
@@ -87,6 +89,7 @@ class Objective:
         value = float(np.trace(half))
         if not (0 <= value < np.inf and np.isfinite(quadratic).all()):
             raise np.linalg.LinAlgError("singular information")
+
         return value, np.asarray((quadratic + quadratic.T) / 2)
 
     def inverse_times(self, x: FloatArray, columns: FloatArray) -> FloatArray:
@@ -115,6 +118,7 @@ def _factor(x: FloatArray) -> tuple[FloatArray, bool]:
     n = len(x)
     size = float(np.trace(x)) / n
     filled = x + size / n
+
     try:
         return cho_factor(filled, lower=True, check_finite=False)
     except np.linalg.LinAlgError:
@@ -132,9 +136,11 @@ def saddle_prior(objective: Objective, q: FloatArray, steps: int = 20) -> FloatA
     mean_variance, variances = _prior_value(objective, q)
     best, best_worst = objective.prior, float(variances.max())
     step = 2.0
+
     for _ in range(steps):
         if variances.max() <= mean_variance * (1 + 1e-4) or mean_variance <= 0:
             break
+
         trial = objective.prior * np.exp(step * (variances / variances.max() - 1.0))
         # A type that nearly never occurs would make reports about it nearly unweighted.
         trial = np.maximum(trial / trial.sum(), 1e-3 * uniform)
@@ -149,6 +155,7 @@ def saddle_prior(objective: Objective, q: FloatArray, steps: int = 20) -> FloatA
             step /= 3.0
             if step < 1e-3:
                 break
+
     return best
 
 

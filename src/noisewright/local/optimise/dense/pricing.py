@@ -44,6 +44,7 @@ def improve(
         for first in range(0, len(patterns), some)
     ]
     better, worth = zip(*parts, strict=True)
+
     return np.concatenate(better), np.concatenate(worth)
 
 
@@ -53,6 +54,7 @@ def _improved(
     patterns, cells = patterns.copy(), patterns.shape[1]
     if cells > _FEW_CELLS:  # where to go next: seven digits do, in half the time
         phi, prior = phi.astype(np.float32), prior.astype(np.float32)
+
     slope, least_rise = (
         phi.dtype.type(expm1(epsilon)),
         8 * float(np.finfo(phi.dtype).eps),
@@ -62,6 +64,7 @@ def _improved(
     energy, mass = np.einsum("ou,ou->o", pulled, v), v @ prior
     active = np.arange(len(patterns))
     diagonal = np.diagonal(phi)
+
     for _ in range(2 * cells if cells <= _FEW_CELLS else cells // 4):
         steps = np.where(patterns[active], -slope, slope)
         energies = (
@@ -76,10 +79,12 @@ def _improved(
         )
         if not len(rising):
             break
+
         active, cell = active[rising], cell[rising]
         energy[active], mass[active] = energies[rising, cell], masses[rising, cell]
         patterns[active, cell] ^= True
         pulled[active] += steps[rising, cell][:, None] * phi[cell]
+
     return patterns, energy / mass**2
 
 
@@ -121,4 +126,5 @@ def proposals(
         np.packbits(patterns[order], axis=1), axis=0, return_index=True
     )
     order = order[np.sort(first)]
+
     return patterns[order], worth[order]

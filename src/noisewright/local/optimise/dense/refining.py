@@ -42,6 +42,7 @@ def refined(
     cells = np.sort(types.first)
     if not np.array_equal(cells, proof.cells) or len(cells) > effort.up_to:
         return strategy
+
     order = types.group[cells]  # the type of each cell of the proof
     objective = Objective(types.merged_gram(dense), types.merged(strategy.prior))
     design = _design(strategy, types)
@@ -50,6 +51,7 @@ def refined(
         proof.factor @ proof.factor.T, proof.prices, proof.prior
     )
     rng = np.random.default_rng([seed, 1])
+
     try:
         if len(cells) > FEW_CELLS:
             growth = Growth(

@@ -61,9 +61,11 @@ class _Problem:
         h = folding.pairs
         if not h:
             return cls(gram, folding, v, (v,))
+
         near, far, alone = v[:, :h], v[:, h : 2 * h], v[:, 2 * h :]
         both, root = near + far, 2**0.5
         parts = np.hstack([both / root, alone]), (near - far) / root
+
         return cls(gram, folding, np.hstack([both / 2, alone]), parts)
 
     def folded(self, shares: FloatArray) -> FloatArray:
@@ -102,6 +104,7 @@ class _Point:
         shares = w / mass
         factors, quadratics, pulled = [], [], []
         slopes = np.zeros(len(w))
+
         for v, half in zip(problem.parts, problem.folding.halves(centred), strict=True):
             factor = cho_factor(
                 (v * shares[:, None]).T @ v, lower=True, check_finite=False
@@ -113,10 +116,12 @@ class _Point:
             quadratics.append(quadratic)
             pulled.append(v @ quadratic)
             slopes -= np.einsum("ou,ou->o", pulled[-1], v)
+
         known = np.delete(np.diagonal(centred), np.s_[h : 2 * h])
         variances = (-slopes * shares / mass) @ problem.means - known
         if not np.isfinite(variances).all():
             raise np.linalg.LinAlgError("beyond the digits of a number")
+
         return cls(
             mass,
             shares,
@@ -138,6 +143,7 @@ class _Point:
             inner = v @ cho_solve(factor, v.T, check_finite=False)
             inner *= pulled @ v.T
             total += inner
+
         total *= 2.0
         return total
 
@@ -192,6 +198,7 @@ def best_saddle(
     point = _Point.of(problem, w, prior)
     state = _first(point, problem, w, prior)
     steps = 0
+
     for steps in range(_NEWTON_STEPS):  # noqa: B007
         mean = float(state.prior @ point.variances)
         missing = float(np.abs(1.0 - state.w @ problem.means).max())
@@ -199,12 +206,15 @@ def best_saddle(
         done = float(state.w @ state.s) < tolerance * mean and uneven < tolerance * mean
         if done and missing < 1e-10:
             break
+
         move = _direction(point, problem, state)
         length = state.longest(move)
         if length < 1e-6:
             break  # the digits are used up: good enough
+
         state = state.moved(move, length)
         point = _Point.of(problem, state.w, state.prior)
+
     return Saddle(
         state.w / unit,
         problem.spread(state.prior),
@@ -269,4 +279,5 @@ def _direction(point: _Point, problem: _Problem, now: _State) -> _State:
     w = rest - by_prior @ prior - by_prices @ prices
     s = (aim_w - now.w * now.s - now.s * w) / now.w
     g = (aim_p - now.prior * now.g - now.g * prior) / now.prior
+
     return _State(w, prior, prices, float(answer[-1]), s, g)

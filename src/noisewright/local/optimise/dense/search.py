@@ -83,10 +83,12 @@ def search(
     begun: tuple[Design, Objective] | None = None
     if saved is not None and earlier_prior is not None:
         begun = saved, replace(objective, prior=earlier_prior)
+
     if begun is None:
         limited = replace(control, work=control.work.part(effort.work))
         begun = _descended(objective, epsilon, worst_case, effort, rng, limited, state)
         control.iterations = limited.iterations
+
     design, objective = begun
     if not _met(design, objective, control) and not control.expired:
         better = None
@@ -96,16 +98,19 @@ def search(
             better = generate(
                 design, objective, effort.patterns, rng, control, worst_case
             )
+
         if better is not None:
             designs = [better, (design, objective)]
             design, objective = min(
                 designs, key=lambda one: _cost(one[0], one[1], worst_case)
             )
+
     if worst_case:
         q = design.chances()
         moved = replace(objective, prior=saddle_prior(objective, q))
         if worst_variance(moved, q) < worst_variance(objective, q):
             objective = moved
+
     return design, objective.prior
 
 
@@ -140,10 +145,12 @@ def _descended(
     else:
         rows = effort.rows(cells)
         start = dense_start(objective.centred, epsilon, rows, rng)
+
     grows = effort.growth.fits(cells)
     iterations = effort.growth.iterations if grows else effort.iterations
     descent = descend(objective, epsilon, start, iterations, control, worst_case)
     objective = replace(objective, prior=descent.prior)
+
     return _two_valued(descent, epsilon, objective), objective
 
 
@@ -157,23 +164,29 @@ def _two_valued(descent: Descent, epsilon: float, objective: Objective) -> Desig
     slope = np.expm1(epsilon)
     before = objective.evaluate(weights[:, None] * (1 + slope * positions)).value
     designs: list[tuple[float, Design]] = []
+
     for steps in _LEVELS:
         if steps > 1 and not _fits(np.round(positions * steps), positions.shape[1]):
             break
+
         if steps == 1:
             near = rounded(positions, weights, epsilon)
         else:
             near = split(
                 np.round(positions * steps) / steps, weights, epsilon
             ).balanced()
+
         if near is None:
             continue
+
         value = objective.evaluate(near.chances()).value
         designs.append((value, near))
         if value <= before * (1 + _ROUNDING_LOSS):
             break
+
     if not designs:
         return split(positions, weights, epsilon)
+
     return min(designs, key=lambda pair: pair[0])[1]
 
 

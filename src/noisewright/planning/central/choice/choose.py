@@ -90,6 +90,7 @@ class Contender:
             )
             proposal = replace(proposal, mechanism=proposal.mechanism.at(own))
             accuracy = None
+
         return replace(
             self.trial,
             domain=problem.domain,
@@ -143,6 +144,7 @@ def _beside_yardsticks(problem: CentralProblem, plan: CentralPlan) -> CentralPla
     nearer = [easy for easy in yardsticks(problem) if easy.achieved < plan.achieved]
     if not nearer:
         return plan
+
     told = ", ".join(f"{easy.name} {easy.achieved:.4g}" for easy in nearer)
     proposal = replace(
         plan.proposal, status=f"{plan.proposal.status}; err less: {told}"
@@ -180,6 +182,7 @@ def fitting(
         return problems  # every measure is planned by itself
     if fitting := [problem for problem in problems if candidates(problem, mechanism)]:
         return fitting
+
     last = problems[-1]
     own_kind = mechanism != "auto" and _known(mechanism).refuses(
         last
@@ -198,10 +201,12 @@ def _of_one(
         return own_ranking(problem, strategy)
     if _counts(problem):
         return ranked(problem, mechanism, beat)
+
     from noisewright.planning.central.sums import by_measures
 
     assert isinstance(problem.workload, Questions)
     contender = by_measures(problem, problem.workload, _named(mechanism))
+
     return Ranking(contender, (contender,), {})
 
 
@@ -223,6 +228,7 @@ def _or_better(
     except (InvalidParameter, OutOfReach, TooLarge) as error:
         left_out = {entry.name: str(error) for entry in candidates(problem, mechanism)}
         other, better = Ranking(known.best, (), left_out), False
+
     contenders = (*known.contenders, *other.contenders)
     told = {
         name: why
@@ -233,6 +239,7 @@ def _or_better(
     left_out = {
         n: why for n, why in {**known.left_out, **told}.items() if n not in names
     }
+
     return Ranking(other.best if better else known.best, contenders, left_out)
 
 
@@ -247,6 +254,7 @@ def _out_of_reach(problem: CentralProblem, known: Ranking) -> bool:
         return False
     if best.proposal.neighbours != problem.neighbours:
         return False
+
     least = sqrt(least_second_moment(problem.privacy)) * (best.proposal.bound or 0.0)
     return least >= best.cost
 
@@ -280,10 +288,12 @@ def own_ranking(problem: CentralProblem, strategy: npt.ArrayLike) -> Ranking:
             "is for counts alone",
             "plan sums and means without it",
         )
+
     proposal = own_strategy.own_candidate(problem, strategy).proposal(problem)
     own = Contender(own_strategy.NAME, problem, proposal)
     ours = ranked(problem)
     best = _with_highest_bound(own, [own, ours.best])
+
     return Ranking(best, (own, *ours.contenders), ours.left_out)
 
 
@@ -307,6 +317,7 @@ def ranked(
     contenders: list[Contender] = []
     left_out: dict[str, str] = {}
     slow = []
+
     for entry in entries:
         if (reason := problem.once(entry.refuses)) is not None:
             left_out[entry.name] = reason
@@ -322,6 +333,7 @@ def ranked(
             slow.append(entry)
         else:
             contenders.append(propose(problem, entry))
+
     # What takes minutes comes last, and only where the others leave much to gain.
     for entry in slow:
         if not contenders or _certified(contenders) > _CLOSE:
@@ -330,10 +342,12 @@ def ranked(
             left_out[entry.name] = (
                 "takes minutes, and the others are near the lower bound"
             )
+
     if not contenders:
         text = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
         name = getattr(mechanism, "name", mechanism)
         raise InvalidParameter("mechanism", name, f"cannot plan this: {text}")
+
     one = len(contenders) == 1
     best = (
         contenders[0] if one else min(contenders, key=lambda contender: contender.cost)
@@ -341,6 +355,7 @@ def ranked(
     best = _with_highest_bound(best, contenders)
     if best.bounds.grouped:
         best = min([*by_groups(problem, mechanism), *contenders], key=lambda c: c.cost)
+
     return Ranking(best, tuple(contenders), left_out)
 
 
@@ -362,6 +377,7 @@ def by_groups(
     single = one_group(problem, bounds) if gains else None
     if single is None:
         return []
+
     best = ranked(single, mechanism).best
     proposal = in_every_group(best.proposal, problem, bounds)
     return [] if proposal is None else [Contender(best.name, problem, proposal)]
@@ -392,16 +408,19 @@ def _with_highest_bound(best: Contender, contenders: Sequence[Contender]) -> Con
     own = best.proposal
     if own.mechanism.unit_noise is None:
         return best
+
     known = [c.proposal for c in contenders if c.proposal.neighbours == own.neighbours]
     tightest = max(known, key=lambda proposal: proposal.bound or 0.0)
     if tightest is own or tightest.bound is None:
         return best
+
     own = replace(own, bound=tightest.bound, certificate=tightest.certificate)
     contender = replace(best, proposal=own)
     # The errors are those of the same measurement.
     contender.__dict__["trial"] = replace(
         best.trial, proposal=own, known_accuracy=best.trial.measured_accuracy
     )
+
     return contender
 
 
@@ -437,6 +456,8 @@ def error_norm(error: str | float) -> float:
                 "error", error, "must be 'rmse', 'max' or a number >= 2", named
             )
         return named[error]
+
     if not float(error) >= 2:
         raise InvalidParameter("error", error, "must be >= 2", "use 'rmse', which is 2")
+
     return float(error)

@@ -89,6 +89,7 @@ class Comparison:
         figures = {name: getattr(self, name) for name in (*names, "errors")}
         if self.worst_rmse is not None:
             figures["worst_rmse"] = self.worst_rmse
+
         limits = {} if self.limits is None else self.limits.to_dict()
         return figures | limits | {"bounds": [bound.to_dict() for bound in self.bounds]}
 
@@ -111,6 +112,7 @@ def compare_central(
         rule = "asks for sums or means, which are planned measure by measure"
         remedy = "compare questions that count people, or plan these"
         raise InvalidParameter("workload", workload.brief(), rule, remedy)
+
     problems = central_problems(workload, privacy, norm, domain, given, composition)
     rows, reasons = _planned_for(problems[0])
     for problem in problems[1:]:
@@ -124,6 +126,7 @@ def compare_central(
             for name, text in why.items()
             if text != refuses_gaussian(problem)
         }
+
     told = {row.mechanism for row in rows}
     reasons = {name: text for name, text in reasons.items() if name not in told}
     if not rows:
@@ -131,14 +134,17 @@ def compare_central(
         raise InvalidParameter(
             "workload", workload.brief(), f"is planned by no mechanism: {text}"
         )
+
     for easy in yardsticks(problems[0]):
         figures = easy.rmse, easy.max
         rows.append(
             Comparison(easy.name, *figures, achieved=easy.achieved, errors="simulated")
         )
+
     limits = Limits.of(problems[0])
     rows = [replace(row, limits=limits) for row in rows]
     rows.sort(key=lambda row: row.achieved or 0.0)
+
     return rows + [Comparison(name, refusal=reason) for name, reason in reasons.items()]
 
 
@@ -161,6 +167,7 @@ def _planned_for(
             reason = str(error)
         if reason is not None:
             refusals[name] = reason
+
     known = [
         plan.proposal.bound or 0.0 for plan in plans if plan.lower_bound is not None
     ]
@@ -186,6 +193,7 @@ def _row(plan: CentralPlan, unit_bound: float | None) -> Comparison:
     unit = plan.method.unit_noise
     bound = None if unit_bound is None or unit is None else unit_bound * unit
     error = plan.accuracy.error
+
     return Comparison(
         plan.mechanism,
         rmse=mean_error(error, 2),

@@ -67,6 +67,7 @@ def explain_central(
         return Explanation(
             plan, "counts and sums are each planned by their best mechanism", ()
         )
+
     return Explanation(
         plan, _why(ranking, mechanism, strategy is not None), _others(ranking)
     )
@@ -78,6 +79,7 @@ def _why(ranking: Ranking, mechanism: str | CentralMechanism, own: bool) -> str:
         return "its matrix was given; ours are planned for the lower bound"
     if mechanism != "auto":
         return "it was asked for by name"
+
     proposal = best.proposal
     tried = len(ranking.contenders)
     least = (
@@ -87,6 +89,7 @@ def _why(ranking: Ranking, mechanism: str | CentralMechanism, own: bool) -> str:
     )
     if proposal.value is not None and proposal.bound:
         least += f", {_above(proposal.value / proposal.bound)}"
+
     return least + _currencies(ranking)
 
 
@@ -102,10 +105,12 @@ def _currencies(ranking: Ranking) -> str:
     best = ranking.best
     if best.problem.asked is None:
         return ""
+
     own = best.plan(0.0).spends.get("rho")
     others = [c for c in ranking.contenders if c.problem.asked is None]
     if own is None or not others:
         return ""
+
     other = min(others, key=lambda contender: contender.cost)
     rho = other.plan(0.0).spends["rho"]
     return f"; where ρ adds up it costs {own:.4g}, {other.name} {rho:.4g} (composition: many)"
@@ -116,9 +121,11 @@ def _others(ranking: Ranking) -> tuple[Reason, ...]:
     best = ranking.best
     least = best.achieved
     reached = []
+
     for contender in sorted(ranking.contenders, key=lambda c: c.achieved):
         if contender.name == best.name:
             continue
+
         error = contender.achieved
         apart = (
             "" if contender.proposal.mechanism.agrees else "; its tables need not agree"
@@ -129,6 +136,7 @@ def _others(ranking: Ranking) -> tuple[Reason, ...]:
         reached.append(
             Reason(contender.name, error, quotient(error, least), told, spends)
         )
+
     left = [
         Reason(name, None, None, reason) for name, reason in ranking.left_out.items()
     ]

@@ -55,6 +55,7 @@ def central_problems(
     pure = None if composition == "many" else pure_promise(privacy)
     if pure is None:
         return (asked,)
+
     rows = RowBounds.of(asked.domain, asked.sizes).rows
     return asked, asked.under(*_of_a_row(pure, rows), asked=privacy)
 
@@ -76,6 +77,7 @@ def central_problem(
         raise InvalidParameter(
             "workload", workload.brief(), "is zero everywhere", "ask for something"
         )
+
     counts = not isinstance(workload, Questions) or workload.measures == (COUNT,)
     if counts and privacy.neighbours == "replace-one" and problem.structure.only_totals:
         raise InvalidParameter(
@@ -84,6 +86,7 @@ def central_problem(
             "asks only for the number of people, which replace-one neighbours make public",
             "publish it as it is, or plan with neighbours='add-remove' to protect it",
         )
+
     return problem
 
 

@@ -74,6 +74,7 @@ def _one_way(problem: CentralProblem) -> Yardstick | None:
     sizes = problem.sizes
     if len(sizes) < 2:
         return None
+
     asked = stack(
         [OnAttributes(sizes, (i,), Identity(size)) for i, size in enumerate(sizes)]
     )
@@ -81,6 +82,7 @@ def _one_way(problem: CentralProblem) -> Yardstick | None:
     entry = K_NORM if problem.order == 1 else RESIDUAL
     if entry.refuses(alone) is not None:
         return None
+
     accuracy = entry.plan(alone).mechanism.accuracy(alone.terms)
     rng, misses = np.random.default_rng(0), []
     for shares in problem.given.shares(problem.workload.size):
@@ -89,6 +91,7 @@ def _one_way(problem: CentralProblem) -> Yardstick | None:
         truth = problem.workload.matvec(people)
         told = [_independent(row, sizes, problem.given.people) for row in noisy]
         misses.append(problem.workload.matvec(np.array(told).T).T - truth)
+
     return _worst(problem, ONE_WAY, misses)
 
 
@@ -123,6 +126,7 @@ class Limits:
         if domain is not None and (domain.boxes or domain.unit is not None):
             # one person moves other things than one cell's answers
             return cls(None, None, None)
+
         small = workload.size * workload.queries <= _MOST_WIDTH_ENTRIES
         width = (
             gaussian_width(workload) if small and problem.given is not None else None
@@ -140,10 +144,13 @@ class Limits:
         told: dict[str, Any] = {}
         if self.packing is not None:
             told["packing_bound"] = self.packing
+
         if self.volume is not None:
             told["volume_bound"] = self.volume.value
+
         if self.width is not None:
             told["gaussian_width"] = self.width.to_dict()
+
         return told
 
     def sentences(self, people: int | None) -> list[str]:
@@ -154,14 +161,17 @@ class Limits:
                 f"With {people:,} people, {BoundClass.ANY_MECHANISM.value}, has a root mean"
                 f" square error of at least {self.packing:.4g} (packing of their data sets)."
             )
+
         if self.volume is not None:
             told.append(
                 f"{BoundClass.ANY_PARTS.value.capitalize()} has a root mean square error of at"
                 f" least {self.volume.value:.4g} (volume {self.volume.found})."
             )
+
         if self.width is not None:
             told.append(
                 f"Gaussian width of one person's answers: {self.width.value:.4g}"
                 f" ({self.width.lower:.4g} to {self.width.upper:.4g} at 99.9 %)."
             )
+
         return told
