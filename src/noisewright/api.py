@@ -197,7 +197,8 @@ def explain(
     `.why` says it in a sentence; `.others` lists the runners-up with the errors that they would
     reach, and the mechanisms that were not asked with the reason.
     """
-    asked, norm = workload(queries), choice.error_norm(error)
+    asked = workload(queries)
+    norm = choice.error_norm(error)
     _check_domain(asked, domain)
     _warn(privacy)
     _check_one(mechanism, strategy)

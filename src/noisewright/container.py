@@ -22,7 +22,8 @@ from noisewright.errors import FileFormatError
 from noisewright.files import replacing
 
 FORMAT_VERSION = 2
-_FIELD, _DIGEST = "noisewright", "digest"
+_FIELD = "noisewright"
+_DIGEST = "digest"
 # bytes that say how long the header of a safetensors file is, and its alignment
 _LENGTH = 8
 _OLD_FIELDS = ("plan", "aggregate")  # headers of format version 1

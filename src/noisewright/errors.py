@@ -70,7 +70,10 @@ class InvalidParameter(NoisewrightError):
     """
 
     def __init__(self, name: str, value: object, rule: str, remedy: str = "") -> None:
-        self.name, self.value, self.rule, self.remedy = name, value, rule, remedy
+        self.name = name
+        self.value = value
+        self.rule = rule
+        self.remedy = remedy
         what = name if value is None else f"{name}={shown(value)}"
         message = f"{what} {rule}" + (f"; {remedy}" if remedy else "")
         super().__init__(shortened(message, _MOST_MESSAGE))

@@ -273,7 +273,8 @@ def write_tables(
     With `excel`, CSV begins with the mark by which spreadsheets know UTF-8; others may trip on it.
     """
     plain = parts if is_parquet(path) else map(for_spreadsheets, parts)
-    first, rest = next(iterator := iter(plain)), iterator
+    first = next(iterator := iter(plain))
+    rest = iterator
     marked = excel and not is_parquet(path)
     with table_writer(path, first.schema, marked=marked) as writer:
         for part in chain([first], rest):

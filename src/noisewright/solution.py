@@ -129,7 +129,8 @@ class Status(StrEnum):
 
     def __new__(cls, word: str, sentence: str) -> Status:
         member = str.__new__(cls, word)
-        member._value_, member.sentence = word, sentence
+        member._value_ = word
+        member.sentence = sentence
         return member
 
 

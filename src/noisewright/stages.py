@@ -41,7 +41,8 @@ def listening(
     listener: Callable[[str], None], watcher: Callable[[float], None] | None = None
 ) -> Iterator[None]:
     """Hear the steps of the work inside, and how far they are."""
-    token, watching = _LISTENER.set(listener), _WATCHER.set(watcher)
+    token = _LISTENER.set(listener)
+    watching = _WATCHER.set(watcher)
     try:
         yield
     finally:

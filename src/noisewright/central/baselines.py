@@ -64,7 +64,8 @@ def _refuses_answers(problem: CentralProblem) -> str | None:
 
 def _answers(problem: CentralProblem) -> Measured:
     """Every answer measured with the same noise; answers that overlap are made consistent."""
-    blocks, status = [], "equal noise on every answer"
+    blocks = []
+    status = "equal noise on every answer"
     # in one block: nobody flips all signs at once
     if isinstance(problem.workload, Parity):
         block = Block(
@@ -136,7 +137,8 @@ def _best_tree(factor: Workload, norm: float, order: int) -> tuple[IntArray, int
 
 def _tree(cells: int, branches: int) -> IntArray:
     """All intervals of a tree over the cells: the whole, its children, down to the cells."""
-    levels, width = [np.eye(cells, dtype=np.int64)], branches
+    levels = [np.eye(cells, dtype=np.int64)]
+    width = branches
     while width < cells * branches:
         starts = np.arange(0, cells, width)
         levels.append(np.add.reduceat(levels[0], starts, axis=0))

@@ -245,7 +245,8 @@ class CombinedAccuracy(Accuracy):
         assert self.first is not None
         assert self.second is not None
         if len(mine) > MOST_ANSWERS:
-            own, other = self.first.variance[mine], self.second.variance[theirs]
+            own = self.first.variance[mine]
+            other = self.second.variance[theirs]
             total = np.where(own + other > 0, own + other, 1.0)
             return own / total, other / total
 

@@ -168,7 +168,8 @@ def _mixed(
 
     scale = (1 - 1e-9) / _largest_ratios(others, padded)
     rest = form - scale[:, None, None] * others
-    first, second = rest[:, 0, 0], rest[:, 1, 1]
+    first = rest[:, 0, 0]
+    second = rest[:, 1, 1]
     rounding = _ROUNDING * float(np.trace(form)) * (first + second)
     fits = (first > 0) & (second > 0) & (_determinant(rest) >= rounding)
     # What is left is not negative, so it holds a number that either person moves by one.

@@ -229,12 +229,10 @@ class Stream:
         position: Position | None,
     ) -> None:
         """What streams of every noise keep of where they are."""
-        self._plan, self._most, self._source, self._position = (
-            plan,
-            steps,
-            source,
-            position,
-        )
+        self._plan = plan
+        self._most = steps
+        self._source = source
+        self._position = position
         self._answers = array("d")
         self._claimed = 0
         self._process = os.getpid()
@@ -350,11 +348,10 @@ class _Buffers:
     """T as geometric sums: one running sum per rate, for the data and for the estimate."""
 
     def __init__(self, plan: StreamMechanism) -> None:
-        rates, gains = (
-            plan.factorization.rates.tolist(),
-            plan.factorization.gains.tolist(),
-        )
-        self.rates, self.gains = rates, gains
+        rates = plan.factorization.rates.tolist()
+        gains = plan.factorization.gains.tolist()
+        self.rates = rates
+        self.gains = gains
         self.fixed = [
             (_fixed(rate), _fixed(gain))
             for rate, gain in zip(rates, gains, strict=True)
@@ -381,7 +378,8 @@ class _Buffers:
         """Go on from such a memory after so many steps."""
         check_state(len(sums) == len(estimates) == len(self.rates))
         check_state(steps > 0 or not any((*sums, *estimates)))
-        self.sums, self.estimates = sums, estimates
+        self.sums = sums
+        self.estimates = estimates
 
     def estimate(self, measured: float) -> float:
         """T⁻¹ applied to the measurements, at this step."""

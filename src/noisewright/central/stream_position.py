@@ -19,7 +19,8 @@ class Position:
     """
 
     def __init__(self, folder: Path, name: str) -> None:
-        self.folder, self.name = folder, name
+        self.folder = folder
+        self.name = name
 
     @classmethod
     def new(cls, folder: str | Path, mark: str) -> Self:

@@ -89,7 +89,8 @@ def wider_bounds(problem: CentralProblem, rows: int = 1) -> Bounds:
 
 def _by_pairs(problem: CentralProblem) -> float:
     """The bound by cells two by two, where it is quick; a mean of higher powers is no smaller."""
-    privacy, workload = problem.privacy, problem.workload
+    privacy = problem.privacy
+    workload = problem.workload
     if (
         privacy.kind != "pure"
         or problem.neighbours != "add-remove"

@@ -151,7 +151,8 @@ class Campaign:
 
     def check(self) -> None:
         """Refuse what browsers cannot run or the collector cannot hold."""
-        plan, terms = self.plan, self.terms
+        plan = self.plan
+        terms = self.terms
         if has_continuous_noise(plan.format.specification):
             raise InvalidParameter(
                 "plan", plan.mechanism, "draws continuous noise, which browsers do not run exactly",
@@ -213,7 +214,8 @@ class Campaign:
     @cached_property
     def public(self) -> dict[str, Any]:
         """All that a device is told: nothing in it depends on any answer."""
-        terms, epsilon = self.terms, self.plan.epsilon
+        terms = self.terms
+        epsilon = self.plan.epsilon
         return {
             "format": "noisewright-campaign",
             "version": 1,

@@ -76,7 +76,8 @@ def _jobs(rng: np.random.Generator, age: IntArray, sex: TextArray) -> TextArray:
     """Life stages as soft steps in age; each person falls into one stage."""
     retired = _step(age, 65, 2.2)
     student = (1 - _step(age, 22, 1.6)) * (age >= 16)
-    draw, kind = rng.random(len(age)), rng.random(len(age))
+    draw = rng.random(len(age))
+    kind = rng.random(len(age))
     at_home = np.where(sex == "F", 0.17, 0.09)
     job = np.where(kind < at_home, "not working", "employed")
     job = np.where((kind >= at_home) & (kind < at_home + 0.055), "unemployed", job)

@@ -28,7 +28,10 @@ Values: TypeAlias = "Sequence[object] | Array | pa.Array | pa.ChunkedArray"
 Storage = Literal["text", "number", "boolean", "date"]
 
 # Where a value without a declared cell lies; `Attribute.encode` turns these into cells or errors.
-BELOW, ABOVE, ELSEWHERE, MISSING = -1, -2, -3, -4
+BELOW = -1
+ABOVE = -2
+ELSEWHERE = -3
+MISSING = -4
 
 
 Refuse = Callable[[str, object, str, str], InvalidParameter]

@@ -80,7 +80,8 @@ class Categorical(Attribute):
 
         if self.storage == "number":
             numbers = columns.numbers(self.name, values) + 0.0  # minus zero is zero
-            column, missing = pa.array(numbers), np.isnan(numbers)
+            column = pa.array(numbers)
+            missing = np.isnan(numbers)
             declared = pa.array([float(value) for value in self.values])
         else:
             column = columns.texts(self.name, values)

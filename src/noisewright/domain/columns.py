@@ -156,10 +156,12 @@ def days(name: str, values: Values) -> FloatArray:
         return _floats(array.cast(pa.int32()).cast(pa.float64()))
 
     if pa.types.is_date64(kind):
-        array, a_day = array.cast(pa.int64()), 86_400_000
+        array = array.cast(pa.int64())
+        a_day = 86_400_000
     elif pa.types.is_timestamp(kind):
         # Arrow keeps the instant in UTC: whole days of raw ticks need no zone database.
-        array, a_day = array.cast(pa.int64()), 86_400 * _TICKS_A_SECOND[kind.unit]
+        array = array.cast(pa.int64())
+        a_day = 86_400 * _TICKS_A_SECOND[kind.unit]
     else:
         raise _wrong_type(name, "dates")
 

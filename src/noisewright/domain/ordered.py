@@ -90,10 +90,8 @@ class Ordered(Attribute):
             return 0
 
         if self.whole:
-            number, inclusive = (
-                (math.floor(number) + 1 if inclusive else math.ceil(number)),
-                False,
-            )
+            number = math.floor(number) + 1 if inclusive else math.ceil(number)
+            inclusive = False
 
         below = int(np.searchsorted(self.cuts[:-1], number, side="left"))
         if inclusive or below == len(self.cuts) - 1 or self.cuts[below] != number:
@@ -304,7 +302,8 @@ class Numeric(Ordered):
         if cell == len(self.edges) - 1:
             return None
 
-        a, b = self.edges[cell], self.edges[cell + 1]
+        a = self.edges[cell]
+        b = self.edges[cell + 1]
         if math.isinf(b):
             return 0.0 if math.isinf(a) else a
         if math.isinf(a):

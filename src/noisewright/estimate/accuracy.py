@@ -154,7 +154,8 @@ def drawn_multiplier(accuracy: Accuracy, level: float) -> float:
         .astype(np.int64)
     )
     watched = moved[places]
-    rng, step = np.random.default_rng(0), max(1, _BLOCK // len(accuracy.variance))
+    rng = np.random.default_rng(0)
+    step = max(1, _BLOCK // len(accuracy.variance))
     counts = [min(step, draws - start) for start in range(0, draws, step)]
     errors = np.concatenate([accuracy.draw(count, rng)[:, watched] for count in counts])
     errors = np.abs(errors) / accuracy.std[watched]

@@ -42,7 +42,8 @@ def agreeing_tables(
     """
     groups = _groups(tuple(sizes), tables, std)
     now = [group.values for group in groups]
-    positive, corrections = now, [np.zeros_like(values) for values in now]
+    positive = now
+    corrections = [np.zeros_like(values) for values in now]
 
     for _ in range(steps):
         moved = [values + extra for values, extra in zip(now, corrections, strict=True)]
@@ -88,7 +89,8 @@ def _groups(
     for block in tables:
         shapes.setdefault(tuple(sizes[i] for i in block), []).append(block)
 
-    offsets, length = {}, 0
+    offsets = {}
+    length = 0
     for block in sorted({part for table in tables for part in interactions(table)}):
         offsets[block] = length
         length += prod(sizes[i] for i in block)
@@ -127,15 +129,14 @@ def _agreed(
     length = 1 + max(
         (int(p.index.max()) for group in groups for p in group.parts), default=0
     )
-    sums, shares = np.zeros(length), np.full(length, np.finfo(float).tiny)
+    sums = np.zeros(length)
+    shares = np.full(length, np.finfo(float).tiny)
     for group, rows in zip(groups, values, strict=True):
         tensors = rows.reshape(-1, *group.shape)
         for part in group.parts:
             measured = interaction(tensors, part.axes).reshape(part.index.shape)
-            places, weight = (
-                part.index.ravel(),
-                np.repeat(part.weight, part.index.shape[1]),
-            )
+            places = part.index.ravel()
+            weight = np.repeat(part.weight, part.index.shape[1])
             sums += np.bincount(places, weight * measured.ravel(), minlength=length)
             shares += np.bincount(places, weight, minlength=length)
 

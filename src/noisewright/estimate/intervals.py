@@ -88,7 +88,8 @@ def variance_gamma_multiplier(shape: float, level: float) -> float:
 
     # G − H is Gaussian of variance 2V for V of that Gamma: an integral over V.
     # In its logarithm the integrand falls off on both sides, where equal steps are exact.
-    least, largest = gammaincinv(shape, _LEAST_TAIL), gammainccinv(shape, _LEAST_TAIL)
+    least = gammaincinv(shape, _LEAST_TAIL)
+    largest = gammainccinv(shape, _LEAST_TAIL)
     logs, step = np.linspace(np.log(least), np.log(largest), _NODES, retstep=True)
     v = np.exp(logs)
     weights = step * np.exp(shape * logs - v - gammaln(shape))
@@ -136,7 +137,8 @@ def simultaneous_multiplier(
     rng = np.random.default_rng() if rng is None else rng
     first = sample_correlated_normals(1, rng)
     block = max(1, _BLOCK_ENTRIES // max(1, first.shape[1]))
-    parts, done = [np.abs(first).max(axis=1)], 1
+    parts = [np.abs(first).max(axis=1)]
+    done = 1
 
     while done < draws:
         count = min(block, draws - done)

@@ -83,7 +83,8 @@ def rows_of_tables(
         tensor = np.moveaxis(
             tables[block].reshape(shape), firsts, tuple(range(len(old)))
         )
-        old_shape, new_shape = [sizes[i] for i in old], [sizes[i] for i in new]
+        old_shape = [sizes[i] for i in old]
+        new_shape = [sizes[i] for i in new]
         chances = tensor.reshape(int(np.prod(old_shape, dtype=np.int64)), -1)
         parents = np.zeros(count, dtype=np.int64)
         if old:

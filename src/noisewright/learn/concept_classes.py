@@ -44,7 +44,9 @@ class ConceptClass(Shown):
     numbers: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        table, points, numbers = self.table, self.points, self.numbers
+        table = self.table
+        points = self.points
+        numbers = self.numbers
         if table.ndim != 2 or 0 in table.shape:
             rule = "must hold at least one concept and one point, a row per concept"
             raise InvalidParameter("concepts", f"shape {table.shape}", rule)
@@ -136,7 +138,8 @@ class ConceptClass(Shown):
 
     def losses(self, points: npt.ArrayLike, labels: npt.ArrayLike) -> FloatArray:
         """The share of people whom each concept mislabels; for tests and public data only."""
-        at, signs = self.columns(points), label_signs(labels)
+        at = self.columns(points)
+        signs = label_signs(labels)
         if len(at) != len(signs) or not len(at):
             raise InvalidParameter(
                 "labels", len(signs), f"must be one for each of {len(at)} points"

@@ -159,7 +159,8 @@ class Ledger(Shown):
         name, version = split_dataset(dataset)
         account, group = self.history().part(name)
         for spent in reversed(account.releases):
-            done, own = spent.committed, spent.reserved
+            done = spent.committed
+            own = spent.reserved
             same = (own.plan, own.version, own.group) == (plan, version, group)
             if same and done is not None and done.content is not None:
                 return self._kept(done.content)

@@ -166,7 +166,8 @@ def check_noise(spend: Spend, noise: tuple[Noise, ...]) -> bool:
         if kind is None:
             continue
 
-        scale, sensitivity = drawn.scale or 0.0, drawn.sensitivity or 0.0
+        scale = drawn.scale or 0.0
+        sensitivity = drawn.sensitivity or 0.0
         if not (0 < scale < inf and 0 < sensitivity < inf):
             return False
         if not isinstance(loss, kind):
@@ -206,7 +207,8 @@ def next_line(last: Line | None, entry: AnyEntry) -> Line:
 
 def decoded(lines: Iterable[Line], where: str) -> Iterator[tuple[Line, AnyEntry]]:
     """Entries in order, each checked against the chain."""
-    previous, expected = _FIRST, 1
+    previous = _FIRST
+    expected = 1
     for line in lines:
         if (
             line.number != expected
@@ -224,7 +226,8 @@ def decoded(lines: Iterable[Line], where: str) -> Iterator[tuple[Line, AnyEntry]
             )
 
         yield line, entry
-        previous, expected = line.hash, expected + 1
+        previous = line.hash
+        expected = expected + 1
 
 
 def _understood(line: Line, where: str) -> AnyEntry:

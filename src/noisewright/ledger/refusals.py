@@ -24,7 +24,8 @@ def largest_fitting(limits: Limits, used: Amounts, like: Privacy) -> Privacy | N
 
     Gaussian noise is meant for ρ and for (ε, δ), Laplace noise for pure ε: what plans draw.
     """
-    left, whole = limits.left(used), limits.amounts
+    left = limits.left(used)
+    whole = limits.amounts
     if all(
         rest * _CRUMBS <= total for rest, total in zip(left[:2], whole[:2], strict=True)
     ):
@@ -93,7 +94,8 @@ def options(privacy: Privacy) -> str:
 
 def does_not_fit(account: Account, cost: Cost, group: str) -> BudgetExceeded:
     """A release that would take too much from the people of a group."""
-    limits, used = account.created.limits, account.used_of(group)
+    limits = account.created.limits
+    used = account.used_of(group)
     fits = largest_fitting(limits, used, cost.privacy)
     start = (
         f"the release ({amount(cost.privacy)}) does not fit what is left of dataset"

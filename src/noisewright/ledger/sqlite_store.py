@@ -171,7 +171,8 @@ def _lines(connection: sqlite3.Connection) -> list[Line]:
 
 def _statements(script: str) -> list[str]:
     """Statements one by one: `executescript` would end the transaction."""
-    statements, current = [], ""
+    statements = []
+    current = ""
     for line in script.splitlines(keepends=True):
         current += line
         if sqlite3.complete_statement(current):

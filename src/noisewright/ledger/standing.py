@@ -55,7 +55,8 @@ def standing(account: Account, delta: float | None = None) -> dict[str, Any]:
 
 
 def _spent(account: Account, delta: float | None) -> dict[str, Any]:
-    limits, used = account.created.limits, account.used
+    limits = account.created.limits
+    used = account.used
     spent: dict[str, Any] = {
         "share": limits.share(used),
         **_named(limits, used),
@@ -78,7 +79,8 @@ def _spent(account: Account, delta: float | None) -> dict[str, Any]:
 
 def _left(account: Account, delta: float) -> dict[str, Any]:
     """The largest plans that are still admitted, one of each kind; 0 for none."""
-    limits, used = account.created.limits, account.used
+    limits = account.created.limits
+    used = account.used
     kinds = {
         "epsilon": Privacy(epsilon=1.0, delta=delta),
         "rho": Privacy(rho=1.0),
@@ -179,9 +181,11 @@ def so_far(facts: dict[str, Any]) -> tuple[dict[str, float], str]:
     The odometer shares δ among the stops at which it may be read, so that towards the end of a
     budget it says more than the budget, which holds for everything at any time.
     """
-    told, budget = facts["spent"]["odometer"], facts["budget"]
+    told = facts["spent"]["odometer"]
+    budget = facts["budget"]
     same = (told.get("delta") or 0.0) >= (budget.get("delta") or 0.0)
-    epsilon, most = told.get("epsilon"), budget.get("epsilon")
+    epsilon = told.get("epsilon")
+    most = budget.get("epsilon")
     if epsilon is None or most is None or epsilon <= most or not same:
         return told, "whenever you stop"
 

@@ -125,9 +125,12 @@ def integers_below(bound: int, size: int, source: ByteSource | None = None) -> I
 
     source = source or SystemSource()
     bits = 16 if bound <= 1 << 10 else 32
-    word, wide = np.dtype(f"<u{bits // 8}"), np.dtype(f"u{bits // 4}")
-    factor, shift = np.array(bound, dtype=wide), np.array(bits, dtype=wide)
-    mask, surplus = np.array((1 << bits) - 1, wide), np.array((1 << bits) % bound, wide)
+    word = np.dtype(f"<u{bits // 8}")
+    wide = np.dtype(f"u{bits // 4}")
+    factor = np.array(bound, dtype=wide)
+    shift = np.array(bits, dtype=wide)
+    mask = np.array((1 << bits) - 1, wide)
+    surplus = np.array((1 << bits) % bound, wide)
 
     def draw(count: int) -> npt.NDArray[np.unsignedinteger[Any]]:
         words = np.frombuffer(source.bytes(count * word.itemsize), dtype=word)
@@ -176,7 +179,9 @@ def whole_weights(weights: npt.ArrayLike) -> list[int]:
             "weights", 0, "must not all be zero", "give one positive weight"
         )
 
-    cumulative, sums, whole = 0, 0, []
+    cumulative = 0
+    sums = 0
+    whole = []
     for value in exact:
         cumulative += value
         upto = cumulative * WORD // total
@@ -188,7 +193,8 @@ def whole_weights(weights: npt.ArrayLike) -> list[int]:
 
 def thresholds(whole: list[int]) -> WordArray:
     """Upper thresholds of all but the last of whole-number weights that sum to 2^64."""
-    sums, result = 0, []
+    sums = 0
+    result = []
     for value in whole[:-1]:
         sums += value
         result.append(min(sums, WORD - 1))

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-_watching, _asked = threading.Event(), threading.Event()
+_watching = threading.Event()
+_asked = threading.Event()
 
 
 def interrupted() -> bool:

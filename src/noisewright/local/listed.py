@@ -166,7 +166,8 @@ def _checked_chances(chances: npt.ArrayLike, epsilon: float) -> FloatArray:
 def _rounded(q: FloatArray, epsilon: float) -> IntArray:
     """Whole weights row by row, snapped to the two extreme values where they are that close."""
     low = np.floor(q.min(axis=1) * UNIT).astype(np.int64)
-    q, low = q[low > 0], low[low > 0]
+    q = q[low > 0]
+    low = low[low > 0]
     high = floor_times(epsilon, low)
     near_low = q <= q.min(axis=1)[:, None] * (1 + _SNAP * epsilon)
     near_high = q >= q.min(axis=1)[:, None] * np.exp(epsilon) * (1 - _SNAP * epsilon)

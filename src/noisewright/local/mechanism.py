@@ -103,7 +103,8 @@ class Search:
             return cls(**options)
 
         if not isinstance(given, cls):
-            name, kind = cls.__name__, type(given).__name__
+            name = cls.__name__
+            kind = type(given).__name__
             remedy = f"{name}(effort='high'), say"
             raise InvalidParameter(name.lower(), kind, f"must be a {name}", remedy)
 

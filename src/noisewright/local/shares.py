@@ -35,7 +35,8 @@ def best_shares(
         return w, float((energies / (w @ information)).sum())
 
     scale = np.maximum(information.mean(axis=0), np.finfo(float).tiny)
-    a, m = information / scale, energies / scale
+    a = information / scale
+    m = energies / scale
     unit = float(m.sum())
     m = m / unit
     w = np.full(len(a), 1.0 / len(a))
@@ -64,7 +65,8 @@ def best_shares(
         move_slack = (aim - w * slack - slack * move) / w
         length = min(longest_step(w, move, 0.99), longest_step(slack, move_slack, 0.99))
         w = np.maximum(w + length * move, 1e-300)
-        slack, level = slack + length * move_slack, level + length * move_level
+        slack = slack + length * move_slack
+        level = level + length * move_level
 
     w = w / w.sum()
     return w, float((energies / (w @ information)).sum())

@@ -133,7 +133,8 @@ class Strategy(Shown, ABC):
         if self.counts_people:
             return None
 
-        x, ones = self.information, np.ones(self.size)
+        x = self.information
+        ones = np.ones(self.size)
         told = x.solve(ones)
         spread = x.solve(self.moment(self.prior) @ told)
         spread -= x.matvec(x.solve(self.prior * x.solve(x.matvec(ones))))
@@ -159,7 +160,8 @@ class Strategy(Shown, ABC):
         Structured strategies override this with a closed form; here it is done by matrices.
         """
         check_dense(self.size)
-        m, share = gram.dense(), self.total_share
+        m = gram.dense()
+        share = self.total_share
         if share is not None:
             mean = m @ share
             m = m - mean[:, None] - mean + share @ mean
@@ -169,10 +171,8 @@ class Strategy(Shown, ABC):
 
     def estimate(self, tally: IntArray, people: int) -> FloatArray:
         """Unbiased estimate x̂ of the histogram, from the statistics of all reports."""
-        cells, share = (
-            self.information.solve(self.score(tally, people)),
-            self.total_share,
-        )
+        cells = self.information.solve(self.score(tally, people))
+        share = self.total_share
         return (
             cells
             if share is None
@@ -231,7 +231,8 @@ class Strategy(Shown, ABC):
             half = self.information.solve(self.moment(histogram))
             spread = self.information.solve(half.T)
 
-        result, share = spread - self._seen(np.diag(histogram)), self.total_share
+        result = spread - self._seen(np.diag(histogram))
+        share = self.total_share
         if share is not None:
             result = result - np.outer(share, result.sum(axis=0))
             result = result - np.outer(result.sum(axis=1), share)

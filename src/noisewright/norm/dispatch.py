@@ -184,7 +184,8 @@ def _solve_part_on_attributes(workload: OnAttributes, settings: Settings) -> Par
 
 def on_attributes(workload: OnAttributes, inner: Part) -> Part:
     """The factorization on a marginal table, spread over the attributes that are summed out."""
-    sizes, attributes = workload.sizes, workload.attributes
+    sizes = workload.sizes
+    attributes = workload.attributes
     repeats = workload.size // workload.inner.size
 
     def spread_out(operator: LinearMap) -> LinearMap:

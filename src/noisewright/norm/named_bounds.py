@@ -78,7 +78,8 @@ def _schatten(factorization: Factorization) -> list[Bound]:
 @singledispatch
 def nuclear_norm(workload: Workload) -> float:
     """A number just below the sum of the workload's singular values."""
-    family, sizes = workload.structure.tables, workload.structure.sizes
+    family = workload.structure.tables
+    sizes = workload.structure.sizes
     if family is not None:
         weights = np.array([part.weight for part in family])
         tables = [part.attributes for part in family]

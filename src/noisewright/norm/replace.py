@@ -115,7 +115,8 @@ class PairsProblem:
 
         W·E = Z·Q, Q the basis: strategy and inverse are S^½ Vᵀ C⁻¹ Q and Qᵀ C V S^-½.
         """
-        a, basis = weights.a, self._basis
+        a = weights.a
+        basis = self._basis
         grounded = laplacian(self.workload.size, weights.b)[:-1, :-1]
         c: FloatArray = np.asarray(np.linalg.cholesky(grounded), dtype=np.float64)
         if len(basis) < len(c):
@@ -153,7 +154,8 @@ class PairsProblem:
     def factors(self, weights: Weights) -> Factors:
         """The factorization of the shifted workload, with sensitivity one."""
         s, v, c = self._singular(weights)
-        strategy, inverse = self._strategy(s, v, c), self._inverse(s, v, c)
+        strategy = self._strategy(s, v, c)
+        inverse = self._inverse(s, v, c)
         widest = math.sqrt(float(squared_distances(strategy).max()))
         return Factors(strategy / widest, inverse * widest)
 
@@ -237,7 +239,8 @@ def _solve_pairs(
     workload: Workload, settings: Settings, original: Workload | None = None
 ) -> Part:
     """Exact, with a weight for every pair of cells; the bound is of what was `asked`, unshifted."""
-    norm, mean = settings.norm, mean_factor(workload.queries, settings.norm)
+    norm = settings.norm
+    mean = mean_factor(workload.queries, settings.norm)
     problem = PairsProblem(workload)
     if not problem.asks_anything:
         return nothing_asked(workload, norm)
@@ -286,7 +289,8 @@ def _solve_product(workload: Kron, settings: Settings) -> Part:
         gram = part.strategy.dense()
         gram = gram.T @ gram
         closest *= float(gram.min()) if gram.min() >= 0 else math.nan
-        b, a = part.certificate.column_weights(), part.certificate.row_weights()
+        b = part.certificate.column_weights()
+        a = part.certificate.row_weights()
         a = np.ones(factor.queries) if a is None else a
         answers = np.asarray(factor.matvec(b), dtype=np.float64)
         nuclear *= part.lower_bound

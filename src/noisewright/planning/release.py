@@ -216,7 +216,8 @@ class Release:
         chosen = self.tables[number]
         rows = slice(start, start + chosen.queries)
         unbiased = None if self.beside is None else self.beside.part(rows)
-        column, labels = self.intervals.part(rows), self.labels[rows]
+        column = self.intervals.part(rows)
+        labels = self.labels[rows]
         answers = TidyAnswers((chosen,), self.plan.domain, column, unbiased)
         arrow = answers.whole(iter(labels))
 

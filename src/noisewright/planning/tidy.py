@@ -222,7 +222,8 @@ class TidyAnswers:
 
     def _spans(self, start: int, stop: int) -> list[tuple[int, int, int]]:
         """Which rows of which tables lie between two rows of all."""
-        first, last = bisect_right(self._ends, start) - 1, bisect_left(self._ends, stop)
+        first = bisect_right(self._ends, start) - 1
+        last = bisect_left(self._ends, stop)
         numbers = range(first, min(last, len(self.tables)))
         return [
             (

@@ -11,7 +11,10 @@ from noisewright.arrays import FloatArray
 if TYPE_CHECKING:
     import altair as alt
 
-INK, MUTED, PRIVATE, TRUTH = "#1c2430", "#6b7685", "#2563c9", "#d9772b"
+INK = "#1c2430"
+MUTED = "#6b7685"
+PRIVATE = "#2563c9"
+TRUTH = "#d9772b"
 _WIDTH = 520
 
 

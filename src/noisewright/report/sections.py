@@ -41,7 +41,9 @@ class Section:
 def sections(release: Release, truth: FloatArray | None) -> list[Section]:
     """Every table of a release, with every row up to a number that a browser bears."""
     result: list[Section] = []
-    start, rows, drawn = 0, 0, 0
+    start = 0
+    rows = 0
+    drawn = 0
     for number, table in enumerate(release.tables):
         part = slice(start, start + table.queries)
         column = _settled(release.intervals.part(part))
@@ -63,7 +65,9 @@ def sections(release: Release, truth: FloatArray | None) -> list[Section]:
                 open=number < _OPEN,
             )
         )
-        start, rows, drawn = start + table.queries, rows + shown, drawn + len(drawings)
+        start = start + table.queries
+        rows = rows + shown
+        drawn = drawn + len(drawings)
 
     return result
 
@@ -77,12 +81,11 @@ def _note(table: ReleasedTable, column: Column) -> str:
 def _error(table: ReleasedTable, column: Column) -> str:
     """The standard errors of a table, or its intervals where there are none to state."""
     unit = " people" if table.unit == PEOPLE else f" of {table.unit}"
-    std, name = column.std[~np.isnan(column.std)], "standard error"
+    std = column.std[~np.isnan(column.std)]
+    name = "standard error"
     if not std.size:
-        std, name = (
-            (column.each[1] - column.each[0])[~np.isnan(column.answers)] / 2,
-            "95 % ±",
-        )
+        std = (column.each[1] - column.each[0])[~np.isnan(column.answers)] / 2
+        name = "95 % ±"
         std = std[~np.isnan(std)]
 
     return f"{name} {spread(std)}{unit}" if std.size else ""

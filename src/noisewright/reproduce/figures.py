@@ -165,7 +165,8 @@ def _remarks_1(study: Study) -> list[str]:
     if not found:
         return []
 
-    least, most = min(found, key=lambda f: f[2]), max(found, key=lambda f: f[2])
+    least = min(found, key=lambda f: f[2])
+    most = max(found, key=lambda f: f[2])
     medium = [ratio for _, epsilon, ratio, _ in found if 1 <= epsilon <= 2]
     return [
         f"optimised needs the fewest people in {sum(r >= 1 - 1e-9 for _, _, r, _ in found)} of "
@@ -219,7 +220,8 @@ def _data_sets(settings: Settings, size: int) -> dict[str, FloatArray]:
             for name, x in loaded.items()
         }
 
-    rng, cells = np.random.default_rng(0), np.arange(size)
+    rng = np.random.default_rng(0)
+    cells = np.arange(size)
     shapes = {
         "bell (made up)": np.exp(-(((cells - size / 3) / (size / 8)) ** 2)),
         "heavy tail (made up)": 1.0 / (1 + cells),

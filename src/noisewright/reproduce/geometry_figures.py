@@ -15,7 +15,8 @@ from noisewright.workload import workload as read
 
 _EPSILON = 1.0
 _PACKING = "lower bound: any mechanism, by packing"
-_BALL, _SKETCH = "√k·diameter/(εN) (paper)", "width/√(kεN) (paper)"
+_BALL = "√k·diameter/(εN) (paper)"
+_SKETCH = "width/√(kεN) (paper)"
 _MECHANISMS = (
     "no-data", "projection", "jl", "coarse-jl", "hardt-talwar", "k-norm", "carry", "laplace-cells",
 )  # fmt: skip
@@ -115,7 +116,8 @@ def _remarks(study: Study) -> list[str]:
 
 def _against(lines: dict[str, list[tuple[float, float]]]) -> list[str]:
     """What the sketch does beside balls, as the paper has it, and beside a fit to noisy cells."""
-    sketch, balls = dict(lines.get("jl", [])), dict(lines.get("hardt-talwar", []))
+    sketch = dict(lines.get("jl", []))
+    balls = dict(lines.get("hardt-talwar", []))
     fitted = dict(lines.get("projection", []))
     below = sum(sketch[people] < balls[people] for people in sketch if people in balls)
     above = sum(

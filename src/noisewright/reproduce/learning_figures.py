@@ -15,7 +15,9 @@ from noisewright.reproduce.figure import Drawing, Figure, Settings, slope
 from noisewright.reproduce.study import Study, Value
 from noisewright.workload import workload as read
 
-_ALPHA, _BETA, _EPSILON = 0.1, 0.05, 1.0
+_ALPHA = 0.1
+_BETA = 0.05
+_EPSILON = 1.0
 _PRIVACY = Privacy(epsilon=_EPSILON)
 _PROTOCOL = "lower bound: any non-interactive protocol"
 

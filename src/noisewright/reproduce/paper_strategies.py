@@ -37,7 +37,8 @@ def hadamard(size: int, epsilon: float) -> FloatArray:
 
 def hierarchical(size: int, epsilon: float) -> FloatArray:
     """A level of a tree of branching 4, each as likely, and its group by a Hadamard block."""
-    levels, width = [], 1
+    levels = []
+    width = 1
     while True:
         groups = ceil(size / width)
         if groups < 2:

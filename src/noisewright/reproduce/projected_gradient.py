@@ -86,7 +86,8 @@ def _descended(
     for _ in range(iterations):
         following = _stepped(here, gram, epsilon, step)
         if following is None or following.value > 1.05 * here.value:
-            step, here = step / 2, best
+            step = step / 2
+            here = best
             continue
         here = following
         best = here if here.value < best.value else best
@@ -97,7 +98,8 @@ def _descended(
 def _stepped(
     here: _Iterate, gram: FloatArray, epsilon: float, step: float
 ) -> _Iterate | None:
-    size, grown = len(gram), exp(epsilon)
+    size = len(gram)
+    grown = exp(epsilon)
     by_least = through_projection(here.chances, here.least, here.gradient, epsilon)
     least = np.clip(here.least - step / (size * grown) * by_least, _SMALLEST, 1.0)
     if not least.sum() < 1 < grown * least.sum():

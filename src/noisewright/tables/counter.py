@@ -304,7 +304,8 @@ def _rows(
 
 def _encoded(table: Table, request: Request) -> Iterator[pa.RecordBatch]:
     """Cells and contents as `Request.coded` has them, worked out here from typed columns."""
-    domain, names = request.domain, request.columns
+    domain = request.domain
+    names = request.columns
     typed = [_typed(table, domain[name]) for name in names]
     if request.unit is not None:
         typed.append(request.person(table.column, _DIALECT))

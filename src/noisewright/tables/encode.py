@@ -41,7 +41,8 @@ _WITH_OFFSET = r"\d:\d\d[^a-zA-Z]*([zZ]|[+-]\d\d(:?\d\d)?)\s*$"
 def read_as(column: str, kind: str, storage: Storage) -> str | None:
     """Return SQL for a column of DuckDB type `kind`, or None where the two do not go together."""
     if kind.startswith("ENUM"):
-        column, kind = f"CAST({column} AS VARCHAR)", "VARCHAR"
+        column = f"CAST({column} AS VARCHAR)"
+        kind = "VARCHAR"
 
     if kind == "VARCHAR":
         return _read_text(column, storage)

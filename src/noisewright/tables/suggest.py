@@ -153,7 +153,8 @@ class _Column:
 
 def _look(table: Table, name: str) -> _Column | None:
     """Return what a column holds, or None where it cannot be read as simple values."""
-    kind, column = table.type(name), f"#{table.position(name)}"
+    kind = table.type(name)
+    column = f"#{table.position(name)}"
     text = read_as(column, kind, "text")
     if text is None:
         return None
@@ -245,9 +246,11 @@ def _binned(name: str, low: float, high: float, whole: bool) -> Numeric:
     def edge(k: int) -> float:
         return round(k * step, digits)
 
-    first, last = math.floor(low / step), math.ceil(high / step)
+    first = math.floor(low / step)
+    last = math.ceil(high / step)
     # after rounding
-    first, last = first - (edge(first) > low), last + (edge(last) < high)
+    first = first - (edge(first) > low)
+    last = last + (edge(last) < high)
     edges = [edge(k) for k in range(first, max(last, first + 1) + 1)]
 
     return Numeric(
@@ -263,5 +266,6 @@ def _dated(name: str, first: dt.date, last: dt.date) -> Date:
     """Return whole calendar years, cut more or less finely by how many there are."""
     days = (last - first).days
     period = "day" if days < 32 else "month" if days < 3 * 366 else "year"
-    start, end = dt.date(first.year, 1, 1), dt.date(last.year, 12, 31)
+    start = dt.date(first.year, 1, 1)
+    end = dt.date(last.year, 12, 31)
     return Date(name, start, end, period, outside="clip", missing="other")  # type: ignore[arg-type]

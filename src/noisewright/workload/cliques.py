@@ -62,7 +62,9 @@ def clique_tree(sizes: Sequence[int], tables: Iterable[Table]) -> CliqueTree:
 
 def _joined(cliques: list[Table]) -> CliqueTree:
     """A tree in which neighbours share as many attributes as they can."""
-    order, parents, left = [0], [0], list(range(1, len(cliques)))
+    order = [0]
+    parents = [0]
+    left = list(range(1, len(cliques)))
     while left:
         pairs = [
             (len(meet(cliques[new], cliques[k])), -new, -k)

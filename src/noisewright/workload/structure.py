@@ -243,7 +243,8 @@ def _terms_of_on_attributes(
     if workload.sizes != sizes:
         return _terms.dispatch(Workload)(workload, sizes, weight)
 
-    attributes, inner = workload.attributes, workload.inner
+    attributes = workload.attributes
+    inner = workload.inner
     if not attributes:
         return [Term.of_product(weight, (), ())]
 
@@ -427,5 +428,6 @@ def _magnitudes_of_explicit(workload: Explicit) -> tuple[float, float]:
 def _magnitudes_of_marginals(workload: Marginals) -> tuple[float, float]:
     ends = [_magnitudes(base) for base in workload.bases]
     logs = np.log10(workload.weights)
-    low, high = sum(min(0.0, e[0]) for e in ends), sum(max(0.0, e[1]) for e in ends)
+    low = sum(min(0.0, e[0]) for e in ends)
+    high = sum(max(0.0, e[1]) for e in ends)
     return float(logs.min()) + low, float(logs.max()) + high

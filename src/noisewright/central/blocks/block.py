@@ -178,13 +178,15 @@ class Block:
 
     def _smallest_product(self) -> int:
         """Least inner product of two columns, by interval products over the factors."""
-        low, high = 1, 1
+        low = 1
+        high = 1
         for factor in self.factors:
             gram = exact_gram(factor)
             ends = [
                 e * g for e in (low, high) for g in (int(gram.min()), int(gram.max()))
             ]
-            low, high = min(ends), max(ends)
+            low = min(ends)
+            high = max(ends)
 
         return low
 

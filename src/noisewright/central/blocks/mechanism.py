@@ -61,7 +61,8 @@ class BlockMechanism:
     @cached_property
     def sensitivity(self) -> float:
         """How far one neighbour moves the measurements, in L1 or L2 as the noise needs."""
-        order, neighbours = (1 if self._pure else 2), self.privacy.neighbours
+        order = 1 if self._pure else 2
+        neighbours = self.privacy.neighbours
         if self.content == COUNT:
             return self.strategy.sensitivity(order, neighbours)
 
@@ -244,7 +245,8 @@ class StoredBlock(
         if not set(self.arrays) <= arrays.keys() or min(self.attributes, default=0) < 0:
             raise FileFormatError("a block of the plan is incomplete; plan again")
 
-        held, axes = [arrays[name] for name in self.arrays], len(self.attributes)
+        held = [arrays[name] for name in self.arrays]
+        axes = len(self.attributes)
         if len(held) - axes not in (0, 1):
             raise FileFormatError(
                 "a block of the plan does not fit its factors; plan again"
@@ -294,7 +296,8 @@ class BlockAccuracy(Accuracy):
 
     @cached_property
     def variance(self) -> FloatArray:
-        law, strategy = self.mechanism.law, self.mechanism.strategy
+        law = self.mechanism.law
+        strategy = self.mechanism.strategy
         return np.concatenate(query_variances(strategy, self.terms, law))
 
     def _effect(self, noise: list[Array]) -> FloatArray:

@@ -117,7 +117,8 @@ def _times(ends: Ends, low: Array, high: Array) -> Ends:
 def _distance(spans: Sequence[Span], differ: Sequence[BoolArray]) -> FloatArray:
     """Largest squared distance of two columns of a block, for every pattern of difference."""
     shape = np.broadcast_shapes(*(d.shape for d in differ)) if differ else (1,)
-    ends, touched = (np.ones(shape), np.ones(shape)), np.zeros(shape, dtype=bool)
+    ends = (np.ones(shape), np.ones(shape))
+    touched = np.zeros(shape, dtype=bool)
     for span, apart in zip(spans, differ, strict=True):
         low = np.where(apart, span.least, span.shortest)
         ends = _times(ends, low, np.where(apart, span.most, span.longest))
@@ -186,7 +187,8 @@ def _over_counts(
         for differing in product(*(range(count + 1) for count in key)):
             ways = np.ones(len(patterns))
             for column, kind in enumerate(kinds):
-                apart, alike = differing[column], key[column] - differing[column]
+                apart = differing[column]
+                alike = key[column] - differing[column]
                 choices = [
                     comb(int(d), apart) * comb(members[kind] - int(d), alike)
                     for d in range(members[kind] + 1)

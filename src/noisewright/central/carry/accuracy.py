@@ -54,7 +54,8 @@ class CarryAccuracy(Accuracy):
 
     @cached_property
     def variance(self) -> FloatArray:
-        sizes, numbers = self.mechanism.sizes, dict[tuple[int, ...], list[int]]()
+        sizes = self.mechanism.sizes
+        numbers = dict[tuple[int, ...], list[int]]()
         for number, term in enumerate(self.terms):
             numbers.setdefault(term.attributes, []).append(number)
 
@@ -96,7 +97,8 @@ class CarryAccuracy(Accuracy):
 
     def _rows(self, chosen: IntArray) -> FloatArray:
         """What every row of the measurement adds to some answers."""
-        pieces, start = [], 0
+        pieces = []
+        start = 0
         sizes = self.mechanism.sizes
         for term in self.terms:
             own = chosen[(chosen >= start) & (chosen < start + term.queries)] - start
@@ -178,13 +180,16 @@ class CarryAccuracy(Accuracy):
         return largest
 
     def _exceeded(self, rows: FloatArray, alarm: float) -> FloatArray:
-        mechanism, carries = self.mechanism, self.mechanism.carries
+        mechanism = self.mechanism
+        carries = self.mechanism.carries
         if mechanism.closed:  # the last row takes back what all others add up to
             rows = rows - rows[:, carries.order[-1]][:, None]
             alarm = alarm * mechanism.accepted
 
-        full, slack = rows @ carries.full_cores, np.abs(rows) @ carries.slack
-        tail, cores = Tail(mechanism.scale), carries.cores.astype(np.float64)
+        full = rows @ carries.full_cores
+        slack = np.abs(rows) @ carries.slack
+        tail = Tail(mechanism.scale)
+        cores = carries.cores.astype(np.float64)
         reach = np.abs(rows).max(axis=1, keepdims=True) * mechanism.scale
         # what is public may seem to vary, by rounding
         reach = np.maximum(reach, _LEAST_REACH)

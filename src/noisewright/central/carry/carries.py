@@ -153,13 +153,13 @@ class Carries:
         """η from d: one column per draw of all rows."""
         noise = draws.copy()
         for row in np.flatnonzero((self.parts != 0).any(axis=1)):
-            size, dealt = int(self.sizes[row]), self.dealt[row]
+            size = int(self.sizes[row])
+            dealt = self.dealt[row]
             units = np.minimum(np.abs(draws[row]), self.cores[row])
-            whole, rest = units // size, units % size
-            before, after = (
-                dealt[:, whole],
-                dealt[:, np.minimum(whole + 1, dealt.shape[1] - 1)],
-            )
+            whole = units // size
+            rest = units % size
+            before = dealt[:, whole]
+            after = dealt[:, np.minimum(whole + 1, dealt.shape[1] - 1)]
             moved = np.sign(draws[row]) * (size * before + rest * (after - before))
             for target in np.flatnonzero(self.parts[row]):
                 noise[self.targets[row, target]] += moved[target]
@@ -213,13 +213,13 @@ class Carries:
     def core_squares(self) -> FloatArray:
         """Σ over v = 1, ..., c of w(v) w(v)ᵀ, w what is drawn and dealt, for every row."""
         p = self.sizes.astype(np.float64)
-        start, step = (
-            self.paths[:, :, :-1],
-            np.diff(self.paths, axis=2) / p[:, None, None],
-        )
-        first, second = p * (p + 1) / 2, p * (p + 1) * (2 * p + 1) / 6
+        start = self.paths[:, :, :-1]
+        step = np.diff(self.paths, axis=2) / p[:, None, None]
+        first = p * (p + 1) / 2
+        second = p * (p + 1) * (2 * p + 1) / 6
         moved = np.abs(step).sum(axis=1, keepdims=True) > 0
-        x, y = start * moved, step
+        x = start * moved
+        y = step
         mixed = np.einsum("ktj,kuj->ktu", x, y)
 
         return np.asarray(
@@ -272,7 +272,8 @@ class Carries:
         """E ηηᵀ, exactly that of the integers drawn, where rows are independent."""
         tail = Tail(scale)
         total = 2 * self.cores + 1 + 2 * tail.mass
-        ends, own = self.ends, np.zeros_like(self.ends)
+        ends = self.ends
+        own = np.zeros_like(self.ends)
         own[:, 0] = 1.0
         cross = np.einsum("kt,ku->ktu", own, ends)
         beyond = (

@@ -39,7 +39,8 @@ _FINE = 64  # grid steps per scale of the noise: what is lost to rounding is not
 _FINEST = 4096  # parts of a person: beyond, noise is finer than any answer shows
 _LEAST, _MOST = 2.0**-32, 2.0**32  # budgets whose noise is exact on the grids tried
 # budgets where sums are tried: beyond, noise is coarse
-_LEAST_SUMS, _MOST_SUMS = 2.0**-20, 16.0
+_LEAST_SUMS = 2.0**-20
+_MOST_SUMS = 16.0
 # multipliers tried besides: whole people have less noise on the unit lattice
 _COARSE = (1, 2, 4)
 
@@ -101,10 +102,8 @@ def _status(design: Design) -> str:
         else "no core is worth it"
     )
     if design.matrix is not None:
-        sums, cells = (
-            len(design.matrix) - design.matrix.shape[1],
-            design.matrix.shape[1],
-        )
+        sums = len(design.matrix) - design.matrix.shape[1]
+        cells = design.matrix.shape[1]
         return f"{what}, on {cells} cells and {sums} {'sum' if sums == 1 else 'sums'} of them"
 
     grid = (
@@ -134,7 +133,8 @@ def _sum_designs(
     cells: CarriedCells, problem: CentralProblem, plain: float
 ) -> Iterator[Design]:
     """On cells and sums of them, where these promise less than the error `plain` of cells."""
-    epsilon, squares = problem.privacy.epsilon, _squares(cells, problem.norm)
+    epsilon = problem.privacy.epsilon
+    squares = _squares(cells, problem.norm)
     assert epsilon is not None
     least = LEAST_SUMMED if squares else LEAST_WEIGHED
     if (
@@ -149,7 +149,8 @@ def _sum_designs(
     if wanted:
         sums, gram = sums_for_mean(wanted, sizes, plain * epsilon)
     else:
-        sums, gram = with_sums(cells.gram, sizes, (plain * epsilon) ** 2), cells.gram
+        sums = with_sums(cells.gram, sizes, (plain * epsilon) ** 2)
+        gram = cells.gram
 
     if sums is not None:
         matrix, carries, covariance = sums.on_grid(gram, epsilon, wanted)

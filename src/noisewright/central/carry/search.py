@@ -59,7 +59,8 @@ class CoreMoments:
     @property
     def slopes(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Derivatives of E s², E[sr] and E r² by the core."""
-        c, tail = self.cores, Tail(self.scale)
+        c = self.cores
+        tail = Tail(self.scale)
         inner = c * c + c + 1 / 6 + 2 * c * tail.mass
         return (
             -2 * self.beyond / self._total,
@@ -121,7 +122,9 @@ class _Candidates:
         once, twice = self.quadratics(shares)
         own = self.own
         if moments.cores.ndim == 2:
-            own, once, twice = own[:, None], once[:, None], twice[:, None]
+            own = own[:, None]
+            once = once[:, None]
+            twice = twice[:, None]
         return moments.beyond * own + 2 * moments.cross * once + moments.inside * twice
 
     def taken_back(self) -> FloatArray:
@@ -157,7 +160,8 @@ class _Candidates:
             pace = np.where(beyond[:, None], 1.0, pace)
             faster = (1 + np.sqrt(1 + 4 * pace * pace)) / 2
             ahead = after + (pace - 1) / faster * moved
-            now, pace = after, faster
+            now = after
+            pace = faster
             if np.abs(moved).max(initial=0.0) < _STILL:
                 break
 
@@ -173,7 +177,8 @@ class _Candidates:
         """Shares of a small core, every unit in turn to whom it helps most."""
         shares = np.zeros_like(self.mixed)
         lean = 1 + moments.cross / np.maximum(moments.inside, 1e-12)
-        each, step = np.arange(len(shares)), 1 / core
+        each = np.arange(len(shares))
+        step = 1 / core
 
         for _ in range(core):
             slope = (
@@ -271,7 +276,8 @@ def _dealt(
     costs = [candidates.cost(s, CoreMoments(c, scale)) for c, s in options]
     # Shares of a core of few steps are rounded: it counts only as dealt out unit by unit.
     costs[0] = np.where(cores > _FEW, costs[0], np.inf)
-    best, each = np.argmin(costs, axis=0), np.arange(len(cores))
+    best = np.argmin(costs, axis=0)
+    each = np.arange(len(cores))
     widths, parts = zip(*options, strict=True)
 
     return np.array(widths)[best, each], np.array(parts)[best, each]

@@ -83,7 +83,8 @@ class Level:
 
     def log_moments(self, theta: float) -> FloatArray:
         """ln E e^(θ·noise) of the first 0, 1, 2, ... blocks; θ is below 1/scale."""
-        tail, width = Tail(self.scale), 2.0 * self.cores + 1
+        tail = Tail(self.scale)
+        width = 2.0 * self.cores + 1
         total = np.log(width + 2 * tail.mass)
         ends = [
             np.asarray(s * theta * self.cores + tail.log_beyond(np.array(s * theta)))

@@ -21,7 +21,8 @@ from noisewright.central.carry.search import best_carries
 from noisewright.norm.l1.weighted_identity import WeightedIdentity, intervals
 from noisewright.workload.linear.tensor import mean_error
 
-LEAST_SUMMED, MOST_SUMMED = 80, 1024
+LEAST_SUMMED = 80
+MOST_SUMMED = 1024
 """Cells between which sums of them are searched: at 64 they pay a thousandth."""
 
 LEAST_WEIGHED = 24
@@ -59,14 +60,16 @@ class LeastSquares:
     def _told(self) -> FloatArray:
         """H."""
         cells = self.rows.shape[1]
-        own, mixed = self.covariance[:cells, :cells], self.covariance[:cells, cells:]
+        own = self.covariance[:cells, :cells]
+        mixed = self.covariance[:cells, cells:]
         return np.asarray(mixed - own @ self.rows.T)
 
     @cached_property
     def _used(self) -> FloatArray:
         """HV⁻¹."""
         cells = self.rows.shape[1]
-        mixed, last = self.covariance[:cells, cells:], self.covariance[cells:, cells:]
+        mixed = self.covariance[:cells, cells:]
+        last = self.covariance[cells:, cells:]
         variance = last - self.rows @ self._told - mixed.T @ self.rows.T
         return np.asarray(np.linalg.solve((variance + variance.T) / 2, self._told.T).T)
 
@@ -94,7 +97,9 @@ class LeastSquares:
 
     def slopes(self, gram: FloatArray) -> tuple[float, FloatArray]:
         """The variance, and its derivatives by the rows T where s = 1 + 1ᵀT."""
-        s, h, x = self.norms[:, None], self._told, self._used
+        s = self.norms[:, None]
+        h = self._told
+        x = self._used
         own = self.covariance[: len(s), : len(s)]
         plain = (gram * own) @ self.norms
         seen = gram @ (s * x)
@@ -106,7 +111,9 @@ class LeastSquares:
 
     def weights(self, gram: FloatArray) -> FloatArray:
         """C = RᵀR for the answers R from y."""
-        s, x, t = self.norms[:, None], self._used, self.rows
+        s = self.norms[:, None]
+        x = self._used
+        t = self.rows
         scaled = s * gram * self.norms
         y = scaled @ x
         square = x.T @ y

@@ -182,8 +182,10 @@ class ZeroTotal:
         # E[s e^(its)] and E[sign(s) e^(its)] are imaginary: 2i times these, over the total mass.
         odd = np.array([z * (1 + z), z]).imag
         scaled = 2 / self._totals[:, None] / self._functions
-        rows, nodes = self.carries.rows, self._nodes
-        sums, signs = np.zeros((rows, nodes)), np.zeros((rows, nodes))
+        rows = self.carries.rows
+        nodes = self._nodes
+        sums = np.zeros((rows, nodes))
+        signs = np.zeros((rows, nodes))
         sums[self._others], signs[self._others] = scaled * odd[0], scaled * odd[1]
         full = self.carries.full_cores
         everything = sums + full @ signs

@@ -133,7 +133,8 @@ def _dual_length(importance: FloatArray, rows: FloatArray, norm: float) -> float
 
 def _term_errors(trial: MixedDesign, terms: Sequence[Term], norm: float) -> FloatArray:
     """p-th mean deviation of each term's queries at unit noise and sensitivity."""
-    family, parts = trial.family, _row_variances(trial)
+    family = trial.family
+    parts = _row_variances(trial)
     variances = 1 / trial.shares
     totals = [np.zeros(term.queries) for term in terms]
 
@@ -154,7 +155,8 @@ def _term_errors(trial: MixedDesign, terms: Sequence[Term], norm: float) -> Floa
 
 def _row_variances(trial: MixedDesign) -> tuple[list[FloatArray], list[FloatArray]]:
     """What totals and contrasts of an attribute add to the queries of each kind, in its units."""
-    totals, contrasts = [], []
+    totals = []
+    contrasts = []
     for kind in trial.family.kinds:
         axis = trial.axes[kind.group]
         totals.append(

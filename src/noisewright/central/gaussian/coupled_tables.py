@@ -28,7 +28,8 @@ Eigen = Any  # the named pair of values and vectors that numpy gives
 # of the trapezoidal rule in log s: its error is e^(-2π²/1.5), below the margin
 _STEP = 1.5
 # how far beyond the spectrum, in log s; what is cut off is positive
-_BELOW, _ABOVE = 18.0, 20.0
+_BELOW = 18.0
+_ABOVE = 20.0
 _ARROW_MARGIN = 1e-5
 
 
@@ -49,11 +50,9 @@ def split_kind(gram: FloatArray, weights: FloatArray) -> Parts:
     basis = np.linalg.qr(np.column_stack([root, np.eye(len(root))[:, 1:]]))[0]
     basis[:, 0] = root
     turned = basis.T @ scaled @ basis
-    g, c, h = (
-        float(turned[0, 0]),
-        turned[1:, 0],
-        (turned[1:, 1:] + turned[1:, 1:].T) / 2,
-    )
+    g = float(turned[0, 0])
+    c = turned[1:, 0]
+    h = (turned[1:, 1:] + turned[1:, 1:].T) / 2
     level = float(h[0, 0]) if len(h) else 0.0
     flat = bool(np.abs(c).max(initial=0.0) <= 1e-12 * g)
     flat = flat and bool(
@@ -157,7 +156,8 @@ def arrow_nuclear(
 
     for t in np.arange(np.log(low) - _BELOW, np.log(top) + _ABOVE, _STEP):
         s = float(np.exp(t))
-        schur, second = core + s * np.eye(len(core)), np.eye(len(core))
+        schur = core + s * np.eye(len(core))
+        second = np.eye(len(core))
         outer = 0.0
         for part in alike:
             inverse = 1 / (part.diagonal + s)
@@ -192,7 +192,8 @@ class _Tip:
         own = [eigen[k] for k in kinds]
         values = [np.maximum(e.eigenvalues, 0.0) for e in own]
         diagonal = weight * kron_all([v[None, :] for v in values]).ravel()
-        rows, coupling = [np.zeros(0, dtype=np.int64)], [np.zeros((0, diagonal.size))]
+        rows = [np.zeros(0, dtype=np.int64)]
+        coupling = [np.zeros((0, diagonal.size))]
 
         for block in _contained(table, place):
             pieces = [

@@ -136,7 +136,9 @@ def _problems(
         if any(family.groups[i] not in plain for i in block):
             continue
 
-        weight, coupled, kinds = term.weight**2, [], []
+        weight = term.weight**2
+        coupled = []
+        kinds = []
         for i, k in zip(term.attributes, family.pair_kinds[pair], strict=False):
             part = parts[int(k)]
             if family.groups[i] in plain:
@@ -172,7 +174,8 @@ def _separate_bound(
                 trial[group] = x
                 reached = _separate_value(family, parts, trial, public_total)
                 if reached > value:
-                    value, best = reached, trial
+                    value = reached
+                    best = trial
 
     return value
 
@@ -181,7 +184,8 @@ def _separate_value(
     family: Family, parts: Sequence[Parts], shares: FloatArray, public_total: bool
 ) -> float:
     """Σ_T tr(Σ_S …)^½ ≥ Σ_T (Σ_S (w_S Π √x Π tr H'^½)²)^½, by concavity of the square root."""
-    totals, contrasts = np.empty(len(parts)), np.empty(len(parts))
+    totals = np.empty(len(parts))
+    contrasts = np.empty(len(parts))
     for k, (part, kind) in enumerate(zip(parts, family.kinds, strict=True)):
         if part.level is not None or not len(part.h):
             totals[k], contrasts[k] = part.g, (part.level or 0.0) * len(part.h) ** 2

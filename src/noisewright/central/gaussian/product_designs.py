@@ -81,7 +81,8 @@ class Family:
 
     def contributions(self, totals: FloatArray, contrasts: FloatArray) -> FloatArray:
         """Variance that each pair adds, from g and t of every kind (a last, neutral kind is 1)."""
-        g, t = np.append(totals, 1.0), np.append(contrasts, 1.0)
+        g = np.append(totals, 1.0)
+        t = np.append(contrasts, 1.0)
         factors = np.where(self.pair_inside, t[self.pair_kinds], g[self.pair_kinds])
         return np.asarray(self.squares[self.pair_term] * factors.prod(axis=1))
 
@@ -119,7 +120,10 @@ def compile_family(sizes: Sequence[int], terms: Sequence[Term]) -> Family:
     groups, kinds, number = _group_attributes(len(sizes), terms)
     width = max((len(term.attributes) for term in terms), default=0)
     blocks: dict[Table, int] = {}
-    rows_block, rows_term, rows_kinds, rows_inside = [], [], [], []
+    rows_block = []
+    rows_term = []
+    rows_kinds = []
+    rows_inside = []
 
     for index, term in enumerate(terms):
         chosen = [number[groups[i], f.text()] for i, f in _factors(term)]
@@ -231,7 +235,8 @@ class MixedDesign:
 def design(family: Family, bits: int = 12) -> MixedDesign:
     """Optimise the axes for total weighted variance; exact for counts, certified otherwise."""
     states = [_start(family, group, bits) for group in range(len(family.group_sizes))]
-    best, chosen = np.inf, states
+    best = np.inf
+    chosen = states
     for _ in range(_ROUNDS):
         totals, contrasts = _variances(family, [state.axis for state in states])
         contributions = family.contributions(totals, contrasts)
@@ -336,13 +341,15 @@ def _improve(
     slopes by g and t are 1/(2√(g + τ²)) and 1/(2√t); matching their ratio gives τ.
     """
     own = np.array([k for k, kind in enumerate(family.kinds) if kind.group == group])
-    by_total, by_contrast = slopes[0][own], slopes[1][own]
+    by_total = slopes[0][own]
+    by_contrast = slopes[1][own]
     shares = by_contrast / by_contrast.sum()
     gram = np.asarray(
         sum(s * family.kinds[k].gram for s, k in zip(shares, own, strict=True)),
         dtype=np.float64,
     )
-    g, t = float(shares @ totals[own]), float(shares @ contrasts[own])
+    g = float(shares @ totals[own])
+    t = float(shares @ contrasts[own])
     slope = float(by_total @ totals[own]) / g
     tau_squared = max(0.0, (float(by_contrast.sum()) / slope) ** 2 * t - g)
 

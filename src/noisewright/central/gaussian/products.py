@@ -98,7 +98,8 @@ def replaced_product(
     term: Term, sizes: tuple[int, ...], norm: float, total_bits: int = USUAL_BITS
 ) -> Candidate:
     """For replaced people: few cells exactly, pair by pair; products as for added people."""
-    exact, reached = None, inf
+    exact = None
+    reached = inf
     factors = term.factors or ()
     if len(factors) == 1 and factors[0].size <= PAIR_CELLS:
         exact = _by_pairs(term, sizes, norm, total_bits)
@@ -142,7 +143,8 @@ def _by_pairs(
     scale = alone.sensitivity(2, "replace-one")
     contrasts = Block(term.attributes, (axis.contrasts,), scale * grid, grid)
     strategy = BlockStrategy(sizes, (total, contrasts))
-    value, bound = term.weight * solved.value, term.weight * solved.lower_bound
+    value = term.weight * solved.value
+    bound = term.weight * solved.lower_bound
     certificate = "nuclear norm weighted over pairs of cells"
 
     return Candidate(
@@ -182,11 +184,13 @@ def _slow(problem: CentralProblem) -> bool:
 
 
 def _plan(problem: CentralProblem) -> Proposal:
-    term, sizes = problem.terms[0], problem.sizes
+    term = problem.terms[0]
+    sizes = problem.sizes
     public = problem.neighbours == "replace-one"
     few = public and problem.workload.size <= PAIR_CELLS
     if few or not problem.single_product:
-        term, sizes = as_one_axis(problem.workload), (problem.workload.size,)
+        term = as_one_axis(problem.workload)
+        sizes = (problem.workload.size,)
 
     search = replaced_product if public else product_strategy
     return search(term, sizes, problem.norm, problem.grid_bits).proposal(problem)
@@ -228,8 +232,10 @@ def _split(problem: CentralProblem) -> Proposal:
     With s_k the share of the squared sensitivity, part k has p-th power error P_k·s_k^(-p/2), so
     the best shares go as P_k^(2/(p+2)); at p = ∞, as the squares of the largest errors.
     """
-    terms, sizes = problem.terms, problem.sizes
-    norm, neighbours = problem.norm, problem.neighbours
+    terms = problem.terms
+    sizes = problem.sizes
+    norm = problem.norm
+    neighbours = problem.neighbours
     bits = problem.grid_bits - _SPARE_BITS
     parts = [product_strategy(term, sizes, norm, bits) for term in terms]
     errors = np.array([part.value for part in parts])

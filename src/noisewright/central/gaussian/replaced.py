@@ -94,7 +94,8 @@ def contrasts_by_pairs(
         tolerance=_TOLERANCE,
         iterations=_ITERATIONS,
     )
-    rows, weights = solved.strategy.dense(), _cell_weights(solved)
+    rows = solved.strategy.dense()
+    weights = _cell_weights(solved)
     if not len(rows):
         return None
 
@@ -121,7 +122,8 @@ def _completed(rows: FloatArray, weights: FloatArray, share: float) -> FloatArra
 
 def _cell_weights(solved: Factorization) -> FloatArray:
     """How much every cell weighs in the pairs that decide, in total one."""
-    pairs, size = solved.certificate.column_weights(), solved.workload.size
+    pairs = solved.certificate.column_weights()
+    size = solved.workload.size
     if pairs.size != size * (size - 1) // 2:  # families of tables: all cells are alike
         return np.full(size, 1 / size)
 
@@ -135,7 +137,8 @@ def _cell_weights(solved: Factorization) -> FloatArray:
 def replaced_design(design: MixedDesign, bits: int) -> MixedDesign | None:
     """The same family with axes that are optimal for replaced people; None if nothing changes."""
     family = design.family
-    axes, dual = list(design.axes), list(design.dual)
+    axes = list(design.axes)
+    dual = list(design.dual)
     for group, size in enumerate(family.group_sizes):
         kinds = [kind for kind in family.kinds if kind.group == group]
         if (

@@ -77,7 +77,8 @@ def _restated(best: Candidate, terms: Sequence[Term], norm: float) -> Candidate:
     products = [term for term in terms if term.factors is not None]
     bound = None
     if products:
-        sizes, neighbours = best.strategy.sizes, best.neighbours
+        sizes = best.strategy.sizes
+        neighbours = best.neighbours
         known = interaction_strategy(products, sizes, norm, None, neighbours).bound
         share = sum(t.queries for t in products) / sum(t.queries for t in terms)
         bound = None if known is None else known * share ** (1 / norm)
@@ -151,7 +152,8 @@ def _counts(
     terms: Sequence[Term], sizes: tuple[int, ...], norm: float, neighbours: str
 ) -> Candidate:
     """Noise from the exact solution: a block's projection has covariance σ_T² on cells."""
-    tables, weights = [t.attributes for t in terms], [t.weight for t in terms]
+    tables = [t.attributes for t in terms]
+    weights = [t.weight for t in terms]
     solved = residual_plan(sizes, tables, weights, norm, neighbours=neighbours)
     family = compile_family(sizes, terms)
     mixed = design(family)
@@ -160,7 +162,8 @@ def _counts(
         float(by_block[b]) * _frame_scale(mixed, b) if b in by_block else FREE_NOISE
         for b in family.blocks
     ]
-    strategy, value = _strategy(mixed, noises), solved.value
+    strategy = _strategy(mixed, noises)
+    value = solved.value
     if neighbours == "replace-one":
         value *= strategy.sensitivity(2, neighbours)
         strategy = _unit_scaled(strategy)

@@ -79,7 +79,8 @@ def _climb(value: Callable[[int], float]) -> float:
     for step in (1, -1):
         place = _FIRST + step
         while 0 <= place < len(_EXPONENTS) and (reached := value(place)) > best:
-            best, place = reached, place + step
+            best = reached
+            place = place + step
     return best
 
 

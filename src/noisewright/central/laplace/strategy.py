@@ -44,10 +44,8 @@ def _plan(problem: CentralProblem) -> Proposal:
     if problem.neighbours == "replace-one":
         options = [_for_replaced(problem, option) for option in options]
         if 1 < problem.workload.size <= MOST_CELLS:
-            shifted, most = (
-                without_offsets(problem.workload),
-                _largest_sensitivity(problem),
-            )
+            shifted = without_offsets(problem.workload)
+            most = _largest_sensitivity(problem)
             options.append(replaced_laplace(shifted, problem.sizes, problem.norm, most))
 
     if not problem.single_product and refuses_cells(problem) is None:
@@ -77,7 +75,8 @@ def _least_of_tables(problem: CentralProblem) -> float:
 
 
 def _options(problem: CentralProblem) -> list[Candidate]:
-    norm, most = problem.norm, _largest_sensitivity(problem)
+    norm = problem.norm
+    most = _largest_sensitivity(problem)
     added = problem.neighbours == "add-remove"
     whole = as_one_axis(problem.workload), (problem.workload.size,), norm, most, added
     options = []

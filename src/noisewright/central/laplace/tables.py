@@ -97,7 +97,8 @@ def least_of_tables(terms: Sequence[Term], sizes: tuple[int, ...]) -> float:
 
 def _most_seen(roots: FloatArray, order: int, count: int) -> float:
     """The largest Σ 1/√n_S∖T over T of one order within a table S, of `count` that are needed."""
-    cells, most = 1.0, 0.0
+    cells = 1.0
+    most = 0.0
     for more in range(len(roots) - order + 1):  # attributes of S beside those of one T
         most = max(most, min(comb(order + more, order), count) / cells)
         if more < len(roots):
@@ -271,10 +272,12 @@ class TablesObjective:
 
     def _mean(self, variances: FloatArray) -> tuple[float, FloatArray]:
         """The mean over queries, and its derivative by the variance of every interaction."""
-        family, added = self.family, self.added
+        family = self.family
+        added = self.added
         sums = np.bincount(family.pair_term, added * variances[family.pair_block])
         means = sums / self._queries
-        shares, queries = means / means.max(), self._queries / self._queries.sum()
+        shares = means / means.max()
+        queries = self._queries / self._queries.sum()
         mean = float((queries @ shares**self.q) ** (1 / self.q))
         weights = (shares / mean) ** (self.q - 1) / self._queries.sum()
 

@@ -99,7 +99,8 @@ def laplace_product(
     strategy = _product(term, sizes, factors, largest)
     joint = _joint_factor(factors, sizes, norm)
     if joint is not None and joint.error < (1 - _WORTHWHILE) * error:
-        error, strategy = joint.error, _joint(term, sizes, factors, joint, largest)
+        error = joint.error
+        strategy = _joint(term, sizes, factors, joint, largest)
 
     bound, certificate = _bound(workloads, norm) if bounded else (None, "none")
     bound = None if bound is None else term.weight * bound
@@ -119,7 +120,8 @@ def _solve(
 
     gram = factor.gram()
     if cells.classes < factor.size:
-        gram, sizes = cells.merge(gram), None
+        gram = cells.merge(gram)
+        sizes = None
 
     squared = weighted_identity(gram, sizes, _own_rows(factor, cells))
     options = [_valued(factor, cells, squared, norm)]
@@ -288,7 +290,8 @@ class MergedCells:
 def merged_cells(workload: Workload) -> MergedCells:
     """The cells of a workload up to columns that agree, or agree up to sign, exactly."""
     size = workload.size
-    each, one = np.arange(size), np.ones(size, dtype=np.int64)
+    each = np.arange(size)
+    one = np.ones(size, dtype=np.int64)
     if isinstance(workload, Total):
         return MergedCells(0 * each, one, each[:1])
     if isinstance(workload, Identity | Prefix | Ranges):

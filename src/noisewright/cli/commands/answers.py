@@ -145,7 +145,8 @@ def release(
         raise InvalidParameter("invariant", declared[0], rule, "leave it out")
 
     paths = plain_paths(tables, form.domain)
-    kept, quantiles = kept_path(output), f"{output}.quantiles.csv"
+    kept = kept_path(output)
+    quantiles = f"{output}.quantiles.csv"
     spent = check_recorded(output, plan_file, *paths)
     more = [str(kept), *([quantiles] if levels else []), *([page] if page else [])]
     if synthetic is not None:

@@ -257,7 +257,8 @@ def _robust(options: tuple[str, ...]) -> tuple[int, float | None]:
     """`median:20` and `cap:6` as the groups and the cap of an aggregate."""
     from noisewright.errors import InvalidParameter
 
-    groups, cap = 1, None
+    groups = 1
+    cap = None
     for option in options:
         name, _, number = option.partition(":")
         try:

@@ -103,7 +103,8 @@ def _compare_central(
     from noisewright import api
     from noisewright.report.pages.comparison import draw_comparison
 
-    privacy, queries = question.privacy, question.queries
+    privacy = question.privacy
+    queries = question.queries
 
     with progress("comparing"):
         rows = api.compare(
@@ -129,7 +130,8 @@ def _compare_central(
             for r in planned
             if r.achieved is not None
         ]
-        title, axis = f"Error at {privacy.text()}", f"error ({question.error}), people"
+        title = f"Error at {privacy.text()}"
+        axis = f"error ({question.error}), people"
         draw_comparison(
             values, first.lower_bound, first.bound_class, title, axis, chart
         )
@@ -147,7 +149,8 @@ def _compare_central(
         "ratio",
         "widest_ratio",
     )
-    bound, widest = f"bound ({question.error})", "to any"
+    bound = f"bound ({question.error})"
+    widest = "to any"
     print_table(
         f"Expected error in people, {privacy.text()}",
         ["mechanism", "rmse", "largest", "errors", bound, "ratio", widest],
@@ -222,7 +225,9 @@ def _compare_local(
     from noisewright.report.pages.comparison import draw_comparison
     from noisewright.solution import BoundClass
 
-    queries, privacy, domain = question.queries, question.privacy, question.domain
+    queries = question.queries
+    privacy = question.privacy
+    domain = question.domain
 
     with progress("comparing"):
         own = (

@@ -151,7 +151,8 @@ def _behind(path: str) -> str:
     from noisewright.planning.release import kept_path, metadata_path, read_record
 
     answers = Path(path.removesuffix(".meta.json"))
-    record, kept = metadata_path(answers), kept_path(answers)
+    record = metadata_path(answers)
+    kept = kept_path(answers)
     if not record.exists() or str(kept) == path:
         return path
 

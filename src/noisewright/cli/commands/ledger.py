@@ -220,7 +220,8 @@ def _show_one(facts: dict[str, Any]) -> None:
     from noisewright.ledger.standing import left_text, so_far
     from noisewright.privacy.promise.budget import Privacy
 
-    budget, spent = facts["budget"], facts["spent"]
+    budget = facts["budget"]
+    spent = facts["spent"]
     stated = {
         k: v for k, v in budget.items() if k not in ("rule", "statement", "limits")
     }

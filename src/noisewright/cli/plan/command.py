@@ -246,7 +246,9 @@ def _planned(
     from noisewright.planning.central.choice.explain import Explanation
     from noisewright.workload.forms.matrix_files import read_matrix
 
-    queries, error, domain = question.queries, question.exponent, question.domain
+    queries = question.queries
+    error = question.exponent
+    domain = question.domain
     if not targets:
         own = None if strategy is None else read_matrix(strategy)
         budget = question.privacy

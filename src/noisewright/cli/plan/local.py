@@ -178,7 +178,8 @@ def _why_local(plan: LocalPlan, document: dict[str, Any]) -> str:
 def _show_local(plan: LocalPlan, document: dict[str, Any], output: str | None) -> None:
     from noisewright.planning.local.forecast import CUT_SHORT
 
-    ratio, bound = document["certified_ratio"], document["certified_lower_bound"]
+    ratio = document["certified_ratio"]
+    bound = document["certified_lower_bound"]
     against = (
         f"{ratio:.4f} × the bound ({bound:,.4g} people)" if ratio else "no bound known"
     )

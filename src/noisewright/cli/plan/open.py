@@ -59,7 +59,8 @@ def plan_open(
 def _show(plan: OpenPlan, output: str | None) -> None:
     """The plan as a person reads it: budgets, what will appear, how wrong tables will be."""
     facts = plan.summary()
-    values, tables = plan.value_plans[0].privacy, plan.rest
+    values = plan.value_plans[0].privacy
+    tables = plan.rest
     each = " each" if len(plan.open_names) > 1 else ""
     rows = [
         ("values told first", ", ".join(plan.open_names)),

@@ -108,11 +108,13 @@ class Question(Budget):
 
         if declared is None:
             name = "rows" if self.unit is None else "unit"
-            rule, remedy = "goes with a schema", "add --schema FILE"
+            rule = "goes with a schema"
+            remedy = "add --schema FILE"
             raise InvalidParameter(name, getattr(self, name), rule, remedy)
 
         if self.unit is None and declared.unit is None:
-            rule, remedy = "needs the column that names people", "add --unit COLUMN"
+            rule = "needs the column that names people"
+            remedy = "add --unit COLUMN"
             raise InvalidParameter("rows", self.rows, rule, remedy)
 
         return replace(declared, unit=self.unit_over(declared.unit))
@@ -138,10 +140,8 @@ class Question(Budget):
             return workload(named_workload(self.workload))
 
         if self.spec is None or self.workload is not None:
-            rule, remedy = (
-                "must be given, or else --queries",
-                "give exactly one of the two",
-            )
+            rule = "must be given, or else --queries"
+            remedy = "give exactly one of the two"
             raise InvalidParameter("workload", self.workload, rule, remedy)
 
         if self.domain is None:

@@ -190,7 +190,8 @@ def _shares(
     book: Ledger, dataset: str, plan: CentralPlan | OpenPlan | RowsPlanned
 ) -> tuple[float, float]:
     account, group = book.history().part(split_name(dataset))
-    limits, used = account.created.limits, account.used_of(group)
+    limits = account.created.limits
+    used = account.used_of(group)
     used = used if group else account.used
     return limits.share(used), limits.share(limits.used_by(plan.spend, used) or used)
 

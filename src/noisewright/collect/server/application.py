@@ -40,7 +40,8 @@ SETTINGS = "NOISEWRIGHT_COLLECTOR"
 
 log = logging.getLogger("noisewright.collect")
 
-_CAMPAIGNS, _REPORTS = "/api/campaigns/", "/reports"
+_CAMPAIGNS = "/api/campaigns/"
+_REPORTS = "/reports"
 BACKLOG = 256
 """Connections that may wait to be looked at; all of them are accepted at once."""
 
@@ -87,7 +88,8 @@ class Guard:
             await self.app(scope, receive, send)
             return
 
-        begun, status = time.perf_counter(), 500
+        begun = time.perf_counter()
+        status = 500
         headers = _HEADERS + _SHARED if _is_shared(scope["path"]) else _HEADERS
 
         async def guarded_send(message: Message) -> None:
@@ -174,7 +176,8 @@ async def _no_such_page(request: Request, error: Exception) -> Response:
 def application(settings: Settings, *, own_process: bool = False) -> ASGIApp:
     """The collector over a database."""
     service = Service(settings, own_process)
-    routes, pages = Routes(service), Pages(service)
+    routes = Routes(service)
+    pages = Pages(service)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[dict[str, Places]]:

@@ -107,7 +107,8 @@ class Connection(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         super().on_message_complete()
-        self._message, self._beside = False, 0
+        self._message = False
+        self._beside = 0
         self._begin(waits=self.cycle.response_complete)
 
     def on_response_complete(self) -> None:
@@ -130,7 +131,8 @@ class Connection(HttpToolsProtocol):
     # --- patience -----------------------------------------------------------------------------
 
     def _begin(self, *, waits: bool) -> None:
-        self.waits, self._moved = waits, 0
+        self.waits = waits
+        self._moved = 0
         self._unread = self.transport.get_write_buffer_size()
         self.places.begin(self, self.loop.time())
 
@@ -138,7 +140,8 @@ class Connection(HttpToolsProtocol):
         """Whether a head is not whole yet, or too little of a body or an answer has moved."""
         unread = self.transport.get_write_buffer_size()
         moved = self._moved + max(0, self._unread - unread)
-        self._moved, self._unread = 0, unread
+        self._moved = 0
+        self._unread = unread
         if unread or self._message:
             return moved < LEAST_BYTES
         return self.waits

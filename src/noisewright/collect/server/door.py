@@ -26,12 +26,10 @@ class Refusal(Exception):
         self, status: int, name: str, text: str, retry_after: float | None = None
     ) -> None:
         super().__init__(text)
-        self.status, self.name, self.text, self.retry_after = (
-            status,
-            name,
-            text,
-            retry_after,
-        )
+        self.status = status
+        self.name = name
+        self.text = text
+        self.retry_after = retry_after
 
 
 class Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -57,10 +55,8 @@ def admitted(campaign: Campaign, body: bytes) -> Submission:
     """A submission from a request's body, or a refusal that repeats nothing of it."""
     try:
         sent = _decoder.decode(body)
-        nonce, report = (
-            decoded(sent.nonce, strict_mode=True),
-            decoded(sent.report, strict_mode=True),
-        )
+        nonce = decoded(sent.nonce, strict_mode=True)
+        report = decoded(sent.report, strict_mode=True)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         raise Refusal(
             422, "malformed", "a JSON object of nonce and report in base64 is expected"
@@ -69,7 +65,8 @@ def admitted(campaign: Campaign, body: bytes) -> Submission:
     if campaign.closed:
         raise Refusal(410, "closed", "the campaign takes no more reports")
 
-    header, length = campaign.header, campaign.report_bytes
+    header = campaign.header
+    length = campaign.report_bytes
     if report[:HEADER] != header:
         name = (
             "foreign"

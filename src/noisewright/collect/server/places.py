@@ -45,7 +45,9 @@ class Places:
         patience: float,
         proxies: Iterable[str] = (),
     ) -> None:
-        self.most, self.most_a_sender, self.patience = most, most_a_sender, patience
+        self.most = most
+        self.most_a_sender = most_a_sender
+        self.patience = patience
         self.proxies: list[Network] = [
             ip_network(each, strict=False) for each in proxies
         ]

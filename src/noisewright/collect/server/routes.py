@@ -90,7 +90,8 @@ def refused(refusal: Refusal) -> Response:
 
 async def body(receive: Receive, most: int) -> bytes:
     """The body of a request, or a refusal as soon as it is too long."""
-    content, more = b"", True
+    content = b""
+    more = True
     while more:
         message = await receive()
         if message["type"] == "http.disconnect":
@@ -156,7 +157,8 @@ class Routes:
 
     async def take(self, name: str, scope: Scope, receive: Receive) -> Response:
         """Take one report; answered once it is on the disk."""
-        service, sender = self.service, scope.get("client")
+        service = self.service
+        sender = scope.get("client")
         wait = service.limit.wait(sender[0] if sender else None)
         if wait:
             raise Refusal(429, "too_fast", "too many reports from one place", wait)

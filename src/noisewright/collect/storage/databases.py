@@ -162,7 +162,8 @@ class Sqlite(Database):
         reports: Sequence[bytes] | None,
     ) -> set[bytes]:
         place: tuple[object, ...] = (campaign, round_name)
-        width, joined = len(names[0]), b"".join(names)
+        width = len(names[0])
+        joined = b"".join(names)
         found = self.run(_SQLITE_KNOWN, (len(names), width, joined, *place))
         known = {bytes(row[0]) for row in found}
         new = [i for i, name in enumerate(names) if name not in known]
@@ -268,7 +269,8 @@ class Postgres(Database):
     ) -> set[bytes]:
         kept = None if reports is None else b"".join(reports)
         length = 0 if reports is None else len(reports[0])
-        joined, width = b"".join(names), len(names[0])
+        joined = b"".join(names)
+        width = len(names[0])
         values = (campaign, round_name, joined, width, kept, length, len(names))
         rows = self._open().execute(_POSTGRES_KEEP, values).fetchall()
         return {bytes(row[0]) for row in rows}

@@ -220,7 +220,8 @@ class Store:
             self._count(part[0].campaign, part[0].round, counted)
 
     def _add(self, part: Sequence[Submission]) -> list[Outcome]:
-        campaign, round_name = part[0].campaign, part[0].round
+        campaign = part[0].campaign
+        round_name = part[0].round
         format = campaign.plan.format
         rows = np.frombuffer(b"".join(s.report for s in part), np.uint8).reshape(
             len(part), -1
@@ -294,7 +295,8 @@ class Store:
         wanted: dict[bytes, None],
     ) -> dict[bytes, None]:
         """Burn the tokens of new reports; the names of those that had one."""
-        campaign, round_name = part[0].campaign, part[0].round
+        campaign = part[0].campaign
+        round_name = part[0].round
         if not wanted:
             return wanted
 

@@ -30,7 +30,8 @@ class Writer:
     """Takes submissions from an event loop and commits them in a thread with its own connection."""
 
     def __init__(self, open_store: Callable[[], Store], most_waiting: int) -> None:
-        self._open, self._most = open_store, most_waiting
+        self._open = open_store
+        self._most = most_waiting
         self._queue: queue.SimpleQueue[Waiting | None] = queue.SimpleQueue()
         self._crowded = False
         self._waiting = 0  # touched by the event loop alone

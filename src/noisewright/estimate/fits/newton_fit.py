@@ -110,7 +110,8 @@ def _reduced(
 
     values, vectors = np.linalg.eigh(workload.weighted_gram(weights))
     strong = values > 1e-12 * values[-1]
-    lengths, vectors = np.sqrt(values[strong]), vectors[:, strong]
+    lengths = np.sqrt(values[strong])
+    vectors = vectors[:, strong]
     pulled = np.asarray(workload.rmatvec(weights * answers), dtype=np.float64)
     targets = (vectors.T @ pulled) / lengths
 
@@ -137,7 +138,9 @@ def newton_fit(
     Ends when the objective is within `tolerance` of its least value, by convexity: the gradient at
     the end of a proximal step is what the step moved over its length.
     """
-    x, u, used = start, np.zeros(len(rows.values)), 0
+    x = start
+    u = np.zeros(len(rows.values))
+    used = 0
     length = 100 / _largest_curvature(rows)
     for _ in range(_PROXIMAL_STEPS):
         step = _Proximal(rows, x, length)
@@ -159,7 +162,9 @@ class _Proximal:
     """The dual of one proximal step."""
 
     def __init__(self, rows: Rows, start: FloatArray, length: float) -> None:
-        self.rows, self.start, self.length = rows, start, length
+        self.rows = rows
+        self.start = start
+        self.length = length
         self.enough = _INNER * (
             1 + float(np.linalg.norm(rows.values / np.sqrt(rows.slack.max())))
         )
@@ -178,7 +183,8 @@ class _Proximal:
 
     def solve(self, u: FloatArray) -> tuple[FloatArray, int]:
         """The multipliers of the step, and how many Newton steps found them."""
-        rows, x = self.rows, self.point(u)
+        rows = self.rows
+        x = self.point(u)
         for done in range(_NEWTON_STEPS):
             slope = rows.slack * u + rows.values - rows.images(x)
             missed = float(np.linalg.norm(slope / np.sqrt(rows.slack.max())))
@@ -187,7 +193,8 @@ class _Proximal:
             lower = self._lower(u, x, slope, far=missed > _FAR * self.enough)
             if lower is None:  # rounding lets nothing fall any further
                 return u, done
-            u, x = lower, self.point(lower)
+            u = lower
+            x = self.point(lower)
 
         return u, _NEWTON_STEPS
 
@@ -201,7 +208,8 @@ class _Proximal:
                 direction = self._direction(x > 0, slope, damping)
             except np.linalg.LinAlgError:  # singular but for rounding
                 continue
-            falls, share = float(slope @ direction), 1.0
+            falls = float(slope @ direction)
+            share = 1.0
             while share > _SHORTEST:
                 trial = u + share * direction
                 if self.cost(trial, self.point(trial)) <= cost + 1e-4 * share * falls:

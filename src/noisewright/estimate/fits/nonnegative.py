@@ -58,7 +58,8 @@ class Projector:
     """Nearest points by the dual: one multiplier per declared sum, kept from call to call."""
 
     def __init__(self, facts: Facts, total: float | None) -> None:
-        self.facts, self.total = facts, total
+        self.facts = facts
+        self.total = total
         self.multipliers = np.zeros(0 if facts.rows is None else len(facts.rows))
 
     def __call__(self, x: FloatArray) -> FloatArray:
@@ -108,7 +109,9 @@ class Projector:
                     break
                 length /= 2
 
-            self.multipliers, nearest, cost = trial, moved, lower
+            self.multipliers = trial
+            nearest = moved
+            cost = lower
 
         return nearest
 
@@ -224,8 +227,12 @@ class _Problem:
         values: FloatArray,
         unit: float,
     ) -> None:
-        self.workload, self.answers, self.weights = workload, answers, weights
-        self.rows, self.values, self.unit = rows, values, unit
+        self.workload = workload
+        self.answers = answers
+        self.weights = weights
+        self.rows = rows
+        self.values = values
+        self.unit = unit
         self.curvature = max(
             _largest_curvature(workload, weights), np.finfo(float).tiny
         )

@@ -85,7 +85,9 @@ class AnswerSpace:
         x = np.full(
             (len(answers), self.workload.size), possible.people / self.workload.size
         )
-        ahead, momentum, gap = x, np.ones((len(x), 1)), np.inf
+        ahead = x
+        momentum = np.ones((len(x), 1))
+        gap = np.inf
 
         for step in range(1, _MOST_STEPS + 1):
             gradient = self._product(ahead) - targets
@@ -102,6 +104,7 @@ class AnswerSpace:
             momentum = np.where(uphill, 1.0, momentum)
             following = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
             ahead = moved + (momentum - 1) / following * change
-            x, momentum = moved, following
+            x = moved
+            momentum = following
 
         return x, float(np.sqrt(2 * gap))

@@ -15,13 +15,15 @@ import numpy as np
 from noisewright.arrays import FloatArray, IntArray
 from noisewright.estimate.whole.rounding import Sums
 
-_MOST_SPELLS, _SPELL = 40, 50
+_MOST_SPELLS = 40
+_SPELL = 50
 """Spells of so many looks at all cells."""
 _WORTHWHILE = 0.9
 """A spell goes on to the next where it leaves at most this share of the squares."""
 _PATIENCE = 8
 """Rounds in a row without a single move after which there seem to be none left."""
-_STEEPEST, _OTHERS = 64, 64
+_STEEPEST = 64
+_OTHERS = 64
 """Cells that people leave, or go to, in one round: those that promise most, and any others."""
 _BEYOND_ONE = 9.0
 """Weight of a sum that strays by one or more, beside the 1 of others."""
@@ -141,7 +143,8 @@ class _Search:
 
         (left, less), (joined, more) = self._column(source), self._column(goal)
         strayed = self.strayed
-        before_left, before_joined = strayed[left], strayed[joined]
+        before_left = strayed[left]
+        before_joined = strayed[joined]
         gain = weights[left] @ (less * (less - 2 * before_left))
         strayed[left] -= less
         gain += weights[joined] @ (more * (more + 2 * strayed[joined]))
@@ -176,7 +179,8 @@ def _chosen(slopes: FloatArray, rng: np.random.Generator) -> IntArray:
         return np.arange(len(slopes))
 
     last = np.partition(slopes, _STEEPEST - 1)[_STEEPEST - 1]
-    below, equal = np.flatnonzero(slopes < last), np.flatnonzero(slopes == last)
+    below = np.flatnonzero(slopes < last)
+    equal = np.flatnonzero(slopes == last)
     turned = np.roll(equal, int(rng.integers(len(equal))))[: _STEEPEST - len(below)]
     others = rng.integers(len(slopes), size=_OTHERS)
 
@@ -191,11 +195,10 @@ def _best_pairs(
     goals: IntArray,
 ) -> _Pairs:
     """For every source the goal that gains most, the best first."""
-    out, into = columns[:, sources], columns[:, goals]
-    weighted_out, weighted_into = (
-        out.multiply(weights[:, None]),
-        into.multiply(weights[:, None]),
-    )
+    out = columns[:, sources]
+    into = columns[:, goals]
+    weighted_out = out.multiply(weights[:, None])
+    weighted_into = into.multiply(weights[:, None])
     slope = (weighted_into.T @ strayed)[None, :] - (weighted_out.T @ strayed)[:, None]
     shared = (weighted_out.T @ into).toarray()
     squares = (

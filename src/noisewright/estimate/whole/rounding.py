@@ -59,7 +59,8 @@ def on_grid(values: FloatArray) -> FloatArray:
 
     Sums of them are exact, so that what lies between two whole numbers is told without doubt.
     """
-    cells, total = np.count_nonzero(values), float(np.abs(values).sum())
+    cells = np.count_nonzero(values)
+    total = float(np.abs(values).sum())
     fine = 2.0 ** (_FINEST + int(cells).bit_length())
     coarse = 2.0 ** floor(log2(_EXACT / max(total, 1.0)))
     step = 1 / min(fine, coarse)

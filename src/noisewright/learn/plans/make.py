@@ -29,7 +29,8 @@ TASKS = ("agnostic", "realizable", "refute", "refute-realizable")
 _SHARES = (0.05, 0.15, 0.3, 0.45, 0.6, 0.75)
 """Of the largest tolerance of penalties, what is tried."""
 
-_SEARCH_GAP, _FINAL_GAP = 2e-2, 2e-3
+_SEARCH_GAP = 2e-2
+_FINAL_GAP = 2e-3
 
 
 def plan(

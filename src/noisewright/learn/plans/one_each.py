@@ -17,7 +17,8 @@ from noisewright.local.approximate.linear_answers import LinearAnswers
 from noisewright.local.strategy import DENSE_SIZE, Strategy
 from noisewright.local.vector.codebook import Codebook
 
-FACTORIZATION, ONE_EACH = "factorization", "one concept a person"
+FACTORIZATION = "factorization"
+ONE_EACH = "one concept a person"
 """The two protocols: everybody reports about all concepts together, or about one of them."""
 
 _CONCEPTS_A_POINT = 4

@@ -118,9 +118,11 @@ class LearningPlan(Shown):
         if self.answers is None:
             return 0
 
-        low, high = 0, 1
+        low = 0
+        high = 1
         while not self.proves(self.alpha, high):
-            low, high = high, 2 * high
+            low = high
+            high = 2 * high
             if high > _MOST_PEOPLE:
                 raise TooLarge(
                     f"alpha={self.alpha:g} needs more people than there are; raise it"
@@ -193,7 +195,8 @@ class LearningPlan(Shown):
             return self._decided(np.zeros(1), 0, 0.0, None)
 
         collected = self.answers.aggregate(reports)
-        estimates, people = self.answers.estimate(collected), collected.people
+        estimates = self.answers.estimate(collected)
+        people = collected.people
         alpha = self.accuracy(people)
         warning = None
         if people < self.people:
@@ -250,7 +253,8 @@ class CorrelationPlan(LearningPlan):
 
     @cached_property
     def tails(self) -> Tails:
-        answers, rows = self._asking, self.correlations
+        answers = self._asking
+        rows = self.correlations
         if answers.queries != len(rows):
             raise InvalidParameter("answers", answers.queries, f"must be {len(rows)}")
         over, under = biases(answers.targets, np.hstack([rows, -rows]))
@@ -384,7 +388,8 @@ class RefutationPlan(CorrelationPlan):
 
 def least_where(holds: Callable[[float], bool], most: float) -> float:
     """The least number up to `most` at which a property holds that holds from somewhere on."""
-    low, high = 0.0, most
+    low = 0.0
+    high = most
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         low, high = (low, middle) if holds(middle) else (middle, high)

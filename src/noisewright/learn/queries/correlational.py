@@ -24,7 +24,8 @@ from noisewright.norm.approximate.approximate import approximate_norm
 from noisewright.privacy.exact.rounding import probability
 
 _SEED = 92
-_FIRST, _MOST = 16, 2**14
+_FIRST = 16
+_MOST = 2**14
 _OWN = 0.1  # of α, what the decoding may be off by; the rest is for wrong answers
 
 
@@ -109,7 +110,8 @@ def correlational(
     columns = columns / np.linalg.norm(columns, axis=0).max()
     padding = np.sqrt(np.maximum(1 - (columns**2).sum(axis=0), 0.0))
     columns = np.vstack([columns, padding])
-    rng, signs = np.random.default_rng(_SEED), np.zeros((0, given.size))
+    rng = np.random.default_rng(_SEED)
+    signs = np.zeros((0, given.size))
     best: CorrelationalLearner | None = None
 
     while len(signs) < _MOST:

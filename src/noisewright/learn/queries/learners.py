@@ -235,7 +235,8 @@ class MultiplicativeWeights:
         f = self.features
         scores = np.zeros(2 * len(f))
         rate = self._edge / self._reach**2
-        best, least = np.ones(self.size, dtype=np.int8), 2.0
+        best = np.ones(self.size, dtype=np.int8)
+        least = 2.0
 
         for _ in range(self.rounds + 1):
             weights = np.exp(scores - scores.max())
@@ -245,7 +246,8 @@ class MultiplicativeWeights:
             told = oracle.ask_together([2.0 * wrong - 1.0, *gains])
             error = (1 + float(told[0])) / 2
             if error < least:
-                best, least = np.where(vote > 0, 1, -1).astype(np.int8), error
+                best = np.where(vote > 0, 1, -1).astype(np.int8)
+                least = error
 
             if error <= self.alpha - self.tolerance:
                 break

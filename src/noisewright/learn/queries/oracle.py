@@ -159,7 +159,8 @@ class ExactOracle(Oracle):
             )
 
         self.distribution, self.size = weights / weights.sum(), len(weights)
-        self.demand, self._rng = demand, rng
+        self.demand = demand
+        self._rng = rng
 
     @property
     def people(self) -> int:
@@ -269,7 +270,9 @@ class SequentialOracle(Oracle):
     def __init__(
         self, people: Respondents, size: int, epsilon: float, demand: Demand
     ) -> None:
-        self._respondents, self.size, self.demand = people, size, demand
+        self._respondents = people
+        self.size = size
+        self.demand = demand
         self.epsilon = check_epsilon(epsilon)
         self.transcript: list[tuple[Question, BoolArray]] = []
 

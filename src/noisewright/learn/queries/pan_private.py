@@ -39,7 +39,8 @@ class NoisySums:
     def __init__(
         self, queries: IntArray, epsilon: float, draw: Draw = discrete_laplace
     ) -> None:
-        self._queries, self._draw = queries, draw
+        self._queries = queries
+        self._draw = draw
         # What one person moves at most, summed over the queries: every one from end to end.
         reach = int((queries.max(axis=1) - queries.min(axis=1)).sum())
         self.scale = Fraction(max(reach, 1)) / Fraction(epsilon)
@@ -71,15 +72,19 @@ class PanPrivateOracle(Oracle):
         if isinstance(together, bool) or not 1 <= together <= demand.queries:
             rule = f"must lie between 1 and the number of queries, {demand.queries}"
             raise InvalidParameter("together", together, rule)
-        self._people, self.size, self.demand = people, size, demand
+        self._people = people
+        self.size = size
+        self.demand = demand
         self.epsilon, self.together = check_epsilon(epsilon), int(together)
 
     @cached_property
     def people_per_batch(self) -> int:
         """The least number whose sampling and noise keep the tolerance (see `failure`)."""
-        low, high = 0, 1
+        low = 0
+        high = 1
         while self.failure(high) > self.demand.beta:
-            low, high = high, 2 * high
+            low = high
+            high = 2 * high
             if high > _MOST_PEOPLE:
                 raise InvalidParameter(
                     "tolerance",

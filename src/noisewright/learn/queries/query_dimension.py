@@ -35,7 +35,8 @@ MOST_POINTS = 20
 _MOST_WORK = 2**31  # signs × concepts that are tried at once for one norm
 _BLOCK = 2**11  # patterns in one table, which then stays in the processor's cache
 _STRICT = 1e-9  # μ's losses are above α by this much
-_ROUNDS, _CUTS = 4, 30
+_ROUNDS = 4
+_CUTS = 30
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +65,9 @@ class QueryDimension(Shown):
 
     def proves(self) -> float:
         """The lower bound from what proves it, after checking that it is allowed to."""
-        p, d, t = self.prior, self.marginal, self.lean
+        p = self.prior
+        d = self.marginal
+        t = self.lean
         shares = [x.min() >= 0 and abs(x.sum() - 1) <= 1e-12 for x in (p, d)]
         if (
             not all(shares)
@@ -88,14 +91,16 @@ def sign_norm(matrix: FloatArray) -> tuple[float, FloatArray]:
     inner = min(columns - 1, _BLOCK.bit_length() - 1)
     outer = columns - 1 - inner
     table = matrix[:, columns - inner :] @ _signs(inner).T
-    best, at = -1.0, (0, 0)
+    best = -1.0
+    at = (0, 0)
 
     for k, front in enumerate(_signs(outer)):
         offset = matrix[:, : outer + 1] @ np.concatenate([[1.0], front])
         sums = np.abs(table + offset[:, None]).sum(axis=0)
         place = int(np.argmax(sums))
         if sums[place] > best:
-            best, at = float(sums[place]), (k, place)
+            best = float(sums[place])
+            at = (k, place)
 
     signs = np.concatenate([[1.0], _signs(outer)[at[0]], _signs(inner)[at[1]]])
     rounding = 4 * matrix.size * np.finfo(float).eps * float(np.abs(matrix).sum())
@@ -140,7 +145,8 @@ class _Search:
     """Linear programs in turn, over sign patterns met so far."""
 
     def __init__(self, table: FloatArray, alpha: float) -> None:
-        self.table, self.alpha = table, alpha
+        self.table = table
+        self.alpha = alpha
         rows, n = table.shape
         self.prior, self.marginal = np.full(rows, 1 / rows), np.full(n, 1 / n)
         self.lean = np.zeros(n)
@@ -171,12 +177,17 @@ class _Search:
         """The worst signs at a point, which is kept where it is better."""
         value, signs = self._norm(p, d, t)
         if value < self.value:
-            self.value, self.prior, self.marginal, self.lean = value, p, d, t
+            self.value = value
+            self.prior = p
+            self.marginal = d
+            self.lean = t
         return signs
 
     def _better_prior(self) -> None:
         """min over π of the largest Σ_v π_v|M_v·g|."""
-        d, t, rows = self.marginal, self.lean, len(self.table)
+        d = self.marginal
+        t = self.lean
+        rows = len(self.table)
         moves = self.table * d - t
         cuts = [np.abs(moves @ self._norm(self.prior, d, t)[1])]
 

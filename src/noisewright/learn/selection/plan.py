@@ -68,7 +68,8 @@ class Selection(Shown):
     def __init__(
         self, contest: Contest, protocol: str, picked: list[int] | None = None
     ) -> None:
-        self.contest, self.protocol = contest, protocol
+        self.contest = contest
+        self.protocol = protocol
         self._state = begun(contest, protocol, picked)
         self._parts: list[BoolArray] = []
         self._begin()
@@ -195,7 +196,8 @@ class Selection(Shown):
 
     def result(self) -> Selected:
         """The coordinate that leads, and what is proven of it."""
-        state, beta = self._seen(), self.contest.beta
+        state = self._seen()
+        beta = self.contest.beta
         reached = 0.0 if self.contest.coordinates == 1 else state.reached
         alpha = reached if reached < 1 else None
         warning = None

@@ -171,7 +171,8 @@ class Elimination(Protocol):
     def __init__(self, contest: Contest, scale: float = 1.0) -> None:
         super().__init__(contest)
         self.active = np.arange(contest.coordinates)
-        self.stage, self._scale = 0, scale
+        self.stage = 0
+        self._scale = scale
 
     @cached_property
     def checkpoints(self) -> list[tuple[int, float]]:

@@ -32,7 +32,8 @@ def simulated(
             "means", truth.shape, f"must be {contest.coordinates} shares"
         )
 
-    people, missed = 0, 0
+    people = 0
+    missed = 0
     for _ in range(runs):
         state = begun(contest, selection.protocol)
         people += ended(state, truth, rng)
@@ -79,12 +80,11 @@ def arm_of_round(
     if picked < arms:
         return picked
 
-    ones, asked = (
-        (rng.random(arms) < chances).astype(np.int64),
-        np.ones(arms, dtype=np.int64),
-    )
+    ones = (rng.random(arms) < chances).astype(np.int64)
+    asked = np.ones(arms, dtype=np.int64)
     index = moss_index(ones, asked, rounds / arms)
-    done, arm = arms, 0
+    done = arms
+    arm = 0
 
     while done <= picked:
         arm = int(np.argmax(index))
@@ -95,7 +95,8 @@ def arm_of_round(
             if arm < rival
             else float(index[rival])
         )
-        share, most = rounds / arms, picked + 1 - done
+        share = rounds / arms
+        most = picked + 1 - done
         before = int(asked[arm])
         ones[arm], asked[arm] = _burst(
             int(ones[arm]), before, float(chances[arm]), share, level, most, rng
@@ -119,16 +120,21 @@ def _burst(
 
     Most bursts are short: the first answers are drawn one by one, further ones in rows.
     """
-    last, size = asked + most, 1
+    last = asked + most
+    size = 1
     while asked < last:
         safe = min(asked, last - asked)
         while safe >= _FEW and _index(ones, asked + safe, share) <= level:
             safe //= 4
 
         if safe >= _FEW:
-            ones, asked, size = ones + int(rng.binomial(safe, chance)), asked + safe, 1
+            ones = ones + int(rng.binomial(safe, chance))
+            asked = asked + safe
+            size = 1
         elif size <= _FEW:
-            ones, asked, size = ones + (rng.random() < chance), asked + 1, size + 1
+            ones = ones + (rng.random() < chance)
+            asked = asked + 1
+            size = size + 1
             if _index(ones, asked, share) <= level:
                 break
         else:
@@ -136,11 +142,9 @@ def _burst(
             won = ones + np.cumsum(rng.random(len(pulled)) < chance)
             below = moss_index(won, pulled, share) <= level
             taken = int(below.argmax()) if below.any() else len(pulled) - 1
-            ones, asked, size = (
-                int(won[taken]),
-                int(pulled[taken]),
-                min(2 * size, _MANY),
-            )
+            ones = int(won[taken])
+            asked = int(pulled[taken])
+            size = min(2 * size, _MANY)
             if below[taken]:
                 break
 

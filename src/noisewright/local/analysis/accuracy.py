@@ -74,7 +74,8 @@ class LocalAccuracy(Accuracy):
         return np.asarray(self.price**2 * np.maximum(variances, 0.0))
 
     def covariance(self, chosen: IntArray) -> FloatArray:
-        unit, std = self._directions, self.std
+        unit = self._directions
+        std = self.std
         return np.asarray(std[:, None] * (unit @ unit[chosen].T) * std[chosen])
 
     def draw(self, count: int, rng: np.random.Generator) -> FloatArray:
@@ -88,7 +89,8 @@ class LocalAccuracy(Accuracy):
 
     def _find_joint(self, level: float) -> float:
         """Simulated on small domains; elsewhere Šidák's bound, whatever the correlation."""
-        queries, size = self.workload.queries, self.workload.size
+        queries = self.workload.queries
+        size = self.workload.size
         small = queries * size <= _SIMULATED_ENTRIES and size <= _SIMULATED_CELLS
         if self.population or not small or not self.strategy.lists_cells:
             return self.bounded_multiplier(queries, level)
@@ -136,10 +138,8 @@ class LocalAccuracy(Accuracy):
 
     @cached_property
     def _tables(self) -> TableData | None:
-        strategy, given = (
-            self.strategy,
-            self.tables is not None or self.histogram is not None,
-        )
+        strategy = self.strategy
+        given = self.tables is not None or self.histogram is not None
         if given or not isinstance(strategy, TableStrategy) or not strategy.by_tables:
             return self.tables
         return TableData.even(strategy, self.workload, self.people)
@@ -171,7 +171,8 @@ class LocalAccuracy(Accuracy):
                 return strategy.uniform_query_variances(self._questions, self.people)
             return strategy.query_variances(self._questions, self.histogram)
         except TooLarge:
-            gram, queries = table_gram(self.workload), self.workload.queries
+            gram = table_gram(self.workload)
+            queries = self.workload.queries
             if self.histogram is None:
                 together = self.people * strategy.average_variance(gram)
             else:
@@ -181,7 +182,8 @@ class LocalAccuracy(Accuracy):
     @property
     def _work(self) -> int:
         """Multiplications that the variances of all queries take, one by one."""
-        strategy, asked = self.strategy, self._questions
+        strategy = self.strategy
+        asked = self._questions
         by_tables = isinstance(strategy, TableStrategy) and strategy.by_tables
         if isinstance(strategy, CentredStrategy) or by_tables:
             return 0
@@ -199,7 +201,9 @@ class LocalAccuracy(Accuracy):
         mechanisms, for small tables and by trying all kinds on small domains. Beyond, the largest
         variance of all answers together, which no single answer exceeds.
         """
-        strategy, workload, people = self.strategy, self.workload, self.people
+        strategy = self.strategy
+        workload = self.workload
+        people = self.people
         if self._tables is not None:
             try:
                 return self._tables.worst_variances()
@@ -232,5 +236,6 @@ class LocalAccuracy(Accuracy):
         """What the drawing of these people from a large population adds to each variance."""
         if self._tables is not None:
             return self._tables.sampling_variances()
-        x, asked = self._cells, without_offsets(self.workload)
+        x = self._cells
+        asked = without_offsets(self.workload)
         return np.asarray(asked.row_squares(x) - asked.matvec(x) ** 2 / self.people)

@@ -112,7 +112,8 @@ def _known(strategy: Strategy, workload: Workload, aggregate: Aggregate) -> _Kno
 
     cells = [strategy.estimate(*group) for group in groups]
     answers = [np.asarray(workload.matvec(x), dtype=np.float64) for x in cells]
-    centre, histogram = median(answers, scales), median(cells, scales)
+    centre = median(answers, scales)
+    histogram = median(cells, scales)
 
     return _KnownCells(centre, histogram, strategy, workload, people)
 

@@ -53,7 +53,8 @@ tenth by 1.06. On Beta(5, 2) they erred by .76 to .92, .76 to .90, .77 to .90 an
 
 def distribution(aggregate: Aggregate, lines: tuple[Line, ...] = ()) -> FloatArray:
     """The share of people in every cell: none negative, summing to one; smooth along the lines."""
-    strategy, people = aggregate.format.strategy, checked_people(aggregate)
+    strategy = aggregate.format.strategy
+    people = checked_people(aggregate)
     information = _information(strategy)
     groups, scales = filled_groups(aggregate)
     estimates = [information.solve(strategy.score(*group)) for group in groups]

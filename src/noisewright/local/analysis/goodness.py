@@ -81,7 +81,8 @@ class Fit:
 
 def goodness_of_fit(aggregate: Aggregate) -> Fit:
     """Test the statistics of reports; nothing else of them is looked at."""
-    strategy, people = aggregate.format.strategy, aggregate.people
+    strategy = aggregate.format.strategy
+    people = aggregate.people
     tally = np.asarray(aggregate.total, dtype=np.float64)
     counts = _counts(strategy, tally, people) if people else None
     enough = people >= _LEAST_PEOPLE and strategy.size <= _MOST_CELLS
@@ -177,7 +178,8 @@ def _residual(
         return None
 
     weights = 1 / np.sqrt(expected[sent])
-    matrix, seen = chances[sent] * weights[:, None], tally[sent] * weights
+    matrix = chances[sent] * weights[:, None]
+    seen = tally[sent] * weights
     fitted, _, rank, _ = np.linalg.lstsq(matrix, seen, rcond=None)
     freedom = int(sent.sum()) - int(rank)
     if freedom < 1:

@@ -124,7 +124,8 @@ def _drowns(workload: Workload) -> bool:
     Of any single row, where entries are given as numbers; of all together otherwise, for the atoms'
     own entries are zeros and ones, of which no digit can be lost.
     """
-    n, given = workload.size, _given(workload)
+    n = workload.size
+    given = _given(workload)
     if workload.queries * n > DENSE_LIMIT or (n > DENSE_SIZE and not given):
         return False
 
@@ -182,7 +183,8 @@ def _differences(workload: Workload) -> tuple[FloatArray, FloatArray]:
 
 def _product_differences(workload: Kron) -> tuple[FloatArray, FloatArray]:
     """(d + c1) ⊗ (e + f1) = cf·1 + [d ⊗ (e + f1) + c·1 ⊗ e], one factor after the other."""
-    rows, constants = np.zeros((1, 1)), np.ones(1)
+    rows = np.zeros((1, 1))
+    constants = np.ones(1)
     for factor in workload.factors:
         own, offset = _differences(factor)
         both = rows[:, None, :, None] * (own + offset[:, None])[None, :, None, :]

@@ -190,7 +190,8 @@ class _Program:
     def constraints(self) -> dict[str, Any]:
         """What holds for all x, d and κ that explain the reports."""
         rows, told, room = self.seen
-        size, counters = self.strategy.size, len(self.unit)
+        size = self.strategy.size
+        counters = len(self.unit)
         hull = self._hull_rows()
         equal = (
             np.isclose(*self.hull.total)
@@ -212,7 +213,8 @@ class _Program:
     @cached_property
     def bounds(self) -> tuple[FloatArray, FloatArray]:
         """Limits of x and d one by one; liars sent no more of anything than came."""
-        low, high = np.minimum(self.hull.low, 0.0), self.hull.high
+        low = np.minimum(self.hull.low, 0.0)
+        high = self.hull.high
         came = high if (low < 0).any() else np.minimum(high, self.statistics)
         size = self.strategy.size
         return np.append(np.zeros(size), low / self.unit), np.append(
@@ -224,8 +226,11 @@ class _Program:
 
         The last two are of their sum, from above and from below, where that is limited.
         """
-        low, high, unit = self.hull.low, self.hull.high, self.unit
-        eye, parts = np.eye(len(unit)), []
+        low = self.hull.low
+        high = self.hull.high
+        unit = self.unit
+        eye = np.eye(len(unit))
+        parts = []
         if self.listed is None:  # or it follows from their sum
             parts.append(np.hstack([eye, -(high / unit)[:, None]]))
 
@@ -293,10 +298,8 @@ class _Program:
             )  # fmt: skip
 
         limits = self.people * np.array([self._limits(row, most) for row in asked])
-        taken, share = (
-            self.unit * fewest[self.strategy.size : -1],
-            1 - float(fewest[-1]),
-        )
+        taken = self.unit * fewest[self.strategy.size : -1]
+        share = 1 - float(fewest[-1])
         honest = self.added @ (self.statistics - taken) + share * self.start
         whole = self.people / max(share, _ROUNDING)
         answers = np.clip(whole * (asked @ honest), limits[:, 0], limits[:, 1])

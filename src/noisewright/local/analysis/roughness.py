@@ -98,5 +98,6 @@ def lines_of(workload: Workload, domain: Domain | None) -> tuple[Line, ...]:
 
 def _on_axis(form: FloatArray, cells: list[int], axis: int) -> FloatArray:
     """A form on one axis, the same for all values of the others."""
-    before, after = prod(cells[:axis]), prod(cells[axis + 1 :])
+    before = prod(cells[:axis])
+    after = prod(cells[axis + 1 :])
     return np.asarray(np.kron(np.kron(np.eye(before), form), np.eye(after)))

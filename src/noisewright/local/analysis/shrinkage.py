@@ -111,7 +111,8 @@ def minimax_affine(
     """
     began = TimeLimit()
     check_dense(strategy.size)
-    m, n = gram.dense(), strategy.size
+    m = gram.dense()
+    n = strategy.size
     listed = lists_reports(strategy)
     law = (
         _Reports(strategy.dense())
@@ -119,7 +120,10 @@ def minimax_affine(
         else _Scores(strategy, strategy.information.dense())
     )
     prior = np.full(n, 1.0 / n)
-    best, bound, upper, count = prior, 0.0, np.inf, 0
+    best = prior
+    bound = 0.0
+    upper = np.inf
+    count = 0
     errors = np.zeros(n)
 
     for count in range(1, _STEPS + 1):
@@ -127,10 +131,13 @@ def minimax_affine(
         each = _errors(law, kind, m, people)
         lower = float(prior @ each)
         if each.max() < upper:
-            upper, estimate, errors = float(each.max()), kind, each
+            upper = float(each.max())
+            estimate = kind
+            errors = each
 
         if lower > bound:
-            bound, best = lower, prior
+            bound = lower
+            best = prior
 
         if upper <= bound * (1 + tolerance):
             break
@@ -179,7 +186,8 @@ def people_where_it_ends(strategy: Strategy, gram: Gram) -> int:
         return minimax_affine(strategy, gram, people, 1e-2).share < NO_MATTER
 
     while matters(high) and high < 2**60:
-        low, high = high, 4 * high
+        low = high
+        high = 4 * high
 
     while high > 1.05 * low + 1:
         middle = int(np.sqrt(low * high)) + 1

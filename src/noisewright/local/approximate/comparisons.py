@@ -54,7 +54,8 @@ class Comparisons:
 
     def _exponents(self, room: FloatArray) -> FloatArray:
         """(v/b²) H(mb/v), zero where the bias leaves no room."""
-        v, b = np.maximum(self.second, _LEAST), np.maximum(self.reach, _LEAST)
+        v = np.maximum(self.second, _LEAST)
+        b = np.maximum(self.reach, _LEAST)
         u = np.maximum(room, 0.0) * b / v
         skew = np.clip(self.third / (v * b), 0.0, 1.0)
 
@@ -85,14 +86,17 @@ def _worked_out(answers: LinearAnswers, content: bytes) -> Comparisons:
     reach = np.stack([np.abs(row - numbers).max(axis=1) for row in numbers])
     means = numbers @ answers.chances
     away = means - matrix
-    second, bias = np.zeros_like(reach), np.zeros_like(reach)
-    cubed, excess = np.zeros_like(reach), np.zeros_like(reach)
+    second = np.zeros_like(reach)
+    bias = np.zeros_like(reach)
+    cubed = np.zeros_like(reach)
+    excess = np.zeros_like(reach)
 
     for cell in range(cells):
         weighted = numbers * answers.chances[:, cell]
         products = weighted @ numbers.T
         cubes = (weighted * numbers) @ numbers.T
-        own, thrice = products.diagonal(), (weighted * numbers**2).sum(axis=1)
+        own = products.diagonal()
+        thrice = (weighted * numbers**2).sum(axis=1)
         third = thrice[:, None] - thrice - 3 * (cubes - cubes.T)
         mean = means[:, cell, None] - means[:, cell]
 

@@ -59,5 +59,6 @@ def strategy_tails(
 
 
 def _quick(strategy: IndexStrategy, queries: int) -> bool:
-    outputs, size = strategy.outputs, strategy.size
+    outputs = strategy.outputs
+    size = strategy.size
     return outputs * size <= _LISTED_ENTRIES and queries * outputs * size <= _WORK

@@ -118,14 +118,16 @@ class LinearAnswers(Shown):
         numbers = rows @ self.reading
         missed = self._missed(rows, numbers)
         squares = numbers**2 @ self.chances
-        low, high = rows.min(axis=1), rows.max(axis=1)
+        low = rows.min(axis=1)
+        high = rows.max(axis=1)
 
         # a convex function of c: its slope is that of the worst
         for _ in range(_CENTRING_STEPS):
             c = (low + high) / 2
             worst = np.argmax(squares - 2 * c[:, None] * rows, axis=1)
             rising = c > rows[np.arange(len(rows)), worst]
-            low, high = np.where(rising, low, c), np.where(rising, c, high)
+            low = np.where(rising, low, c)
+            high = np.where(rising, c, high)
 
         c = (low + high) / 2
         variance = (squares - 2 * c[:, None] * rows).max(axis=1) + c**2
@@ -229,7 +231,8 @@ def vector_answers(
     n + j the same with −1, which stands for the opposite vector. "auto" takes the randomizer whose
     answers stray less, of those whose reports tell the queries apart.
     """
-    r, a = np.asarray(rows, dtype=np.float64), np.asarray(columns, dtype=np.float64)
+    r = np.asarray(rows, dtype=np.float64)
+    a = np.asarray(columns, dtype=np.float64)
     if r.ndim != 2 or a.ndim != 2 or r.shape[1] != a.shape[0] or 0 in r.shape + a.shape:
         raise InvalidParameter(
             "rows", f"array of shape {r.shape}", f"must fit columns {a.shape}"

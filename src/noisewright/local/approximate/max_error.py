@@ -26,7 +26,8 @@ from noisewright.workload.forms.text import workload as as_workload
 _SHARES = (0.0, 0.2, 0.4, 0.6, 0.8)
 """Of the error allowed, what is tried as tolerance before it is refined about the best."""
 
-_SEARCH_GAP, _FINAL_GAP = 1e-2, 1e-3
+_SEARCH_GAP = 1e-2
+_FINAL_GAP = 1e-3
 _REFINED = 2
 
 
@@ -159,7 +160,8 @@ _LARGEST = 2**24  # entries of a workload that is written out
 @lru_cache(maxsize=2)  # the strategy and its targets are asked for one after the other
 def _planned(problem: LocalProblem) -> ApproximateAnswers:
     """For the goal; without one, the exact factorization at a customary error."""
-    questions, goal = problem.questions, problem.goal
+    questions = problem.questions
+    goal = problem.goal
     if questions.queries * questions.size > _LARGEST:
         raise TooLarge(
             f"{questions.queries:,} queries over {questions.size:,} cells are too many"

@@ -70,7 +70,8 @@ class Tails:
 
     def _exceed(self, room: FloatArray, reach: FloatArray, people: int) -> FloatArray:
         known = reach <= 0  # one number that never moves
-        v, b = np.where(known, 1.0, self.variance), np.where(known, 1.0, reach)
+        v = np.where(known, 1.0, self.variance)
+        b = np.where(known, 1.0, reach)
         v = np.maximum(v, 1e-300)
         u = np.maximum(room, 0.0) * b / v
         exponent = people * (v / b**2) * ((1 + u) * np.log1p(u) - u)
@@ -85,9 +86,9 @@ class Tails:
         if people < 1:
             raise InvalidParameter("people", people, "must be a whole number >= 1")
 
-        low, high = (
-            0.0,
-            float(np.max(self.bias + np.maximum(self.above, self.below), initial=0.0)),
+        low = 0.0
+        high = float(
+            np.max(self.bias + np.maximum(self.above, self.below), initial=0.0)
         )
         if self.failure(high, people) > beta:
             return high  # no mean strays further than one number can
@@ -105,9 +106,11 @@ class Tails:
                 "allow a larger one",
             )
 
-        low, high = 0, 1
+        low = 0
+        high = 1
         while self.failure(error, high) > beta:
-            low, high = high, 2 * high
+            low = high
+            high = 2 * high
             if high > _MOST_PEOPLE:
                 raise TooLarge(
                     f"an error of {error:g} needs more than {_MOST_PEOPLE:.1e} people"

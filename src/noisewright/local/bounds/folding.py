@@ -42,7 +42,8 @@ class Folding:
         if not h:
             return (stack,)
 
-        near, far = stack[..., :h, :h], stack[..., :h, h : 2 * h]
+        near = stack[..., :h, :h]
+        far = stack[..., :h, h : 2 * h]
         even = np.empty(
             (*stack.shape[:-2], h + self.alone, h + self.alone), stack.dtype
         )
@@ -126,11 +127,13 @@ def folding_of(gram: FloatArray) -> tuple[IntArray, Folding]:
     swapped.
     """
     n = len(gram)
-    best, cells = np.arange(n), n
+    best = np.arange(n)
+    cells = n
     centred = gram - gram.mean(axis=0)
     centred = centred - centred.mean(axis=1)[:, None]
     probe = np.random.default_rng(0).standard_normal(n)
-    image, size = centred @ probe, float(np.abs(centred).max(initial=0.0)) * n
+    image = centred @ probe
+    size = float(np.abs(centred).max(initial=0.0)) * n
 
     for swap in _relabellings(n):
         alone = int((swap == np.arange(n)).sum())
@@ -140,7 +143,8 @@ def folding_of(gram: FloatArray) -> tuple[IntArray, Folding]:
         ):
             continue
         if np.abs(centred[np.ix_(swap, swap)] - centred).max() <= _EQUAL * size / n:
-            best, cells = swap, alone
+            best = swap
+            cells = alone
 
     first = np.flatnonzero(np.arange(n) < best)
     alone_cells = np.flatnonzero(np.arange(n) == best)

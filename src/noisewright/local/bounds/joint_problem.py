@@ -20,8 +20,11 @@ from noisewright.local.work import eigenvectors, product
 
 _NEGLIGIBLE = 1e-4  # share of the nuclear norm that directions left out of R may hold
 _STEADY = 15  # steps with Φ fixed, while the multipliers get their first values
-_BALANCE_EVERY, _BALANCE, _MANY_CELLS = 10, 1.5, 128
-_SOLVER_STEPS, _SOLVED = 12, 1e-4
+_BALANCE_EVERY = 10
+_BALANCE = 1.5
+_MANY_CELLS = 128
+_SOLVER_STEPS = 12
+_SOLVED = 1e-4
 # of a round, besides its products: a quarter of a millisecond of small arrays
 _OVERHEAD = 7e6
 
@@ -75,7 +78,9 @@ class Start:
         cls, gram: FloatArray, epsilon: float, reports: Reports, folding: Folding
     ) -> Start:
         """Z = X⁻¹MX⁻¹, and the prices for which the strategy's own reports are worth just that."""
-        n, prior, weights = len(gram), reports.prior, reports.weights
+        n = len(gram)
+        prior = reports.prior
+        weights = reports.weights
         gram = _centred(gram, prior)  # once for all priors: large offsets take digits
         unit = float(np.trace(gram)) / n
         if not 0 < unit < inf:
@@ -213,8 +218,10 @@ def _parts(
     roots: Roots, blocks: Blocks, prior: FloatArray, halves: tuple[FloatArray, ...]
 ) -> tuple[_Part, ...]:
     """Φ's halves beside roots, prior and scales within their subspaces."""
-    scale, folding = blocks.scale, blocks.folding
-    scales, inverses = folding.vectors(scale), folding.vectors(1.0 / scale)
+    scale = blocks.scale
+    folding = blocks.folding
+    scales = folding.vectors(scale)
+    inverses = folding.vectors(1.0 / scale)
     along = prior * scale
     alongs = folding.vectors(along / float(np.linalg.norm(along)))
     # A root within a subspace, over cells of which each stands for a pair.
@@ -240,7 +247,8 @@ class JointProblem:
     @classmethod
     def of(cls, start: Start, blocks: Blocks, prior: FloatArray) -> JointProblem:
         """The problem at its start; the blocks' multipliers get the size that suits Φ."""
-        scale, folding = blocks.scale, blocks.folding
+        scale = blocks.scale
+        folding = blocks.folding
         scaled = start.phi * np.outer(scale, scale)
         size = float(
             np.linalg.norm(blocks.duals) / np.linalg.norm(blocks.forward(scaled))
@@ -272,7 +280,9 @@ class JointProblem:
         which is worth its price, so that a type's variance is (Xλ)_u − M_uu. The conditions on Φ
         know no prior: one that moves along these leaves all blocks as they are.
         """
-        folding, scale, phi = self.blocks.folding, self.blocks.scale, self.plain_phi
+        folding = self.blocks.folding
+        scale = self.blocks.scale
+        phi = self.plain_phi
         parts = []
         for part in self.parts:
             values, vectors = part.spectrum
@@ -312,7 +322,8 @@ class JointProblem:
         """One round: blocks, Φ, multipliers."""
         moving = self.steps >= _STEADY
         self.steps += 1
-        rest, before = self.blocks.settle(self.image), self.image
+        rest = self.blocks.settle(self.image)
+        before = self.image
 
         for part in self.parts:
             if self.weight:
@@ -344,8 +355,11 @@ class JointProblem:
         """One Newton step in Φ by preconditioned conjugate gradients, kept inside RΦRᵀ ≻ 0."""
         values, vectors = part.spectrum
         values = np.maximum(values, 1e-12 * values.max(initial=0.0))
-        root, roots, weight = vectors.T @ part.root, np.sqrt(values), self.weight
-        e, f = part.scale, part.inverse
+        root = vectors.T @ part.root
+        roots = np.sqrt(values)
+        weight = self.weight
+        e = part.scale
+        f = part.inverse
         pull = pull + self.blocks.normal(part.phi, e, f)
         if weight:
             pull += weight * part.freed(weight * part.phi - part.own - part.own_duals)
@@ -408,7 +422,8 @@ def _solved(
     def conditioned(residual: FloatArray) -> FloatArray:
         return np.asarray(basis @ (weights * (basis.T @ residual @ basis)) @ basis.T)
 
-    solution, residual = np.zeros_like(right), right
+    solution = np.zeros_like(right)
+    residual = right
     direction = shaped = conditioned(residual)
     energy = first = float((residual * shaped).sum())
 
@@ -421,6 +436,7 @@ def _solved(
         residual = residual - length * image
         shaped = conditioned(residual)
         fresh = float((residual * shaped).sum())
-        direction, energy = shaped + (fresh / energy) * direction, fresh
+        direction = shaped + (fresh / energy) * direction
+        energy = fresh
 
     return solution

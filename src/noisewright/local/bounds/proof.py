@@ -122,7 +122,8 @@ def floor_of(gram: FloatArray, prior: FloatArray, y: FloatArray, limit: float) -
     n = len(gram)
     # one, but for rounding: else prices were for as much more
     share = float(prior.sum())
-    prior, limit = prior / share, limit * share
+    prior = prior / share
+    limit = limit * share
     unit = float(np.trace(gram)) / n
     if not 0.0 < unit < inf or not 0 < limit < inf:
         return -inf

@@ -161,8 +161,10 @@ def prior_bound(workload: Workload, epsilon: float, prior: FloatArray) -> LowerB
 def prior_variance(gram: Gram, epsilon: float, prior: FloatArray) -> float:
     """Floor under the mean variance of people distributed as π."""
     m = gram.dense()
-    centred, limit = _centred(m, prior), sinh(check_epsilon(epsilon) / 2) ** 2
-    root, together = np.sqrt(prior), float(np.diagonal(m) @ prior)
+    centred = _centred(m, prior)
+    limit = sinh(check_epsilon(epsilon) / 2) ** 2
+    root = np.sqrt(prior)
+    together = float(np.diagonal(m) @ prior)
     values = np.linalg.eigvalsh(root[:, None] * centred * root)
     nuclear = float(np.sqrt(lowered(values, together)).sum())
     mean_square = max(float(prior @ np.diagonal(centred)), 0.0)
@@ -202,12 +204,10 @@ def _ascended(m: FloatArray, prior: FloatArray, epsilon: float) -> FloatArray:
         trial = _moved(prior, step * (gradient - prior @ gradient) / scale)
         trial_value, trial_gradient = _prior_value(m, trial, epsilon)
         if trial_value > value:
-            prior, value, gradient, step = (
-                trial,
-                trial_value,
-                trial_gradient,
-                step * 1.3,
-            )
+            prior = trial
+            value = trial_value
+            gradient = trial_gradient
+            step = step * 1.3
         else:
             step /= 3.0
             if step < 1e-4:
@@ -251,7 +251,8 @@ def _prior_value(
     root = np.sqrt(prior)
     values, vectors = np.linalg.eigh(root[:, None] * centred * root[None, :])
     s = np.sqrt(np.where(values > 1e-13 * values[-1], values, 0.0))
-    nuclear, limit = float(s.sum()), sinh(epsilon / 2) ** 2
+    nuclear = float(s.sum())
+    limit = sinh(epsilon / 2) ** 2
     diagonal = np.diagonal(centred)
     value = nuclear**2 / limit - float(prior @ diagonal)
     slope = (vectors**2 @ s) / np.maximum(prior, np.finfo(float).tiny)

@@ -48,7 +48,8 @@ def _parts(problem: LocalProblem, questions: Questions) -> Parts:
 
     grams = table_grams(questions, sizes)
     known: dict[str, IndexStrategy] = {}
-    components, costs = [], []
+    components = []
+    costs = []
 
     for table, workload in tables.items():
         if workload.size > _LARGEST_TABLE:

@@ -69,7 +69,8 @@ def candidates(
             refuse_given(problem.search.steering, rule)
         return [_candidate(entry, problem, named=True)]
 
-    own, entries = problem.search.own_error, MECHANISMS.values()
+    own = problem.search.own_error
+    entries = MECHANISMS.values()
     bound = None if own else even_bound(problem.workload, problem.epsilon)
     ranked: list[Candidate] = []
 
@@ -92,7 +93,8 @@ def _candidate(
         try:
             analysis = Analysis(mechanism.plan(problem), problem.workload, problem.gram)
             _ = analysis.worst_case
-            targets, people = mechanism.targets(problem), None
+            targets = mechanism.targets(problem)
+            people = None
             if problem.goal is not None:
                 tails = strategy_tails(analysis.strategy, problem.workload, targets)
                 people = tails.people_for(problem.goal.error, problem.goal.beta)
@@ -160,7 +162,8 @@ def compare_local(
     workload = narrowed(workload)
     checked_domain(workload, domain)
     problem = LocalProblem.of(workload, privacy, settings)
-    epsilon, bound = problem.epsilon, even_bound(workload, problem.epsilon)
+    epsilon = problem.epsilon
+    bound = even_bound(workload, problem.epsilon)
 
     return [
         LocalComparison(c.mechanism, epsilon, seconds=c.seconds, refusal=c.refusal)

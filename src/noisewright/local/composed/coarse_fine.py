@@ -155,7 +155,8 @@ class Sandwich:
 
     def on_characters(self) -> FloatArray:
         """Diagonal in the characters: minus the derivative of the value in the fine spectrum."""
-        inv, k = self.inverse, self.inverse.middle
+        inv = self.inverse
+        k = self.inverse.middle
         result = self.between - 2 * inv.inverse * self.between * inv.bins.diagonal(k)
         result += inv.inverse**2 * inv.bins.diagonal(k @ self.between_bins @ k)
         waves = np.abs(np.fft.fft(self.solved_ramp)) ** 2 / inv.bins.cells
@@ -173,7 +174,8 @@ class Sandwich:
 
     def on_translates(self, values: FloatArray) -> FloatArray:
         """sᵀ(X⁻¹MX⁻¹)s for all translates s of one vector, less the part of DAD alone."""
-        inv, bins = self.inverse, self.inverse.bins
+        inv = self.inverse
+        bins = self.inverse.bins
         waves = np.fft.fft(values)
         box = np.zeros(bins.cells)
         box[: bins.width] = 1.0

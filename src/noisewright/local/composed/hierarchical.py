@@ -86,16 +86,15 @@ def _tree_variances(strategy: TreeMixture, gram: Gram) -> FloatArray:
     if not has_closed_form(gram):
         gram = SummedGram.of(gram)
 
-    tree, chances = strategy.tree, strategy._chances
+    tree = strategy.tree
+    chances = strategy._chances
     image = tree.solve(gram.matvec(np.ones(strategy.size)) / strategy.size)
     result = -gram.diagonal()
 
     for level, component in enumerate(strategy.components):
         assert isinstance(component, CentredStrategy)
-        coarsening, diagonal = (
-            strategy.coarsenings[level],
-            tree.inverse_products(gram, level),
-        )
+        coarsening = strategy.coarsenings[level]
+        diagonal = tree.inverse_products(gram, level)
         energy = component.energy_of(diagonal, coarsening.gather(image))
         result = result + chances[level] * coarsening.spread(energy)
 
@@ -112,16 +111,15 @@ def _is_alike(component: object) -> bool:
 
 def frequency_oracle(cells: int, epsilon: float) -> Oracle:
     """The histogram mechanism with reports of constant size that tells cells apart best."""
-    response, hashing = RandomizedResponse(cells, epsilon), LocalHashing(cells, epsilon)
+    response = RandomizedResponse(cells, epsilon)
+    hashing = LocalHashing(cells, epsilon)
     return response if response.contrast >= hashing.contrast else hashing
 
 
 def alike_oracle(cells: int, epsilon: float) -> Oracle:
     """The same among those that treat all cells alike."""
-    response, hashing = (
-        RandomizedResponse(cells, epsilon),
-        LocalHashing(cells, epsilon, 2),
-    )
+    response = RandomizedResponse(cells, epsilon)
+    hashing = LocalHashing(cells, epsilon, 2)
     return response if response.contrast >= hashing.contrast else hashing
 
 
@@ -143,7 +141,8 @@ def hierarchical(
     Above 4096 cells blocks must be even, and every level's mechanism treats its cells alike.
     """
     check_epsilon(epsilon)
-    size, asked = check_cells(gram.size), gram
+    size = check_cells(gram.size)
+    asked = gram
     if branching is not None and (int(branching) != branching or branching < 2):
         raise InvalidParameter(
             "branching", branching, "must be a whole number >= 2", "try 4"
@@ -185,7 +184,8 @@ def pooled(mixture: Mixture, gram: Gram) -> IndexStrategy:
 
 
 def _widths(size: int, branching: int) -> list[int]:
-    widths, width = [], 1
+    widths = []
+    width = 1
     while width < size:
         widths.append(width)
         width *= branching
@@ -194,7 +194,8 @@ def _widths(size: int, branching: int) -> list[int]:
 
 def _even_widths(size: int, branching: int) -> list[int] | None:
     """Powers of the branching that divide the size; None if they leave too wide a top level."""
-    widths, width = [1], branching
+    widths = [1]
+    width = branching
     while size % width == 0 and width < size:
         widths.append(width)
         width *= branching
@@ -202,7 +203,8 @@ def _even_widths(size: int, branching: int) -> list[int] | None:
 
 
 def _tree(gram: Gram, epsilon: float, widths: list[int], alike: bool) -> _Tree:
-    size, oracle = gram.size, alike_oracle if alike else frequency_oracle
+    size = gram.size
+    oracle = alike_oracle if alike else frequency_oracle
     oracles = [oracle(-(-size // w), epsilon) for w in widths]
     traces = np.array([block_traces(gram, w) / w for w in [*widths, size]])
     detail = np.maximum(traces[:-1] - traces[1:], 0.0)
@@ -223,7 +225,8 @@ def level_weights(detail: FloatArray, gains: FloatArray) -> tuple[float, FloatAr
 # a plan has these trees as candidates, and again as what to be better than
 @lru_cache(maxsize=256)
 def _level_weights(details: bytes, gained: bytes) -> tuple[float, FloatArray]:
-    detail, gains = np.frombuffer(details), np.frombuffer(gained)
+    detail = np.frombuffer(details)
+    gains = np.frombuffer(gained)
     p = faded_shares(
         len(gains),
         lambda p: np.cumsum(p * gains),

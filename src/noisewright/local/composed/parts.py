@@ -114,7 +114,8 @@ class Parts(ManyTables, DrawnComponent):
             return np.zeros((1, 1))
 
         index = self.tables.index(attributes)
-        component, chance = self.components[index], self._chances[index]
+        component = self.components[index]
+        chance = self._chances[index]
         x = (
             np.full(component.size, people / component.size)
             if counts is None
@@ -129,13 +130,15 @@ class Parts(ManyTables, DrawnComponent):
         The largest is summed table by table: at most that, and exactly that where the tables share
         no attribute or their components treat all cells alike.
         """
-        worst, mean = 0.0, 0.0
+        worst = 0.0
+        mean = 0.0
         grams = table_grams(workload, self.sizes)
         for table, gram in grams.items():
             index = self.tables.index(table)
             moments, squares = person_moments(self.components[index], gram)
             added = moments / self._chances[index] - squares
-            worst, mean = worst + float(added.max()), mean + float(added.mean())
+            worst = worst + float(added.max())
+            mean = mean + float(added.mean())
 
         return worst, mean
 

@@ -107,7 +107,9 @@ def drawn_tables(
     place: Place, sizes: tuple[int, ...]
 ) -> tuple[tuple[Block, ...], list[Place], tuple[int, ...]]:
     """The tables that a client draws from, the places below them, and their chances."""
-    draw, tables, places = place.node(Draw), [], []
+    draw = place.node(Draw)
+    tables = []
+    places = []
     for child in draw.of:
         through, below = place.below(child).shown
         if through is not None and not isinstance(through, Axes):
@@ -205,7 +207,8 @@ class TableData:
         """What the drawing of these people from a large population adds to each variance."""
         pieces = []
         for term in self.terms:
-            x, queries = self.tables[term.attributes], without_offsets(term.inner)
+            x = self.tables[term.attributes]
+            queries = without_offsets(term.inner)
             squares = queries.row_squares(x) - queries.matvec(x) ** 2 / self.people
             pieces.append(term.weight**2 * squares)
         return np.concatenate(pieces)

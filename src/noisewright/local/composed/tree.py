@@ -113,7 +113,9 @@ def _prefix_products(
     n: int, a: IntArray, b: IntArray, c: IntArray, d: IntArray
 ) -> FloatArray:
     """Σ_t S(t) S'(t): prefix sums rise by one a cell inside an interval and stay after it."""
-    w, outer, lead = (b - a).astype(np.float64), (d - c).astype(np.float64), (a - c)
+    w = (b - a).astype(np.float64)
+    outer = (d - c).astype(np.float64)
+    lead = a - c
     inside = lead * w * (w + 1) / 2 + w * (w + 1) * (2 * w + 1) / 6
     reached = b - c
     between = w * (outer * (outer + 1) - reached * (reached + 1.0)) / 2

@@ -124,7 +124,8 @@ class Union(ManyTables, IndexStrategy):
 
     @cached_property
     def _offsets(self) -> dict[Block, int]:
-        offsets, total = {}, 0
+        offsets = {}
+        total = 0
         for block in sorted(self.knowledge, key=lambda b: (len(b), b)):
             offsets[block] = total
             total += self.cells(block)
@@ -169,7 +170,8 @@ class Union(ManyTables, IndexStrategy):
 
     def _estimate(self, index: int, tally: IntArray) -> FloatArray:
         """One component's estimate of its table, up to a constant."""
-        oracle, chance = self.oracle(index), self.weights[index] / WORD
+        oracle = self.oracle(index)
+        chance = self.weights[index] / WORD
         held = oracle.supporters(tally[self.starts[index] : self.starts[index + 1]])
         return np.asarray(held / (oracle.support.gap * chance))
 
@@ -188,10 +190,8 @@ class Union(ManyTables, IndexStrategy):
         spread: dict[Block, float] = {}
         own: dict[Block, float] = {}
         for index, table in enumerate(self.tables):
-            oracle, share = (
-                self.oracle(index),
-                self._gains[index] ** 2 * WORD / self.weights[index],
-            )
+            oracle = self.oracle(index)
+            share = self._gains[index] ** 2 * WORD / self.weights[index]
             for block in interactions(table):
                 gained = share * oracle.spread * self.cells(table)
                 spread[block] = spread.get(block, 0.0) + gained

@@ -91,7 +91,8 @@ class CentredStrategy(Strategy):
     def moment(self, histogram: FloatArray) -> FloatArray:
         """Σ_u x_u E[s sᵀ | u]."""
         check_dense(self.size)
-        a, total = self.contrast, histogram.sum()
+        a = self.contrast
+        total = histogram.sum()
         centred = histogram - histogram.mean()
         covariance = self.covariance(histogram) + _centred_diagonal(histogram)
         cross = centred[:, None] + centred[None, :]
@@ -121,7 +122,8 @@ class CentredStrategy(Strategy):
 
     def query_variances(self, workload: Workload, histogram: FloatArray) -> FloatArray:
         """N g |w − w̄|² + h Σ_u x_u (w_u − w̄)² for every query w, without a matrix over cells."""
-        ones, total = np.ones(self.size), histogram.sum()
+        ones = np.ones(self.size)
+        total = histogram.sum()
         mean = workload.matvec(ones) / self.size
         norms = workload.row_squares(ones) - self.size * mean**2
         own = workload.row_squares(histogram) - 2 * mean * workload.matvec(histogram)
@@ -133,7 +135,8 @@ class CentredStrategy(Strategy):
     def covariance(self, histogram: FloatArray) -> FloatArray:
         """N g P + h P Diag(x) P."""
         check_dense(self.size)
-        n, total = self.size, histogram.sum()
+        n = self.size
+        total = histogram.sum()
         centred = np.eye(n) - 1.0 / n
         own = self.own_spread * _centred_diagonal(histogram)
         return np.asarray(self.spread * total * centred + own)

@@ -67,9 +67,11 @@ class LocalHashing(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrat
     @cached_property
     def digits(self) -> int:
         """Length of a cell in base g."""
-        digits, reach = 1, self.buckets
+        digits = 1
+        reach = self.buckets
         while reach < self.size:
-            digits, reach = digits + 1, reach * self.buckets
+            digits = digits + 1
+            reach = reach * self.buckets
         return digits
 
     @property
@@ -89,7 +91,8 @@ class LocalHashing(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrat
 
     def express(self, nodes: Nodes) -> int:
         hashed = nodes.favour(self.threshold, Same(cells=self.buckets))
-        digits, cells = self.digits, str(self.size)
+        digits = self.digits
+        cells = str(self.size)
         return nodes.add(
             Project(cells=cells, base=self.buckets, digits=digits, of=hashed)
         )
@@ -102,7 +105,8 @@ class LocalHashing(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrat
     def _law(self) -> tuple[float, float, float, float]:
         """Chances of the true and of one other hash value, of two and of three cells colliding."""
         truth = self.threshold / WORD
-        g, others = self.buckets, self.functions - 1
+        g = self.buckets
+        others = self.functions - 1
         two = (self.functions // g - 1) / others
         three = max(self.functions // g**2 - 1, 0) / others
         return truth, (1 - truth) / (g - 1), two, three
@@ -188,10 +192,8 @@ class LocalHashing(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrat
         for factor in range(2, g):
             # Σ_v 1[v] 1[(1−f)u + fv] has transform 1̂(k/(1−f)) 1̂(−fk/(1−f)).
             inverse = pow((1 - factor) % g, -1, g)
-            out, back = (
-                self._combine(d * inverse % g),
-                self._combine(-d * factor * inverse % g),
-            )
+            out = self._combine(d * inverse % g)
+            back = self._combine(-d * factor * inverse % g)
             spectrum += wave[out] * wave[back]
 
         pairs = field_transform(spectrum, g, sign=1).real / self.functions
@@ -283,7 +285,8 @@ def field_transform(x: Array, prime: int, sign: int) -> ComplexArray:
     while step * prime <= _TRANSFORM_BLOCK:
         step *= prime
 
-    work, left = x.astype(np.complex128), len(x)
+    work = x.astype(np.complex128)
+    left = len(x)
     while left > 1:
         block = min(step, left)
         shape = (len(x) // block, block)

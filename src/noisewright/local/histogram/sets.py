@@ -107,7 +107,9 @@ class SubsetSelection(FavouringStrategy, PlainStrategy, CentredStrategy):
     @cached_property
     def support(self) -> Support:
         """Given whether the true cell is in, the others are a uniform set."""
-        n, d, p = self.size, self.chosen, self.threshold / WORD
+        n = self.size
+        d = self.chosen
+        p = self.threshold / WORD
         other = (d - p) / (n - 1)
         pairs = (d - 1) * (d - 2 * p) / ((n - 1) * (n - 2)) if n > 2 else 0.0
         return Support(p, other, p * (d - 1) / (n - 1), pairs)

@@ -80,7 +80,8 @@ class UnaryEncoding(PlainStrategy, CentredStrategy):
         (p, q), counted = (t / WORD for t in self.thresholds), self.collector
         assert isinstance(counted, FlipTally)
         c = counted.weights.astype(np.float64)
-        two, three = _binomial(self.size - 2, q), _binomial(max(self.size - 3, 0), q)
+        two = _binomial(self.size - 2, q)
+        three = _binomial(max(self.size - 3, 0), q)
 
         def mean(chances: FloatArray, values: FloatArray, members: int) -> float:
             return float(chances @ values[members : members + len(chances)])

@@ -28,7 +28,8 @@ _FEW_CLASSES = 24
 _PRUNING_LOSS = 2e-4
 _WRITING_LOSS = 1e-3
 _SEVERAL_STARTS = 2**14
-_WRITTEN, _WRITTEN_ENTRIES = 2**11, 2**22
+_WRITTEN = 2**11
+_WRITTEN_ENTRIES = 2**22
 _LIGHT = 1e-4
 _SAMPLE = 2**14
 _LITTLE = 3e-5
@@ -115,8 +116,10 @@ def generate_orbits(
     earlier: BoolArray | None = None,
 ) -> Orbits:
     """Column generation, eigenvalues averaged over classes of characters."""
-    n, classes = problem.group.cells, problem.classes
-    batch, rounds = effort.batch(n), effort.rounds_over(n)
+    n = problem.group.cells
+    classes = problem.classes
+    batch = effort.batch(n)
+    rounds = effort.rounds_over(n)
     pool = problem.spectral_patterns(batch, rng, 0.5)
     pool = np.concatenate(
         [pool, problem.ascend(pool, np.sqrt(np.abs(problem.energies)))]
@@ -133,7 +136,8 @@ def generate_orbits(
         pool = _distinct(pool)
         means = classes.mean(orbit_information(problem.group, pool, problem.epsilon))
         rows, shares, value = _pruned(means, classes.weights, effort.orbits(n))
-        pool, means = pool[rows], means[rows]
+        pool = pool[rows]
+        means = means[rows]
         stalled = 0 if value < best * (1 - 1e-4) else stalled + 1
         best = min(best, value)
         control.keep("orbits", lambda pool=pool: {"patterns": pool})  # type: ignore[misc]
@@ -197,7 +201,8 @@ def _proposals(
     rng: np.random.Generator,
 ) -> BoolArray:
     """Ascents from fresh random patterns of three kinds and from shaken ones of the pool."""
-    n, half = problem.group.cells, max(batch // 2, 1)
+    n = problem.group.cells
+    half = max(batch // 2, 1)
     fresh = [problem.spectral_patterns(half, rng, p) for p in (0.5, rng.uniform(0, 1))]
     if len(problem.group.sizes) > 1:
         fresh.append(random_juntas(problem, batch, rng))
@@ -219,7 +224,8 @@ def _flipped(
     Ascents by levels stop where a flip of one cell still gains: at 256 cells and ε = 1, parities of
     up to three go from ratio 1.039 to 1.005.
     """
-    n, epsilon = problem.group.cells, problem.epsilon
+    n = problem.group.cells
+    epsilon = problem.epsilon
     parents = pool[rng.integers(len(pool), size=2 * starts // 3)]
     rates = 2.0 ** rng.integers(0, int(log2(n)), (len(parents), 1)) / n
     shaken = parents ^ (rng.random(parents.shape) < rates)
@@ -276,7 +282,8 @@ def _few_shares(information: FloatArray, shares: FloatArray) -> FloatArray | Non
     """
     from scipy.optimize import linprog
 
-    used, classes = np.flatnonzero(shares > 1e-9), information.shape[1]
+    used = np.flatnonzero(shares > 1e-9)
+    classes = information.shape[1]
     if not classes < len(used) or classes > _FEW_CLASSES:
         return None
 
@@ -309,7 +316,8 @@ def _written_out(
     if problem.value(orbits.eigenvalues) <= aim * (1 + _WRITING_LOSS):
         return orbits
 
-    sizes, n = problem.group.sizes, problem.group.cells
+    sizes = problem.group.sizes
+    n = problem.group.cells
     heavy = np.argsort(-orbits.shares)[: max(effort.orbits(n) // 4, 1)]
     heavy = heavy[orbits.shares[heavy] > _LIGHT]
     reports = sum(_reports(orbits.patterns[index].reshape(sizes)) for index in heavy)
@@ -378,7 +386,8 @@ class _State:
     def __init__(
         self, problem: EigenvalueProblem, patterns: BoolArray, shares: FloatArray
     ) -> None:
-        n, slope = problem.group.cells, expm1(problem.epsilon)
+        n = problem.group.cells
+        slope = expm1(problem.epsilon)
         self.patterns = patterns
         self.spectrum: Array = problem.group.forward(patterns.astype(np.float64))
         self.mass = n + slope * patterns.sum(axis=1)
@@ -402,14 +411,16 @@ def flip_cells(
     if not np.isfinite(state.value):
         return orbits
 
-    fraction, idle = 0.02, 0
+    fraction = 0.02
+    idle = 0
     for _ in range(iterations):
         promise = _promise(problem, state)
         levels = _upper_levels(promise, fraction)
         moved = _State(problem, state.patterns ^ (promise > levels), orbits.shares)
         idle = idle + 1 if moved.value > state.value * (1 - _LITTLE) else 0
         if moved.value < state.value:
-            state, fraction = moved, min(1.3 * fraction, 0.5)
+            state = moved
+            fraction = min(1.3 * fraction, 0.5)
         else:
             fraction /= 2
 

@@ -175,13 +175,16 @@ def _for_the_worst(
     Types at both ends are told by bins rather than by translates, which turn around: on prefix:96
     at ε = 3 they ask for a sixth more reports on bins, and vary 5 % less then.
     """
-    best, odds, step = mixed(share), log(share / (1.0 - share)), -_SHARE_STEP
+    best = mixed(share)
+    odds = log(share / (1.0 - share))
+    step = -_SHARE_STEP
     for _ in range(_SHARE_TRIALS):
         if control.expired:
             break
         trial = mixed(1.0 / (1.0 + exp(-odds - step)))
         if trial.worst_variance(gram) < best.worst_variance(gram):
-            best, odds = trial, odds + step
+            best = trial
+            odds = odds + step
         else:
             step /= -2
 

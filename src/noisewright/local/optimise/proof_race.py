@@ -27,9 +27,12 @@ from noisewright.workload.linear.gram import Gram
 MOST_REPORTS = 2**15
 _ROUNDS = 16
 _TRIES, _PATIENCE, _LEAST_GAIN = 2, 2, 2e-4  # a first proof says little about a search
-_MANY_CELLS, _POWERS, _EVENING_LOSS = 128, (0.6, 0.8), 2e-3
+_MANY_CELLS = 128
+_POWERS = (0.6, 0.8)
+_EVENING_LOSS = 2e-3
 # of the cells: cuts prove more below, sets above
-_FEW_QUERIES, _MOST_QUERIES = 0.75, 0.95
+_FEW_QUERIES = 0.75
+_MOST_QUERIES = 0.95
 
 
 def _evened(gram: FloatArray, prior: FloatArray, chances: FloatArray) -> FloatArray:
@@ -73,7 +76,8 @@ class ProofRace:
         and triples of cells say more. What they do is counted in `work`.
         """
         work = work or Work()
-        gram, scheme = asked.dense(), scheme_of(asked)
+        gram = asked.dense()
+        scheme = scheme_of(asked)
         if scheme is not None and TripleSearch.fits(scheme):
             search = TripleSearch(scheme, strategy.epsilon, _sets(strategy), work)
             cells = np.arange(len(gram), dtype=np.int64)
@@ -81,7 +85,8 @@ class ProofRace:
                 gram, strategy.epsilon, cells, (search.proofs(_ROUNDS),), doubtful=False
             )
 
-        types, epsilon = Types.of(gram), strategy.epsilon
+        types = Types.of(gram)
+        epsilon = strategy.epsilon
         cells = np.sort(types.first)
         chances = strategy.dense()[:, cells]
         low = chances.min(axis=1)
@@ -96,7 +101,8 @@ class ProofRace:
             searches.append(SetSearch(inner, epsilon, reports, work).proofs(_ROUNDS))
 
         rank = int(np.linalg.matrix_rank(inner, hermitian=True))
-        few, most = rank < _FEW_QUERIES * len(cells), rank >= _MOST_QUERIES * len(cells)
+        few = rank < _FEW_QUERIES * len(cells)
+        most = rank >= _MOST_QUERIES * len(cells)
         if len(cells) <= MOST_CUT_CELLS:
             searches.insert(
                 0 if few else 1,
@@ -108,7 +114,8 @@ class ProofRace:
 
     def proofs(self) -> Iterator[tuple[float, Proof]]:
         """Proofs about the cells with the variance they prove, from whichever search is ahead."""
-        best, idle = dict.fromkeys(self.searches, -inf), dict.fromkeys(self.searches, 0)
+        best = dict.fromkeys(self.searches, -inf)
+        idle = dict.fromkeys(self.searches, 0)
         tried = dict.fromkeys(self.searches, 0 if self.doubtful else _TRIES)
         while best:
             fresh = [search for search in best if tried[search] < _TRIES]

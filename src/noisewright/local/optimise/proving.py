@@ -79,10 +79,8 @@ class Kept:
         if self.cache is None:
             return strategy, None
 
-        entry, proof = (
-            self.cache.load(self.question),
-            self.cache.load_proof(self.question),
-        )
+        entry = self.cache.load(self.question)
+        proof = self.cache.load_proof(self.question)
         value = None if entry is None else self.task.kept_value(entry[0])
         if (
             entry is not None
@@ -134,7 +132,8 @@ def proven(
     if not alike and (strategy.outputs > MOST_REPORTS or not strategy.two_valued):
         return strategy, None
 
-    worst, enough = strategy.worst_variance(gram), target or _TARGET
+    worst = strategy.worst_variance(gram)
+    enough = target or _TARGET
     turns = 0 if alike or gram.size <= EVERY_PATTERN else _TURNS
     limit = limit or TimeLimit()
     pair = _Pair(
@@ -183,12 +182,14 @@ class _Pair:
 
     def improve(self) -> None:
         """Turn by turn: a proof, then the strategy, while that gains."""
-        race, turns = self._race(), self.turns
+        race = self._race()
+        turns = self.turns
         while not self.done:
             ended = self._prove(race, _PROOF_SHARE if turns else 1.0)
             if self.done or (ended and not turns):
                 return
-            before, turns = self.worst, turns - 1
+            before = self.worst
+            turns = turns - 1
             self._refine()
             if self.worst < before * (1 - _ANEW) and self.work.left > 2 * self.pace:
                 race = self._race()
@@ -204,15 +205,18 @@ class _Pair:
         """Go on with a search for a share of the work left; whether it ended by itself."""
         until = (1 - share) * self.work.left
         while not self.done and self.work.left > until:
-            before, begun = self.work.done, self.limit.seconds
+            before = self.work.done
+            begun = self.limit.seconds
             value, proof = next(race, (-inf, None))
             self.pace, self.pause = self.work.done - before, self.limit.seconds - begun
             if proof is None:
                 return True
             if value > self.guided:
-                self.guided, self.guide = value, proof
+                self.guided = value
+                self.guide = proof
             if value > self.floor:
-                self.floor, self.proof = value, proof
+                self.floor = value
+                self.proof = proof
             self._tell()
 
         return False
@@ -228,9 +232,11 @@ class _Pair:
             effort = Generation(_ROUNDS, MOST_LISTED, self.work.left - until)
             control = Control(self.floor, self.limit, self.enough, work=self.work)
             better = refined(self.gram, self.strategy, self.guide, effort, control)
-            earlier, after = self.worst, better.worst_variance(self.gram)
+            earlier = self.worst
+            after = better.worst_variance(self.gram)
             if after < earlier:
-                self.strategy, self.worst = better, after
+                self.strategy = better
+                self.worst = after
                 self._tell()
             if after > earlier * (1 - _LEAST_GAIN):
                 return

@@ -62,13 +62,16 @@ def minimise(
             continue
 
         new_x, new_value, new_gradient = taken
-        step, change = new_x - x, new_gradient - gradient
+        step = new_x - x
+        change = new_gradient - gradient
         product = float(step @ change)
         if product > _CURVATURE * float(np.linalg.norm(step) * np.linalg.norm(change)):
             pairs.append((step, change, 1.0 / product))
 
         decrease = value - new_value
-        x, value, gradient = new_x, new_value, new_gradient
+        x = new_x
+        value = new_value
+        gradient = new_gradient
         if stop is not None and stop(x, value):
             return Minimum(x, value, iteration, False)
         if decrease < _TOLERANCE and len(pairs) == memory:

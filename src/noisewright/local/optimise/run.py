@@ -200,7 +200,8 @@ def _for_norm(
 ) -> Optimised:
     """The best strategy met while weights and strategy are found in turn."""
     task = Task.of(workload, epsilon, "average", chosen.prior)
-    queries, norm = task.workload, chosen.norm
+    queries = task.workload
+    norm = chosen.norm
     if queries is None:
         raise InvalidParameter(
             "norm", norm, "needs the queries themselves", "give the workload"
@@ -209,7 +210,8 @@ def _for_norm(
     limit = None if chosen.time_limit is None else chosen.time_limit / 15
     effort = chosen.effort if queries.size <= _QUICK_SIZE else "low"
     quick = replace(chosen, norm=2.0, time_limit=limit, effort=effort)
-    weights, plain = np.ones(queries.queries), without_offsets(queries)
+    weights = np.ones(queries.queries)
+    plain = without_offsets(queries)
     met: list[tuple[float, FloatArray, Optimised]] = []
 
     for step in range(_ROUNDS + 1):

@@ -78,7 +78,8 @@ class Task:
                 else Explicit(np.asarray(workload, dtype=np.float64))
             )
             if query_weights is None:
-                listed, gram = queries, table_gram(queries)
+                listed = queries
+                gram = table_gram(queries)
             else:
                 gram = weighted_gram(
                     queries, np.asarray(query_weights, dtype=np.float64)

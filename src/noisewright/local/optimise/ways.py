@@ -54,7 +54,8 @@ Way = Callable[[np.random.Generator, Control, Arrays | None], Strategy]
 _NEARLY_INVARIANT = 1.01
 _NEAR = 1.005  # a strategy so near its bound is left alone, by proofs too
 _FEWEST_BINS = 8
-_SMALL, _LITTLE_PRIVACY = 40, 3.0
+_SMALL = 40
+_LITTLE_PRIVACY = 3.0
 _BY_MATRICES = 512
 _SLIVER = 1e-5
 _BY_TRANSFORMS = 2**14
@@ -213,7 +214,8 @@ def _orbits(
     control: Control,
     state: Arrays | None,
 ) -> Strategy:
-    n, epsilon = problem.group.cells, problem.epsilon
+    n = problem.group.cells
+    epsilon = problem.epsilon
     if not problem.needed.any():
         # only totals are asked, and they are public
         return RandomizedResponse(n, epsilon)
@@ -285,7 +287,8 @@ def _dense(
         # no step of a search fits the time
         return SubsetSelection(task.size, task.epsilon)
 
-    merged, start = types.merged_gram(gram), types.merged(task.start_prior)
+    merged = types.merged_gram(gram)
+    start = types.merged(task.start_prior)
     design, prior = search_dense(
         merged, task.epsilon, start, task.worst_case, effort, rng, control, state
     )
@@ -317,7 +320,8 @@ def never_worse(
     task: Task, strategy: Strategy, control: Control
 ) -> tuple[str, Strategy, float]:
     """The strategy, or the classical one that beats it: its name, itself and its error."""
-    best, name = task.value(strategy), "optimised"
+    best = task.value(strategy)
+    name = "optimised"
     if best <= task.floor * (1 + 1e-9) or control.met(best):
         return name, strategy, best
 
@@ -328,7 +332,9 @@ def never_worse(
         except NoisewrightError:
             continue
         if value < best * (1 - 1e-9):
-            best, name, strategy = value, candidate, built
+            best = value
+            name = candidate
+            strategy = built
 
     return name, strategy, best
 
@@ -338,7 +344,8 @@ def _classics(task: Task, quick: bool) -> dict[str, Callable[[], Strategy]]:
 
     Where nothing was found yet, one that takes seconds is tried as well.
     """
-    n, epsilon = task.size, task.epsilon
+    n = task.size
+    epsilon = task.epsilon
     classics: dict[str, Callable[[], Strategy]] = {
         "randomized-response": lambda: RandomizedResponse(n, epsilon),
         "subset-selection": lambda: SubsetSelection(n, epsilon),

@@ -100,7 +100,8 @@ class Sampler:
         self, values: npt.ArrayLike, source: ByteSource | None = None
     ) -> Array:
         """One report per value, after checking that every value is a cell."""
-        checked, step = check_values(values, self.cells), self.block
+        checked = check_values(values, self.cells)
+        step = self.block
         reports = np.empty(self.layout.shape(len(checked)), dtype=self.layout.dtype)
 
         def fill(start: int) -> None:
@@ -118,7 +119,8 @@ class Sampler:
         if root in self._law:
             return self._law[root](values, source)
 
-        result, cells = np.zeros(len(values), dtype=np.int64), values.copy()
+        result = np.zeros(len(values), dtype=np.int64)
+        cells = values.copy()
         waiting: dict[int, list[IntArray]] = {root: [np.arange(len(values))]}
         # Children stand before their parents: everybody has come to the last place that is left.
         while waiting:
@@ -208,7 +210,8 @@ def seen(through: Axes | Blocks | Listed, cells: IntArray) -> IntArray:
 
     result = np.zeros_like(cells)
     for axis in through.keep:
-        stride, size = prod(through.sizes[axis + 1 :]), through.sizes[axis]
+        stride = prod(through.sizes[axis + 1 :])
+        size = through.sizes[axis]
         result = result * size + cells // stride % size
 
     return result
@@ -221,9 +224,11 @@ def hashed(base: int, vectors: IntArray, cells: IntArray) -> IntArray:
 
     total: IntArray = np.zeros(np.broadcast(vectors, cells).shape, dtype=np.int64)
     while vectors.any() and cells.any():
-        shorter, fewer = vectors // base, cells // base
+        shorter = vectors // base
+        fewer = cells // base
         total += (vectors - base * shorter) * (cells - base * fewer)
-        vectors, cells = shorter, fewer
+        vectors = shorter
+        cells = fewer
 
     return total % base
 
@@ -239,7 +244,8 @@ def outcomes(law: object) -> Outcomes:
 
 @outcomes.register
 def _outcomes_of_favour(law: Favour) -> Outcomes:
-    threshold, owner = int(law.threshold), law.owner
+    threshold = int(law.threshold)
+    owner = law.owner
     rank = _same if isinstance(owner, Same) else _ranked(owner)
     others = owner.outcomes - owner.own
 
@@ -325,7 +331,8 @@ def difference(sizes: Sequence[int], cells: IntArray, shifts: IntArray) -> IntAr
     if all(size == 2 for size in sizes):
         return np.asarray(cells ^ shifts)
 
-    result, stride = np.zeros(np.broadcast(cells, shifts).shape, dtype=np.int64), 1
+    result = np.zeros(np.broadcast(cells, shifts).shape, dtype=np.int64)
+    stride = 1
     for size in reversed(sizes):
         result += (cells // stride - shifts // stride) % size * stride
         stride *= size
@@ -341,7 +348,8 @@ def _outcomes_of_weigh(law: Weigh) -> Outcomes:
     upper = np.cumsum(law.matrix, axis=0).astype(np.uint64).T.copy()
 
     def draw(cells: IntArray, source: ByteSource | None) -> IntArray:
-        words, result = uniform_integers(UNIT, len(cells), source), np.empty_like(cells)
+        words = uniform_integers(UNIT, len(cells), source)
+        result = np.empty_like(cells)
         for cell, members in grouped(cells):
             result[members] = np.searchsorted(upper[cell], words[members], side="right")
         return result
@@ -351,7 +359,9 @@ def _outcomes_of_weigh(law: Weigh) -> Outcomes:
 
 @outcomes.register
 def _outcomes_of_subset(law: Subset) -> Outcomes:
-    threshold, n, width = int(law.threshold), law.cells, -(-law.cells // 8)
+    threshold = int(law.threshold)
+    n = law.cells
+    width = -(-law.cells // 8)
 
     def draw(cells: IntArray, source: ByteSource | None) -> Array:
         held = bernoulli(threshold, len(cells), source)
@@ -380,10 +390,8 @@ def _outcomes_of_flip(law: Flip) -> Outcomes:
 
 @outcomes.register
 def _outcomes_of_grid(law: Grid) -> Outcomes:
-    columns, noise = (
-        np.array(law.columns, dtype=np.int64),
-        NoiseLaw(law.law, float(law.spread)),
-    )
+    columns = np.array(law.columns, dtype=np.int64)
+    noise = NoiseLaw(law.law, float(law.spread))
     return lambda cells, source: (
         columns[cells] + noise.sample((len(cells), len(columns.T)), source)
     )

@@ -32,8 +32,10 @@ class PatternTable:
     @cached_property
     def edges(self) -> list[int]:
         """Upper ends of the patterns' intervals in [0, 2^512), in the order of the patterns."""
-        one, zero = self.threshold, (1 << 64) - self.threshold
-        total, edges = 0, []
+        one = self.threshold
+        zero = (1 << 64) - self.threshold
+        total = 0
+        edges = []
         for pattern in range(256):
             ones = pattern.bit_count()
             total += one**ones * zero ** (8 - ones)
@@ -124,7 +126,8 @@ def get_bits(packed: ByteArray, columns: IntArray) -> BoolArray:
 
 def set_bits(packed: ByteArray, columns: IntArray, values: BoolArray) -> None:
     """Set one bit of every row, in place."""
-    rows, at = np.arange(len(packed)), columns >> 3
+    rows = np.arange(len(packed))
+    at = columns >> 3
     mask = _MASKS[columns & 7]
     held = packed[rows, at]
     packed[rows, at] = np.where(values, held | mask, held & ~mask)
@@ -174,10 +177,12 @@ def _remove_uniform(packed: ByteArray, times: IntArray, source: ByteSource) -> N
 
     Places in the row are drawn one after the other; those that hold no member count as misses.
     """
-    flat, places = packed.reshape(-1), 8 * packed.shape[1]
+    flat = packed.reshape(-1)
+    places = 8 * packed.shape[1]
     word: Any = np.uint16 if places <= 2**16 else np.uint32
     row = np.flatnonzero(times)
-    left, base = times[row].astype(np.int32), row * packed.shape[1]
+    left = times[row].astype(np.int32)
+    base = row * packed.shape[1]
 
     while left.size:
         randomness = source.bytes(_ROUNDS * left.size * np.dtype(word).itemsize)
@@ -194,4 +199,5 @@ def _remove_uniform(packed: ByteArray, times: IntArray, source: ByteSource) -> N
             left -= removed != 0
 
         keep = left > 0  # rows that are done are dropped now and then, not every time
-        left, base = left[keep], base[keep]
+        left = left[keep]
+        base = base[keep]

@@ -61,16 +61,19 @@ def report_chances(specification: Specification, start: int, stop: int) -> Float
 def _chances(
     specification: Specification, place: int, start: int, stop: int
 ) -> FloatArray:
-    node, cells = specification.nodes[place], specification.shapes[place].cells
+    node = specification.nodes[place]
+    cells = specification.shapes[place].cells
     if isinstance(node, View):
         inner = _chances(specification, node.of, start, stop)
         return inner[:, seen(node.through, np.arange(cells))]
 
     if isinstance(node, Draw):
-        pieces, first = [np.empty((0, cells))], 0
+        pieces = [np.empty((0, cells))]
+        first = 0
         for weight, child in zip(numbers(node.weights), node.of, strict=True):
             count = specification.shapes[child].outcomes
-            a, b = max(start - first, 0), min(stop - first, count)
+            a = max(start - first, 0)
+            b = min(stop - first, count)
             if a < b:
                 pieces.append(weight / WORD * _chances(specification, child, a, b))
             first += count
@@ -104,13 +107,16 @@ def law_chances(law: object, start: int, stop: int) -> FloatArray:
 
 @law_chances.register
 def _law_chances_of_favour(law: Favour, start: int, stop: int) -> FloatArray:
-    p, own, every = int(law.threshold) / WORD, law.owner.own, law.owner.outcomes
+    p = int(law.threshold) / WORD
+    own = law.owner.own
+    every = law.owner.outcomes
     return np.where(owned(law.owner, start, stop), p / own, (1 - p) / (every - own))
 
 
 def owned(owner: Owner, start: int, stop: int) -> BoolArray:
     """Which cells own the outcomes from `start` to `stop`."""
-    outcomes, cells = np.arange(start, stop)[:, None], np.arange(owner.cells)[None, :]
+    outcomes = np.arange(start, stop)[:, None]
+    cells = np.arange(owner.cells)[None, :]
     if isinstance(owner, Same):
         return np.asarray(outcomes == cells)
     if isinstance(owner, Rows):
@@ -134,7 +140,9 @@ def _law_chances_of_weigh(law: Weigh, start: int, stop: int) -> FloatArray:
 
 @law_chances.register
 def _law_chances_of_subset(law: Subset, start: int, stop: int) -> FloatArray:
-    n, d, p = law.cells, law.size, int(law.threshold) / WORD
+    n = law.cells
+    d = law.size
+    p = int(law.threshold) / WORD
     block = np.full((stop - start, n), (1 - p) / comb(n - 1, d))
     for row, members in enumerate(islice(combinations(range(n), d), start, stop)):
         block[row, list(members)] = p / comb(n - 1, d - 1)
@@ -143,7 +151,9 @@ def _law_chances_of_subset(law: Subset, start: int, stop: int) -> FloatArray:
 
 @law_chances.register
 def _law_chances_of_flip(law: Flip, start: int, stop: int) -> FloatArray:
-    p, q = int(law.own) / WORD, int(law.other) / WORD
+    p = int(law.own) / WORD
+    q = int(law.other) / WORD
     bits = (np.arange(start, stop)[:, None] >> np.arange(law.cells - 1, -1, -1)) & 1
-    others, own = np.where(bits, q, 1 - q), np.where(bits, p, 1 - p)
+    others = np.where(bits, q, 1 - q)
+    own = np.where(bits, p, 1 - p)
     return np.asarray(others.prod(axis=1, keepdims=True) / others * own)

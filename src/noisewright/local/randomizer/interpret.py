@@ -90,7 +90,9 @@ def report(specification: Specification, value: int, choices: Choices) -> bytes:
             "value", "a number", f"must lie in 0..{specification.cells - 1}"
         )
 
-    number, cell, place = 0, value, len(specification.nodes) - 1
+    number = 0
+    cell = value
+    place = len(specification.nodes) - 1
     while True:
         node = specification.nodes[place]
         if isinstance(node, Draw):
@@ -100,11 +102,13 @@ def report(specification: Specification, value: int, choices: Choices) -> bytes:
             )
             place = node.of[index]
         elif isinstance(node, View):
-            cell, place = seen(node.through, cell), node.of
+            cell = seen(node.through, cell)
+            place = node.of
         elif isinstance(node, Project):
             row, vector = _vector(node, choices)
             number += row * specification.shapes[node.of].outcomes
-            cell, place = hashed(node, vector, cell), node.of
+            cell = hashed(node, vector, cell)
+            place = node.of
         else:
             own, payload = _outcome(node, cell, choices)
             written = (number + own).to_bytes(
@@ -125,7 +129,8 @@ def seen(through: Axes | Blocks | Listed, cell: int) -> int:
 
     result = 0
     for axis in through.keep:
-        stride, size = prod(through.sizes[axis + 1 :]), through.sizes[axis]
+        stride = prod(through.sizes[axis + 1 :])
+        size = through.sizes[axis]
         result = result * size + cell // stride % size
 
     return result
@@ -168,7 +173,8 @@ def _outcome(law: Law, cell: int, choices: Choices) -> tuple[int, bytes]:
         return 0, _subset(law, cell, choices)
 
     if isinstance(law, Flip):
-        own, other = int(law.own), int(law.other)
+        own = int(law.own)
+        other = int(law.other)
         held = [
             v for v in range(law.cells) if choices.chance(own if v == cell else other)
         ]
@@ -193,7 +199,8 @@ def outcome_of_rank(owner: Owner, cell: int, inside: bool, rank: int) -> int:
         return _difference(owner.sizes, cell, place_of_bit(owner.pattern, rank, inside))
 
     block, column = divmod(cell, owner.width - 1)
-    first, half = block * owner.width, owner.width // 2
+    first = block * owner.width
+    half = owner.width // 2
     if inside:
         return first + _with_parity(column + 1, rank, 0)
     if first <= rank < first + half:
@@ -214,7 +221,8 @@ def _with_parity(column: int, rank: int, parity: int) -> int:
 
 def place_of_bit(bits: bytes, rank: int, one: bool) -> int:
     """The place of the rank-th one (or zero), the highest bit of the first byte being place 0."""
-    low, high = 0, len(bits)
+    low = 0
+    high = len(bits)
     while high - low > 1:
         middle = (low + high) // 2
         ones = int.from_bytes(bits[low:middle], "big").bit_count()
@@ -229,17 +237,21 @@ def place_of_bit(bits: bytes, rank: int, one: bool) -> int:
 
 def _difference(sizes: Sequence[int], cell: int, shift: int) -> int:
     """cell − shift, attribute by attribute."""
-    result, stride = 0, 1
+    result = 0
+    stride = 1
     for size in reversed(sizes):
         result += (cell - shift) % size * stride
-        cell, shift, stride = cell // size, shift // size, stride * size
+        cell = cell // size
+        shift = shift // size
+        stride = stride * size
     return result
 
 
 def _subset(law: Subset, cell: int, choices: Choices) -> bytes:
     """The true cell or not, then a uniform set of the others by Floyd's method."""
     inside = choices.chance(int(law.threshold))
-    others, count = law.cells - 1, law.size - inside
+    others = law.cells - 1
+    count = law.size - inside
     chosen: set[int] = set()
 
     for last in range(others - count, others):
@@ -267,7 +279,8 @@ def _noise(law: Grid, choices: Choices) -> Sequence[int]:
         ).tolist()
         return noise
 
-    p, q = law.spread.numerator, law.spread.denominator
+    p = law.spread.numerator
+    q = law.spread.denominator
     return [_laplace(p, q, choices) for _ in range(law.coordinates)]
 
 
@@ -280,7 +293,8 @@ def _laplace(p: int, q: int, choices: Choices) -> int:
         whole = 0
         while _exponential(1, 1, choices):
             whole += 1
-        size, negative = (part + p * whole) // q, choices.below(2)
+        size = (part + p * whole) // q
+        negative = choices.below(2)
         if size or not negative:
             return -size if negative else size
 

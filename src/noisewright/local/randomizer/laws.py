@@ -232,7 +232,8 @@ class Weigh(Node, tag="weigh", frozen=True):
     def of(cls, weights: IntArray) -> Weigh:
         """A matrix by rows, those of two values only as bits."""
         rows: list[TwoValued | tuple[str, ...]] = []
-        lowest, highest = weights.min(axis=1), weights.max(axis=1)
+        lowest = weights.min(axis=1)
+        highest = weights.max(axis=1)
         for row, low, high in zip(
             weights, lowest.tolist(), highest.tolist(), strict=True
         ):
@@ -266,7 +267,8 @@ class Weigh(Node, tag="weigh", frozen=True):
 
     def entry(self, row: int, cell: int) -> int:
         """The weight of an outcome under a cell."""
-        held, values = self.rows[row], self.values[row]
+        held = self.rows[row]
+        values = self.values[row]
         if isinstance(held, TwoValued):
             return values[held.bits[cell >> 3] >> (7 - (cell & 7)) & 1]
         return values[cell]

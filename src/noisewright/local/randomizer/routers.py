@@ -58,10 +58,8 @@ class Draw(Node, tag="draw", frozen=True):
             self.of[:4],
             "must share cells",
         )
-        outcomes, payload = (
-            sum(s.outcomes for s in below),
-            max(s.payload for s in below),
-        )
+        outcomes = sum(s.outcomes for s in below)
+        payload = max(s.payload for s in below)
         return Shape(below[0].cells, outcomes, payload)
 
 

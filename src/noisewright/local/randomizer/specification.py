@@ -120,7 +120,8 @@ class Specification(Part, frozen=True):
     @cached_property
     def layout(self) -> ReportLayout:
         """Reports as machine numbers: one number, bytes of a set, or coordinates."""
-        law, payload = self.nodes[-1], self.shapes[-1].payload
+        law = self.nodes[-1]
+        payload = self.shapes[-1].payload
         if isinstance(law, Grid):
             return ReportLayout("int64", law.coordinates)
         if payload:

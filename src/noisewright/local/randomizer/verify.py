@@ -80,7 +80,9 @@ def loss(law: object) -> Loss:
 
 @loss.register
 def _loss_of_favour(law: Favour) -> Loss:
-    own, every, chance = law.owner.own, law.owner.outcomes, int(law.threshold)
+    own = law.owner.own
+    every = law.owner.outcomes
+    chance = int(law.threshold)
     return _either_way(chance * (every - own), (WORD - chance) * own)
 
 
@@ -92,7 +94,8 @@ def _loss_of_subset(law: Subset) -> Loss:
 
 @loss.register
 def _loss_of_flip(law: Flip) -> Loss:
-    own, other = int(law.own), int(law.other)
+    own = int(law.own)
+    other = int(law.other)
     return _either_way(own * (WORD - other), other * (WORD - own))
 
 
@@ -104,7 +107,8 @@ def _loss_of_weigh(law: Weigh) -> Loss:
         if isinstance(row, TwoValued):
             ones = int.from_bytes(row.bits, "big").bit_count()
             used = values[: 1 if ones == 0 else 2][1 if ones == law.cells else 0 :]
-        high, low = max(used), min(used)
+        high = max(used)
+        low = min(used)
         if high * largest[1] > largest[0] * low:
             largest = high, low
 

@@ -102,7 +102,8 @@ def _gaps(specification: Specification, place: int) -> list[tuple[int, int]]:
         return _gaps(specification, node.of)
 
     if isinstance(node, Draw):
-        gaps, first = [], 0
+        gaps = []
+        first = 0
         for weight, child in zip(node.weights, node.of, strict=True):
             count = specification.shapes[child].outcomes
             own = [(0, count)] if weight == "0" else _gaps(specification, child)
@@ -135,7 +136,9 @@ class SubsetTally(Tally):
     @property
     def chance_bounds(self) -> tuple[FloatArray, FloatArray]:
         """The least and the largest chance, over all answers, that a set holds a given cell."""
-        n, d, p = self.counters, self.size, self._own
+        n = self.counters
+        d = self.size
+        p = self._own
         other = (p * (d - 1) + (1 - p) * d) / (n - 1)
         return np.full(n, min(p, other)), np.full(n, max(p, other))
 
@@ -171,7 +174,8 @@ class FlipTally(Tally):
     def weights(self) -> IntArray:
         """What a member counts, by the size of its set."""
         (p, q), n = self.chances, self.counters
-        high, low = p / q, (1 - p) / (1 - q)
+        high = p / q
+        low = (1 - p) / (1 - q)
         usual = n * low + (p + (n - 1) * q) * (high - low)
         exact = _UNIT * usual / (n * low + np.arange(n + 1) * (high - low))
         return np.asarray(np.rint(np.clip(exact, 1, _UNIT**2)), dtype=np.int64)
@@ -201,10 +205,8 @@ class FlipTally(Tally):
         return p + (n - 1) * q, (p * (1 - p) + (n - 1) * q * (1 - q)) ** 0.5
 
     def tally(self, reports: Array) -> IntArray:
-        total, step = (
-            np.zeros(self.counters, dtype=np.int64),
-            max(1, 2**24 // self.counters),
-        )
+        total = np.zeros(self.counters, dtype=np.int64)
+        step = max(1, 2**24 // self.counters)
         for start in range(0, len(reports), step):
             block = reports[start : start + step]
             sizes = np.bitwise_count(block).sum(axis=1, dtype=np.int64)

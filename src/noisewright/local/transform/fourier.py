@@ -259,7 +259,8 @@ class Fourier(FavouringStrategy, TableStrategy, IndexStrategy):
         if not (isinstance(gram, MarginalGram) and set(gram.sizes) == {2}):
             return super().worst_variance(gram)
 
-        n, index = float(gram.size), self._position
+        n = float(gram.size)
+        index = self._position
         blocks = [block for block in gram.closure if block]
         at = [index[block_mask(block, len(gram.sizes))] for block in blocks]
         eigenvalues = np.array([gram.eigenvalue(block) for block in blocks])
@@ -281,7 +282,8 @@ class Fourier(FavouringStrategy, TableStrategy, IndexStrategy):
 
     def _inside(self, attributes: tuple[int, ...]) -> IntArray:
         """Positions of the characters of all subsets, by local mask; −1 for one never drawn."""
-        count, total = len(attributes), len(self.sizes)
+        count = len(attributes)
+        total = len(self.sizes)
         positions = np.full(1 << count, -1, dtype=np.int64)
         for local in range(1, 1 << count):
             chosen = tuple(

@@ -97,7 +97,8 @@ class HadamardResponse(FavouringStrategy, PlainStrategy, IndexStrategy):
         half = self.width // 2
 
         # The rest in whole numbers: 1 − p in floats would be zero where ε is large.
-        inside, outside = self.threshold / WORD, (WORD - self.threshold) / WORD
+        inside = self.threshold / WORD
+        outside = (WORD - self.threshold) / WORD
         low = outside / (self.outputs - half)
         return low, inside / half - low
 
@@ -161,7 +162,8 @@ class HadamardResponse(FavouringStrategy, PlainStrategy, IndexStrategy):
         for block in range(self.used):
             start = block * (self.width - 1)
             c = columns[: self.size - start]
-            g, stop = waves[block], start + len(c)
+            g = waves[block]
+            stop = start + len(c)
             pairs = (
                 g[0] + g[c][:, None] + g[c][None, :] + g[c[:, None] ^ c[None, :]]
             ) / 4
@@ -209,7 +211,9 @@ def best_blocks(
     The search goes both ways from the published number and stops after two in a row that cost more:
     where a block holds but one cell that others spilled, it costs more than both its neighbours.
     """
-    best, least, counts = HadamardResponse(size, epsilon), inf, block_counts(size)
+    best = HadamardResponse(size, epsilon)
+    least = inf
+    counts = block_counts(size)
     middle = min(range(len(counts)), key=lambda k: abs(log2(counts[k] / best.parts)))
     for way in (counts[middle:], counts[:middle][::-1]):
         worse = 0
@@ -226,7 +230,8 @@ def best_blocks(
 
 
 def _plan(problem: LocalProblem) -> HadamardResponse:
-    size, gram = problem.listed_cells, problem.gram
+    size = problem.listed_cells
+    gram = problem.gram
     return best_blocks(
         size, problem.epsilon, lambda strategy: strategy.worst_variance(gram)
     )

@@ -221,9 +221,11 @@ def _decompose_sum_gram(gram: SumGram, group: Translations) -> Decomposition | N
 @_decompose.register
 def _decompose_kron_gram(gram: KronGram, group: Translations) -> Decomposition | None:
     """Products of invariant matrices, each on its own run of attributes."""
-    tensors, rest = [], group.sizes
+    tensors = []
+    rest = group.sizes
     for factor in gram.factors:
-        taken, cells = 0, 1
+        taken = 0
+        cells = 1
         while cells < factor.size and taken < len(rest):
             cells *= rest[taken]
             taken += 1

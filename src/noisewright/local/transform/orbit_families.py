@@ -52,7 +52,8 @@ class Family:
     @cached_property
     def thresholds(self) -> tuple[int, ...]:
         """Chances of a high cell, out of 2^64."""
-        odds, cells = exponential(self.epsilon), self.group.cells
+        odds = exponential(self.epsilon)
+        cells = self.group.cells
         known = {
             count: odds_threshold(odds * Fraction(count, cells - count))
             for count in set(self.counts.tolist())
@@ -62,8 +63,10 @@ class Family:
     @cached_property
     def values(self) -> FloatArray:
         """Scores of the untranslated reports: chances under each cell over their mean."""
-        cells, chance = self.group.cells, np.array([t / WORD for t in self.thresholds])
-        high, low = chance / self.counts, (1.0 - chance) / (cells - self.counts)
+        cells = self.group.cells
+        chance = np.array([t / WORD for t in self.thresholds])
+        high = chance / self.counts
+        low = (1.0 - chance) / (cells - self.counts)
         return np.asarray(cells * np.where(self.patterns, high[:, None], low[:, None]))
 
     @property

@@ -209,10 +209,8 @@ class OrbitStrategy(IndexStrategy):
     def restored(
         cls, place: Place, settings: Settings, arrays: Arrays
     ) -> OrbitStrategy:
-        sizes, epsilon = (
-            check_sizes(settings["sizes"]),
-            check_epsilon(settings["epsilon"]),
-        )
+        sizes = check_sizes(settings["sizes"])
+        epsilon = check_epsilon(settings["epsilon"])
         orbits = []
         for axes, below, weight in zip(*drawn_tables(place, sizes), strict=True):
             if axes:  # nothing is shown to a report that says nothing

@@ -152,7 +152,9 @@ def _centred_spectrum_of_kron_gram(gram: KronGram) -> Spectrum:
             f"no closed-form spectrum for this product over {gram.size} cells"
         )
 
-    total, values, counts = 1.0, np.ones(1), np.ones(1)
+    total = 1.0
+    values = np.ones(1)
+    counts = np.ones(1)
     for own, rest in spectra:
         factor_values = np.append(own, rest.values)
         factor_counts = np.append(1.0, rest.counts)

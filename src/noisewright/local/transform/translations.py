@@ -113,7 +113,8 @@ class Translations:
         if len(self.sizes) == 1:
             return np.asarray(np.mod(u - t, self.sizes[0]))
 
-        a, b = np.unravel_index(u, self.sizes), np.unravel_index(t, self.sizes)
+        a = np.unravel_index(u, self.sizes)
+        b = np.unravel_index(t, self.sizes)
         moved = tuple(
             (i - j) % size for i, j, size in zip(a, b, self.sizes, strict=True)
         )
@@ -136,21 +137,27 @@ def _walsh(x: FloatArray) -> FloatArray:
     that is busy otherwise, threads waiting for each other made this ten times slower.
     """
     bits = x.shape[1].bit_length() - 1
-    work, done = np.ascontiguousarray(x), 0
+    work = np.ascontiguousarray(x)
+    done = 0
     while done < bits:
         take = min(_BITS, bits - done)
-        block, inner, most = 1 << take, 1 << done, _UNTHREADED >> (2 * take)
-        factor, result = _hadamard(take).astype(work.dtype), np.empty_like(work)
+        block = 1 << take
+        inner = 1 << done
+        most = _UNTHREADED >> (2 * take)
+        factor = _hadamard(take).astype(work.dtype)
+        result = np.empty_like(work)
         if inner == 1:
             pieces = (-1, min(most, x.shape[1] // block), block)
             np.matmul(work.reshape(pieces), factor, out=result.reshape(pieces))
         else:
             width = min(most, inner)
-            shape, order = (-1, block, inner // width, width), (0, 2, 1, 3)
+            shape = (-1, block, inner // width, width)
+            order = (0, 2, 1, 3)
             into = result.reshape(shape).transpose(order)
             np.matmul(factor, work.reshape(shape).transpose(order), out=into)
 
-        work, done = result, done + take
+        work = result
+        done = done + take
 
     return work
 

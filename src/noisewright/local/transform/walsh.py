@@ -63,7 +63,8 @@ def prefix_sums(size: int) -> _Sums:
     """
     level = (np.ones(1), np.ones(1), np.ones(1))  # one cell: S = 1
     while len(level[0]) < size:
-        length, signs = len(level[0]), np.array([1.0, -1.0]).repeat(len(level[0]))
+        length = len(level[0])
+        signs = np.array([1.0, -1.0]).repeat(len(level[0]))
         total, sums, squares = (np.tile(part, 2) for part in level)
         level = (
             total + signs * total,

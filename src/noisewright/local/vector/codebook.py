@@ -42,7 +42,8 @@ Randomizer = Literal["one-bit", "privunit"]
 
 _VECTOR_STEPS = 2**20
 _DIRECTION_STEPS = 2**11
-_FEWEST, _MOST = 1024, 2**14
+_FEWEST = 1024
+_MOST = 2**14
 _SEED = 20
 _TRANSLATED = 8
 
@@ -69,7 +70,8 @@ class Codebook(FavouringStrategy, IndexStrategy):
         With `chosen` = 0 directions are taken with both signs, and every type owns one of each
         pair; otherwise the `chosen` ones with the largest product, of equal ones the first.
         """
-        v, d = vectors, directions
+        v = vectors
+        d = directions
         if v.dtype != np.int64 or d.dtype != np.int64 or v.size * d.size == 0:
             raise InvalidParameter(
                 "vectors", f"{v.dtype}, {d.dtype}", "must be whole numbers"
@@ -117,7 +119,8 @@ def _largest(products: FloatArray, count: int) -> BoolArray:
     """The largest entries of every row, of equal ones the first: no row is sorted for it."""
     last = products.shape[1] - count
     least = np.partition(products, last, axis=1)[:, last : last + 1]
-    beyond, equal = products > least, products == least
+    beyond = products > least
+    equal = products == least
     missing = count - beyond.sum(axis=1, keepdims=True)
     return np.asarray(beyond | (equal & (equal.cumsum(axis=1) <= missing)))
 

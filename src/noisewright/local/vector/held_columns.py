@@ -25,7 +25,8 @@ workload is then a few billionths of it, below what double precision would lose 
 _MARGIN = 1 + Fraction(1, 10**9)
 """Above the rounding of squared distances: 4(r + 3)·2^-53 of the largest, for r ≤ 2^19 rows."""
 
-_SHIFTED, _FACTORIZED = 128, 1024
+_SHIFTED = 128
+_FACTORIZED = 1024
 """Cells up to which free shifts are used, and up to which a factorization is sought at all."""
 
 

@@ -62,7 +62,8 @@ class VectorStrategy(Strategy):
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
-        c, shown = self.columns, f"{self.columns.dtype} {self.columns.shape}"
+        c = self.columns
+        shown = f"{self.columns.dtype} {self.columns.shape}"
         if (
             c.dtype != np.int64
             or c.ndim != 2
@@ -180,7 +181,8 @@ class VectorStrategy(Strategy):
         cls, place: Place, settings: Settings, arrays: Arrays
     ) -> VectorStrategy:
         law = place.node(Grid)
-        columns, scale = np.array(law.columns, dtype=np.int64).T, float(law.spread)
+        columns = np.array(law.columns, dtype=np.int64).T
+        scale = float(law.spread)
         return cls(columns, settings["epsilon"], settings["delta"], scale)
 
 
@@ -233,14 +235,17 @@ def _l1_choices(workload: Workload, gram: Gram) -> list[FloatArray]:
 
 def _haar(n: int, decay: float) -> FloatArray:
     """Differences of halves of nested blocks, finer ones weighted by powers of `decay`."""
-    rows, width, weight = [], 1 << (n - 1).bit_length(), 1.0
+    rows = []
+    width = 1 << (n - 1).bit_length()
+    weight = 1.0
     while width > 1:
         for start in range(0, n, width):
             row = np.zeros(n)
             row[start : start + width // 2] = weight
             row[start + width // 2 : start + width] = -weight
             rows.append(row)
-        width, weight = width // 2, weight * decay
+        width = width // 2
+        weight = weight * decay
 
     return np.array(rows)
 

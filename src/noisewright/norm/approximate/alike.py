@@ -79,7 +79,8 @@ def _pair(
 def _marginals(
     workload: Marginals, entrywise: float, shift: bool, tolerance: float
 ) -> tuple[Pair, int] | None:
-    sizes, tables = workload.sizes, workload.tables
+    sizes = workload.sizes
+    tables = workload.tables
     alike = (
         workload.is_identity and len(set(sizes)) == 1 and set(workload.weights) == {1.0}
     )
@@ -149,7 +150,8 @@ def _written(
     shift: bool,
 ) -> tuple[Pair, int]:
     """Rows by their orbit and the point of every entry."""
-    near, proof = np.empty(points.shape), np.zeros(points.shape)
+    near = np.empty(points.shape)
+    proof = np.zeros(points.shape)
     rows = np.zeros(len(points))
     constants = np.zeros(len(points))
 
@@ -182,8 +184,10 @@ def _intervals(
     orbits = arc_orbits(n)
     best = solve_orbits(orbits, entrywise, tolerance / 10)
     matrix = workload.dense()
-    near, proof = np.empty(matrix.shape), np.zeros(matrix.shape)
-    constants, rows = np.zeros(len(matrix)), np.zeros(len(matrix))
+    near = np.empty(matrix.shape)
+    proof = np.zeros(matrix.shape)
+    constants = np.zeros(len(matrix))
+    rows = np.zeros(len(matrix))
     first, last = np.triu_indices(n)
     cells = np.arange(n)
     place = np.zeros((n, n), dtype=np.int64)

@@ -29,7 +29,8 @@ class Box:
     @classmethod
     def of(cls, lower: npt.ArrayLike, upper: npt.ArrayLike, shift: bool) -> Box:
         """The box, checked."""
-        low, high = np.array(lower, dtype=np.float64), np.array(upper, dtype=np.float64)
+        low = np.array(lower, dtype=np.float64)
+        high = np.array(upper, dtype=np.float64)
         if low.ndim != 2 or low.shape != high.shape or 0 in low.shape:
             raise InvalidParameter(
                 "lower", f"array of shape {low.shape}", "must match `upper`"
@@ -63,7 +64,8 @@ class Box:
 
     def moved(self, offsets: FloatArray, scale: float = 1.0) -> Box:
         """The limits less an offset per row, over a scale."""
-        low, high = self.lower - offsets[:, None], self.upper - offsets[:, None]
+        low = self.lower - offsets[:, None]
+        high = self.upper - offsets[:, None]
         return Box(low / scale, high / scale, self.shift)
 
     def clip(self, block: FloatArray, shifts: FloatArray) -> FloatArray:
@@ -71,7 +73,8 @@ class Box:
 
         Rounding dust where zero is allowed would be a query of its own for the factorization.
         """
-        low, high = self.lower + shifts[:, None], self.upper + shifts[:, None]
+        low = self.lower + shifts[:, None]
+        high = self.upper + shifts[:, None]
         inside = np.clip(block, low, high)
         inside[(np.abs(inside) < DUST) & (low <= 0) & (high >= 0)] = 0.0
         return np.asarray(inside)
@@ -81,7 +84,8 @@ class Box:
         if not self.shift:
             return np.zeros(len(block))
 
-        down, up = (block - self.lower).min(axis=1), (block - self.upper).max(axis=1)
+        down = (block - self.lower).min(axis=1)
+        up = (block - self.upper).max(axis=1)
         down, up = (
             np.where(np.isfinite(down), down, up),
             np.where(np.isfinite(up), up, down),
@@ -93,10 +97,8 @@ class Box:
             moved = block - shifts[:, None]
             beyond = moved - np.clip(moved, self.lower, self.upper)
             slope = beyond.sum(axis=1)
-            low, high = (
-                np.where(slope > 0, shifts, low),
-                np.where(slope < 0, shifts, high),
-            )
+            low = np.where(slope > 0, shifts, low)
+            high = np.where(slope < 0, shifts, high)
             newton = shifts + slope / np.maximum(np.count_nonzero(beyond, axis=1), 1)
             inside = (newton >= low) & (newton <= high)
             shifts = np.where(
@@ -108,7 +110,8 @@ class Box:
     @cached_property
     def zero_shifts(self) -> FloatArray | None:
         """Shifts with which zero is in the box, where there are any."""
-        low, high = self.lower.max(axis=1), self.upper.min(axis=1)
+        low = self.lower.max(axis=1)
+        high = self.upper.min(axis=1)
         if not self.shift:
             return (
                 np.zeros(len(low)) if (low <= 0).all() and (high >= 0).all() else None
@@ -182,7 +185,8 @@ def _zero_sums(witness: FloatArray, free: BoolArray) -> FloatArray:
     grid = np.rint(centred / step).astype(np.int64)
     rest = grid.sum(axis=1, keepdims=True)
     # of the free entries, the first ones give one more
-    share, left = rest // count, rest % count
+    share = rest // count
+    left = rest % count
     grid -= free * (share + (np.cumsum(free, axis=1) <= left))
 
     return np.asarray(grid * step)

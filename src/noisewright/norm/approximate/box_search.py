@@ -36,8 +36,10 @@ class BoxSearch:
 
     def start(self, matrix: FloatArray) -> None:
         """Begin at the exact factorization of the middle of the box."""
-        p, size = self.p, self.p + self.n
-        a, b = np.full(p, 1 / p), np.full(self.n, 1 / self.n)
+        p = self.p
+        size = self.p + self.n
+        a = np.full(p, 1 / p)
+        b = np.full(self.n, 1 / self.n)
         self.penalty = PENALTY / size**1.5
         self.y, multiplier = np.zeros((size, size)), np.zeros((size, size))
         witness = np.zeros_like(matrix)
@@ -45,7 +47,8 @@ class BoxSearch:
             problem = DenseProblem(matrix)
             point = solve(problem, math.inf, tolerance=1e-3, iterations=200)
             assert point.dual.a is not None
-            a, b = point.dual.a, point.dual.b
+            a = point.dual.a
+            b = point.dual.b
             u, s, v = problem.singular(a, b)
             half = np.sqrt(s)
             factor = np.vstack(
@@ -101,9 +104,11 @@ class BoxSearch:
 
     def _bound(self, tolerance: float) -> None:
         """Turn the iterates into a feasible pair, and keep what is better than before."""
-        p, best = self.p, self.best
+        p = self.p
+        best = self.best
         diagonal = np.maximum(np.diagonal(self.scaled), 0.0)
-        a, b = _weights(diagonal[:p]), _weights(diagonal[p:])
+        a = _weights(diagonal[:p])
+        b = _weights(diagonal[p:])
         witness = self.box.witness(-2 * self.penalty * self.scaled[:p, p:], a, b)
         lower = self._proved(witness)
         if lower > self.lower:

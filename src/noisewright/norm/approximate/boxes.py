@@ -46,10 +46,8 @@ class BoxedNorm(Solution):
 
     def __post_init__(self) -> None:
         """No matrix outside its box survives, nor a bound that its witness does not prove."""
-        box, rounding = (
-            self.box,
-            SLACK * max(self.box.size, float(np.abs(self.shifts).max())),
-        )
+        box = self.box
+        rounding = SLACK * max(self.box.size, float(np.abs(self.shifts).max()))
         away = self.approximation - self.shifts[:, None]
         outside = np.maximum(box.lower - away, away - box.upper).max()
         bound = self.certificate.bound(box.lower, box.upper, box.shift)

@@ -73,7 +73,8 @@ class Orbit:
 
     def cost(self, c: FloatArray, spread: FloatArray) -> float:
         """Σ g²/l; infinite where a function is used that no weight is on."""
-        g, level = (c * self.scales)[self.costly], spread[self.levels[self.costly]]
+        g = (c * self.scales)[self.costly]
+        level = spread[self.levels[self.costly]]
         used = g != 0
         if (level[used] <= 0).any():
             return math.inf
@@ -106,7 +107,8 @@ def orbit_bound(
     free, y sums to zero up to rounding; no shift is larger than the norm and the entries together,
     so that what is left of the sum costs next to nothing.
     """
-    gain, size = 0.0, 0.0
+    gain = 0.0
+    size = 0.0
     squares = np.zeros(1 + max(int(orbit.levels.max()) for orbit in orbits))
     for orbit, y, share in zip(orbits, weights, shares / shares.sum(), strict=True):
         if not y.any():
@@ -212,7 +214,8 @@ class _Program:
     """The linear program with the lines so far, and the best points met."""
 
     def __init__(self, orbits: Sequence[Orbit], entrywise: float) -> None:
-        self.orbits, self.entrywise = orbits, entrywise
+        self.orbits = orbits
+        self.entrywise = entrywise
         self.count = 1 + max(int(orbit.levels.max()) for orbit in orbits)
         self.value, self.bound = math.inf, 0.0
         exact = [orbit.exact for orbit in orbits]
@@ -254,7 +257,8 @@ class _Program:
             o.inside(c, self.entrywise)
             for o, c in zip(self.orbits, corner, strict=True)
         ]
-        before, start = self.best, self.spread
+        before = self.best
+        start = self.spread
 
         # Between the best point and the program's corner the value is convex; corners swing.
         for share in _MIXES:
@@ -300,7 +304,8 @@ class _Program:
     def _prove(self, multipliers: FloatArray) -> None:
         first = len(self.lines)
         shares = np.maximum(multipliers[first : first + len(self.orbits)], 1e-12)
-        place, weights = first + len(self.orbits) + 1, []
+        place = first + len(self.orbits) + 1
+        weights = []
 
         for orbit in self.orbits:
             points = len(orbit.target)
@@ -310,7 +315,9 @@ class _Program:
 
         bound = orbit_bound(self.orbits, self.entrywise, weights, shares)
         if bound > self.bound:
-            self.bound, self.weights, self.shares = bound, weights, shares
+            self.bound = bound
+            self.weights = weights
+            self.shares = shares
 
     def _solved(self) -> tuple[list[FloatArray], FloatArray, FloatArray, FloatArray]:
         """Coefficients, weights, multipliers and slacks of the program as it stands.
@@ -322,8 +329,10 @@ class _Program:
         from scipy.sparse import block_diag, coo_array, csr_array, hstack, vstack
 
         starts = np.cumsum([0, *(len(o.exact) for o in self.orbits)])
-        total, kinds = int(starts[-1]), len(self.orbits)
-        ends, top = total + self.count, 2 * total + self.count
+        total = int(starts[-1])
+        kinds = len(self.orbits)
+        ends = total + self.count
+        top = 2 * total + self.count
         k, j, slope = (np.array(column) for column in zip(*self.lines, strict=True))
         levels = np.concatenate([o.levels for o in self.orbits])[starts[k] + j]
         row = np.arange(len(k))

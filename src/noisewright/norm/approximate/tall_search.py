@@ -32,7 +32,8 @@ _PENALTY = 4.0
 _LEAST = 1e-8  # share that all rows, or columns, keep together
 _CHECK_EVERY = 10
 # checks in which the gap has to fall below this share of itself
-_PATIENCE, _HARDLY = 6, 0.9
+_PATIENCE = 6
+_HARDLY = 0.9
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +60,8 @@ class _Columns:
 
     def resolvent(self, penalty: float, shift: bool) -> FloatArray:
         """ρ(2H + ρ)⁻¹, H = G⁻¹, less its part along ones where shifts are free."""
-        g, e = self.values, self.vectors
+        g = self.values
+        e = self.vectors
         inner = (e * (g / (2 + g * penalty))) @ e.T
         if shift:
             ones = e.sum(axis=0)
@@ -127,7 +129,8 @@ class TallSearch:
         """The one matrix there is: its own factorization."""
         problem = DenseProblem(self.matrix)
         point = solve(problem, math.inf, tolerance=tolerance, iterations=iterations)
-        a, b = point.dual.a, point.dual.b
+        a = point.dual.a
+        b = point.dual.b
         assert a is not None
         u, _, v = problem.singular(a, b)
         self.upper = point.upper
@@ -138,7 +141,8 @@ class TallSearch:
 
     def _step(self, smooth: float) -> tuple[_Columns, FloatArray]:
         """The best G, better rows at it, and what each costs."""
-        box, y = self.box, self.matrix
+        box = self.box
+        y = self.matrix
         columns = _Columns.at(y + self.shifts[:, None], self.a, self.b, smooth)
         self.penalty = self.penalty or _PENALTY / float(columns.values.mean())
         inner = columns.resolvent(self.penalty, box.shift)

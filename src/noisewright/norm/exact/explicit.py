@@ -71,10 +71,8 @@ def connected_blocks(matrix: Any) -> list[Block]:
 
     for start, stop in zip(starts, stops, strict=True):
         members = order[start:stop]
-        rows, columns = (
-            members[members < queries],
-            members[members >= queries] - queries,
-        )
+        rows = members[members < queries]
+        columns = members[members >= queries] - queries
         _check_size(rows.size, columns.size)
         part = pattern[rows][:, columns].toarray()
         # A power of two, so that scaling rounds nothing.
@@ -166,7 +164,8 @@ def _parallel(rows: FloatArray) -> tuple[IndexArray, FloatArray, IndexArray]:
     leaders = order[np.searchsorted(index[order], np.arange(index.max() + 1))]
     # groups stay in the order of the original rows
     rank = np.argsort(np.argsort(leaders))
-    index, leaders = rank[index], np.sort(leaders)
+    index = rank[index]
+    leaders = np.sort(leaders)
 
     return index, lengths / lengths[leaders[index]], leaders
 
@@ -181,7 +180,8 @@ def solve_explicit(workload: Explicit, settings: Settings) -> Part:
     # Relative gaps do not add up over blocks, so each block has the whole tolerance.
     solved = [_solve_block(block, settings) for block in blocks]
     norm = settings.norm
-    position, scale = np.zeros(size, dtype=np.intp), np.zeros(size)
+    position = np.zeros(size, dtype=np.intp)
+    scale = np.zeros(size)
     order = np.concatenate([block.columns for block in blocks])
     position[order], scale[order] = np.arange(order.size), 1.0
     strategy = BlockDiagonal(tuple(part.strategy for part in solved))
@@ -189,7 +189,8 @@ def solve_explicit(workload: Explicit, settings: Settings) -> Part:
     values = np.array([part.value for part in solved])
     bounds = np.array([part.lower_bound for part in solved])
     a_share, b_share = _balance(bounds, norm)
-    a, b = np.zeros(queries), np.zeros(size)
+    a = np.zeros(queries)
+    b = np.zeros(size)
 
     for block, part, x, y in zip(blocks, solved, a_share, b_share, strict=True):
         b[block.columns] = y * part.certificate.column_weights()
@@ -269,7 +270,8 @@ def _solve_block(block: Block, settings: Settings) -> Part:
 def _circulant_spectrum(matrix: FloatArray) -> FloatArray | None:
     """Eigenvalues of the Gram matrix when cyclic shifts of the cells leave it unchanged."""
     gram = matrix.T @ matrix
-    first, slack = gram[0], 1e-13 * np.abs(gram).max()
+    first = gram[0]
+    slack = 1e-13 * np.abs(gram).max()
     cyclic = np.abs(first[1:] - first[:0:-1]).max(initial=0.0) <= slack
     if not cyclic or np.abs(gram[1:, 1:] - gram[:-1, :-1]).max(initial=0.0) > slack:
         return None

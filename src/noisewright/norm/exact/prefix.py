@@ -127,7 +127,8 @@ class StreamFactorization:
         """
         from scipy.signal import lfilter
 
-        n, d = self.steps, self.column_lengths(0, self.steps)
+        n = self.steps
+        d = self.column_lengths(0, self.steps)
         poles, residues = self.inverse_modes
         tails = np.zeros((poles.size, n))
 

@@ -112,11 +112,14 @@ def residual_plan(
         tuple(int(n) for n in sizes), ordered, importance, norm, neighbours
     )
     primal = dual = Weights(None, np.ones(1))
-    steps, status = 0, Status.CLOSED_FORM
+    steps = 0
+    status = Status.CLOSED_FORM
     if (norm > 2 or problem.columns > 1) and problem.blocks:
         point = solve(problem, norm, tolerance=tolerance, iterations=iterations)
-        primal, dual = point.primal, point.dual
-        steps, status = point.iterations, point.status
+        primal = point.primal
+        dual = point.dual
+        steps = point.iterations
+        status = point.status
 
     g, c = problem.roots(primal.a, primal.b)
     squares = problem.row_squares(g, c) * problem.largest_change(g, c)
@@ -175,10 +178,12 @@ class MarginalProblem:
         """The problem of these tables; blocks of a one-valued attribute are empty and left out."""
         blocks, incidence = subsets_of(tables, [n > 1 for n in sizes])
         cells = np.array([float(_product(sizes, table)) for table in tables])
-        patterns, changes = None, np.ones((1, len(blocks)))
+        patterns = None
+        changes = np.ones((1, len(blocks)))
         if check_neighbours(neighbours) == "replace-one":
             varying = [k for k, block in enumerate(blocks) if block]
-            blocks, incidence = tuple(blocks[k] for k in varying), incidence[:, varying]
+            blocks = tuple(blocks[k] for k in varying)
+            incidence = incidence[:, varying]
             patterns, changes = replacements(sizes, blocks)
 
         return cls(sizes, blocks, incidence, cells, weights, norm, patterns, changes)

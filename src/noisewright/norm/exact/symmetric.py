@@ -70,7 +70,8 @@ def solve_family(workload: Workload, parts: list[Term], settings: Settings) -> P
 
 def _spread_weights(solution: ResidualSolution) -> DualWeights:
     """Weights of tables as weights of queries; of cells, or of pairs by where they differ."""
-    tables, pairs = solution.certificate.tables, solution.certificate.pairs
+    tables = solution.certificate.tables
+    pairs = solution.certificate.pairs
     columns = uniform(math.prod(solution.sizes), 1.0)
     if pairs is not None:
         columns = Dense(np.array(list(pairs.values()))[:, None])
@@ -128,7 +129,8 @@ class ResidualStrategy(LinearMap):
 
 def _inverse(solution: ResidualSolution) -> LinearMap:
     """A⁺: each block's contrasts spread back over the cells."""
-    sizes, size = solution.sizes, math.prod(solution.sizes)
+    sizes = solution.sizes
+    size = math.prod(solution.sizes)
     parts = (
         Scaled(
             math.sqrt(variance) * math.prod(sizes[i] for i in block) / size,

@@ -71,7 +71,8 @@ def _well_conditioned(gram: FloatArray) -> bool:
 
 def _comes_back(workload: Explicit, part: Part) -> bool:
     """Whether W·A⁺·A is W again in every query, by the largest that any entry can be off."""
-    strategy, inverse = part.strategy.dense(), part.inverse.dense()
+    strategy = part.strategy.dense()
+    inverse = part.inverse.dense()
     off = float(np.abs(np.eye(workload.size) - inverse @ strategy).max())
     sizes = abs(workload.matrix)
     largest = sizes.max(axis=1)
@@ -86,7 +87,8 @@ def _narrowed(settings: Settings, used: IndexArray) -> Settings:
 
 def _widened(part: Part, used: IndexArray, size: int) -> Part:
     """The same over all cells, those that no query uses left out of every measurement."""
-    position, scale = np.zeros(size, dtype=np.intp), np.zeros(size)
+    position = np.zeros(size, dtype=np.intp)
+    scale = np.zeros(size)
     position[used], scale[used] = np.arange(used.size), 1.0
     b = np.zeros(size)
     b[used] = part.certificate.column_weights()

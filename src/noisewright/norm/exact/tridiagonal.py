@@ -33,8 +33,10 @@ def inverse_root_diagonal(diagonal: FloatArray, off_diagonal: FloatArray) -> Flo
         return (vectors * vectors) @ roots
 
     radius = np.abs(np.append(off_diagonal, 0.0)) + np.abs(np.append(0.0, off_diagonal))
-    low, high = 1 / float(plain.sum()), float((diagonal + radius).max())
-    first, last = math.log(low) / 2 - _MARGIN, math.log(high) / 2 + _MARGIN
+    low = 1 / float(plain.sum())
+    high = float((diagonal + radius).max())
+    first = math.log(low) / 2 - _MARGIN
+    last = math.log(high) / 2 + _MARGIN
     nodes = np.exp(np.arange(first, last + _SPACING, _SPACING))
     # Below the first node (J + t²)⁻¹ is J⁻¹, above the last it is t⁻²: geometric sums.
     tail = 1 / math.expm1(_SPACING)
@@ -135,7 +137,8 @@ class PrefixProblem:
 
     def _row_side(self, a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
         """(D_a^½ W D_b Wᵀ D_a^½)⁻¹: W⁻¹ takes differences of neighbours."""
-        scale, steps = 1 / np.sqrt(a), 1 / b
+        scale = 1 / np.sqrt(a)
+        steps = 1 / b
         diagonal = (steps + np.append(steps[1:], 0.0)) * scale * scale
         return diagonal, -steps[1:] * scale[1:] * scale[:-1]
 

@@ -276,7 +276,8 @@ def box_bound(
             np.isfinite(ends), ends, np.nan_to_num(ends[::-1], posinf=0, neginf=0)
         )
         middles = finite.max(axis=(0, 2)) / 2 + finite.min(axis=(0, 2)) / 2
-        lower, upper = lower - middles[:, None], upper - middles[:, None]
+        lower = lower - middles[:, None]
+        upper = upper - middles[:, None]
 
     leant = np.where(u > 0, lower, np.where(u < 0, upper, 0.0))
     if not np.isfinite(leant).all():
@@ -288,7 +289,8 @@ def box_bound(
         np.isfinite(upper - lower), np.maximum(abs(lower), abs(upper)), abs(leant)
     )
     size = float(np.sum(widest * np.abs(u)))
-    root_a, root_b = np.sqrt(a / a.sum()), np.sqrt(b / b.sum())
+    root_a = np.sqrt(a / a.sum())
+    root_b = np.sqrt(b / b.sum())
     norm = float(np.linalg.norm(u / root_a[:, None] / root_b, 2))
     slack = 8 * sum(u.shape) * EPSILON
 

@@ -99,7 +99,8 @@ class GramProblem:
 
 def column_side_factors(s: FloatArray, v: FloatArray, b: FloatArray) -> Factors:
     """The factorization from singular values and right singular vectors."""
-    root, half = np.sqrt(b), np.sqrt(s)
+    root = np.sqrt(b)
+    half = np.sqrt(s)
     return unit_factors(half[:, None] * v.T / root, root[:, None] * v / half)
 
 
@@ -161,7 +162,8 @@ class DenseProblem:
         return Spectrum(float(s.sum()), rows, (v * v) @ s / b)
 
     def _column_side(self, a: FloatArray | None, b: FloatArray) -> Spectrum | None:
-        w, root = self.matrix, np.sqrt(b)
+        w = self.matrix
+        root = np.sqrt(b)
         gram = self._gram if a is None else w.T @ (a[:, None] * w)
         values, v = np.linalg.eigh(root[:, None] * gram * root)
         if values[0] < WELL_CONDITIONED * values[-1]:
@@ -239,10 +241,8 @@ class RowwiseProblem:
         rows = np.maximum(self.workload.row_quadratics(half @ half.T), 0.0)
         columns = (v * v) @ s / b
         if self._mirror is not None:
-            rows, columns = (
-                (rows + rows[self._mirror]) / 2,
-                (columns + columns[::-1]) / 2,
-            )
+            rows = (rows + rows[self._mirror]) / 2
+            columns = (columns + columns[::-1]) / 2
 
         return Spectrum(float(s.sum()), rows, columns)
 
@@ -253,7 +253,8 @@ class RowwiseProblem:
             return None
         n = self.workload.size
         first, last = np.triu_indices(n)
-        begin, end = n - 1 - last, n - 1 - first
+        begin = n - 1 - last
+        end = n - 1 - first
         return np.asarray(begin * n - begin * (begin - 1) // 2 + end - begin)
 
     def factors(self, weights: Weights) -> Factors:
@@ -274,7 +275,8 @@ def eigen(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
         return values, vectors
 
     half, odd = divmod(n, 2)
-    corner, across = matrix[:half, :half], matrix[:half, n - half :][:, ::-1]
+    corner = matrix[:half, :half]
+    across = matrix[:half, n - half :][:, ::-1]
     even = np.empty((half + odd, half + odd))
     even[:half, :half] = corner + across
     if odd:

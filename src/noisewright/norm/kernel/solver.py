@@ -143,7 +143,8 @@ class _State:
     )
 
     def __post_init__(self) -> None:
-        m, n = self.problem.rows, self.problem.columns
+        m = self.problem.rows
+        n = self.problem.columns
         self.exponent = dual_exponent(self.norm)
         self.weighted_rows = m if self.norm > 2 else 0
         a = np.ones(self.weighted_rows)
@@ -197,7 +198,8 @@ class _State:
         self.residual = self._settle(self.x + np.concatenate(residual)) - self.x
         self.mass = np.concatenate(mass)
         if upper < self.upper:
-            self.upper, self.primal = upper, point
+            self.upper = upper
+            self.primal = point
 
         if spectrum.total > self.lower:
             self.lower, self.dual = spectrum.total, point

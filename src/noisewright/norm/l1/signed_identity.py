@@ -59,7 +59,8 @@ class PublicTotal(TotalVariance):
     def __call__(self, flat: FloatArray) -> tuple[float, FloatArray]:
         """Value and gradient."""
         plus, minus = flat.reshape(2, -1, len(self.diagonal))
-        t, s = plus - minus, 1 + plus.sum(axis=0) + minus.sum(axis=0)
+        t = plus - minus
+        s = 1 + plus.sum(axis=0) + minus.sum(axis=0)
         seen = np.linalg.solve(np.eye(len(t)) + t @ t.T, t @ s)
         spread = s * (s - t.T @ seen)
         shifted = TotalVariance(ShiftedGram(self.gram, spread / spread.sum()))

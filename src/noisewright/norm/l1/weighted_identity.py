@@ -100,7 +100,8 @@ class WeightedIdentity:
 
     def covariance(self) -> FloatArray:
         """(AᵀA)⁻¹."""
-        t, s = self.rows, self._norms
+        t = self.rows
+        s = self._norms
         seen = t.T @ np.linalg.solve(np.eye(len(t)) + t @ t.T, t)
         return np.asarray(s[:, None] * (np.eye(len(s)) - seen) * s)
 
@@ -137,7 +138,8 @@ class TotalVariance:
         Few entries of the best rows are not zero, so each round moves only entries that are
         positive or would grow.
         """
-        flat, last = start.ravel(), np.inf
+        flat = start.ravel()
+        last = np.inf
         while True:
             value, gradient = self(flat)
             free = (flat > 0) | (gradient < 0)
@@ -182,7 +184,8 @@ class PowerMean(TotalVariance):
     """(mean of s^q)^(1/q) over the variances s of queries W; a large q lowers the largest."""
 
     def __init__(self, queries: FloatArray, q: float) -> None:
-        self.queries, self.q = queries, q
+        self.queries = queries
+        self.q = q
 
     def __call__(self, flat: FloatArray) -> tuple[float, FloatArray]:
         """Value and gradient: that of the total variance under the weights the mean gives."""
@@ -288,7 +291,8 @@ def usual_starts(sizes: tuple[int, ...]) -> Iterator[FloatArray]:
 
 def _levels(cells: int, leaf: int, children: int) -> tuple[int, ...]:
     """Numbers of intervals at every level of a hierarchy, coarsest first; cells are left out."""
-    counts, count = [], cells / leaf
+    counts = []
+    count = cells / leaf
     while count >= 2:
         counts.append(round(count))
         count /= children

@@ -29,7 +29,8 @@ def combine(first: Release, second: Release, queries: Further | None = None) -> 
     of the same people is the caller's word; that they are of the same schema, neighbours, dataset
     where a ledger names it, and of different noise is checked.
     """
-    mine, theirs = first.plan, second.plan
+    mine = first.plan
+    theirs = second.plan
     if not isinstance(mine, CentralPlan) or not isinstance(theirs, CentralPlan):
         raise InvalidParameter(
             "release", "estimates", "are merged as aggregates", "merge those"
@@ -115,7 +116,8 @@ def _note(first: LedgerNote | None, second: LedgerNote | None) -> LedgerNote | N
 
 def _both(first: CentralPlan, second: CentralPlan) -> Workload:
     """What either was asked, each table once."""
-    mine, theirs = first.workload, second.workload
+    mine = first.workload
+    theirs = second.workload
     if isinstance(mine, Questions) and isinstance(theirs, Questions):
         asked = [load_yaml(one.spec) for one in (mine, theirs)]
         lists: list[Any] = [one["queries"] for one in asked if isinstance(one, Mapping)]

@@ -286,7 +286,8 @@ def _holding(
     low: FloatArray, high: FloatArray, answers: FloatArray, floor: float
 ) -> tuple[FloatArray, FloatArray]:
     """An interval that still covers the truth as before, and holds the answer given."""
-    lower, upper = np.maximum(low, floor), np.maximum(high, floor)
+    lower = np.maximum(low, floor)
+    upper = np.maximum(high, floor)
     return np.minimum(lower, answers), np.maximum(upper, answers)
 
 
@@ -371,12 +372,11 @@ def fitted_histogram(
     declared: Declared = NOTHING_DECLARED,
 ) -> FloatArray:
     """The non-negative histogram of the cells asked that agrees best with the answers."""
-    rows, values = declared.rows, declared.values
+    rows = declared.rows
+    values = declared.values
     if len(rows) and total is not None and not fixes_total(rows):
-        rows, values = (
-            np.vstack([rows, np.ones(rows.shape[1])]),
-            np.append(values, total),
-        )
+        rows = np.vstack([rows, np.ones(rows.shape[1])])
+        values = np.append(values, total)
 
     facts = Facts(asked.possible, rows, values) if len(rows) else Facts(asked.possible)
     return nonnegative_histogram(

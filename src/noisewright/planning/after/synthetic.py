@@ -302,7 +302,8 @@ def to_mbi(release: Release) -> list[Any]:
             "plan by another mechanism",
         )
 
-    column, names = release.unbiased, plan.domain.names
+    column = release.unbiased
+    names = plan.domain.names
     ends = np.cumsum([term.queries for term in plan.terms])[:-1]
     pieces = zip(
         plan.terms,

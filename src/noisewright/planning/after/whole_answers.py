@@ -54,7 +54,8 @@ def whole_answers(asked: AskedCells, histogram: FloatArray, kept: Kept) -> Float
 
 def whole_histogram(asked: AskedCells, histogram: FloatArray, kept: Kept) -> IntArray:
     """Whole numbers of people in the cells asked, near a histogram of them."""
-    inside, cells = asked.inside, on_grid(histogram)
+    inside = asked.inside
+    cells = on_grid(histogram)
     near = spread_rows(asked.terms, asked.sizes, inside)
     if near is None:
         return _beyond_writing(asked, cells, kept)
@@ -210,7 +211,8 @@ class _Groups:
         rows: list[Any] = []
 
         for number in range(1, len(self.filled)):
-            shared, parent = self.tree.separator(number), self.tree.parents[number]
+            shared = self.tree.separator(number)
+            parent = self.tree.parents[number]
             size = prod(self.sizes[i] for i in shared)
             places = [self._places(k, shared) for k in (number, parent)]
             columns = [

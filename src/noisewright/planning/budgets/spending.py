@@ -163,7 +163,8 @@ def noise_of(record: dict[str, Any]) -> list[dict[str, Any]]:
     if "parts" in record:
         return [noise for part in record["parts"] for noise in noise_of(part)]
 
-    law, sensitivity = record.get("noise"), record.get("sensitivity")
+    law = record.get("noise")
+    sensitivity = record.get("sensitivity")
     if not law or not sensitivity:
         return []
 

@@ -128,7 +128,8 @@ def fit_budget(plan: CentralPlan, targets: Sequence[Target]) -> Fit:
     low = high = float(np.log(start))
 
     while excess(high)[0] > 0:
-        low, high = high, high + _STRIDE
+        low = high
+        high = high + _STRIDE
         if high > np.log(_LARGEST):
             raise InvalidParameter(
                 "target",
@@ -222,7 +223,8 @@ def _solve(function: Callable[[float], float], low: float, high: float) -> float
     step = 1e-12
 
     while function(point) > 0 and step < 1e-6:
-        point, step = point + step, 2 * step
+        point = point + step
+        step = 2 * step
 
     return point
 
@@ -361,7 +363,8 @@ def _misses(plan: CentralPlan, targets: Sequence[Target]) -> list[float]:
     misses: dict[int, float] = {}
     for target in targets:
         if target.table is not None:
-            number, error = _number(plan, target.table), _error(plan, target)
+            number = _number(plan, target.table)
+            error = _error(plan, target)
             misses[number] = max(misses.get(number, 0.0), error / target.limit)
     return [misses.get(number, 1.0) for number in range(len(plan.tables()))]
 

@@ -204,7 +204,8 @@ def plan_together(
             given, "does not go with shares, which say who gets how much", "give one"
         )
 
-    asked, norm = [workload(query) for query in queries], error_norm(error)
+    asked = [workload(query) for query in queries]
+    norm = error_norm(error)
     weights = _positive("importance", importance or [1.0] * len(asked), len(asked))
 
     def made(budget: Privacy) -> tuple[float, Together]:

@@ -45,7 +45,8 @@ def given_empty_cells(
         _on_cells(domain, box, np.eye) for box in domain.boxes if _writable(domain, box)
     ]
     known = tuple(term for term in boxes if _reached(mechanism, term))
-    cells, queries = sum(t.queries for t in known), sum(t.queries for t in terms)
+    cells = sum(t.queries for t in known)
+    queries = sum(t.queries for t in terms)
     if not known or cells > _MOST_CELLS or queries * cells > _MOST_ENTRIES:
         return None
 

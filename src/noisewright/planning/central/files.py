@@ -75,7 +75,8 @@ class CentralFile(Kept, frozen=True, tag="central-plan"):
     @classmethod
     def of(cls, plan: CentralPlan, arrays: dict[str, Array]) -> Self:
         """What a plan is kept as."""
-        strategy, proposal = plan.method.packed(arrays), plan.proposal
+        strategy = plan.method.packed(arrays)
+        proposal = plan.proposal
         if not isinstance(strategy, StoredCentral):
             raise FileFormatError(
                 f"plans by {plan.mechanism} cannot be kept; release them now"

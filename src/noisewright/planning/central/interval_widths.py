@@ -38,7 +38,8 @@ from noisewright.workload.questions.statistics import (
 from noisewright.workload.structure import Term
 
 _LADDER = 4000, 8000, 16_000, 40_000  # draws: what needs no more shares them
-_DRAWS, _MOST_DRAWS = _LADDER[0], _LADDER[-1]
+_DRAWS = _LADDER[0]
+_MOST_DRAWS = _LADDER[-1]
 _SEEN = 40  # simulated errors beyond a level that tell where it lies
 _BLOCK = 2**22  # numbers simulated at a time
 _ALARM = 1 - LEVEL
@@ -78,7 +79,8 @@ def term_parts(
     accuracy: Accuracy, terms: Sequence[Term], answers: FloatArray
 ) -> dict[tuple[object, ...], Noisy]:
     """Noisy answers to every term, by its key."""
-    parts, start = {}, 0
+    parts = {}
+    start = 0
     for term in terms:
         rows = slice(start, start + term.queries)
         start = rows.stop
@@ -141,7 +143,8 @@ class _Judged:
             return float(bool(self._linear))
 
         alike = self.accuracy.multiplier if self.accuracy.alike else laplace_multiplier
-        low, high = _LEAST_SHARE, 1 - _LEAST_SHARE
+        low = _LEAST_SHARE
+        high = 1 - _LEAST_SHARE
         for _ in range(_HALVINGS):
             share = (low + high) / 2
             test = alike(1 - (1 - share) * _ALARM / self._tests)
@@ -264,10 +267,8 @@ class _Judged:
 
     def _drawn(self, draws: int) -> Iterator[FloatArray]:
         """Errors of all terms, in blocks of draws; nothing here touches data."""
-        rng, step = (
-            np.random.default_rng(0),
-            max(1, _BLOCK // len(self.accuracy.variance)),
-        )
+        rng = np.random.default_rng(0)
+        step = max(1, _BLOCK // len(self.accuracy.variance))
         for start in range(0, draws, step):
             yield self.accuracy.draw(min(step, draws - start), rng)
 

@@ -341,7 +341,9 @@ class CentralPlan(Shown):
 
     @cached_property
     def _forecast(self) -> Forecast:
-        column, achieved, bound = self.forecast_column, self.achieved, self.lower_bound
+        column = self.forecast_column
+        achieved = self.achieved
+        bound = self.lower_bound
         return Forecast(
             std=column.std,
             halfwidth=np.where(np.isnan(column.std), np.nan, column.each[1]),
@@ -367,7 +369,8 @@ class CentralPlan(Shown):
     @property
     def lower_bound(self) -> float | None:
         """What no linear strategy under this noise can go below, in the plan's own error."""
-        bound, unit = self.proposal.bound, self.method.unit_noise
+        bound = self.proposal.bound
+        unit = self.method.unit_noise
         if bound is None or unit is None or self._planned_for is not None:
             return None
         if self._row_bounds.grouped:  # people may not put all their rows into one cell
@@ -501,9 +504,11 @@ class CentralPlan(Shown):
         """Release exact tables that were counted before; only tests pass a source."""
         stage("drawing noise")
         measurement = self.method.measure(counts, source)
-        name, note = fresh_name(), None
+        name = fresh_name()
+        note = None
         if reservation is not None:
-            name, note = reservation.identity, reservation.note
+            name = reservation.identity
+            note = reservation.note
 
         release = Release(self, measurement, (), name, now(), note)
         warn_of(self.contradictions(measurement))

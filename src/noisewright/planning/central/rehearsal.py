@@ -173,7 +173,8 @@ class _Truth:
 
         workload = self.plan.workload
         assert isinstance(workload, Questions)
-        parts, errors = self._parts(self.exact), self._parts(self.plan.accuracy.std)
+        parts = self._parts(self.exact)
+        errors = self._parts(self.plan.accuracy.std)
 
         return np.concatenate(
             [self._first_order(s, parts, errors) for s in workload.statistics]
@@ -228,11 +229,13 @@ class _Truth:
 def _compared(
     plan: CentralPlan, truth: _Truth, answers: FloatArray, ends: Sequence[FloatArray]
 ) -> tuple[RehearsedTable, ...]:
-    rows, start = [], 0
+    rows = []
+    start = 0
     for table in plan.tables():
         part = slice(start, start + table.queries)
         start = part.stop
-        true, given = truth.answers[part], answers[:, part]
+        true = truth.answers[part]
+        given = answers[:, part]
         stated = np.isfinite(given) & np.isfinite(true)
         errors = np.where(stated, given - true, np.nan)
         inside = (ends[0][:, part] <= true) & (true <= ends[1][:, part])
@@ -302,9 +305,11 @@ def _cost(
 ) -> DeclarationCost:
     assert isinstance(attribute, Numeric)
     known = values[np.isfinite(values)]
-    low, high = attribute.edges[0], attribute.edges[-1]
+    low = attribute.edges[0]
+    high = attribute.edges[-1]
     if attribute.lower is not None and attribute.upper is not None:
-        low, high = attribute.lower, attribute.upper
+        low = attribute.lower
+        high = attribute.upper
 
     clipped = np.clip(known, low, high)
     taken = np.rint(clipped / unit) * unit if unit else clipped

@@ -100,7 +100,9 @@ def _bound(
     problem: CentralProblem,
 ) -> float | None:
     """The mean error if every measure had the whole budget for itself, at its own lower bound."""
-    norm, queries, bounds = problem.norm, [], []
+    norm = problem.norm
+    queries = []
+    bounds = []
     for contender, measure in zip(contenders, measures, strict=True):
         bound = contender.proposal.bound or 0.0
         if not isinstance(measure, Count):

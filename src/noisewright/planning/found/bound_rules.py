@@ -19,12 +19,15 @@ MAGNITUDES = np.concatenate([-_MAGNITUDES[::-1], [0.0], _MAGNITUDES])
 
 ZOOM_CELLS = 12
 # widths of the interval found, on either side: about zero, and away
-_AROUND, _ASIDE = 1.0, 0.5
+_AROUND = 1.0
+_ASIDE = 0.5
 _DISTANCES = np.array([0.5, 1.0, 1.5, 2.2, 3.5, 8.0, 24.0])
 END_CELLS = 2 * len(_DISTANCES)
 _MOST = 0.6  # share of people that an interval must hold to be where they are
 # the same on the first grid, and where many are at zero
-_AT_FIRST, _OF_FEW, _FEW = 0.7, 0.85, 0.8
+_AT_FIRST = 0.7
+_OF_FEW = 0.85
+_FEW = 0.8
 _INNER, _OUTER = 0.75, 0.94  # shares of people by whose distances a tail is judged
 _SEEN = 2.0  # standard errors that a count must be to be clearly there
 # the same of people who are not at zero: a false alarm finds no narrow interval
@@ -94,7 +97,8 @@ def outward(edges: FloatArray, below: FloatArray, spread: FloatArray) -> FloatAr
     """
     low, high = crowded(edges, below)
     fitted = monotone_counts(below, spread)
-    middle, reach = place(edges, fitted, 0.5), (high - low) / 2
+    middle = place(edges, fitted, 0.5)
+    reach = (high - low) / 2
     ends = reach * _DISTANCES
     grid = np.concatenate([middle - ends[::-1], [middle], middle + ends])
     if grid[0] < 0 < grid[-1]:
@@ -143,7 +147,8 @@ def ends(
 
     zero = np.flatnonzero(edges[1:-1] == 0)
     if len(zero) and lower < 0 < upper:
-        negative, error = below[zero[0]], _SEEN * spread[zero[0]]
+        negative = below[zero[0]]
+        error = _SEEN * spread[zero[0]]
         lower = 0.0 if negative < error else lower
         upper = 0.0 if below[-1] - negative < error else upper
 
@@ -175,7 +180,8 @@ def _rounded(lower: float, upper: float) -> tuple[float, float]:
         upper = 0.0
 
     step = _step(max(upper - lower, abs(upper) * 1e-9, 1e-30))
-    first, last = floor(lower / step), ceil(upper / step)
+    first = floor(lower / step)
+    last = ceil(upper / step)
     return _multiple(first, step), _multiple(max(last, first + 1), step)
 
 
@@ -198,7 +204,8 @@ def even_edges(lower: float, upper: float) -> tuple[float, ...]:
 
     for most in (_FEW_BINS, _MOST_BINS):
         for step in (k * power for k in (1, 2, 5, 10, 20, 50)):
-            first, last = round(lower / step), round(upper / step)
+            first = round(lower / step)
+            last = round(upper / step)
             off = abs(first * step - lower) + abs(last * step - upper)
             if off < 1e-6 * step + rounding and last - first <= most:
                 inner = (_multiple(k, step) for k in range(first + 1, last))

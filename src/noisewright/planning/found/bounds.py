@@ -210,7 +210,8 @@ class _Search:
         self, source: Source, counter: Counter, note: LedgerNote | None
     ) -> BoundsSearch:
         """Measure, column by column, each CDF on the grid that the one before suggests."""
-        plans, columns = self.plans, []
+        plans = self.plans
+        columns = []
         releases: list[Release] = []
         for number, name in enumerate(self.names):
             count = partial(self.histogram, source, counter, name)
@@ -222,7 +223,8 @@ class _Search:
         if unit is not None:
             release = plans[-1].release(_rows(counter.rows_held(source, unit)))
             rows = bound_rules.rows_to_keep(release.answers, _spread(release))
-            unit, releases = replace(unit, rows=rows), [*releases, release]
+            unit = replace(unit, rows=rows)
+            releases = [*releases, release]
 
         return BoundsSearch(tuple(columns), tuple(releases), self.privacy, unit, note)
 
@@ -288,12 +290,11 @@ def _spread(release: Release) -> FloatArray:
 
 
 def _bounds(name: str, edges: FloatArray, release: Release) -> FoundBounds:
-    spread, below = _spread(release)[:-1], release.answers[:-1]
-    people, everybody, error = (
-        float(below[-1]),
-        float(release.answers[-1]),
-        float(spread[-1]),
-    )
+    spread = _spread(release)[:-1]
+    below = release.answers[:-1]
+    people = float(below[-1])
+    everybody = float(release.answers[-1])
+    error = float(spread[-1])
     facts = people, everybody, error
     if people < _CLEAR * error or people < everybody / 2:
         return FoundBounds(name, None, None, None, *facts)

@@ -78,7 +78,8 @@ def local_forecast(
     plan: LocalPlan, accuracy: LocalAccuracy, shrink: bool
 ) -> LocalForecast:
     """The expected error of every answer from as many people as the accuracy is of."""
-    std, count = accuracy.std, accuracy.people
+    std = accuracy.std
+    count = accuracy.people
     worst = count * plan.analysis.worst_case
     bias = None if plan.bias is None else count * plan.bias
     beside = 0.0 if bias is None else bias

@@ -123,7 +123,8 @@ def _with_proof(plan: LocalPlan, settings: Search, limit: TimeLimit) -> LocalPla
     kept = Kept.of(plan.workload, plan.epsilon, settings)
     strategy, proof = kept.load(plan.strategy, floor)
     if proof is None:
-        effort, target = settings.effort, settings.target_ratio
+        effort = settings.effort
+        target = settings.target_ratio
         strategy, proof = proven(
             plan.workload, strategy, floor, effort, target, limit, told
         )

@@ -100,7 +100,8 @@ def in_population(
     if cells is None or accuracy.histogram is None:
         raise TooLarge("margins need estimates of all cells; ask fewer tables at once")
 
-    likely, total = accuracy.histogram, float(accuracy.people)
+    likely = accuracy.histogram
+    total = float(accuracy.people)
     noise = plan.strategy.covariance(likely) * accuracy.price**2
     drawn = np.diag(likely) - np.outer(likely, likely) / total
     workload = plan.plain_workload

@@ -76,10 +76,8 @@ class CovariancePlan(RowPlan[SecondMoments, IntArray, "CovarianceRelease"]):
         nothing larger is known of them. Where it is public they are those of Σxxᵀ, whatever x.
         """
         std = self.moment_errors.worst_entries().ravel() * self.method.radius**2
-        each, together = (
-            self.multiplier(LEVEL),
-            self.multiplier(1 - (1 - LEVEL) / len(std)),
-        )
+        each = self.multiplier(LEVEL)
+        together = self.multiplier(1 - (1 - LEVEL) / len(std))
         return Forecast(std, each * std, together * std)
 
     def errors(self, people: int) -> dict[str, float]:
@@ -92,7 +90,8 @@ class CovariancePlan(RowPlan[SecondMoments, IntArray, "CovarianceRelease"]):
         if people < 1:
             raise InvalidParameter("people", people, "must be >= 1")
 
-        method, radius = self.method, self.method.radius
+        method = self.method
+        radius = self.method.radius
         worst = self.moment_errors.worst()
         result = {
             name: error * (radius if name == "mean" else radius**2) / people
@@ -169,7 +168,8 @@ class CovarianceRelease(RowRelease[CovariancePlan, FloatArray]):
     @property
     def second_moment(self) -> FloatArray:
         """Σxxᵀ over the number of people, unbiased where that is public."""
-        size, radius = self.plan.method.columns, self.plan.method.radius
+        size = self.plan.method.columns
+        radius = self.plan.method.radius
         return np.asarray(
             self.measured[:size, :size] * (radius**2 / max(self.people, 1.0))
         )
@@ -262,7 +262,8 @@ class CovarianceRelease(RowRelease[CovariancePlan, FloatArray]):
         To first order, where covariances, or all figures under add-remove, are quotients and
         products of what was measured; where the noise depends on them, at the measured ones.
         """
-        errors, people = self.plan.moment_errors, max(self.people, 1.0)
+        errors = self.plan.moment_errors
+        people = max(self.people, 1.0)
         radius = self.plan.method.radius
         squares = radius**2 / people
         largest = errors.largest
@@ -282,7 +283,8 @@ class CovarianceRelease(RowRelease[CovariancePlan, FloatArray]):
         """Means, second moments and covariances with their standard errors, one to a row."""
         import pyarrow as pa
 
-        names, std = np.array(self.plan.columns, dtype=object), self.std
+        names = np.array(self.plan.columns, dtype=object)
+        std = self.std
         rows, columns = np.triu_indices(len(names))
         parts = []
 
@@ -336,7 +338,8 @@ def _by_halves(method: SecondMoments) -> float:
 
     The number of people is taken as known there.
     """
-    d, radius = method.columns, method.radius
+    d = method.columns
+    radius = method.radius
     halved = replace(method.privacy, epsilon=cast("float", method.privacy.epsilon) / 2)
     on, off = replace(method, share=0.0, privacy=halved).variances
     moved = 1.0 if method.protected else 2.0

@@ -126,9 +126,11 @@ class PairsReleaseFile(Kept, frozen=True, tag="pairs-release"):
     def content(self, arrays: Arrays) -> PairsRelease:
         """The release again, if its measurements are of the plan's form."""
         plan = self.plan.content(arrays)
-        side, protected = plan.method.attributes, plan.method.protected
+        side = plan.method.attributes
+        protected = plan.method.protected
         _check_public(self.people, protected)
-        moments, totals = _symmetric(arrays, side), _vector(arrays, "totals", side)
+        moments = _symmetric(arrays, side)
+        totals = _vector(arrays, "totals", side)
         people = float(_vector(arrays, "people", 1)[0]) if protected else None
         measured = MeasuredPairs(people, totals, moments)
 

@@ -87,7 +87,8 @@ class PairsPlan(RowPlan[PairMoments, Rows, "PairsRelease"]):
         self, name: str, people: int, rng: np.random.Generator
     ) -> dict[str, float]:
         """One release of a population, its rows standing for as many people as there are."""
-        method, d = self.method, len(self.columns)
+        method = self.method
+        d = len(self.columns)
         rows = made_up(name, min(people, _SIMULATED_PEOPLE), d, rng)
         counted, noise_of_totals = method.simulated_noise(rng)
         counted += people

@@ -110,7 +110,8 @@ class RunningFile(Kept, frozen=True, tag=SECRET):
     @classmethod
     def of(cls, stream: RunningStream, arrays: dict[str, Array]) -> Self:
         """What a running stream is kept as; noise not yet used is no part of it."""
-        release, position = stream.release, stream.position
+        release = stream.release
+        position = stream.position
         if position is None:
             raise NoisewrightError(
                 "a stream without a position is not kept, lest a copy answer a step again; start it"

@@ -51,7 +51,8 @@ class StreamRelease(Shown):
 
     @cached_property
     def _halfwidths(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        forecast, part = self.plan.forecast(), slice(len(self))
+        forecast = self.plan.forecast()
+        part = slice(len(self))
         ends = forecast.halfwidth, forecast.simultaneous_halfwidth
         return forecast.std[part], ends[0][part], ends[1][part]
 
@@ -211,6 +212,8 @@ def running(
         else RunningGaussianStream
     )
     stream: RunningStream = kind(plan, None, position)  # type: ignore[arg-type]
-    stream._identity, stream._ledger, stream._time = identity, ledger, time
+    stream._identity = identity
+    stream._ledger = ledger
+    stream._time = time
 
     return stream

@@ -71,10 +71,12 @@ def exp_minus(x: Fraction, precision: int) -> Enclosure:
     # x / 2^halvings, rounded down
     y = (x.numerator << (work - halvings)) // x.denominator
     term_lo = term_hi = lo = hi = 1 << work
-    order, sign = 0, 1
+    order = 0
+    sign = 1
 
     while term_hi > 1:
-        order, sign = order + 1, -sign
+        order = order + 1
+        sign = -sign
         term_lo = (term_lo * y >> work) // order
         term_hi = _ceil_div(-(-term_hi * y >> work), order)
         lo, hi = (
@@ -82,19 +84,23 @@ def exp_minus(x: Fraction, precision: int) -> Enclosure:
         )
 
     # The alternating remainder is at most the last term (<= 1 unit); so is the rounding of y.
-    lo, hi = lo - 2, min(hi + 1, 1 << work)
+    lo = lo - 2
+    hi = min(hi + 1, 1 << work)
     for _ in range(halvings):
-        lo, hi = lo * lo >> work, -(-hi * hi >> work)
+        lo = lo * lo >> work
+        hi = -(-hi * hi >> work)
 
     return _lower_precision((lo, hi), work - precision)
 
 
 def _arctan_of_inverse(n: int, precision: int) -> Enclosure:
     power = total = (1 << precision) // n
-    order, sign = 1, 1
+    order = 1
+    sign = 1
     while power:
         power //= n * n
-        order, sign = order + 2, -sign
+        order = order + 2
+        sign = -sign
         total += sign * (power // order)
 
     # each of the < order terms is off by less than one unit
@@ -105,7 +111,8 @@ def _arctan_of_inverse(n: int, precision: int) -> Enclosure:
 def root_half_pi(precision: int) -> Enclosure:
     """Enclose the square root of pi/2, by Machin's formula for pi."""
     work = precision + 16
-    five, other = _arctan_of_inverse(5, work), _arctan_of_inverse(239, work)
+    five = _arctan_of_inverse(5, work)
+    other = _arctan_of_inverse(239, work)
     pi = 16 * five[0] - 4 * other[1], 16 * five[1] - 4 * other[0]
     root = isqrt(pi[0] << (work - 1)), isqrt(pi[1] << (work - 1)) + 1
     return _lower_precision(root, 16)
@@ -124,15 +131,19 @@ def _mills_series(z: Fraction, precision: int) -> Enclosure:
     z_lo = (z.numerator << work) // z.denominator
     square_lo = (z.numerator**2 << work) // z.denominator**2
     square_hi = square_lo + 1
-    term_lo, term_hi = z_lo, z_lo + 1
-    sum_lo, sum_hi, odd = term_lo, term_hi, 1
+    term_lo = z_lo
+    term_hi = z_lo + 1
+    sum_lo = term_lo
+    sum_hi = term_hi
+    odd = 1
 
     # Past odd > 2 z² each term is less than half the one before: the rest is below the last term.
     while term_hi > 1 or odd < 2 * _SERIES_BELOW**2:
         odd += 2
         term_lo = (term_lo * square_lo >> work) // odd
         term_hi = _ceil_div(-(-term_hi * square_hi >> work), odd)
-        sum_lo, sum_hi = sum_lo + term_lo, sum_hi + term_hi
+        sum_lo = sum_lo + term_lo
+        sum_hi = sum_hi + term_hi
 
     lo = (c_lo << work) // exp_hi - (sum_hi + term_hi)
     hi = _ceil_div(c_hi << work, exp_lo) - sum_lo
@@ -143,10 +154,13 @@ def _mills_fraction(z: Fraction, precision: int) -> Enclosure:
     """Evaluate 1/(z + 1/(z + 2/(z + 3/(z + ...)))) from a tail known to lie in [z, z + n/z]."""
     work = precision + 16
     z_lo = (z.numerator << work) // z.denominator
-    z_hi, square, terms = z_lo + 1, 1 << 2 * work, 16
+    z_hi = z_lo + 1
+    square = 1 << 2 * work
+    terms = 16
 
     while True:
-        lo, hi = z_lo, z_hi + _ceil_div(terms * square, z_lo)
+        lo = z_lo
+        hi = z_hi + _ceil_div(terms * square, z_lo)
         for k in range(terms - 1, 0, -1):
             lo, hi = z_lo + k * square // hi, z_hi + _ceil_div(k * square, lo)
         lo, hi = square // hi, _ceil_div(square, lo)

@@ -120,7 +120,8 @@ def bracket(holds: Callable[[float], bool], start: float) -> tuple[float, float]
             raise _out_of_range()
 
     while high == low or holds(high):
-        low, high = high, high * 4
+        low = high
+        high = high * 4
         if high == inf:
             raise _out_of_range()
 

@@ -42,7 +42,8 @@ def proved_second_moment(
     if q == 0 or level <= 0 or price <= 0:
         return 0.0
 
-    λ, μ = Fraction(level), Fraction(price)
+    λ = Fraction(level)
+    μ = Fraction(price)
     square = λ + (Fraction(1 << _BITS, q) - 1) * μ
     # the last k with (2k + 1)² <= 4T²
     nearest = max(0, (isqrt(int(4 * square)) - 1) // 2)
@@ -72,15 +73,23 @@ def _sums(q: int, steps: int, up: int) -> tuple[int, int, int, int]:
     def times(a: int, b: int) -> int:
         return (a * b >> _BITS) + up
 
-    k, power, none, one, two = 0, 1 << _BITS, 0, 0, 0
+    k = 0
+    power = 1 << _BITS
+    none = 0
+    one = 0
+    two = 0
     for digit in f"{steps:b}":
         two += times(power, two + 2 * k * one + k * k * none)
         one += times(power, one + k * none)
         none += times(power, none)
-        k, power = 2 * k, times(power, power)
+        k = 2 * k
+        power = times(power, power)
         if digit == "1":
-            k, power = k + 1, times(power, q)
-            none, one, two = none + power, one + k * power, two + k * k * power
+            k = k + 1
+            power = times(power, q)
+            none = none + power
+            one = one + k * power
+            two = two + k * k * power
 
     return power, none, one, two
 

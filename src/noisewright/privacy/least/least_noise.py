@@ -91,7 +91,8 @@ def _least(epsilon: float, delta: float) -> tuple[float, float]:
     power = np.exp(-epsilon * steps)
     terms = power * (steps > 0)
     g0, g1, g2 = (np.cumsum(terms * steps**n) for n in range(3))
-    last, first = np.arange(1, 2 * len(steps)) // 2, np.arange(2 * len(steps) - 1) // 2
+    last = np.arange(1, 2 * len(steps)) // 2
+    first = np.arange(2 * len(steps) - 1) // 2
     both = g0[first] + g0[last] + 1
     apart = 2 * (g1[last] - g1[first])
     lost = np.where(apart >= both, apart / 2 - both / 4, apart**2 / (4 * both))

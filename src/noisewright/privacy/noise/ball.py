@@ -55,8 +55,10 @@ def _nearly(
     gaussians: FloatArray, radius_square: int, epsilon: Fraction, dimension: int
 ) -> tuple[FloatArray, FloatArray]:
     """The numbers in floats, and how far at most they are from the true ones."""
-    direction, rest = gaussians[:dimension], gaussians[dimension:]
-    lengths, wrong = [], 0.0
+    direction = gaussians[:dimension]
+    rest = gaussians[dimension:]
+    lengths = []
+    wrong = 0.0
     for part in (direction, rest):
         square = float((part**2).sum())
         slack = GAUSSIAN_ERROR * (2 * float(np.abs(part).sum()) + len(part))

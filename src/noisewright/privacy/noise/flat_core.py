@@ -34,7 +34,8 @@ def flat_core(
     scale: Scale, cores: IntArray, source: ByteSource | None = None
 ) -> IntArray:
     """One draw for every core, in grid steps; a core of zero is discrete Laplace noise."""
-    exact, source = checked_scale("scale", scale), source or SystemSource()
+    exact = checked_scale("scale", scale)
+    source = source or SystemSource()
     flat = check_cores(cores).ravel()
     result = np.empty(flat.size, dtype=np.int64)
     inside = _inside(exact, flat, source)
@@ -86,7 +87,8 @@ def _chance(scale: Fraction, core: int) -> Callable[[int], Enclosure]:
 
     def enclosed(precision: int) -> Enclosure:
         least, most = exp_minus(1 / scale, precision)
-        low, high = at(min(most, 1 << precision), precision), at(least, precision)
+        low = at(min(most, 1 << precision), precision)
+        high = at(least, precision)
         return low[0] // low[1], -(-high[0] // high[1])
 
     return enclosed

@@ -49,13 +49,16 @@ def gaussian_delta_enclosure(
         # δ is at most that of ε = 0, 2Φ(μ/2) - 1 < 2μ/5
         return Fraction(0), ratio * 2 / 5
 
-    shift, half = epsilon / ratio, ratio / 2
-    a, b = shift - half, shift + half
+    shift = epsilon / ratio
+    half = ratio / 2
+    a = shift - half
+    b = shift + half
     if a * a > 2 * _SMALLEST_BITS:
         tiny = Fraction(1, 1 << _SMALLEST_BITS)
         return (Fraction(0), tiny) if a > 0 else (1 - tiny, Fraction(1))
 
-    precision, depth = 128, int(a * a)
+    precision = 128
+    depth = int(a * a)
     while True:
         lo, hi = _delta_at(a, b, precision, depth)
         if (hi - lo) << _RELATIVE_BITS <= lo or precision > 1 << 14:
@@ -68,7 +71,8 @@ def _delta_at(a: Fraction, b: Fraction, precision: int, depth: int) -> tuple[int
     """Enclose δ in units of 2^-(precision + depth); e^(-a²/2) alone needs the depth."""
     exp_lo, exp_hi = exp_minus(a * a / 2, precision + depth)
     c_lo, c_hi = root_half_pi(precision)
-    near, far = mills_ratio(abs(a), precision), mills_ratio(b, precision)
+    near = mills_ratio(abs(a), precision)
+    far = mills_ratio(b, precision)
     if a >= 0:
         difference = max(near[0] - far[1], 0), max(near[1] - far[0], 0)
         return exp_lo * difference[0] // (2 * c_hi), -(
@@ -93,10 +97,8 @@ def gaussian_delta(epsilon: float, ratio: float) -> float:
 @lru_cache(maxsize=1024)
 def gaussian_ratio(epsilon: float, delta: float) -> float:
     """Return the largest sensitivity/σ that is (ε, δ) private, rounded down."""
-    exact_epsilon, exact_delta = (
-        positive("epsilon", epsilon),
-        probability("delta", delta),
-    )
+    exact_epsilon = positive("epsilon", epsilon)
+    exact_delta = probability("delta", delta)
 
     def private(ratio: float) -> bool:
         return (
@@ -114,7 +116,8 @@ def gaussian_sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> fl
 
 def gaussian_epsilon(delta: float, ratio: float) -> float:
     """Return the least ε for which ratio = sensitivity/σ is (ε, δ) private, rounded up."""
-    exact_delta, exact_ratio = probability("delta", delta), positive("ratio", ratio)
+    exact_delta = probability("delta", delta)
+    exact_ratio = positive("ratio", ratio)
 
     def too_small(epsilon: float) -> bool:
         return gaussian_delta_enclosure(Fraction(epsilon), exact_ratio)[1] > exact_delta
@@ -166,7 +169,8 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
 
 def _best_order(slope: Callable[[float], float]) -> float:
     """Return x = α - 1 where the slope changes from negative to positive."""
-    low, high = -45.0, 65.0
+    low = -45.0
+    high = 65.0
     while high - low > 1e-9:
         middle = (low + high) / 2
         low, high = (middle, high) if slope(exp(middle)) < 0 else (low, middle)

@@ -105,10 +105,8 @@ class _DiscreteLaplace(_Law):
     def survival(self, m: int, precision: int) -> Enclosure:
         """Enclose 2 e^(-m/s) / (1 + e^(-1/s))."""
         one = 1 << precision
-        step, power = (
-            exp_minus(1 / self.exact, precision),
-            exp_minus(m / self.exact, precision),
-        )
+        step = exp_minus(1 / self.exact, precision)
+        power = exp_minus(m / self.exact, precision)
         doubled = power[0] << (precision + 1), power[1] << (precision + 1)
 
         return doubled[0] // (one + step[1]), -(-doubled[1] // (one + step[0]))
@@ -141,7 +139,9 @@ class Uniform:
     """A uniform real number in [0, 1] that learns more of its bits when a comparison needs them."""
 
     def __init__(self, first: int, source: ByteSource) -> None:
-        self._numerator, self._bits, self._source = first, FIRST_BITS, source
+        self._numerator = first
+        self._bits = FIRST_BITS
+        self._source = source
 
     def at_most(self, bound: Callable[[int], Enclosure]) -> bool:
         """Compare with a number that `bound` encloses at any precision asked for."""
@@ -188,7 +188,9 @@ def _exact_magnitude(law: _Law, uniform: Uniform, guess: int) -> int:
 
     step = 1
     while high == low or reaches(high):
-        low, high, step = high, high + step, 2 * step
+        low = high
+        high = high + step
+        step = 2 * step
 
     while high - low > 1:
         middle = (low + high) // 2

@@ -71,12 +71,12 @@ def _share(
     work = precision + 32 + int(2 * rate * len(weights))
     powers = [exp_minus(rate * j, work) for j in range(len(weights))]
     own = list(zip(weights, powers, strict=True))
-    inside, outside = own[: upto + 1], own[upto + 1 :]
-    low, high = sum(w * p[0] for w, p in inside), sum(w * p[1] for w, p in inside)
-    rest_low, rest_high = (
-        sum(w * p[0] for w, p in outside),
-        sum(w * p[1] for w, p in outside),
-    )
+    inside = own[: upto + 1]
+    outside = own[upto + 1 :]
+    low = sum(w * p[0] for w, p in inside)
+    high = sum(w * p[1] for w, p in inside)
+    rest_low = sum(w * p[0] for w, p in outside)
+    rest_high = sum(w * p[1] for w, p in outside)
 
     return (low << precision) // (low + rest_high), -(
         -(high << precision) // (high + rest_low)

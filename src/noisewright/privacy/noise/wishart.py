@@ -101,7 +101,8 @@ class Gaussians:
 
     def enclosure(self, key: tuple[int, ...]) -> tuple[Fraction, Fraction]:
         """Bounds of |z| that hold for all that its bits leave open."""
-        bits, numerator = self.bits.get(key, _FIRST_BITS), int(self.numerators[key])
+        bits = self.bits.get(key, _FIRST_BITS)
+        numerator = int(self.numerators[key])
         if numerator == 0:  # its size is not known at all yet
             self.refine(key)
             return self.enclosure(key)
@@ -116,10 +117,12 @@ class Gaussians:
             low = high = exact
             for part, sign in ((0, 1), (1, -1)):
                 for row in range(self.values.shape[1]):
-                    one, other = (part, row, a), (part, row, b)
+                    one = (part, row, a)
+                    other = (part, row, b)
                     product = _times(self._signed(one), self._signed(other), a == b)
                     ends = sorted(sign * ratio * end for end in product)
-                    low, high = low + ends[0], high + ends[1]
+                    low = low + ends[0]
+                    high = high + ends[1]
 
             half = Fraction(1, 2)
             if (low + half).__floor__() == (high + half).__floor__():
@@ -148,8 +151,10 @@ def _times(x: Interval, y: Interval, square: bool) -> Interval:
 
 def _quantile(u: Fraction, bits: int) -> tuple[Fraction, Fraction]:
     """Enclose z with Pr(|Z| >= z) = u, by bisection from below and above in enclosed tails."""
-    precision, one = bits + 64, 1 << (bits + 64)
-    low, high = Fraction(0), Fraction(1)
+    precision = bits + 64
+    one = 1 << (bits + 64)
+    low = Fraction(0)
+    high = Fraction(1)
 
     def above(z: Fraction) -> bool | None:
         """Whether z is above the quantile; None where the enclosure cannot tell."""
@@ -159,7 +164,8 @@ def _quantile(u: Fraction, bits: int) -> tuple[Fraction, Fraction]:
         return False if Fraction(tail[0], one) > u else None
 
     while above(high) is False:
-        low, high = high, 2 * high
+        low = high
+        high = 2 * high
 
     for _ in range(bits + 8):
         middle = (low + high) / 2

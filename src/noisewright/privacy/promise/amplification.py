@@ -39,7 +39,8 @@ def shuffled(local_epsilon: float, people: int, delta: float) -> Privacy:
     Neighbours are replace-one, as in the local model. The result never exceeds the local ε.
     """
     probability("delta", delta)
-    low, high = 0.0, _checked(local_epsilon, people)[0]
+    low = 0.0
+    high = _checked(local_epsilon, people)[0]
     while high - low > _PRECISION * high and high > max(
         _PRECISION * delta, _LEAST_EPSILON
     ):
@@ -91,8 +92,10 @@ def _clone_groups(others: int, chance: float) -> tuple[FloatArray, FloatArray, f
 
     law = binom(others, chance)
     # any choice is sound
-    mean, reach = others * chance, 12 * sqrt(others * chance) + 12
-    lowest, highest = max(0, int(mean - reach)), min(others, int(mean + reach))
+    mean = others * chance
+    reach = 12 * sqrt(others * chance) + 12
+    lowest = max(0, int(mean - reach))
+    highest = min(others, int(mean + reach))
     step = max(1, (highest - lowest) // _GROUPS)
     starts = np.arange(lowest, highest + 1, step, dtype=np.float64)
     below = law.cdf(starts - 1)
@@ -111,7 +114,8 @@ def _delta_with_clones(clones: FloatArray, local: float, epsilon: float) -> Floa
     s - e^ε (1-s) and e^ε s - (1-s) are written so that no digits cancel at large or small ε₀.
     """
     s = 1 / (1 + exp(-local))
-    gain, loss = -expm1(epsilon - local) * s, (expm1(epsilon) - expm1(-local)) * s
+    gain = -expm1(epsilon - local) * s
+    loss = (expm1(epsilon) - expm1(-local)) * s
     first = np.minimum(np.floor(loss / (gain + loss) * (clones + 1)), clones) + 1
     gained = gain * _fair_tail(first - 1, clones)
     lost = loss * _fair_tail(first, clones)
@@ -125,5 +129,6 @@ def _fair_tail(least: FloatArray, tosses: FloatArray) -> FloatArray:
     from scipy.special import betainc
 
     some = (least >= 1) & (least <= tosses)
-    a, b = np.where(some, least, 1.0), np.where(some, tosses - least + 1, 1.0)
+    a = np.where(some, least, 1.0)
+    b = np.where(some, tosses - least + 1, 1.0)
     return np.where(some, betainc(a, b, 0.5), np.where(least <= 0, 1.0, 0.0))

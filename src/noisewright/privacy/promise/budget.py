@@ -81,7 +81,8 @@ class Privacy:
     @property
     def caution(self) -> str | None:
         """Why few would call this a promise; None where it is one."""
-        epsilon, delta = self.implied_epsilon, self.delta
+        epsilon = self.implied_epsilon
+        delta = self.delta
         reasons = []
         if epsilon is not None and epsilon >= _WEAK_EPSILON:
             reasons.append(

@@ -62,10 +62,8 @@ def _drawable(privacy: Privacy, scale: Fraction) -> float:
     remedy = "choose it larger" if scale > 1 else "choose it smaller"
     if privacy.kind != "approximate":  # the scale falls as 1/ε, or as 1/√ρ
         power = 1 if privacy.kind == "pure" else 2
-        middle, reach = (
-            Fraction(getattr(privacy, name)) * scale**power,
-            Fraction(SCALE_LIMIT) ** power,
-        )
+        middle = Fraction(getattr(privacy, name)) * scale**power
+        reach = Fraction(SCALE_LIMIT) ** power
         remedy = (
             f"choose it between {_short(middle / reach)} and {_short(middle * reach)}"
         )

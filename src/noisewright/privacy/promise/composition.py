@@ -154,10 +154,12 @@ def _meeting(
     delta: float,
 ) -> float:
     """The ε at which the sum is δ: Newton's steps on its logarithm, kept within a bracket."""
-    low, high = -inf, inf
+    low = -inf
+    high = inf
     for _ in range(_STEPS):
         terms = weights * np.exp(logs - z * epsilon)
-        value, slope = float(terms.real.sum()), -float((z * terms).real.sum())
+        value = float(terms.real.sum())
+        slope = -float((z * terms).real.sum())
         if not (value > 0 and slope < 0):
             return inf
         low, high = (epsilon, high) if value > delta else (low, epsilon)
@@ -173,10 +175,12 @@ def _meeting(
 
 def _least(function: Callable[[float], float]) -> float:
     """The c > 0 at which a function with one valley is least, by golden sections of ln c."""
-    low, high = log(1e-6), log(1e7)
+    low = log(1e-6)
+    high = log(1e7)
     golden = (sqrt(5) - 1) / 2
     while high - low > 1e-3:
-        left, right = high - golden * (high - low), low + golden * (high - low)
+        left = high - golden * (high - low)
+        right = low + golden * (high - low)
         if function(exp(left)) < function(exp(right)):
             high = right
         else:

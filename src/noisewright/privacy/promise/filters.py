@@ -96,10 +96,8 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if budget.rho is not None:
             return self.rule == "zcdp" and not self.pure and self.most <= budget.rho
 
-        epsilon, delta = (
-            Fraction(budget.epsilon or 0) - Fraction(self.pure),
-            budget.delta or 0.0,
-        )
+        epsilon = Fraction(budget.epsilon or 0) - Fraction(self.pure)
+        delta = budget.delta or 0.0
         if self.rule == "sum" or not self.most:
             return not self.most and epsilon >= 0
 

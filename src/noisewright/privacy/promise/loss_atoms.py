@@ -46,7 +46,8 @@ class LossAtoms:
         if prod(times + 1 for times in pure.values()) > MOST_ATOMS:
             return None
 
-        losses, chances = np.zeros(1), np.ones(1)
+        losses = np.zeros(1)
+        chances = np.ones(1)
         for epsilon, times in pure.items():
             lied = np.arange(times + 1)
             losses = np.add.outer(losses, (times - 2.0 * lied) * epsilon).ravel()
@@ -56,7 +57,8 @@ class LossAtoms:
 
     def epsilon(self, delta: float, known: float) -> float:
         """The least ε at δ, rounded up; `known` is one at which the releases are private."""
-        low, high = 0.0, known
+        low = 0.0
+        high = known
         if self.delta(low) <= delta:
             return low
 
@@ -97,10 +99,13 @@ def _gaussian(x: FloatArray, mu: float) -> FloatArray:
     from scipy.special import log_ndtr
 
     with np.errstate(over="ignore"):  # of noise so small that it is none
-        near, far = log_ndtr(mu / 2 - x / mu), log_ndtr(-mu / 2 - x / mu)
+        near = log_ndtr(mu / 2 - x / mu)
+        far = log_ndtr(-mu / 2 - x / mu)
 
     seen = near > _UNSEEN
-    x, near, far = x[seen], near[seen], far[seen]
+    x = x[seen]
+    near = near[seen]
+    far = far[seen]
 
     slack = _TERM_SLACK * (16 + np.abs(x) + np.abs(near) + np.abs(far))
     upper = np.zeros(len(seen))

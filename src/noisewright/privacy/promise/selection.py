@@ -55,10 +55,8 @@ class Selection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tr
     @cached_property
     def numerators(self) -> tuple[int, ...]:
         """π(0), π(1), … in multiples of 2^-128, up to the first that is one."""
-        grown, shrunk = (
-            _exponential(self.epsilon, above=False),
-            _exponential(-self.epsilon, True),
-        )
+        grown = _exponential(self.epsilon, above=False)
+        shrunk = _exponential(-self.epsilon, True)
         slack = int(Fraction(self.delta) * _WHOLE)
         steps = [0]
 

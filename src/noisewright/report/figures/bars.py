@@ -114,13 +114,17 @@ def _bar(
 def _scale(column: Column, from_zero: bool) -> tuple[Scale, float]:
     """The scale of the answers that are told, and how large an answer fits on it."""
     told = ~np.isnan(column.answers)
-    low_all, high_all = column.all[0][told], column.all[1][told]
+    low_all = column.all[0][told]
+    high_all = column.all[1][told]
     answers = column.answers[told]
     ends = np.concatenate([answers, low_all, high_all])
     ends = ends[np.isfinite(ends)]
-    low, high, top = float(ends.min()), float(ends.max()), np.inf
+    low = float(ends.min())
+    high = float(ends.max())
+    top = np.inf
     if from_zero:
-        low, high = min(low, 0.0), max(high, 0.0)
+        low = min(low, 0.0)
+        high = max(high, 0.0)
         if len(answers) > 2:
             order = np.argsort(answers)
             rest = float(np.nanmax(high_all[order[:-1]]))
@@ -139,7 +143,8 @@ def _labels(table: ReleasedTable) -> Sequence[str]:
 def _ends(
     scale: Scale, ends: tuple[FloatArray, FloatArray], k: int
 ) -> tuple[float, float] | None:
-    low, high = float(ends[0][k]), float(ends[1][k])
+    low = float(ends[0][k])
+    high = float(ends[1][k])
     return (
         None
         if np.isnan(low + high)

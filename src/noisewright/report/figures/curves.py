@@ -121,7 +121,8 @@ def curve(
         bottom = 0.0
 
     scale = Scale(bottom, top)
-    first, last = figure(float(drawn.answers[0])), figure(float(drawn.answers[-1]))
+    first = figure(float(drawn.answers[0]))
+    last = figure(float(drawn.answers[-1]))
     reach = f"band at most {figure(drawn.width / 2)} either side"
     zoom = None
     if zoomed:

@@ -21,7 +21,8 @@ _UNSURE = 0.5
 _DEEPEST = 50  # per cent of the accent colour that text stays readable on
 _LONGEST = 7  # letters of a number in a cell
 # widths of a letter and around a number, as the stylesheet has them
-_LETTER, _PADDING = 0.55, 1.0
+_LETTER = 0.55
+_PADDING = 1.0
 _LEAST_COLUMN, _MOST_NAMES = 3.6, 11.0  # the same of a column, and of the names of rows
 _DIGITS = 2  # after the point, of numbers without an error
 
@@ -168,7 +169,8 @@ def _error(half: FloatArray) -> str:
     known = half[np.isfinite(half)]
     if not known.size:
         return ""
-    low, high = figure(float(known.min())), figure(float(known.max()))
+    low = figure(float(known.min()))
+    high = figure(float(known.max()))
     return f"± {low}" if low == high else f"± {low} to {high}"
 
 

@@ -86,7 +86,8 @@ def draw_comparison(
 
 def _range(values: list[float]) -> tuple[float, float]:
     """Ends of the axis, with room for labels to the right of the largest value."""
-    low, high = min(values), max(values)
+    low = min(values)
+    high = max(values)
     spread = max(high / low, 2.0)
     return low / spread**0.08, high * spread**0.35
 

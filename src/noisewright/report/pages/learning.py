@@ -50,7 +50,8 @@ _NAMES = {
 
 def learning_page(subject: LearningPlan | Selection) -> str:
     """The page of a plan to learn or to refute, or of a selection under way, as HTML."""
-    known, privacy = subject.summary(), subject.privacy
+    known = subject.summary()
+    privacy = subject.privacy
     told = _plan(subject) if isinstance(subject, LearningPlan) else _selection(subject)
     chance = Tile("may fail", share(known["beta"]), f"β = {known['beta']:g}, at most")
 

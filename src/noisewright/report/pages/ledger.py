@@ -63,7 +63,8 @@ def ledger_page(ledger: Ledger, title: str = "What was spent") -> str:
 def _account(
     known: dict[str, Any], account: Account, entries: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    budget, spent = known["budget"], known["spent"]
+    budget = known["budget"]
+    spent = known["spent"]
     return {
         "name": known["dataset"],
         "budget": _told(budget),

@@ -45,7 +45,8 @@ def plan_page(
     plan: Plan, title: str | None = None, why: str = "", others: Sequence[Reason] = ()
 ) -> str:
     """The page as HTML; nothing was spent yet, and nothing private is in it."""
-    known, words = plan.summary(), plan_words(plan)
+    known = plan.summary()
+    words = plan_words(plan)
     local = isinstance(plan, LocalPlan)
     unit = "one report, sent by one person" if local else "one person"
     promised = promise_sentence(plan.privacy.neighbours)

@@ -67,8 +67,10 @@ def page(
     release: Release, truth: FloatArray | None = None, title: str | None = None
 ) -> str:
     """The page as HTML. `truth` may be given only for synthetic data."""
-    known, plan = release.metadata, release.plan
-    local, told = isinstance(plan, LocalPlan), known["statement"]
+    known = release.metadata
+    plan = release.plan
+    local = isinstance(plan, LocalPlan)
+    told = known["statement"]
     made = "estimated on" if local else "released on"
 
     return render(
@@ -120,14 +122,14 @@ def _digest(plan: Releasing) -> dict[str, str]:
 def _tiles(release: Release) -> list[Tile]:
     counts = [t.unit == PEOPLE for t in release.tables for _ in range(t.queries)]
     std = release.std[np.array(counts) & ~np.isnan(release.std)]
-    typical, largest = "none left", "none left"
+    typical = "none left"
+    largest = "none left"
     if std.size:
-        typical, largest = (
-            f"± {figure(np.sqrt(np.mean(std**2)))}",
-            f"± {figure(std.max())}",
-        )
+        typical = f"± {figure(np.sqrt(np.mean(std**2)))}"
+        largest = f"± {figure(std.max())}"
 
-    plan, known = release.plan, release.metadata
+    plan = release.plan
+    known = release.metadata
     return [
         Tile("typical error", typical, "people, root mean square over counts"),
         Tile("largest error", largest, "people, standard error of a count"),

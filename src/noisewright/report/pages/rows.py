@@ -45,7 +45,8 @@ _BIASED = "biased, no standard error"
 
 def row_page(release: CovarianceRelease | PairsRelease) -> str:
     """The page as HTML."""
-    plan, known = release.plan, release.metadata
+    plan = release.plan
+    known = release.metadata
     told = (
         _moments(release) if isinstance(release, CovarianceRelease) else _pairs(release)
     )
@@ -63,7 +64,8 @@ def row_page(release: CovarianceRelease | PairsRelease) -> str:
 
 
 def _moments(release: CovarianceRelease) -> dict[str, Any]:
-    plan, std = release.plan, release.std
+    plan = release.plan
+    std = release.std
     tables = [name for name in ("mean", "covariance", "second_moment") if name in std]
     draw = partial(_section, plan.columns, plan.multiplier)
     sections = [
@@ -154,7 +156,8 @@ def _section(
 
     `multiplier` tells how many standard errors an interval of a level has to either side.
     """
-    flat, errors = values.ravel(), std.ravel()
+    flat = values.ravel()
+    errors = std.ravel()
     width = multiplier(LEVEL), multiplier(1 - (1 - LEVEL) / len(flat))
     column = Column.around(flat, errors, *width)
     rows = [
@@ -190,7 +193,8 @@ def _labelled(columns: tuple[str, ...], order: int) -> Iterator[tuple[str, int]]
 def _drawings(
     columns: tuple[str, ...], name: str, column: Column, order: int, unit: str
 ) -> list[Figure]:
-    axis, count = Axis("column", "value", columns), len(columns)
+    axis = Axis("column", "value", columns)
+    count = len(columns)
     if count > MOST_BARS:
         return []
     if order == 1:

@@ -38,7 +38,8 @@ def stream_page(release: StreamRelease, title: str = "Private running count") ->
             "no step of the stream was answered yet; there is nothing to draw"
         )
 
-    known, plan = release.metadata, release.plan
+    known = release.metadata
+    plan = release.plan
     lead = (
         f"{len(release):,} of {known['steps']:,} planned steps, every one under the same promise: "
         "all that is published of this stream, now and later, would look almost the same had any "
@@ -63,7 +64,8 @@ def stream_page(release: StreamRelease, title: str = "Private running count") ->
 
 
 def _tiles(release: StreamRelease) -> list[Tile]:
-    last, error = figure(release.answers[-1]), figure(release.std[-1])
+    last = figure(release.answers[-1])
+    error = figure(release.std[-1])
     largest = figure(release.plan.forecast().max)
     return [
         Tile("running count", last, f"people, at step {len(release):,}"),

@@ -90,7 +90,8 @@ def ticks(low: float, high: float, most: int = 5) -> list[float]:
     rough = (high - low) / most
     power = 10.0 ** floor(log10(rough))
     step = next(m * power for m in (1, 2, 5, 10) if m * power >= rough * (1 - 1e-9))
-    first, last = ceil(low / step - 1e-9), floor(high / step + 1e-9)
+    first = ceil(low / step - 1e-9)
+    last = floor(high / step + 1e-9)
 
     return [k * step for k in range(first, last + 1)]
 

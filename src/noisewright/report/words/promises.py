@@ -169,10 +169,12 @@ def _in_figures(spend: Spend, privacy: Privacy) -> list[str]:
 
 def ratio_tile(known: Mapping[str, Any]) -> Tile:
     """How close to the least error: among linear strategies, or else in the widest class known."""
-    ratio, limited = known.get("ratio"), known.get("bound_class")
+    ratio = known.get("ratio")
+    limited = known.get("bound_class")
     for bound in known.get("bounds", ()):
         if known.get("ratio") is None and bound["ratio"] is not None:
-            ratio, limited = bound["ratio"], bound["class"]
+            ratio = bound["ratio"]
+            limited = bound["class"]
 
     certain = ratio is not None and isfinite(ratio)
     return Tile(
@@ -225,7 +227,8 @@ def _of_people(bound: float, ratio: float | None, errors: Sequence[float]) -> bo
 
 def local_limits(plan: LocalPlan) -> list[Limit]:
     """The people that reports need against the fewest that any method of a class needs."""
-    best, worst = plan.certificate, plan.analysis.worst_case
+    best = plan.certificate
+    worst = plan.analysis.worst_case
     if best is None or not best.sample_complexity(ALPHA) > 0:
         return []
 
@@ -337,7 +340,8 @@ def dataset_of(ledger: object) -> str:
 
 def byline(known: Mapping[str, Any], made: str = "released on") -> str:
     """Of what, when and by which version, on one line; plans have no time but that of the page."""
-    time, version = known.get("time"), known.get("version", __version__)
+    time = known.get("time")
+    version = known.get("version", __version__)
     drawn = f"page drawn on {when(datetime.now(UTC).isoformat())}"
     told = [
         dataset_of(known.get("ledger")),

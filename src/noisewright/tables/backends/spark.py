@@ -178,7 +178,8 @@ class SparkCounter(SqlCounter):
         request = self._of_rows(domain)
         with self._table(source, domain) as table:
             assert isinstance(table, SparkTable)
-            query, run = self._cells_query(request, table), _over_arrow(tally)
+            query = self._cells_query(request, table)
+            run = _over_arrow(tally)
             session = table.session
             parts = _asked(
                 lambda: session.sql(query).mapInArrow(run, "tally binary").collect()

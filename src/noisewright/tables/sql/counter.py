@@ -255,7 +255,9 @@ def _fill(
     """Put grouped counts into place; False where some value was refused."""
     some = min(_COVERS_A_QUERY, len(request.covers) - first)
     for row in rows:
-        group, codes, numbers = int(row[0]), row[1 : 1 + some], row[1 + some :]
+        group = int(row[0])
+        codes = row[1 : 1 + some]
+        numbers = row[1 + some :]
         # Bits of GROUPING tell, from the left, which covers are not grouped by.
         place = next(i for i in range(some) if not group >> (some - 1 - i) & 1)
         if codes[place] is None:

@@ -146,7 +146,8 @@ class _Grouping:
 
     def _plain(self, one: Derived, typed: Typed) -> str:
         """A value, without NaN; a condition as one or zero; a summand in whole units."""
-        x, dialect = typed.sql, self.dialect
+        x = typed.sql
+        dialect = self.dialect
         if one.of:
             texts = [dialect.text(value) for value in one.of]
             listed = ", ".join(text for text in texts if text is not None)

@@ -164,7 +164,8 @@ def _categorical(attribute: Categorical, typed: Typed, dialect: Dialect) -> str 
         found = dialect.find(known, typed.sql) if len(known) == len(texts) else None
     else:
         values = [int(value) for value in attribute.values]
-        x, first = typed.sql, values[0]
+        x = typed.sql
+        first = values[0]
         if values == list(range(first, first + len(values))):
             inside = f"{x} >= {first} AND {x} <= {values[-1]}"
             whole = "" if typed.kind == "whole" else f" AND {x} = floor({x})"
@@ -194,10 +195,8 @@ def _numeric(attribute: Numeric, typed: Typed, dialect: Dialect) -> str | None:
             _edge(float(end), typed, dialect) for end in attribute.cuts[[0, -1]]
         )
         clipped = Typed(f"least(greatest({typed.sql}, {low}), {high})", "whole")
-        missing, index = (
-            _fate(attribute, attribute.missing),
-            _bin(attribute, clipped, dialect),
-        )
+        missing = _fate(attribute, attribute.missing)
+        index = _bin(attribute, clipped, dialect)
         return f"CASE WHEN {typed.sql} IS NULL THEN {missing} ELSE {index} END"
 
     return _ordered(attribute, typed, dialect, _bin(attribute, typed, dialect))
@@ -205,7 +204,8 @@ def _numeric(attribute: Numeric, typed: Typed, dialect: Dialect) -> str | None:
 
 def _even(attribute: Numeric) -> bool:
     """Whether all cells are equally wide, from one whole and small number to another."""
-    starts, top = attribute.cuts[:-1], float(attribute.cuts[-1])
+    starts = attribute.cuts[:-1]
+    top = float(attribute.cuts[-1])
     finite = bool(np.isfinite(starts).all()) and math.isfinite(top)
     if (
         len(starts) < 2
@@ -317,13 +317,16 @@ def _day(day: dt.date) -> str:
 
 def _bin(attribute: Numeric, typed: Typed, dialect: Dialect) -> str | None:
     """The cell of a number between the outer edges."""
-    starts, top = attribute.cuts[:-1], float(attribute.cuts[-1])
+    starts = attribute.cuts[:-1]
+    top = float(attribute.cuts[-1])
     if len(starts) == 1:
         return "0"
 
-    x, inner = typed.sql, [_edge(e, typed, dialect) for e in starts[1:]]
+    x = typed.sql
+    inner = [_edge(e, typed, dialect) for e in starts[1:]]
     if _even(attribute):
-        first, divisor = int(starts[0]), int(starts[1] - starts[0])
+        first = int(starts[0])
+        divisor = int(starts[1] - starts[0])
         # Cells begin at whole numbers: a value lies where its whole part does.
         whole = dialect.whole(x if typed.kind == "whole" else f"floor({x})")
         index = f"{whole} - ({first})" if first else whole
@@ -349,7 +352,8 @@ def _tree(x: str, inner: Sequence[str], low: int, high: int) -> str:
     if high - low == 1:
         return str(low)
     middle = (low + high) // 2
-    left, right = _tree(x, inner, low, middle), _tree(x, inner, middle, high)
+    left = _tree(x, inner, low, middle)
+    right = _tree(x, inner, middle, high)
     return f"CASE WHEN {x} < {inner[middle - 1]} THEN {left} ELSE {right} END"
 
 
@@ -382,7 +386,8 @@ def _near(x: str, cuts: FloatArray, inner: list[str], dialect: Dialect) -> str |
         edge = f"{number(dialect, cuts[0])} + {number(dialect, step)} * {guess}"
         return f"{guess} - CASE WHEN {x} < {edge} THEN 1 ELSE 0 END"
 
-    lowest, highest = number(dialect, -math.inf), number(dialect, math.inf)
+    lowest = number(dialect, -math.inf)
+    highest = number(dialect, math.inf)
     starts = dialect.element([lowest, *inner], guess)
     ends = dialect.element([*inner, highest], guess)
     if starts is None or ends is None:
@@ -437,7 +442,8 @@ def content(
     )
     nobody = np.zeros(1, dtype=np.int64)
     nothing = str(reached(measure, nobody, nobody > 0)[0])
-    inside, missing = _inside(attribute, typed, dialect), is_missing(typed, dialect)
+    inside = _inside(attribute, typed, dialect)
+    missing = is_missing(typed, dialect)
     absent = nothing if attribute.missing == "other" else "NULL"
     rest = {"clip": own, "other": nothing, "error": "NULL"}[attribute.outside]
 

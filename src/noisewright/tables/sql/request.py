@@ -281,8 +281,10 @@ class Request:
         select: list[str] = []
         errors: list[DomainError] = []
         for name in self.columns:
-            attribute, typed = self.domain[name], self.typed(name, columns, dialect)
-            code, missing = cell(attribute, typed, dialect), is_missing(typed, dialect)
+            attribute = self.domain[name]
+            typed = self.typed(name, columns, dialect)
+            code = cell(attribute, typed, dialect)
+            missing = is_missing(typed, dialect)
             for field, is_so in (("outside", f"NOT {missing}"), ("missing", missing)):
                 if getattr(attribute, field) == "error":
                     broken = f"{code} IS NULL AND {is_so}"

@@ -84,7 +84,8 @@ def decode_workload(stored: Any, arrays: Mapping[str, Array]) -> Workload:
         return Weighted(stored["weight"], decode_workload(stored["inner"], arrays))
 
     if "attributes" in stored:
-        sizes, attributes = tuple(stored["sizes"]), tuple(stored["attributes"])
+        sizes = tuple(stored["sizes"])
+        attributes = tuple(stored["attributes"])
         return OnAttributes(sizes, attributes, decode_workload(stored["inner"], arrays))
 
     if "bases" in stored:

@@ -193,7 +193,8 @@ class _Parser:
 
     def _parity(self, bits: str, degree: str) -> Parity:
         if degree.startswith("<="):
-            low, high = 0, self._integer(degree[2:])
+            low = 0
+            high = self._integer(degree[2:])
         elif "-" in degree:
             low, high = (self._integer(d) for d in degree.split("-"))
         else:

@@ -48,7 +48,8 @@ class Kron(Kronecker, Workload):
 
         sizes = np.cumprod([float(factor.size) for factor in factors[:-1]])
         split = 1 + int(np.argmin(np.abs(np.log(sizes) - np.log(self.size) / 2)))
-        first, rest = kron(list(factors[:split])), kron(list(factors[split:]))
+        first = kron(list(factors[:split]))
+        rest = kron(list(factors[split:]))
         blocks = matrix.reshape(first.size, rest.size, first.size, rest.size)
         left = np.empty((rest.queries, first.size, first.size))
 
@@ -91,7 +92,8 @@ class Stack(Stacked, Workload):
     def rows(self, start: int, stop: int) -> FloatArray:
         blocks = [np.empty((0, self.size))]
         for part, first in zip(self.parts, self.starts, strict=False):
-            a, b = max(start - first, 0), min(stop - first, part.queries)
+            a = max(start - first, 0)
+            b = min(stop - first, part.queries)
             if a < b:
                 blocks.append(part.rows(a, b))
         return np.concatenate(blocks)

@@ -177,7 +177,8 @@ class Ranges(Atom):
     def span(self, row: int) -> tuple[int, int]:
         n = self.cells
         # Row of the first interval that starts at cell a is a·n − a(a−1)/2; invert by bisection.
-        low, high = 0, n - 1
+        low = 0
+        high = n - 1
         while low < high:
             middle = (low + high + 1) // 2
             low, high = (
@@ -270,7 +271,8 @@ class Parity(Workload):
         return walsh_hadamard(spectrum)
 
     def rows(self, start: int, stop: int) -> FloatArray:
-        cells, masks = np.arange(self.size), self.characters[start:stop, None]
+        cells = np.arange(self.size)
+        masks = self.characters[start:stop, None]
         return np.asarray(1.0 - 2.0 * (np.bitwise_count(cells & masks) & 1))
 
     def gram(self) -> Gram:

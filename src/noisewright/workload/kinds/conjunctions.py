@@ -82,7 +82,8 @@ class Conjunctions(Marginals):
         return spectrum
 
     def rows(self, start: int, stop: int) -> FloatArray:
-        cells, masks = np.arange(self.size), self._masks[start:stop, None]
+        cells = np.arange(self.size)
+        masks = self._masks[start:stop, None]
         return np.asarray((cells & masks) == masks, dtype=np.float64)
 
     def row_squares(self, x: FloatArray) -> FloatArray:

@@ -261,7 +261,8 @@ class Marginals(Workload):
         if not self.is_identity or set(self.weights) != {1.0}:
             return None
 
-        count, longest = len(self.bases), max(map(len, self.tables))
+        count = len(self.bases)
+        longest = max(map(len, self.tables))
         for at_most in (False, True):
             orders = range(longest + 1) if at_most else range(longest, longest + 1)
             if len(self.tables) != sum(comb(count, order) for order in orders):

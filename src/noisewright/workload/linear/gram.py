@@ -59,7 +59,8 @@ class Gram(LinearMap):
 
     def largest_distance_squared(self) -> float:
         """Largest squared ℓ2 distance between two columns of the workload."""
-        d, m = self.diagonal(), self.dense()
+        d = self.diagonal()
+        m = self.dense()
         return max(0.0, float((d[:, None] + d[None, :] - 2 * m).max()))
 
 

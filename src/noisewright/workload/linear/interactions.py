@@ -61,7 +61,8 @@ def subsets_of(
     for position, table in enumerate(tables):
         by_length.setdefault(len(table), []).append(position)
 
-    base, longest = len(varies) + 1, max(by_length)
+    base = len(varies) + 1
+    longest = max(by_length)
     # A subset is a number in base d + 1, its size the leading digit; exact integers when 64 bits
     # are too few.
     kind: Any = np.int64 if (longest + 1) * base**longest < 2**62 else object

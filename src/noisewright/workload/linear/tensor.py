@@ -44,7 +44,8 @@ def kron_all(matrices: Sequence[FloatArray]) -> FloatArray:
     """Kronecker product of matrices, dense."""
     result: FloatArray = np.ones((1, 1))
     for matrix in matrices:
-        rows, columns = len(result) * len(matrix), result.shape[1] * matrix.shape[1]
+        rows = len(result) * len(matrix)
+        columns = result.shape[1] * matrix.shape[1]
         result = (result[:, None, :, None] * matrix[None, :, None, :]).reshape(
             rows, columns
         )

@@ -22,7 +22,8 @@ Missing = Literal["left-out", "zero"]
 """What is made of people without a value: they are in no sum and no count, or their value is 0."""
 
 # 2^52 of which, and errors of them, are floats
-_SMALLEST_UNIT, _LARGEST_UNIT = 1e-280, 1e280
+_SMALLEST_UNIT = 1e-280
+_LARGEST_UNIT = 1e280
 _LARGEST_ROOT = 2**16  # of the width in units: squares of 2^31 people still fit a word
 _LARGEST_PRODUCT = 2**32  # of a weight and a number, likewise
 

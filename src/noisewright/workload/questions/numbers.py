@@ -213,10 +213,12 @@ class Means(_OfNumber):
     def _possible(self, centred: FloatArray) -> FloatArray:
         """Means of centred values as means in the number's own unit, between its bounds."""
         number = self.number
-        low, high = number.unit * number.low, number.unit * number.high
+        low = number.unit * number.low
+        high = number.unit * number.high
         # who has no value adds nothing to the sum and one to the count
         if number.missing is True:
-            low, high = min(low, 0.0), max(high, 0.0)
+            low = min(low, 0.0)
+            high = max(high, 0.0)
 
         means = number.unit * (number.low + number.high + centred) / 2
         return np.clip(means, low, high)
@@ -308,9 +310,11 @@ class Variances(_OfNumber):
         test: Callable[[float], float],
     ) -> Ends:
         """The least and the largest variance for any mean that is possible."""
-        reach, most = float(self.number.reach), self._most
+        reach = float(self.number.reach)
+        most = self._most
         first, last = _ratio(counts, centred, test(_OF_THE_MEAN), -reach, reach)
-        least, largest = np.full(len(first), most), np.zeros(len(first))
+        least = np.full(len(first), most)
+        largest = np.zeros(len(first))
 
         for share in np.linspace(0, 1, _MEANS):
             mean = first + share * (last - first)
@@ -318,10 +322,8 @@ class Variances(_OfNumber):
             about = mean**2 + most / 2
             around = _around_mean(centred, squares, mean)
             ends = _ratio(counts, around, test(1 - _OF_THE_MEAN), -about, most - about)
-            least, largest = (
-                np.fmin(least, ends[0] + about),
-                np.fmax(largest, ends[1] + about),
-            )
+            least = np.fmin(least, ends[0] + about)
+            largest = np.fmax(largest, ends[1] + about)
 
         return self._possible(least), self._possible(largest)
 
@@ -373,7 +375,8 @@ def _ratio(
     is clear of its noise the roots are the ends. Else all ratios pass but those between the roots,
     if there are any, and the ends are those of what is left between `least` and `most`.
     """
-    half, spread = width * counts.std, width * sums.std
+    half = width * counts.std
+    spread = width * sums.std
     a = counts.values**2 - half**2
     b = sums.values * counts.values
     c = sums.values**2 - spread**2
@@ -388,7 +391,8 @@ def _ratio(
         q = b + np.copysign(np.sqrt(np.where(nobody, np.nan, discriminant)), b)
         roots = np.array([q / a, c / q])
 
-    lower, upper = np.fmin(*roots), np.fmax(*roots)
+    lower = np.fmin(*roots)
+    upper = np.fmax(*roots)
 
     def passes(ratio: FloatArray | float) -> BoolArray:
         below = a * ratio * ratio - 2 * b * ratio + c <= 0
@@ -396,6 +400,7 @@ def _ratio(
 
     first = np.where(passes(least), least, np.where(lower >= least, lower, upper))
     last = np.where(passes(most), most, np.where(upper <= most, upper, lower))
-    first, last = np.clip(first, least, most), np.clip(last, least, most)
+    first = np.clip(first, least, most)
+    last = np.clip(last, least, most)
 
     return np.minimum(first, last), np.maximum(first, last)

@@ -110,7 +110,9 @@ class _Reader:
     """Masks are tensors over the mentioned attributes, one axis each."""
 
     def __init__(self, text: str, domain: Domain, attributes: list[int]) -> None:
-        self.text, self.domain, self.attributes = text, domain, attributes
+        self.text = text
+        self.domain = domain
+        self.attributes = attributes
         self.shape = tuple(domain.shape[i] for i in attributes)
 
     def read(self, node: ast.expr) -> BoolArray:

@@ -65,7 +65,8 @@ def quantiles(
     for level, margin in zip(levels, margins, strict=True):
         estimate = _estimate(level, fitted, ends)
         first, last = _possible_bins(cumulative - level * cumulative[-1], margin)
-        lower, upper = min(ends[first], estimate), max(ends[last + 1], estimate)
+        lower = min(ends[first], estimate)
+        upper = max(ends[last + 1], estimate)
         found.append(Quantile(float(level), estimate, float(lower), float(upper)))
 
     return found

@@ -141,7 +141,8 @@ class Questions(Stack):
         """
         document = load_yaml(self.spec)
         assert isinstance(document, Mapping)
-        entries, start = [], 0
+        entries = []
+        start = 0
 
         for entry in document["queries"]:
             own = self.statistics[start]
@@ -316,7 +317,8 @@ def survey_weights(name: str, domain: Domain) -> Weights:
     if not isinstance(attribute, Numeric):
         raise InvalidParameter("weight", name, "must be a numeric attribute")
 
-    low, cap = attribute.lower, attribute.upper
+    low = attribute.lower
+    cap = attribute.upper
     if cap is None or low is None or low < 0 or cap <= 0:
         rule = "must have bounds: no weight is negative, and the upper bound is its cap"
         raise InvalidParameter("weight", name, rule, "declare lower: 0 and upper")
@@ -356,7 +358,8 @@ def _marginals(kind: str, entry: Mapping[str, Any], domain: Domain) -> list[Stat
 
 def _counts(kind: str, entry: Mapping[str, Any], domain: Domain) -> list[Statistic]:
     """Counts of one table: of values, up to values, or within intervals of them."""
-    by, names = _by(entry), _names(entry[kind])
+    by = _by(entry)
+    names = _names(entry[kind])
     _each_once(kind, [*names, *by])
     base: type[Atom] = _ORDERED.get(kind, Identity)
 
@@ -373,7 +376,8 @@ def _counts(kind: str, entry: Mapping[str, Any], domain: Domain) -> list[Statist
 
 def _of_number(kind: str, entry: Mapping[str, Any], domain: Domain) -> list[Statistic]:
     """Sums or means of a bounded number by group."""
-    name, by = str(entry[kind]), _by(entry)
+    name = str(entry[kind])
+    by = _by(entry)
     attribute = domain[name]
     if not isinstance(attribute, Numeric):
         raise InvalidParameter(kind, name, "must be a numeric attribute")
@@ -410,7 +414,8 @@ def summed(
     attribute.largest_units(unit)  # refuses what has no bounds, or too wide ones
     assert attribute.lower is not None
     assert attribute.upper is not None
-    low, high = round(attribute.lower / unit), round(attribute.upper / unit)
+    low = round(attribute.lower / unit)
+    high = round(attribute.upper / unit)
     if low == high:
         rule = f"rounds every value of {attribute.name!r} to one and the same"
         raise InvalidParameter(
@@ -424,7 +429,9 @@ def summed(
 
 
 def _quantiles(kind: str, entry: Mapping[str, Any], domain: Domain) -> list[Statistic]:
-    name, by, levels = str(entry[kind]), _by(entry), entry.get("at", [0.5])
+    name = str(entry[kind])
+    by = _by(entry)
+    levels = entry.get("at", [0.5])
     if not isinstance(domain[name], Numeric):
         raise InvalidParameter(kind, name, "must be a numeric attribute")
 
@@ -527,7 +534,8 @@ def query_labels(domain: Domain, term: Term) -> Iterator[str]:
 
 
 def _factor_labels(attribute: Attribute, factor: Workload) -> list[str]:
-    name, labels = attribute.name, attribute.labels
+    name = attribute.name
+    labels = attribute.labels
     if isinstance(factor, Weighted):
         return _factor_labels(attribute, factor.inner)
     if isinstance(factor, Explicit):

@@ -368,8 +368,10 @@ class Quantiles(Statistic):
 
     def _test_errors(self, noisy: Noisy) -> FloatArray:
         """Standard errors of people up to every bin less a share of all: groups × levels × bins."""
-        std, shares = self._by_group(noisy.std), np.asarray(self.levels)[None, :, None]
-        below, people = std[:, None, :], std[:, None, -1:]
+        std = self._by_group(noisy.std)
+        shares = np.asarray(self.levels)[None, :, None]
+        below = std[:, None, :]
+        people = std[:, None, -1:]
         places = self._by_group(np.arange(noisy.std.size))
         covariance = noisy.covariance(tuple(places[:, -1].tolist()))
         if covariance is None:  # whatever it is, errors add up to no more than this
@@ -391,11 +393,10 @@ class Quantiles(Statistic):
         self, parts: Sequence[Noisy], errors: Sequence[FloatArray]
     ) -> FloatArray:
         (noisy,), (drawn,) = parts, errors
-        std, by_group = self._test_errors(noisy), self._by_group(drawn)
-        groups, bins = (
-            watched(std.shape[0], _WATCHED_GROUPS),
-            watched(self._bins, _WATCHED_BINS),
-        )
+        std = self._test_errors(noisy)
+        by_group = self._by_group(drawn)
+        groups = watched(std.shape[0], _WATCHED_GROUPS)
+        bins = watched(self._bins, _WATCHED_BINS)
         columns = [
             standardised(
                 by_group[:, g, bins] - level * by_group[:, g, -1:], std[g, k, bins]
@@ -409,7 +410,8 @@ class Quantiles(Statistic):
     def derive(self, parts: Sequence[Noisy], widths: Widths) -> Column:
         (noisy,) = parts
         edges = np.asarray(self.attribute.edges, dtype=np.float64)
-        values, std = self._by_group(noisy.values), self._by_group(noisy.std)
+        values = self._by_group(noisy.values)
+        std = self._by_group(noisy.std)
         tests = self._test_errors(noisy)
         found = [
             [

@@ -37,7 +37,8 @@ MOST_ENTRIES = 2**23
 LARGEST_ENTRY = 2**18
 """Squared lengths of columns are then whole numbers within floats."""
 
-LEAST_EPSILON, LARGEST_EPSILON = 2.0**-30, 1000.0
+LEAST_EPSILON = 2.0**-30
+LARGEST_EPSILON = 1000.0
 """Budgets of a part whose noise is drawn, and whose errors are numbers."""
 
 _MOST_ROWS = 2**12
@@ -242,7 +243,8 @@ class BallMechanism:
         if not self._replaced:
             return np.zeros(len(wanted)), np.zeros(len(wanted))
         left = wanted - (weights / self._design[2]) @ np.vstack(self.parts)
-        low, high = left.min(axis=1), left.max(axis=1)
+        low = left.min(axis=1)
+        high = left.max(axis=1)
         return np.asarray((low + high) / 2), np.asarray((high - low) / 2)
 
     def answer(self, measurement: Measurement, asked: Sequence[Term]) -> FloatArray:

@@ -89,10 +89,12 @@ def _planned(
 ) -> Planned:
     """A sketch under the balls that suit it, with its forecast."""
     assert problem.given is not None
-    sizes, given = problem.sizes, problem.given
+    sizes = problem.sizes
+    given = problem.given
     # their own transforms are faster than a matrix
     if measured is problem.once(whole_queries):
-        fitted_to, balls = problem.workload, problem.once(balls_of_queries)
+        fitted_to = problem.workload
+        balls = problem.once(balls_of_queries)
     else:
         fitted_to = workload(measured.astype(np.float64))
         balls = best_balls(sizes, problem.privacy, measured)

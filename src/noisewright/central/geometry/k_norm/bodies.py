@@ -90,7 +90,8 @@ class Replaced:
         )
 
     def squares(self, levels: int) -> list[Fraction]:
-        total, result = Fraction(0), []
+        total = Fraction(0)
+        result = []
         for positive_sum in range(levels + 1):
             total += sum(
                 self._squares_at(positive_sum, j) for j in range(1, self.cells)
@@ -101,7 +102,9 @@ class Replaced:
 
     def _squares_at(self, positive_sum: int, positives: int) -> Fraction:
         """Σz² over vectors with so many positive entries of this sum: they are compositions."""
-        n, j, p = self.cells, positives, positive_sum
+        n = self.cells
+        j = positives
+        p = positive_sum
         if p < j:
             return Fraction(0)
 
@@ -210,7 +213,8 @@ class Entered:
         left = level - entries
         mean, square = _bin_means(left, entries + 1)
         product = Fraction(left * (left - 1), (entries + 1) * (entries + 2))
-        own, cross = 1 + 2 * mean + square, 1 + 2 * mean + product
+        own = 1 + 2 * mean + square
+        cross = 1 + 2 * mean + product
         summed = ways * entries * own + (squared_signs - ways * entries) * cross
 
         return comb(level, entries) * (ways * entries * own - summed / self.cells)
@@ -229,7 +233,8 @@ class Entered:
     def shadow(self, count: int, rng: np.random.Generator) -> FloatArray:
         # Only entries besides the median's are left of the simplices that fill the body.
         n = self.cells
-        p, m = n // 2, (n - 1) // 2
+        p = n // 2
+        m = (n - 1) // 2
         order = rng.random((count, n)).argsort(axis=1)
         sizes = rng.standard_exponential((count, n))
         sizes /= sizes.sum(axis=1, keepdims=True)

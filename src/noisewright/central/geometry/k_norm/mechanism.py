@@ -42,7 +42,8 @@ from noisewright.workload.structure import Term
 MOST_DIMENSIONS = 1000
 """Numbers measured at once up to which the law is worked out."""
 
-LEAST_EPSILON, LARGEST_EPSILON = 2.0**-30, 1000.0
+LEAST_EPSILON = 2.0**-30
+LARGEST_EPSILON = 1000.0
 """Budgets for which noise is drawn: its grid steps, and people in them, fit a word."""
 
 _LEAST_STEPS = 16  # grid steps per 1/ε: more would change no variance by a thousandth
@@ -123,7 +124,8 @@ class KNormMechanism:
         known: dict[Body, float] = {}
 
         for body in set(self.bodies):
-            own, unit = body.squares(levels), lcm(3, body.cells)
+            own = body.squares(levels)
+            unit = lcm(3, body.cells)
             sums = [
                 int(square * unit) * (number // body.points(level))
                 for level, (square, number) in enumerate(zip(own, points, strict=True))
@@ -191,7 +193,8 @@ class KNormMechanism:
             people = float(values[0][0])
             groups = [np.concatenate([[0.0], own]) for own in values[1:]]
         else:
-            people, groups = float(values[0].sum()), values
+            people = float(values[0].sum())
+            groups = values
 
         return people, np.concatenate([own - own.mean() for own in groups])
 
@@ -284,7 +287,9 @@ class KNormAccuracy(Accuracy):
     @cached_property
     def _scaled(self) -> FloatArray:
         """Weights of uncorrelated errors of unit variance in every answer."""
-        variances, columns, start = self.mechanism.variances, [], 0
+        variances = self.mechanism.variances
+        columns = []
+        start = 0
         columns.append(np.sqrt(variances[0]) * self.of_people[:, None])
         for part, variance in zip(self.mechanism.parts, variances[1:], strict=True):
             own = self.of_groups[:, start : start + part.groups]

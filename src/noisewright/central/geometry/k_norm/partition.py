@@ -103,10 +103,8 @@ class Reading:
 
     def of(self, terms: Sequence[Term]) -> tuple[FloatArray, FloatArray]:
         """Weights of the number of people (a column) and of all groups in every answer."""
-        queries, groups = (
-            sum(t.queries for t in terms),
-            sum(part.groups for part in self.parts),
-        )
+        queries = sum(t.queries for t in terms)
+        groups = sum(part.groups for part in self.parts)
         if queries * (groups + 1) > _MOST_ENTRIES:
             raise TooLarge(
                 f"{queries} answers from {groups} groups are too many for K-norm noise"
@@ -163,7 +161,8 @@ class Reading:
             part.indicators(self.sizes) / np.sqrt(variance)
             for part, variance in zip(self.parts, self.variances[1:], strict=True)
         ]
-        people, cells = self.variances[0], prod(self.sizes)
+        people = self.variances[0]
+        cells = prod(self.sizes)
         if people:
             scaled.append(np.full((1, cells), 1 / np.sqrt(people)))
 

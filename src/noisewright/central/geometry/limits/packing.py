@@ -68,7 +68,9 @@ def _columns(workload: Workload, cells: IntArray) -> FloatArray:
 
 def best_packing(problem: CentralProblem) -> tuple[Packing, float] | None:
     """Cells chosen farthest first, and the number of people that makes the bound highest."""
-    workload, given, epsilon = problem.workload, problem.given, problem.privacy.epsilon
+    workload = problem.workload
+    given = problem.given
+    epsilon = problem.privacy.epsilon
     if (
         given is None
         or epsilon is None
@@ -103,11 +105,9 @@ def packing_bound(problem: CentralProblem) -> float | None:
     """The highest packing bound known: by cells, or by codes where all tables of some size are."""
     by_cells = best_packing(problem)
     bounds = [] if by_cells is None else [by_cells[1]]
-    tables, given, epsilon = (
-        binary_tables(problem.workload),
-        problem.given,
-        problem.privacy.epsilon,
-    )
+    tables = binary_tables(problem.workload)
+    given = problem.given
+    epsilon = problem.privacy.epsilon
     pure = problem.privacy.kind == "pure"
     if tables is not None and given is not None and pure and epsilon is not None:
         steps = 1 if problem.neighbours == "replace-one" else 2
@@ -126,7 +126,8 @@ def farthest_first(
     """
     squares = (columns**2).sum(axis=1)
     nothing = _ROUNDING * float(squares.max(initial=0.0))
-    order, distances = [0], [np.inf]
+    order = [0]
+    distances = [np.inf]
     nearest = np.full(len(columns), np.inf)
 
     for _ in range(
@@ -167,6 +168,7 @@ def gaussian_width(workload: Workload, draws: int = 200, seed: int = 0) -> Width
             for _ in range(draws)
         ]
     )
-    mean, spread = float(largest.mean()), float(largest.std(ddof=1) / sqrt(draws))
+    mean = float(largest.mean())
+    spread = float(largest.std(ddof=1) / sqrt(draws))
 
     return Width(mean, mean - 3.29 * spread, mean + 3.29 * spread)

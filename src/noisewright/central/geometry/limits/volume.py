@@ -40,7 +40,8 @@ class VolumeBound:
 
 def volume_bound(problem: CentralProblem) -> VolumeBound | None:
     """What noise that hides parts of a person too has at least, over the queries asked."""
-    workload, epsilon = problem.workload, problem.privacy.epsilon
+    workload = problem.workload
+    epsilon = problem.privacy.epsilon
     if problem.privacy.kind != "pure" or epsilon is None or workload.size < 2:
         return None
     if workload.size * workload.queries > _MOST_ENTRIES:
@@ -56,12 +57,14 @@ def volume_bound(problem: CentralProblem) -> VolumeBound | None:
     if not dimension:
         return None
 
-    radius, found = corner_radius(columns, replaced), "by corners"
+    radius = corner_radius(columns, replaced)
+    found = "by corners"
     corners = dimension + replaced
     if columns.size <= _SAMPLED_ENTRIES and len(columns) > corners:
         sampled = sampled_radius(columns, replaced, basis)
         if sampled > radius:
-            radius, found = sampled, "by directions, but for a chance of 1 in 2,000"
+            radius = sampled
+            found = "by directions, but for a chance of 1 in 2,000"
 
     error = sqrt(dimension * (dimension + 1) / workload.queries) * radius / epsilon
     return VolumeBound(error * _LESS, found)
@@ -117,11 +120,13 @@ def reach_along(columns: FloatArray, way: FloatArray, replaced: bool) -> float:
     from scipy.optimize import linprog
 
     n = len(columns)
-    moved, cost = np.hstack([columns.T, -columns.T]), np.ones(2 * n)
+    moved = np.hstack([columns.T, -columns.T])
+    cost = np.ones(2 * n)
     target = way
     if replaced:  # as many enter as leave, and both are one replacement
         moved = np.vstack([moved, np.repeat([1.0, -1.0], n)])
-        cost, target = cost / 2, np.append(way, 0.0)
+        cost = cost / 2
+        target = np.append(way, 0.0)
 
     solved = linprog(cost, A_eq=moved, b_eq=target, method="highs")
     return 0.0 if solved.x is None else 1.0 / float(np.dot(cost, np.abs(solved.x)))

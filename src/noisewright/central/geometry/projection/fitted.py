@@ -221,7 +221,8 @@ class FittedMechanism:
 
     def accuracy(self, asked: Sequence[Term]) -> Accuracy:
         rng = np.random.default_rng(0)  # public simulation: forecasts are reproducible
-        unbiased, errors = self.inner.accuracy(asked), []
+        unbiased = self.inner.accuracy(asked)
+        errors = []
         draws = int(np.clip(_DRAWN_CELLS // self.workload.size, *_DRAWS))
 
         for shares in self.given.shares(self.workload.size):
@@ -238,7 +239,8 @@ class FittedMechanism:
 
     def worst_rmse(self, asked: Sequence[Term]) -> float | None:
         """A root mean square error of these answers that no data of so many people exceed."""
-        cells, queries = self.workload.size, sum(term.queries for term in asked)
+        cells = self.workload.size
+        queries = sum(term.queries for term in asked)
         if cells * max(queries, self.workload.queries) > _MOST_ENTRIES:
             return None
 

@@ -41,7 +41,8 @@ def answer_error(
     Answers are a combination of what is fitted to, which is `distance` off, and of a rest that
     people can move between its least and its largest over the cells.
     """
-    factors, rest = asked, np.zeros_like(asked)
+    factors = asked
+    rest = np.zeros_like(asked)
     if fitted is not None:
         free = (
             0.0 if possible.at_most else 1.0
@@ -58,9 +59,11 @@ def answer_error(
 
 def _moved(rows: FloatArray, possible: Possible) -> float:
     """How far two persons' answers to these rows lie apart at most, or one's from nobody's."""
-    high, low = rows.max(axis=1), rows.min(axis=1)
+    high = rows.max(axis=1)
+    low = rows.min(axis=1)
     if possible.at_most:
-        high, low = np.maximum(high, 0.0), np.minimum(low, 0.0)
+        high = np.maximum(high, 0.0)
+        low = np.minimum(low, 0.0)
     return float(np.linalg.norm(high - low))
 
 

@@ -54,7 +54,8 @@ class Rows:
     @classmethod
     def of(cls, batches: Iterable[FloatArray], attributes: int) -> Rows:
         """What is at least one half is one; all else, what is missing too, is zero."""
-        packed, rows = [], 0
+        packed = []
+        rows = 0
         for batch in batches:
             if batch.ndim != 2 or batch.shape[1] != attributes:
                 raise InvalidParameter(
@@ -177,7 +178,8 @@ class PairMoments:
         return MeasuredPairs(protected, totals, method.measure(exact, source))
 
     def _first(self, rows: Rows, source: ByteSource | None) -> tuple[float, FloatArray]:
-        exact, count = rows.totals(), len(rows)
+        exact = rows.totals()
+        count = len(rows)
         if self.pure:
             tables = {
                 Table((i,)): np.array([count - total, total])

@@ -38,7 +38,8 @@ _ROWS = 2**15  # summed at once in floats, which hold these sums exactly
 _ROOT_HALF = 0.7071067811865476  # the least float not below it
 _LARGEST = 1e100  # radii: longer rows have lost their direction, and floats their range
 # errors go by its fourth power: floats hold it
-_SMALLEST_RADIUS, _LARGEST_RADIUS = 1e-50, 1e50
+_SMALLEST_RADIUS = 1e-50
+_LARGEST_RADIUS = 1e50
 _SIMULATED = 1000  # eigenvalues of the noise that are simulated at least
 # of rounding within the scale of the noise: they add nothing that could be seen
 _STEPS = 64
@@ -154,7 +155,8 @@ class SecondMoments:
 
     def exact(self, batches: Iterable[FloatArray]) -> tuple[IntArray, int]:
         """Σyyᵀ over extended rows on the grid, and how many there are: as private as the data."""
-        total, people = np.zeros((self.size, self.size), dtype=np.int64), 0
+        total = np.zeros((self.size, self.size), dtype=np.int64)
+        people = 0
         for batch in batches:
             if batch.ndim != 2 or batch.shape[1] != self.columns:
                 raise InvalidParameter(
@@ -232,7 +234,8 @@ class SecondMoments:
     @cached_property
     def spectrum(self) -> FloatArray:
         """Eigenvalues of the noise on second moments, in squared radii, by public simulation."""
-        rng, d = np.random.default_rng(0), self.columns
+        rng = np.random.default_rng(0)
+        d = self.columns
         drawn = []
         for _ in range(max(1, _SIMULATED // d)):
             if self.pure:
@@ -260,7 +263,8 @@ class SecondMoments:
             }
             moved = float(self.length)
         else:
-            noise, moved = self.laws[0].to_dict(), self.moved
+            noise = self.laws[0].to_dict()
+            moved = self.moved
 
         own = {"radius": self.radius, "share": self.share, "grid": GRID}
         return {"noise": noise, "sensitivity": moved, **own}

@@ -67,7 +67,8 @@ class CutBlock:
     @property
     def operations(self) -> float:
         """Of a step: a spectrum, two products with all cuts, and passes over all entries."""
-        n, cuts = len(self.scale) + 1, len(self.cuts)
+        n = len(self.scale) + 1
+        cuts = len(self.cuts)
         weighing = 2 * product(cuts, n, n) + _STEPS * product(cuts, cuts, 1)
         return eigenvectors(n) + weighing + _PASSES * touched(n**2 + cuts * n)
 
@@ -75,7 +76,8 @@ class CutBlock:
 
     def forward(self, phi: FloatArray) -> FloatArray:
         """MᵀΦM with M = [1/e, rI]."""
-        r, g = self.slope, 1.0 / self.scale
+        r = self.slope
+        g = 1.0 / self.scale
         sums = phi @ g
         image = np.empty((len(g) + 1, len(g) + 1))
         image[0, 0] = g @ sums
@@ -86,7 +88,8 @@ class CutBlock:
 
     def adjoint(self, matrix: FloatArray) -> FloatArray:
         """M(·)Mᵀ."""
-        r, g = self.slope, 1.0 / self.scale
+        r = self.slope
+        g = 1.0 / self.scale
         side = np.outer(g, r * matrix[0, 1:] + 0.5 * matrix[0, 0] * g)
         return np.asarray(r * r * matrix[1:, 1:] + side + side.T)
 
@@ -104,7 +107,8 @@ class CutBlock:
         base = image + self.duals
         rest = base + self.excess + self.definite
         self.weighed.settle(rest)
-        cut, inside = self.weighed.matrix, np.arange(1, len(base))
+        cut = self.weighed.matrix
+        inside = np.arange(1, len(base))
         self.squares = self.weighed.best_squares(rest + cut)
         squared = self._squared()
         base += squared

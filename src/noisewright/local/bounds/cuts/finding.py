@@ -17,7 +17,8 @@ _FILLED = (2.0, 3.0, 4.0, 6.0, 8.0)
 _LEAST_BREACH = 1e-3
 _LEAST_RISE = 1e-6
 # of a vector in the mean, and over all its neighbours at each
-_CHANGES, _PASSES = 6, 30
+_CHANGES = 6
+_PASSES = 30
 _SHIFT = 2.0  # a cut has a constant too
 
 
@@ -42,7 +43,8 @@ def violated(
     leading = b[np.arange(len(b)), np.argmax(b != 0, axis=1)]
     b = np.unique(np.where(leading[:, None] < 0, -b, b), axis=0)
     breach = -_excess(np.einsum("bi,bi->b", b @ covariance, b), b @ mean)
-    b, breach = b[breach > _LEAST_BREACH], breach[breach > _LEAST_BREACH]
+    b = b[breach > _LEAST_BREACH]
+    breach = breach[breach > _LEAST_BREACH]
     depth = breach / (np.square(b).sum(axis=1) + _SHIFT)
     whole = b[np.argsort(-depth)].astype(np.int64)
 
@@ -61,13 +63,15 @@ class _Descent:
     def __init__(
         self, mean: FloatArray, covariance: FloatArray, *parts: FloatArray
     ) -> None:
-        self.mean, self.covariance = mean, covariance
+        self.mean = mean
+        self.covariance = covariance
         self.b, self.pulled, self.middle, self.spread, self.squares, self.worth = parts
 
     @classmethod
     def of(cls, b: FloatArray, mean: FloatArray, covariance: FloatArray) -> _Descent:
         """All vectors at their start."""
-        pulled, middle = b @ covariance, b @ mean
+        pulled = b @ covariance
+        middle = b @ mean
         spread = np.einsum("bi,bi->b", pulled, b)
         squares = np.square(b).sum(axis=1) + _SHIFT
         worth = _excess(spread, middle) / squares
@@ -87,7 +91,8 @@ class _Descent:
 
     def ended(self) -> FloatArray:
         """Where all of them end."""
-        n, done = len(self.mean), []
+        n = len(self.mean)
+        done = []
         for _ in range(3 * n):
             worths = np.hstack([self._worths(1.0), self._worths(-1.0)])
             choice = worths.argmin(axis=1)
@@ -105,16 +110,17 @@ class _Descent:
     def _change(self, falling: FloatArray, choice: IntArray, worth: FloatArray) -> None:
         """Go on with those that fall, each by its best change."""
         n = len(self.mean)
-        sign, cell, row = (
-            np.where(choice < n, 1.0, -1.0),
-            choice % n,
-            np.arange(len(choice)),
-        )
-        b, pulled = self.b[falling], self.pulled[falling]
+        sign = np.where(choice < n, 1.0, -1.0)
+        cell = choice % n
+        row = np.arange(len(choice))
+        b = self.b[falling]
+        pulled = self.pulled[falling]
         self.spread = self.spread[falling] + 2 * sign * pulled[row, cell]
         self.spread += np.diagonal(self.covariance)[cell]
         self.middle = self.middle[falling] + sign * self.mean[cell]
         self.squares = self.squares[falling] + 2 * sign * b[row, cell] + 1.0
         pulled += sign[:, None] * self.covariance[cell]
         b[row, cell] += sign
-        self.b, self.pulled, self.worth = b, pulled, worth
+        self.b = b
+        self.pulled = pulled
+        self.worth = worth

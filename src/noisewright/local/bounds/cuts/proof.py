@@ -62,7 +62,8 @@ class CutProof(Proof):
     centre: FloatArray
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
-        n, cuts = self.size, len(self.weights)
+        n = self.size
+        cuts = len(self.weights)
         return {
             "squares": (n,),
             "pairs": (n * (n + 1) // 2,),
@@ -93,7 +94,8 @@ class CutProof(Proof):
 
 def raised(proof: CutProof, epsilon: float) -> float:
     """What prices must rise by, in sum, for every set to meet the condition."""
-    n, r = proof.size, expm1(epsilon)
+    n = proof.size
+    r = expm1(epsilon)
     form, sizes = _left_over(proof, r)
     p = proof.centre
     width = np.sqrt(p * (1 - p))
@@ -115,12 +117,17 @@ def raised(proof: CutProof, epsilon: float) -> float:
 
 def _left_over(proof: CutProof, r: float) -> tuple[FloatArray, FloatArray]:
     """N, and sums of the sizes of the numbers that its entries are sums of."""
-    n, y, prices, prior = proof.size, proof.factor, proof.prices, proof.prior
-    sides, heights = np.outer(prices, prior), np.outer(np.abs(prices), prior)
+    n = proof.size
+    y = proof.factor
+    prices = proof.prices
+    prior = proof.prior
+    sides = np.outer(prices, prior)
+    heights = np.outer(np.abs(prices), prior)
     lift = np.column_stack([np.ones(n), r * np.eye(n)])  # v = lift (1, x)
     form = lift.T @ ((sides + sides.T) / 2 - y @ y.T) @ lift
     size = lift.T @ ((heights + heights.T) / 2 + np.abs(y) @ np.abs(y).T) @ lift
-    taken, inside = np.zeros((n + 1, n + 1)), np.arange(1, n + 1)
+    taken = np.zeros((n + 1, n + 1))
+    inside = np.arange(1, n + 1)
     taken[1:, 1:] = symmetric(proof.pairs.astype(np.float64), n)
     taken[inside, inside] = proof.squares
     taken[0, 1:] = taken[1:, 0] = -proof.squares / 2

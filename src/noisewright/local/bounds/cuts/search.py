@@ -21,14 +21,22 @@ from noisewright.local.bounds.joint_problem import (
 )
 from noisewright.local.work import Work
 
-_FIRST_PROOF, _LATER_PROOFS = 120, 60
+_FIRST_PROOF = 120
+_LATER_PROOFS = 60
 # the last steps before a proof take no more cuts
-_FIRST_CUTS, _CUT_EVERY, _UNCUT = 30, 30, 40
-_FINISHING, _LOOK_EVERY = 100, 20
-_ROOM, _LEAST_ROOM, _CLOSER = 4e-3, 5e-5, 0.5
+_FIRST_CUTS = 30
+_CUT_EVERY = 30
+_UNCUT = 40
+_FINISHING = 100
+_LOOK_EVERY = 20
+_ROOM = 4e-3
+_LEAST_ROOM = 5e-5
+_CLOSER = 0.5
 """Shares by which prices rise, so that the multipliers have room: less where that was plenty."""
 _SEEN = 1e-3  # cells that hardly any report favours are scaled like this one
-_MOST_CUTS, _FRESH, _MOST_IDLE = 700, 150, 4
+_MOST_CUTS = 700
+_FRESH = 150
+_MOST_IDLE = 4
 
 
 @dataclass(eq=False)
@@ -48,7 +56,8 @@ class CutSearch:
 
     def _block(self) -> CutBlock:
         """A block whose multipliers are the moments of the strategy's reports."""
-        slope, x = expm1(self.epsilon), self.reports.patterns.astype(np.float64)
+        slope = expm1(self.epsilon)
+        x = self.reports.patterns.astype(np.float64)
         shares = self.reports.weights / (1.0 + slope * (x @ self.reports.prior))
         scale = np.sqrt(np.maximum(shares @ x / shares.sum(), _SEEN))
         y = np.column_stack([np.ones(len(x)), x / scale])
@@ -94,7 +103,9 @@ class CutSearch:
 
         Also by which share the check makes them dearer still.
         """
-        prior, block, scale = self.reports.prior, self.block.copy(), self.block.scale
+        prior = self.reports.prior
+        block = self.block.copy()
+        scale = self.block.scale
         factor, prices = split_phi(self.problem.plain_phi, prior, block.folding)
         unit = float(np.abs(prices).sum())
         prices = prices + room * unit / len(prior)
@@ -122,7 +133,8 @@ class CutSearch:
         self, factor: FloatArray, prices: FloatArray, block: CutBlock
     ) -> CutProof:
         """The proof that these multipliers are."""
-        prior, scale = self.reports.prior, block.scale
+        prior = self.reports.prior
+        scale = block.scale
         carrying = block.cuts.weights > 0
         rows, columns = np.triu_indices(len(prior))
         pairs = (block.excess[1:, 1:] / np.outer(scale, scale))[rows, columns]

@@ -18,8 +18,10 @@ import numpy as np
 from noisewright.arrays import FloatArray, IntArray
 from noisewright.local.work import product, touched
 
-_STEPS, _FIRST_STEPS = 3, 30
-_SPLITTING, _RELAXATION = 0.05, 1.6
+_STEPS = 3
+_FIRST_STEPS = 30
+_SPLITTING = 0.05
+_RELAXATION = 1.6
 _CAUTION = 0.2  # holds weights where they were: other unknowns have not moved yet
 _LEAST_LENGTH = 1e-6
 
@@ -82,7 +84,8 @@ class WeighedCuts:
     """Σ_b u_b C_b."""
 
     def __post_init__(self) -> None:
-        e, cuts = self.scale, self.cuts
+        e = self.scale
+        cuts = self.cuts
         low = self._low = np.column_stack([-cuts.offsets, cuts.vectors * e])
         high = self._high = low.copy()
         high[:, 0] -= 1.0
@@ -117,7 +120,8 @@ class WeighedCuts:
 
     def _along_of(self, matrix: FloatArray) -> FloatArray:
         """Products with D of each cell: e² on the diagonal and −e/2 twice beside it."""
-        e, inside = self.scale, np.arange(1, len(matrix))
+        e = self.scale
+        inside = np.arange(1, len(matrix))
         return np.asarray(e * e * matrix[inside, inside] - e * matrix[0, 1:])
 
     def settle(self, rest: FloatArray) -> None:
@@ -127,7 +131,8 @@ class WeighedCuts:
 
         linear = np.einsum("bi,bi->b", self._low @ rest, self._high)
         linear -= self._along @ (self._along_of(rest) / self._length)
-        u, pulls = self.cuts.weights / self._unit, self.cuts.pulls * self._unit
+        u = self.cuts.weights / self._unit
+        pulls = self.cuts.pulls * self._unit
         linear = linear * self._unit - _CAUTION * u
 
         for _ in range(self._steps):

@@ -178,7 +178,8 @@ def _products(parts: list[FloatArray]) -> FloatArray:
 
 def _hamming(attributes: int, size: int) -> tuple[FloatArray, FloatArray]:
     """Krawtchouk sums and valencies of so many attributes of one size."""
-    d, q = attributes, size - 1
+    d = attributes
+    q = size - 1
     sums = [
         [
             sum(
@@ -194,7 +195,9 @@ def _hamming(attributes: int, size: int) -> tuple[FloatArray, FloatArray]:
     )
 
 
-_ROUNDS, _IDLE_ROUNDS, _REFINEMENTS = 12, 3, 4
+_ROUNDS = 12
+_IDLE_ROUNDS = 3
+_REFINEMENTS = 4
 _CLOSE = 1e-4
 _ROUNDING = 2.0**-46  # of the numbers in a limit: some hundred times their own rounding
 
@@ -229,11 +232,9 @@ class SchemeBound:
     @cached_property
     def _gains(self) -> FloatArray:
         """(e^ε−1)² d / (n + (e^ε−1)d)² for d = 1 … n−1."""
-        d, r, n = (
-            np.arange(1, self.scheme.cells),
-            expm1(self.epsilon),
-            self.scheme.cells,
-        )
+        d = np.arange(1, self.scheme.cells)
+        r = expm1(self.epsilon)
+        n = self.scheme.cells
         return np.asarray(d * (r / (n + r * d)) ** 2)
 
     def floor(self, kernel: FloatArray) -> float:
@@ -310,11 +311,9 @@ class SchemeBound:
             bounds=[(0.0, float(most)) for most in s.valencies[1:]],
             method="highs",
         )
-        price, cap, mean = (
-            np.zeros(len(s.counts) - 1),
-            np.zeros(len(relation) - 1),
-            (d - 1.0) * s.valencies[1:] / (s.cells - 1.0),
-        )
+        price = np.zeros(len(s.counts) - 1)
+        cap = np.zeros(len(relation) - 1)
+        mean = (d - 1.0) * s.valencies[1:] / (s.cells - 1.0)
         if solved.x is not None:
             price = np.maximum(-solved.ineqlin.marginals, 0.0) * unit
             cap = np.maximum(-solved.upper.marginals, 0.0) * unit
@@ -333,12 +332,14 @@ class SchemeBound:
 
     def best(self) -> float:
         """The largest floor found: sets that a kernel leaves profitable join a pool."""
-        s, seen = self.scheme, self._seen
+        s = self.scheme
+        seen = self._seen
         if not seen.any():
             return 0.0
 
         floor, lines = self._proof(seen.astype(float))
-        pool, idle = np.empty((0, len(s.counts))), 0
+        pool = np.empty((0, len(s.counts)))
+        idle = 0
         for _ in range(_ROUNDS):
             attained = [
                 line for line in lines if line.only or line.cells not in self._small
@@ -349,7 +350,8 @@ class SchemeBound:
             ]
             pool = np.concatenate([pool, fresh])
             shares, _ = best_shares(pool[:, seen], self._weights)
-            pool, shares = pool[shares > 1e-9], shares[shares > 1e-9]
+            pool = pool[shares > 1e-9]
+            shares = shares[shares > 1e-9]
             held = np.where(seen, shares @ pool, 1.0)
             value, lines = self._proof(np.where(seen, s.eigenvalues / held**2, 0.0))
             idle = 0 if value > floor * (1 + _CLOSE) else idle + 1

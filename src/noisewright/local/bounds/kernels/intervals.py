@@ -62,7 +62,8 @@ class FallingKernel:
 
     def interval(self, length: FloatArray) -> FloatArray:
         """τ of every step (row), less m² for those round the circle, as in `matrices`."""
-        w, m = self.widths[:, None], length[None, :]
+        w = self.widths[:, None]
+        m = length[None, :]
         line = np.where(m <= w, m * m, 2 * w * m - w * w)
         beyond = np.where(m <= 1 - w, m * m, 2 * (1 - w) * m - (1 - w) ** 2)
         return np.asarray(line - self.circular[:, None] * beyond)
@@ -85,7 +86,8 @@ class Claim:
 
     def witness(self, epsilon: float) -> tuple[FloatArray, FloatArray]:
         """Z and λ with vᵀZv ≤ (λᵀv)(πᵀv) for every two-valued v."""
-        prior, heights = self.prior, self.kernel.heights
+        prior = self.prior
+        heights = self.kernel.heights
         steps = np.tensordot(heights, self.kernel.matrices(prior), 1)
         point = self.kernel.point + _shortfall(
             steps + np.diag(self.kernel.point * prior), prior
@@ -103,7 +105,9 @@ class Claim:
         self, point: float, above: FloatArray, total: float, epsilon: float
     ) -> float:
         """Λ."""
-        r, beta, prior = expm1(epsilon), self.tilt, self.prior
+        r = expm1(epsilon)
+        beta = self.tilt
+        prior = self.prior
         order = np.argsort(above / prior)
         ends = np.concatenate([[0.0], np.cumsum(prior[order])])
         low = np.concatenate([[0.0], np.cumsum(above[order])])
@@ -131,14 +135,16 @@ class Claim:
                 (r * r * (gain - m * m * total + rounding) + extreme * slope) * s * s
             )
 
-        at, between = ratio(s), ratio((s[1:] + s[:-1]) / 2)
+        at = ratio(s)
+        between = ratio((s[1:] + s[:-1]) / 2)
         bulge = np.maximum(between - (at[1:] + at[:-1]) / 2, 0.0)
         return float((np.maximum(at[1:], at[:-1]) + bulge).max()) * (1 + _MARGIN)
 
     def floor(self, gram: FloatArray, epsilon: float) -> float:
         """The proven floor under the worst-case variance; −∞ where it says nothing."""
         z, prices = self.witness(epsilon)
-        limit, prior = float(prices.sum()) * (1 + 8 * len(prices) * EPS), self.prior
+        limit = float(prices.sum()) * (1 + 8 * len(prices) * EPS)
+        prior = self.prior
         root, known, together = centred_root(gram, prior)
         inner = root @ z @ root.T
         values = np.linalg.eigvalsh((inner + inner.T) / 2)

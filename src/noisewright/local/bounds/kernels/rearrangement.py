@@ -92,13 +92,15 @@ class OrderedBound:
 
     def _limit(self, kernel: FloatArray, tilt: float) -> float:
         """The least Λ for which no set breaks the condition."""
-        n, r = self.cells, expm1(self.epsilon)
+        n = self.cells
+        r = expm1(self.epsilon)
         d = np.arange(1, n)
         sums = kernel.sum(axis=1)
         neighbours = np.cumsum(np.cumsum(kernel, axis=0), axis=1).diagonal()[:-1]
         above = sums - sums.mean()
         ordered = np.cumsum(np.sort(above))
-        smallest, largest = ordered[:-1], ordered[-1] - ordered[-2::-1]
+        smallest = ordered[:-1]
+        largest = ordered[-1] - ordered[-2::-1]
         slope = tilt * r * (n + r * d) - 2 * r**2 * d / n
         gain = r**2 * (neighbours - d**2 * sums.mean() / n)
         gain += np.where(slope > 0, slope * largest, slope * smallest)
@@ -115,7 +117,9 @@ class OrderedBound:
         n = self.cells
         lags = np.abs(np.arange(n)[:, None] - np.arange(n))
         d = np.arange(1, n)
-        gains, small, large = [], [], []
+        gains = []
+        small = []
+        large = []
 
         for by_lag in self.steps:
             step = by_lag[lags]
@@ -132,8 +136,10 @@ class OrderedBound:
         self, point: FloatArray, sharpness: float, unit: float
     ) -> tuple[float, FloatArray]:
         """−log of the floor with a softened maximum over d, and its gradient."""
-        n, r = self.cells, expm1(self.epsilon)
-        heights, tilt = point[:-1] ** 2, point[-1] * unit
+        n = self.cells
+        r = expm1(self.epsilon)
+        heights = point[:-1] ** 2
+        tilt = point[-1] * unit
         lags = np.arange(n)
         kernel = (heights @ self.steps)[np.abs(lags[:, None] - lags)]
         inner = self._root @ kernel @ self._root.T
@@ -171,7 +177,8 @@ class OrderedBound:
         if self.cells < 3 or not len(self._root):
             return 0.0
 
-        n, r = self.cells, expm1(self.epsilon)
+        n = self.cells
+        r = expm1(self.epsilon)
         likely = max(1.0, n / (1 + exp(self.epsilon)))
         unit = 2 * r * likely / (n * (n + r * likely))
         point = np.append(np.full(len(self.steps), (_START / n) ** 0.5), 1.0)

@@ -19,12 +19,15 @@ from noisewright.local.bounds.kernels.intervals import (
     centred_root,
 )
 
-_MOST_CELLS, _MORE_CELLS = 64, 256
+_MOST_CELLS = 64
+_MORE_CELLS = 256
 _WIDTHS = 24
 _SHARPNESS = (30.0, 300.0, 3000.0)
 _EVALUATIONS = 25
 _START = 1e-3
-_WAVES, _TURNS, _SLOPE_STEP = 6, 3, 1e-4
+_WAVES = 6
+_TURNS = 3
+_SLOPE_STEP = 1e-4
 _MOVES = 40  # of a prior that goes on rising: most stop after ten
 
 
@@ -95,7 +98,9 @@ class _KernelSearch:
             np.concatenate([np.geomspace(1e-3, 1, 60), np.linspace(0.01, 1, 60)])
         )
         intervals = np.concatenate([m[None], self.steps.interval(m)])
-        gains, small, large = [], [], []
+        gains = []
+        small = []
+        large = []
 
         for t, interval in zip(stack, intervals, strict=True):
             sums = t.sum(axis=1)
@@ -115,7 +120,9 @@ class _KernelSearch:
 
     def _loss(self, point: FloatArray, sharpness: float) -> tuple[float, FloatArray]:
         """−log of t²/Λ and its gradient in the roots of weights and in β."""
-        r, heights, tilt = expm1(self.epsilon), point[:-1] ** 2, float(point[-1])
+        r = expm1(self.epsilon)
+        heights = point[:-1] ** 2
+        tilt = float(point[-1])
         stack, m, gains, small, large = self._problem
         inner = self._root @ np.tensordot(heights, stack, 1) @ self._root.T
         values, vectors = np.linalg.eigh((inner + inner.T) / 2)
@@ -148,11 +155,13 @@ class _KernelSearch:
         r = expm1(self.epsilon)
         likely = 1 / (1 + exp(self.epsilon))
         count = 1 + len(self.steps.widths)
-        heights, tilt = np.full(count, _START), 2 * r * likely / (1 + r * likely)
+        heights = np.full(count, _START)
+        tilt = 2 * r * likely / (1 + r * likely)
         heights[0] = 1.0
         claims = [self._claim(np.append(np.eye(count)[0], 0.0))]
         if start is not None:
-            claims, tilt = [replace(start, prior=self.prior)], start.tilt
+            claims = [replace(start, prior=self.prior)]
+            tilt = start.tilt
             heights = (
                 np.append(start.kernel.point, start.kernel.heights) + _START / count
             )
@@ -203,7 +212,8 @@ class _KernelSearch:
         slopes = np.array(
             [along(s).floor(self.gram, self.epsilon) - floor for s in steps]
         )
-        length, best = 0.3 / max(float(np.abs(slopes).max()), 1e-300), claim
+        length = 0.3 / max(float(np.abs(slopes).max()), 1e-300)
+        best = claim
 
         for _ in range(_MOVES):
             if length * float(np.abs(slopes).max()) <= 1e-3:
@@ -211,7 +221,9 @@ class _KernelSearch:
             trial = along(length * slopes)
             value = trial.floor(self.gram, self.epsilon)
             if value > floor:
-                best, floor, claim = trial, value, trial
+                best = trial
+                floor = value
+                claim = trial
             else:
                 length /= 3
 

@@ -45,7 +45,8 @@ def assouad_bound(size: int, people: int, *, epsilon: float = 1.0) -> float:
 
 def _pair_loss(cells: int, delta: float, epsilon: float) -> float:
     """A number above −ln ρ₁ of the best non-interactive strategy."""
-    r, pairs = math.expm1(epsilon), cells // 2
+    r = math.expm1(epsilon)
+    pairs = cells // 2
     h = r * delta / cells
     # 1 − ρ̄: the largest over rows that hold one cell of some pairs. A pair held whole would only
     # raise a, and a − √(a² − h²) over the row's mean falls with it.
@@ -80,7 +81,8 @@ def van_trees_bound(size: int, people: int, *, epsilon: float = 1.0) -> float:
             "size", size, "must be three cells or more, for one person or more"
         )
 
-    s, r = size, math.expm1(epsilon)
+    s = size
+    r = math.expm1(epsilon)
     best = 0.0
     for a in 2 + np.geomspace(0.05, 200, 25):
         d = np.arange(1, s)

@@ -31,7 +31,9 @@ from noisewright.workload.forms.text import workload as as_workload
 _TOLERANCES = 1.0, 2.0, 4.0
 """Multiples of the error at which witnesses are taken; the one that proves most is kept."""
 
-_ROUNDS, _POWERS, _FINEST = 60, 30, 1e-12
+_ROUNDS = 60
+_POWERS = 30
+_FINEST = 1e-12
 _ABOVE = 1 + 1e-9  # gaps are just above what a protocol would need to miss
 _EVEN = 1e-6  # of a reference is spread over all cells, so that none is left out
 _RANK = 24
@@ -249,7 +251,8 @@ def hard_instance(
         gaps = (matrix[used] * u).sum(axis=1)
         u = np.sign(gaps)[:, None] * u
         kept, share = _wide_enough(np.abs(gaps), alpha)
-        first, second = np.maximum(u, 0.0), np.maximum(-u, 0.0)
+        first = np.maximum(u, 0.0)
+        second = np.maximum(-u, 0.0)
 
         return (
             _Pairs(first, second, share, first, sizes, used).kept(kept)
@@ -311,8 +314,10 @@ def _tilted(matrix: FloatArray, level: float, alpha: float) -> _Pairs | None:
         return None
 
     signs = np.sign(witness[used])
-    plus, minus = points * (signs > 0), points * (signs < 0)
-    right, wrong = np.hstack([plus, minus]), np.hstack([minus, plus])
+    plus = points * (signs > 0)
+    minus = points * (signs < 0)
+    right = np.hstack([plus, minus])
+    wrong = np.hstack([minus, plus])
     whole = _Pairs(right, wrong, share, (right + wrong) / 2, sizes, used, labelled=True)
 
     return whole.kept(kept)
@@ -333,13 +338,16 @@ def hard_realizable(
 
     def pairs(multiple: float) -> _Pairs | None:
         level = min(2 * multiple * alpha, 0.9)
-        lower, upper = np.where(right, -level, 1.0), np.where(right, level, np.inf)
+        lower = np.where(right, -level, 1.0)
+        upper = np.where(right, level, np.inf)
         witness = boxed_norm(
             lower, upper, shift=True, tolerance=1e-2
         ).certificate.matrix
         used, sizes = _used(witness)
-        u, own = 2 * witness[used] / sizes[:, None], right[used]
-        plus, minus = np.maximum(u, 0.0), np.maximum(-u, 0.0)
+        u = 2 * witness[used] / sizes[:, None]
+        own = right[used]
+        plus = np.maximum(u, 0.0)
+        minus = np.maximum(-u, 0.0)
         kept, share = _wide_enough(np.where(own, 0.0, plus).sum(axis=1), alpha)
         if not len(kept):
             return None
@@ -347,7 +355,8 @@ def hard_realizable(
         mixed = share[:, None] * plus + (1 - share[:, None]) * minus
         points = mixed[:, : c.shape[1]] + mixed[:, c.shape[1] :]
         labelled = np.where(own, np.hstack([points, points]), 0.0)
-        first, second = (minus + labelled) / 2, (mixed + labelled) / 2
+        first = (minus + labelled) / 2
+        second = (mixed + labelled) / 2
         whole = _Pairs(
             first, second, np.ones(len(used)), first, sizes, used, common=False
         )
@@ -367,7 +376,8 @@ def reweighted(moved: FloatArray, start: FloatArray) -> tuple[FloatArray, FloatA
     rank = min(_RANK, moved.shape[1])
     x = np.random.default_rng(0).standard_normal((moved.shape[1], rank))
     x /= np.linalg.norm(x, axis=1, keepdims=True)
-    best, pair = math.inf, (weights, np.ones(moved.shape[1]))
+    best = math.inf
+    pair = (weights, np.ones(moved.shape[1]))
 
     for count in range(_ROUNDS):
         for _ in range(_POWERS):
@@ -379,7 +389,8 @@ def reweighted(moved: FloatArray, start: FloatArray) -> tuple[FloatArray, FloatA
         d = np.linalg.norm(gram @ x, axis=1)
         d = d + max(0.0, -float(np.linalg.eigvalsh(np.diag(d) - gram)[0]))
         if float(d.sum()) < best:
-            best, pair = float(d.sum()), (weights, d)
+            best = float(d.sum())
+            pair = (weights, d)
 
         seen = np.einsum("vr,vr->v", moved @ x, moved @ x)
         dearer = (seen / max(float(weights @ seen), 1e-300) - 1).clip(-3, 3)

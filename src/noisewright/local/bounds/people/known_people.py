@@ -120,10 +120,8 @@ def threshold_people(
 def threshold_kappa(points: int, reach: int, alpha: float) -> float:
     """κ of the families about thresholds with so many points on both sides."""
     odd = 2 * np.arange(1, reach + 1) - 1
-    heights, length = (
-        np.sin(odd * (math.pi / (2 * reach))) / odd,
-        float(np.sum(2 / odd)),
-    )
+    heights = np.sin(odd * (math.pi / (2 * reach))) / odd
+    length = float(np.sum(2 / odd))
     symbol = 4 * float(heights.sum()) * (1 + 1e-12)
 
     return points / (points - 2 * reach + 1) * (2 * alpha * symbol / length) ** 2

@@ -45,7 +45,8 @@ class SetBlocks:
     duals: FloatArray = field(init=False)
 
     def __post_init__(self) -> None:
-        n, count = len(self.scale), len(self.sizes)
+        n = len(self.scale)
+        count = len(self.sizes)
         d = self.sizes.astype(np.float64)
         self.even = 1 + self.slope * d / n
         self.own, self.shared = (
@@ -82,7 +83,8 @@ class SetBlocks:
         blocks = SetBlocks.of(sizes, self.slope, self.scale, self.folding)
         places = np.interp(blocks.sizes, self.sizes, np.arange(len(self.sizes)))
         low = np.minimum(places.astype(int), max(len(self.sizes) - 2, 0))
-        high, share = np.minimum(low + 1, len(self.sizes) - 1), places - low
+        high = np.minimum(low + 1, len(self.sizes) - 1)
+        share = places - low
 
         for name in ("tilts", "excess", "definite", "duals"):
             known = getattr(self, name)
@@ -96,14 +98,16 @@ class SetBlocks:
 
     def forward(self, phi: FloatArray) -> FloatArray:
         """A(Φ) = (aI + b·efᵀ) Φ (aI + b·feᵀ) of every size, f = 1/e."""
-        e, f = self.scale, 1.0 / self.scale
+        e = self.scale
+        f = 1.0 / self.scale
         sums = phi @ f
         digits = self.duals.dtype
         a, b = (
             by_size.astype(digits)[:, None, None] for by_size in (self.own, self.shared)
         )
         sides = np.outer(e, sums)
-        both, even = sides + sides.T, float(f @ sums) * np.outer(e, e)
+        both = sides + sides.T
+        even = float(f @ sums) * np.outer(e, e)
         image = a * a * phi.astype(digits)
         image += a * b * both.astype(digits)
         image += b * b * even.astype(digits)
@@ -112,7 +116,10 @@ class SetBlocks:
 
     def adjoint(self, matrices: FloatArray) -> FloatArray:
         """Σ Aᵀ over sizes."""
-        e, f, a, b = self.scale, 1.0 / self.scale, self.own, self.shared
+        e = self.scale
+        f = 1.0 / self.scale
+        a = self.own
+        b = self.shared
         sums = (matrices @ e.astype(matrices.dtype)).astype(np.float64)
         side = np.outer((a * b) @ sums, f)
         total = float((b * b) @ (sums @ e))
@@ -135,7 +142,8 @@ class SetBlocks:
     @property
     def operations(self) -> float:
         """Of a step: a spectrum for every size, and passes over all entries."""
-        count, n = len(self.sizes), len(self.scale)
+        count = len(self.sizes)
+        n = len(self.scale)
         spectra = sum(
             eigenvectors(side) + product(side, side, side)
             for side in self.folding.sides
@@ -146,7 +154,8 @@ class SetBlocks:
 
     def _tilted(self, tilts: FloatArray) -> FloatArray:
         """B(ν)."""
-        e, cells = self.scale, np.arange(len(self.scale))
+        e = self.scale
+        cells = np.arange(len(self.scale))
         sides = (
             tilts[:, :, None].astype(self.duals.dtype) / 2 * e.astype(self.duals.dtype)
         )
@@ -157,14 +166,16 @@ class SetBlocks:
 
     def _best_tilts(self, rest: FloatArray) -> FloatArray:
         """The ν that takes most off: BᵀB is a diagonal and eeᵀ/2."""
-        e, d = self.scale, self.sizes[:, None].astype(np.float64)
+        e = self.scale
+        d = self.sizes[:, None].astype(np.float64)
         right = d * e * np.diagonal(rest, axis1=1, axis2=2) - rest @ e.astype(
             rest.dtype
         )
         diagonal = 0.5 * float(e @ e) + (d * d - 2 * d) * e**2
         # for single cells ν has no effect
         diagonal = np.where(d == 1, np.inf, diagonal)
-        plain, along = right / diagonal, e / diagonal
+        plain = right / diagonal
+        along = e / diagonal
         share = (plain @ e) / (2.0 + along @ e)
 
         return np.asarray(plain - share[:, None] * along)
@@ -202,7 +213,8 @@ class SetBlocks:
 
     def plain(self, phi: FloatArray) -> tuple[FloatArray, FloatArray]:
         """ν and E as a proof states them, for a Φ in the cells' own scale."""
-        d, sums = self.sizes[:, None].astype(np.float64), phi.sum(axis=1)
+        d = self.sizes[:, None].astype(np.float64)
+        sums = phi.sum(axis=1)
         factor = self.even[:, None] ** 2 / d
         tilts = factor * self.tilts / self.scale
         tilts += 2 * self.slope * sums / d + float(sums.sum()) / d**2

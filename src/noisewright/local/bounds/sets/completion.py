@@ -13,8 +13,10 @@ from noisewright.local.bounds.sets.proof import LISTED, SetProof
 from noisewright.local.work import eigenvalues, product, touched
 
 _ROOM = 3e-4  # share by which prices rise, so that most sizes have room
-_FINISHING, _LOOK_EVERY = 40, 5
-_ADDED_SIZES, _ADDING = 24, 3
+_FINISHING = 40
+_LOOK_EVERY = 5
+_ADDED_SIZES = 24
+_ADDING = 3
 _HALVINGS = 40
 _BATCH = 2**20  # entries of matrices looked at together
 _PASSES = 20  # over the entries of a matrix, where one size is looked at
@@ -100,7 +102,8 @@ def _covering(
         parts = [(most - total) / (slope * d) for d, most in enumerate(lacking, 1)]
         return np.asarray(np.maximum(np.max(parts, axis=0), 0.0))
 
-    low, high = 0.0, max(float(np.max(lacking)), 0.0)
+    low = 0.0
+    high = max(float(np.max(lacking)), 0.0)
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         low, high = (middle, high) if raised(middle).sum() > middle else (low, middle)
@@ -114,9 +117,12 @@ def _lacking(
     """For each cell, the most that a set of one, two or three cells lacks, it among them."""
     phi = factor @ factor.T - (np.outer(prices, prior) + np.outer(prior, prices)) / 2
     sums = phi.sum(axis=1)
-    own, mass = slope**2 * np.diagonal(phi) + 2 * slope * sums, slope * prior
-    twice, whole = 2 * slope**2 * phi, float(sums.sum())
-    pairs, masses = own[:, None] + own + twice, mass[:, None] + mass
+    own = slope**2 * np.diagonal(phi) + 2 * slope * sums
+    mass = slope * prior
+    twice = 2 * slope**2 * phi
+    whole = float(sums.sum())
+    pairs = own[:, None] + own + twice
+    masses = mass[:, None] + mass
     np.fill_diagonal(pairs, -np.inf)
     threes = []
 
@@ -125,18 +131,18 @@ def _lacking(
         sets[i] = sets[:, i] = -np.inf
         threes.append((sets / (1 + mass[i] + masses)).max())
 
-    ones, twos = (
-        (whole + own) / (1 + mass),
-        ((whole + pairs) / (1 + masses)).max(axis=1),
-    )
+    ones = (whole + own) / (1 + mass)
+    twos = ((whole + pairs) / (1 + masses)).max(axis=1)
     return [ones, twos, np.array(threes)]
 
 
 def _settled(blocks: SetBlocks, phi: FloatArray) -> _Kept:
     """ν and E after a number of steps with Φ fixed; sizes without fault stop moving."""
-    sizes, best = blocks.sizes, np.full(len(blocks.sizes), np.inf)
+    sizes = blocks.sizes
+    best = np.full(len(blocks.sizes), np.inf)
     tilts, excess = blocks.plain(phi)
-    scaled, moving = phi * np.outer(blocks.scale, blocks.scale), np.arange(len(sizes))
+    scaled = phi * np.outer(blocks.scale, blocks.scale)
+    moving = np.arange(len(sizes))
     image = blocks.forward(scaled)
 
     for step in range(_FINISHING):
@@ -157,7 +163,9 @@ def _settled(blocks: SetBlocks, phi: FloatArray) -> _Kept:
         if not faulty.any():
             break
 
-        blocks, moving, image = blocks.only(faulty), moving[faulty], image[faulty]
+        blocks = blocks.only(faulty)
+        moving = moving[faulty]
+        image = image[faulty]
 
     return _Kept(sizes, tilts, excess)
 
@@ -166,7 +174,8 @@ def _failing(
     kept: _Kept, phi: FloatArray, prior: FloatArray, blocks: SetBlocks
 ) -> list[int]:
     """Sizes that need dearer prices than those looked after, the worst first, not all at once."""
-    n, slope = len(prior), blocks.slope
+    n = len(prior)
+    slope = blocks.slope
     sizes = np.arange(LISTED + 1, n)
     if not len(sizes):
         return []
@@ -201,7 +210,9 @@ def _tops(
         :, None
     ]
     tilt = (1 - share) * kept.tilts[before] + share * kept.tilts[after]
-    r, sums, d = blocks.slope, phi.sum(axis=1), sizes[:, None]
+    r = blocks.slope
+    sums = phi.sum(axis=1)
+    d = sizes[:, None]
     g = (1 - share[..., None]) * kept.excess[before] + share[..., None] * kept.excess[
         after
     ]

@@ -55,7 +55,8 @@ class SetProof(Proof):
     """Upper triangles of E, row by row, one row per size, in single precision."""
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
-        n, count = self.size, len(self.sizes)
+        n = self.size
+        count = len(self.sizes)
         return {
             "sizes": (count,),
             "tilts": (count, n),
@@ -79,7 +80,8 @@ class SetProof(Proof):
     def multipliers(self, cells: int) -> tuple[FloatArray, FloatArray]:
         """ν and E for sets of so many cells: on the line between the two nearest sizes kept."""
         after = int(np.searchsorted(self.sizes, cells))
-        low, high = max(after - 1, 0), min(after, len(self.sizes) - 1)
+        low = max(after - 1, 0)
+        high = min(after, len(self.sizes) - 1)
         gap = float(self.sizes[high] - self.sizes[low])
         share = (cells - float(self.sizes[low])) / gap if gap else 0.0
         tilt = (1 - share) * self.tilts[low] + share * self.tilts[high]
@@ -101,7 +103,9 @@ class _Condition:
 
     @classmethod
     def of(cls, proof: SetProof, epsilon: float) -> _Condition:
-        y, prices, prior = proof.factor, proof.prices, proof.prior
+        y = proof.factor
+        prices = proof.prices
+        prior = proof.prior
         phi = y @ y.T - (np.outer(prices, prior) + np.outer(prior, prices)) / 2
         heights = np.outer(np.abs(prices), prior)
         bound = np.abs(y) @ np.abs(y).T + (heights + heights.T) / 2
@@ -126,13 +130,17 @@ class _Condition:
 
     def _listed(self, d: int) -> Iterator[tuple[FloatArray, FloatArray]]:
         """vᵀΦv and πᵀv of all sets of d cells; those of three by their first."""
-        n, r, prior = self.proof.size, expm1(self.epsilon), self.proof.prior
-        sums, bounds = self.phi.sum(axis=1), self.bound.sum(axis=1)
+        n = self.proof.size
+        r = expm1(self.epsilon)
+        prior = self.proof.prior
+        sums = self.phi.sum(axis=1)
+        bounds = self.bound.sum(axis=1)
         largest = (
             (r * d) ** 2 * self.bound.max() + 2 * r * d * bounds.max() + bounds.sum()
         )
         hidden = float(sums.sum()) + self._rounding * float(largest)
-        cell, mass = r * r * np.diagonal(self.phi) + 2 * r * sums, 1 + r * prior
+        cell = r * r * np.diagonal(self.phi) + 2 * r * sums
+        mass = 1 + r * prior
         if d == 1:
             yield hidden + cell, mass
             return
@@ -165,7 +173,8 @@ class _Condition:
             expm1(self.epsilon),
             self.proof.multipliers(d),
         )
-        sums, bounds = self.phi.sum(axis=1), self.bound.sum(axis=1)
+        sums = self.phi.sum(axis=1)
+        bounds = self.bound.sum(axis=1)
         g = r * r * self.phi + (tilt[:, None] + tilt[None, :]) / 2 + excess
         g[np.diag_indices(n)] += 2 * r * sums + float(sums.sum()) / d - d * tilt
         size = float(
@@ -181,7 +190,9 @@ class _Condition:
 
 def repair(proof: SetProof, epsilon: float) -> float:
     """κ: what prices must rise by, in sum, for every set to meet the condition."""
-    n, r, prior = proof.size, expm1(epsilon), proof.prior
+    n = proof.size
+    r = expm1(epsilon)
+    prior = proof.prior
     if n == 1:
         return 0.0
 

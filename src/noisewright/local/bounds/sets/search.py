@@ -20,14 +20,20 @@ from noisewright.local.bounds.sets.completion import completed, completing
 from noisewright.local.bounds.sets.proof import SetProof
 from noisewright.local.work import Work
 
-_MOST_SIZES, _LEAST_USED = 13, 5e-3
+_MOST_SIZES = 13
+_LEAST_USED = 5e-3
 # looking after all sizes takes as long as some steps
-_FIRST_PROOF, _LATER_PROOFS = 50, 25
+_FIRST_PROOF = 50
+_LATER_PROOFS = 25
 _SCALES = 0.1, 10.0
 # steps: before, relaxed reports say too little about types
-_FIRST_PRIOR, _PRIOR_EVERY = 75, 25
-_LONGEST_PACE, _SHORTER, _LONGER = 0.6, 0.5, 1.1
-_LARGEST_STEP, _LEAST_SHARE = 0.5, 0.1
+_FIRST_PRIOR = 75
+_PRIOR_EVERY = 25
+_LONGEST_PACE = 0.6
+_SHORTER = 0.5
+_LONGER = 1.1
+_LARGEST_STEP = 0.5
+_LEAST_SHARE = 0.1
 
 
 @dataclass(eq=False)
@@ -49,18 +55,19 @@ class SetSearch:
         self.gram, self.roots = start.gram, start.roots
         self.blocks = self._blocks()
         self.problem = JointProblem.of(start, self.blocks, self.reports.prior)
-        self.pace, self.spread = _LONGEST_PACE, inf
+        self.pace = _LONGEST_PACE
+        self.spread = inf
 
     def _blocks(self) -> SetBlocks:
         """Blocks whose multipliers are the moments of the strategy's reports."""
-        slope, prior = expm1(self.epsilon), self.reports.prior
-        n, counts = len(prior), self.reports.patterns.sum(axis=1)
+        slope = expm1(self.epsilon)
+        prior = self.reports.prior
+        n = len(prior)
+        counts = self.reports.patterns.sum(axis=1)
         some = counts > 0
-        x, weights, counts = (
-            self.reports.patterns[some],
-            self.reports.weights[some],
-            counts[some],
-        )
+        x = self.reports.patterns[some]
+        weights = self.reports.weights[some]
+        counts = counts[some]
         mass = 1.0 + slope * (x @ prior)
         even = 1 + slope * counts / n
         shares = weights * even**2 / (mass * counts)
@@ -125,7 +132,8 @@ def _sizes(counts: FloatArray, mass: FloatArray, n: int) -> list[int]:
     """Set sizes to look after: those that the strategy uses, and coarsely all the others."""
     shares = np.bincount(counts.astype(int), mass, minlength=n + 1)
     used = np.flatnonzero(shares > _LEAST_USED * shares.sum())
-    low, high = max(1, int(used.min()) - 1), min(n - 1, int(used.max()) + 1)
+    low = max(1, int(used.min()) - 1)
+    high = min(n - 1, int(used.max()) + 1)
     spaced = np.geomspace(low, high, min(_MOST_SIZES, high - low + 1))
     sizes = set(np.rint(spaced).astype(int)) | {min(high * 10 // 7, n - 1)}
     sizes |= {1, min(2, n - 1)}

@@ -20,9 +20,11 @@ from noisewright.arrays import FloatArray, IntArray
 from noisewright.local.work import product, solved
 
 _CLOSE = 1e-7  # of the value
-_SHRINK, _MOST_STEPS = 0.1, 150
+_SHRINK = 0.1
+_MOST_STEPS = 150
 # Newton steps so short are near enough to the path, and its end
-_CENTRED, _SETTLED = 0.5, 1e-5
+_CENTRED = 0.5
+_SETTLED = 1e-5
 _NEAR = 0.9  # of the way to where an inequality breaks
 # of a step, besides its products: a quarter of a millisecond of small arrays
 _OVERHEAD = 7e6
@@ -63,7 +65,9 @@ class Cube:
     @cached_property
     def classes(self) -> IntArray:
         """The number of (|v|, |w|, |v ⊕ w|), for all v and w."""
-        cells, w, side = np.arange(2**self.bits), self.weights, self.bits + 1
+        cells = np.arange(2**self.bits)
+        w = self.weights
+        side = self.bits + 1
         return np.asarray((w[:, None] * side + w) * side + w[cells[:, None] ^ cells])
 
     @cached_property
@@ -112,7 +116,8 @@ class Cube:
 
         A basis vector is a product of differences of two attributes each, on cells of one weight.
         """
-        cells, side = np.arange(2**self.bits), self.bits + 1
+        cells = np.arange(2**self.bits)
+        side = self.bits + 1
         parts = []
         for kind in range(self.bits // 2 + 1):
             sign = np.ones(len(cells))
@@ -123,7 +128,8 @@ class Cube:
             basis = np.where(self.weights == layers[:, None], sign, 0.0)
             basis /= np.linalg.norm(basis, axis=1)[:, None]
             inside = np.flatnonzero(sign)
-            classes, seen = self.classes[np.ix_(inside, inside)], basis[:, inside]
+            classes = self.classes[np.ix_(inside, inside)]
+            seen = basis[:, inside]
             # one layer holds each cell
             products = seen.sum(axis=0)[:, None] * seen.sum(axis=0)
             rows, columns = np.broadcast_arrays(
@@ -173,7 +179,9 @@ class Program:
 
     def _random(self) -> FloatArray:
         """Counts of a random set, and a random cell."""
-        n, k, pairs = 2**self.cube.bits, self.size, self.cube.pairs
+        n = 2**self.cube.bits
+        k = self.size
+        pairs = self.cube.pairs
         one = (k - 1) / (n - 1)
         start = [1.0, *(one * pairs[0, i, i] for i in range(1, self.side))]
         start += [one * (k - 2) / (n - 2) * pairs[three] for three in self.cube.triples]
@@ -196,7 +204,8 @@ class Program:
 
     def _tell_inequalities(self) -> None:
         """Counts are not negative; T_ijc ≤ A_c·(v, w for one v ⊕ w); waves (see `triple_proof`)."""
-        pairs, waves = self.cube.pairs, self.cube.waves
+        pairs = self.cube.pairs
+        waves = self.cube.waves
         positive = np.eye(self.unknowns)[1:]
         self._places = [
             tuple(place)
@@ -225,7 +234,8 @@ class Program:
         share = 1.0 / self.cube.pairs.ravel()[known]
         difference = known % self.side
         alone = 1.0 / self.cube.pairs[0, difference, difference]
-        inside, outside = [], []
+        inside = []
+        outside = []
 
         for block in self.cube.blocks:
             matrix = np.zeros((self.unknowns, *block.shape[1:]))
@@ -251,11 +261,9 @@ class Program:
         gain[: self.side] = kernel
         unit = float(np.abs(kernel).max()) or 1.0
         degree = len(self.rows) + sum(block.shape[1] for block in self._blocks)
-        t, weight, least = (
-            self.start,
-            unit * self.size / degree,
-            _CLOSE * unit * self.size / degree,
-        )
+        t = self.start
+        weight = unit * self.size / degree
+        least = _CLOSE * unit * self.size / degree
         centred = t, weight
         steps = 0
 
@@ -288,7 +296,8 @@ class Program:
     ) -> tuple[FloatArray, float, float]:
         """The step to the largest gain plus logarithms, its length, and how far it may be gone."""
         bent = self._sides / (self.rows @ t - self.limits)[:, None]
-        gradient, hessian = self.free.T @ gain + bent.sum(axis=0), bent.T @ bent
+        gradient = self.free.T @ gain + bent.sum(axis=0)
+        hessian = bent.T @ bent
         turned = []
 
         for block, along in zip(self._blocks, self._along, strict=True):

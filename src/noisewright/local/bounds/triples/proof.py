@@ -64,7 +64,8 @@ class TripleProof(Proof):
         return self.size.bit_length() - 1
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
-        count, side = len(self.sizes), self.bits + 1
+        count = len(self.sizes)
+        side = self.bits + 1
         return {
             "sizes": (count,),
             **dict.fromkeys(("inside", "outside", "apart"), (count, side, side, side)),
@@ -91,18 +92,19 @@ class TripleProof(Proof):
 
 def raised(proof: TripleProof, epsilon: float) -> float:
     """What prices must rise by, in sum, for every set to meet the condition."""
-    n, r, distances = proof.size, expm1(epsilon), _Distances(proof.bits)
+    n = proof.size
+    r = expm1(epsilon)
+    distances = _Distances(proof.bits)
     z = proof.factor @ proof.factor.T
-    sums, heights = (
-        distances.sums(z),
-        distances.sums(np.abs(proof.factor) @ np.abs(proof.factor).T),
-    )
+    sums = distances.sums(z)
+    heights = distances.sums(np.abs(proof.factor) @ np.abs(proof.factor).T)
     kernel = sums / (n * distances.valencies)
     # How far Z is from a function of the distance, by the largest row of what it lacks.
     lacking = float(np.abs(z - kernel[distances.apart]).sum(axis=1).max())
     lacking += 4 * (n + proof.factor.shape[1]) * EPS * float(heights.sum()) / n
     rows = kernel @ distances.valencies
-    price, share = float(proof.prices[0]), float(proof.prior.sum())
+    price = float(proof.prices[0])
+    share = float(proof.prior.sum())
     needed = float(rows) + lacking  # by the set of no cells, and that of all
 
     for k in range(1, n):
@@ -120,8 +122,10 @@ class _Distances:
     """Counts in {0, 1}^d, by counting."""
 
     def __init__(self, bits: int) -> None:
-        n, side = 2**bits, bits + 1
-        self.bits, self.cells = bits, n
+        n = 2**bits
+        side = bits + 1
+        self.bits = bits
+        self.cells = n
         weights = np.array([bin(cell).count("1") for cell in range(n)])
         self.apart = weights[np.bitwise_xor.outer(np.arange(n), np.arange(n))]
         self.place = weights[:, None], weights[None, :], self.apart
@@ -185,7 +189,8 @@ class _Distances:
         self, proof: TripleProof, kernel: FloatArray, k: int, at: int
     ) -> float:
         """Σκ_i A_i plus all that is not negative, as one sum over A_i and T_ijc; its largest."""
-        n, pairs = self.cells, self.pairs
+        n = self.cells
+        pairs = self.pairs
         inside, outside, apart, tilts, prices = (
             getattr(proof, name)[at]
             for name in ("inside", "outside", "apart", "tilts", "waves")

@@ -47,7 +47,8 @@ class TripleSearch:
     def __post_init__(self) -> None:
         self.bits, n = self.scheme.groups[0][0], self.scheme.cells
         self.waves, self.counts = cube(self.bits).waves, self.scheme.counts
-        sizes, r = np.arange(n), expm1(self.epsilon)
+        sizes = np.arange(n)
+        r = expm1(self.epsilon)
         self.gains = sizes * (r / (n + r * sizes)) ** 2
         self.eigenvalues = self.scheme.eigenvalues / self.scheme.eigenvalues[1:].max()
         self.seen = self.eigenvalues > 1e-13
@@ -160,7 +161,8 @@ class TripleSearch:
     def _proof(
         self, spectrum: FloatArray, level: float, told: dict[int, Multipliers]
     ) -> TripleProof:
-        n, cells = self.scheme.cells, np.arange(self.scheme.cells)
+        n = self.scheme.cells
+        cells = np.arange(self.scheme.cells)
         side = self.bits + 1
         asked = cells[spectrum[cube(self.bits).weights] > 0]
         signs = 1 - 2 * (cube(self.bits).weights[cells[:, None] & asked] % 2)

@@ -32,13 +32,19 @@ from noisewright.local.work import SECOND, touched
 
 _NEWTON_STEPS = 40
 # weights cost cubes of these numbers
-_KEPT_PER_CELL, _MOST_KEPT, _MOST_FRESH = 30, 1000, 400
+_KEPT_PER_CELL = 30
+_MOST_KEPT = 1000
+_MOST_FRESH = 400
 _FEW_CELLS = 64
-_FRESH_PER_CELL, _STARTS_PER_CELL, _MOST_STARTS = 4, 40, 4096
+_FRESH_PER_CELL = 4
+_STARTS_PER_CELL = 40
+_MOST_STARTS = 4096
 EVERY_PATTERN = 9
 """Up to so many cells all patterns are listed: the optimum is exact."""
-_ROUGHEST, _CLOSEST = 3e-2, 1e-5
-_PATIENCE, _LITTLE = 3, 1e-4
+_ROUGHEST = 3e-2
+_CLOSEST = 1e-5
+_PATIENCE = 3
+_LITTLE = 1e-4
 _LIGHT = 1e-3
 # that join a design at its start: 7 % on prefix:16*prefix:16 at ε = 6
 _MOST_RUNS = 1600
@@ -78,7 +84,9 @@ def reweight(design: Design, objective: Objective, tolerance: float = 1e-5) -> P
     b = (v - mass[:, None]) / np.sqrt(mass)[:, None]
     w = np.full(len(v), 1.0 / v.sum(axis=0).mean())
     prices = slack = np.empty(0)
-    value, quadratic, step = 0.0, np.empty(0), 0
+    value = 0.0
+    quadratic = np.empty(0)
+    step = 0
 
     for step in range(_NEWTON_STEPS):
         x = (b * w[:, None]).T @ b
@@ -115,7 +123,8 @@ def reweight(design: Design, objective: Objective, tolerance: float = 1e-5) -> P
         move = solved[:, -1] - solved[:, :-1] @ move_prices
         move_slack = (aim - w * slack - slack * move) / w
         length = min(longest_step(w, move, 0.95), longest_step(slack, move_slack, 0.95))
-        w, slack = w + length * move, slack + length * move_slack
+        w = w + length * move
+        slack = slack + length * move_slack
         prices = prices + length * move_prices
 
     took = (1 + step) * newton_step(*v.shape)
@@ -143,9 +152,11 @@ def generate(
     objective whose prior suits it; None if there was none.
     """
     best: tuple[float, Design, Objective] | None = None
-    tolerance, earlier = _ROUGHEST, [inf] * _PATIENCE
+    tolerance = _ROUGHEST
+    earlier = [inf] * _PATIENCE
     work = control.work.part(effort.work)
-    family, mirror = runs(objective.gram, design.epsilon), Mirror.of(objective.gram)
+    family = runs(objective.gram, design.epsilon)
+    mirror = Mirror.of(objective.gram)
     steady: FloatArray | None = None
     if len(design.patterns) > 2 * _MOST_KEPT:
         design = _heaviest(design, objective.prior)
@@ -221,7 +232,8 @@ def _weighed(
         priced = reweight(design, objective, tolerance)
         return priced, objective, objective.variance(priced.value)
 
-    design, order = mirror.halved(design), mirror.order
+    design = mirror.halved(design)
+    order = mirror.order
     saddle = best_saddle(
         objective.gram[np.ix_(order, order)],
         design.relative[:, order],
@@ -283,7 +295,9 @@ def _proposed(
     round, and chasing them takes half as many rounds again. On the smallest domains all patterns
     there are: the problem is then solved exactly.
     """
-    n, epsilon, now = design.patterns.shape[1], design.epsilon, undervaluations[-1]
+    n = design.patterns.shape[1]
+    epsilon = design.epsilon
+    now = undervaluations[-1]
     if n <= EVERY_PATTERN:
         numbers = np.arange(1, 2**n - 1)
         every = np.asarray(numbers[:, None] >> np.arange(n) & 1, dtype=bool)
@@ -306,7 +320,8 @@ def _proposed(
             some,
         )[0]
         worth = worths(found, now, prior, epsilon)
-        fresh, largest = found[worth > 0], float(worth.max(initial=0.0))
+        fresh = found[worth > 0]
+        largest = float(worth.max(initial=0.0))
         if len(fresh) >= n:
             break
 

@@ -26,11 +26,13 @@ from noisewright.local.optimise.dense.pricing import undervalued
 from noisewright.local.work import product, solved, touched
 
 _MOMENTUM = 0.7
-_PRIOR_STEP, _LARGEST_PRIOR_STEP = 0.3, 0.2
+_PRIOR_STEP = 0.3
+_LARGEST_PRIOR_STEP = 0.2
 _SMALLEST_STEP, _LARGEST_STEP = -2.0, 1.5  # of the logarithm of a weight
 # of an even share: a type that never occurs would be seen by nobody
 _LEAST_SHARE = 1e-3
-_PRICE_STEPS, _BALANCED = 2, 1e-6
+_PRICE_STEPS = 2
+_BALANCED = 1e-6
 _RIDGE = 1e-7  # information on what no query asks must not fade to nothing
 _LEAST_WORTH = 1e-12
 _ROOT = 2**0.5
@@ -49,13 +51,15 @@ class _Folded:
 
     @classmethod
     def of(cls, patterns: BoolArray, slope: float, mirror: Mirror) -> _Folded:
-        h, order = mirror.folding.pairs, mirror.order
+        h = mirror.folding.pairs
+        order = mirror.order
         means = patterns.mean(axis=1)
         z = (patterns[:, order] - means[:, None]).astype(np.float32)
         if not h:
             return cls(mirror, (z,), means, slope)
 
-        near, far = z[:, :h], z[:, h : 2 * h]
+        near = z[:, :h]
+        far = z[:, h : 2 * h]
         even = np.hstack([(near + far) / np.float32(_ROOT), z[:, 2 * h :]])
         return cls(mirror, (even, (near - far) / np.float32(_ROOT)), means, slope)
 
@@ -65,7 +69,8 @@ class _Folded:
 
     def cells(self, even: FloatArray) -> FloatArray:
         """The invariant vector over cells that lies there."""
-        h, vector = self.mirror.folding.pairs, np.empty(len(self.mirror.order))
+        h = self.mirror.folding.pairs
+        vector = np.empty(len(self.mirror.order))
         halves = [even[:h] / _ROOT, even[:h] / _ROOT, even[h:]] if h else [even]
         vector[self.mirror.order] = np.concatenate(halves)
         return vector
@@ -91,10 +96,8 @@ class _Folded:
 
     def squares(self, weights: FloatArray) -> FloatArray:
         """Σ w v vᵀ within the first subspace."""
-        level, ones = (
-            1 + self.slope * self.means,
-            self.even(np.ones(len(self.mirror.order))),
-        )
+        level = 1 + self.slope * self.means
+        ones = self.even(np.ones(len(self.mirror.order)))
         mixed = (weights * level).astype(np.float32) @ self.parts[0]
         side = self.slope * np.outer(ones, mixed.astype(np.float64))
         constant = float(weights @ level**2) * np.outer(ones, ones)
@@ -161,9 +164,11 @@ class Crowd:
             if worst_case
             else Mirror.none(len(objective.gram))
         )
-        halved, n = mirror.halved(design.merged()), len(objective.gram)
+        halved = mirror.halved(design.merged())
+        n = len(objective.gram)
         gram = objective.gram + _RIDGE * float(np.trace(objective.gram)) / n * np.eye(n)
-        prior, weights = objective.prior, halved.weights
+        prior = objective.prior
+        weights = halved.weights
         crowd = cls(
             gram, mirror, design.epsilon, prior, worst_case, halved.patterns, weights
         )
@@ -187,7 +192,8 @@ class Crowd:
     @property
     def operations(self) -> float:
         """What a step takes, about: products in single precision, and systems over cells."""
-        rows, sides = len(self.weights), self.mirror.folding.sides
+        rows = len(self.weights)
+        sides = self.mirror.folding.sides
         squares = sum(product(rows, side, side) for side in sides)
         systems = sum(solved(side, 2 * side) for side in sides)
         return squares + systems + _PASSES * touched(rows * sum(sides))
@@ -212,7 +218,8 @@ class Crowd:
         """g of every pattern and the variance of every type; raises where X is singular."""
         from scipy.linalg import cho_factor, cho_solve
 
-        folded, order = self.folded, self.mirror.order
+        folded = self.folded
+        order = self.mirror.order
         mean = self.gram @ self.prior
         centred = self.gram - mean[:, None] - mean + float(self.prior @ mean)
         self.mass = folded.products(self.prior)
@@ -248,12 +255,14 @@ class Crowd:
 
     def _priced(self, energies: FloatArray) -> tuple[FloatArray, FloatArray]:
         """λ and λᵀv with Σ w(g/λᵀv)v = 1, by Newton steps from the last prices."""
-        folded, n = self.folded, len(self.prior)
+        folded = self.folded
+        n = len(self.prior)
         even = self.prior * float(self.weights @ energies)
         prices = even if self.prices is None else self.prices
         costs = folded.products(prices)
         if costs.min() <= 0:
-            prices, costs = even, folded.products(even)
+            prices = even
+            costs = folded.products(even)
 
         for _ in range(_PRICE_STEPS):
             moved = self.weights * energies / costs
@@ -274,7 +283,8 @@ class Crowd:
             while (costs + length * rise <= 0.2 * costs).any():
                 length /= 2
 
-            prices, costs = prices + length * move, costs + length * rise
+            prices = prices + length * move
+            costs = costs + length * rise
 
         return np.asarray(prices), np.asarray(costs)
 

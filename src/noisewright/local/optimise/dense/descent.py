@@ -51,7 +51,8 @@ def project(
     rows, columns = r.shape
     result = np.empty_like(r)
     shifts = np.empty(columns)
-    lower, upper = _per_row(low, rows), _per_row(high, rows)
+    lower = _per_row(low, rows)
+    upper = _per_row(high, rows)
     block = max(1, _BLOCK_ENTRIES // rows)
 
     def fill(first: int) -> None:
@@ -82,7 +83,8 @@ def _shifts(
     Newton from any point of a bracket is exact once it meets the right linear piece; the bracket
     is halved where the step would leave it or the function is flat.
     """
-    left, right = (low - r).min(axis=0), (high - r).max(axis=0)
+    left = (low - r).min(axis=0)
+    right = (high - r).max(axis=0)
     shift = (left + right) / 2 if guess is None else np.clip(guess, left, right)
     active: IndexArray = np.arange(r.shape[1])
 
@@ -93,11 +95,9 @@ def _shifts(
         if not open_columns.any():
             break
 
-        moved, excess, active = (
-            moved[:, open_columns],
-            excess[open_columns],
-            active[open_columns],
-        )
+        moved = moved[:, open_columns]
+        excess = excess[open_columns]
+        active = active[open_columns]
         slope = weight @ ((moved > low) & (moved < high))
         here = shift[active]
         left[active] = np.where(excess < 0, here, left[active])
@@ -185,7 +185,8 @@ class Chart:
     @property
     def operations(self) -> float:
         """What an evaluation takes, about: two products, and passes of the projection."""
-        rows, cells = self.rows, self.cells
+        rows = self.rows
+        cells = self.cells
         products = 2 * product(rows, cells, cells) + solved(cells, 2 * cells)
         return products + _PASSES * touched(rows * cells)
 
@@ -259,7 +260,8 @@ def descend(
             length = iterations // 2 if done == 0 else min(_SEGMENT, length)
 
         minimum = _segment(chart, objective, x, max(length, 1), memory, control)
-        x, done = minimum.point, done + max(minimum.iterations, 1)
+        x = minimum.point
+        done = done + max(minimum.iterations, 1)
         if control.met(objective.variance(float(np.exp(minimum.value)))):
             break
         if minimum.converged and not worst_case:

@@ -104,7 +104,8 @@ def split(positions: FloatArray, weights: FloatArray, epsilon: float) -> Design:
     Row by row, the level sets of the positions are the patterns, and the steps between levels
     their shares of the row's weight.
     """
-    patterns, parts = [], []
+    patterns = []
+    parts = []
     for row, weight in zip(positions, weights, strict=True):
         levels = np.unique(np.concatenate([[0.0], row, [1.0]]))
         for low, high in pairwise(levels):

@@ -13,8 +13,11 @@ import numpy as np
 from noisewright.arrays import BoolArray, FloatArray, IntArray
 
 _LEAST_EPSILON = 3.0  # below it reports favour more cells than a run
-_SHORTEST, _PER_LIKELY, _LONGEST = 4, 2.0, 16
-_NEARLY_AS_LIKE, _MOST_STRIDES = 1.9, 3
+_SHORTEST = 4
+_PER_LIKELY = 2.0
+_LONGEST = 16
+_NEARLY_AS_LIKE = 1.9
+_MOST_STRIDES = 3
 
 
 def runs(gram: FloatArray, epsilon: float) -> BoolArray:

@@ -22,10 +22,14 @@ from noisewright.local.work import SECOND, Work
 
 FEW_CELLS = 64
 """Up to so many, weights on all patterns that count are found exactly (`column_generation`)."""
-_STEPS, _SETTLING = 20, 30
-_FRESH_PER_CELL, _MOST_FRESH, _MOST_STARTS = 4, 1000, 4096
+_STEPS = 20
+_SETTLING = 30
+_FRESH_PER_CELL = 4
+_MOST_FRESH = 1000
+_MOST_STARTS = 4096
 _STARTS_PER_CELL = 16
-_LIGHT, _LIGHTEST = 0.2, 1e-6
+_LIGHT = 0.2
+_LIGHTEST = 1e-6
 _MOST_RUNS = 1600
 _PATIENCE, _LITTLE = 5, 5e-4  # rounds, and what all of them together must gain
 
@@ -115,9 +119,13 @@ def _worthy(
     work: Work,
 ) -> BoolArray:
     """Patterns that the prices undervalue, looked for at steadier ones."""
-    n, shares = crowd.patterns.shape[1], crowd.weights * crowd.mass
-    starts, none = min(_STARTS_PER_CELL * n, _MOST_STARTS), crowd.patterns[:0]
-    patterns, prior, epsilon = crowd.patterns, crowd.prior, crowd.epsilon
+    n = crowd.patterns.shape[1]
+    shares = crowd.weights * crowd.mass
+    starts = min(_STARTS_PER_CELL * n, _MOST_STARTS)
+    none = crowd.patterns[:0]
+    patterns = crowd.patterns
+    prior = crowd.prior
+    epsilon = crowd.epsilon
     candidates = proposals(
         patterns, shares, crowd.quadratic, steady, prior, epsilon, starts, rng, none
     )[0]

@@ -31,7 +31,8 @@ class Mirror:
         return cls(np.arange(cells), Folding.none(cells))
 
     def _swapped(self, patterns: BoolArray) -> BoolArray:
-        h, swap = self.folding.pairs, self.order.copy()
+        h = self.folding.pairs
+        swap = self.order.copy()
         swap[self.order[:h]], swap[self.order[h : 2 * h]] = (
             self.order[h : 2 * h],
             self.order[:h],

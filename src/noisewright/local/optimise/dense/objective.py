@@ -64,7 +64,8 @@ class Objective:
         value, quadratic = self.solve(self.information(scores, chance))
         # a direction of descent: seven digits do, in half the time
         if q.size > _SINGLE_PRECISION:
-            scores, quadratic = scores.astype(np.float32), quadratic.astype(np.float32)
+            scores = scores.astype(np.float32)
+            quadratic = quadratic.astype(np.float32)
 
         pulled = scores @ quadratic
         energies = np.einsum("ou,ou->o", pulled, scores)
@@ -134,7 +135,8 @@ def saddle_prior(objective: Objective, q: FloatArray, steps: int = 20) -> FloatA
     """
     uniform = np.full(q.shape[1], 1.0 / q.shape[1])
     mean_variance, variances = _prior_value(objective, q)
-    best, best_worst = objective.prior, float(variances.max())
+    best = objective.prior
+    best_worst = float(variances.max())
     step = 2.0
 
     for _ in range(steps):
@@ -147,10 +149,13 @@ def saddle_prior(objective: Objective, q: FloatArray, steps: int = 20) -> FloatA
         moved = replace(objective, prior=trial / trial.sum())
         trial_mean, trial_variances = _prior_value(moved, q)
         if trial_mean > mean_variance:
-            objective, mean_variance, variances = moved, trial_mean, trial_variances
+            objective = moved
+            mean_variance = trial_mean
+            variances = trial_variances
             step *= 1.3
             if variances.max() < best_worst:
-                best, best_worst = objective.prior, float(variances.max())
+                best = objective.prior
+                best_worst = float(variances.max())
         else:
             step /= 3.0
             if step < 1e-3:

@@ -14,7 +14,8 @@ _SHAKES = (1.0, 2.0, 4.0, 8.0)  # cells flipped, in the mean
 # beyond, an ascent that is still going after many flips follows prices far off
 _FEW_CELLS = 64
 # of an ascent in the mean, and over all cells at each, gathered ones
-_FLIPS, _PASSES = 8.0, 60
+_FLIPS = 8.0
+_PASSES = 60
 _BLOCK_ENTRIES = 2**15  # of patterns improved together: what lies near the processor
 
 
@@ -53,15 +54,15 @@ def _improved(
 ) -> tuple[BoolArray, FloatArray]:
     patterns, cells = patterns.copy(), patterns.shape[1]
     if cells > _FEW_CELLS:  # where to go next: seven digits do, in half the time
-        phi, prior = phi.astype(np.float32), prior.astype(np.float32)
+        phi = phi.astype(np.float32)
+        prior = prior.astype(np.float32)
 
-    slope, least_rise = (
-        phi.dtype.type(expm1(epsilon)),
-        8 * float(np.finfo(phi.dtype).eps),
-    )
+    slope = phi.dtype.type(expm1(epsilon))
+    least_rise = 8 * float(np.finfo(phi.dtype).eps)
     v = 1 + slope * patterns
     pulled = v @ phi
-    energy, mass = np.einsum("ou,ou->o", pulled, v), v @ prior
+    energy = np.einsum("ou,ou->o", pulled, v)
+    mass = v @ prior
     active = np.arange(len(patterns))
     diagonal = np.diagonal(phi)
 
@@ -80,7 +81,8 @@ def _improved(
         if not len(rising):
             break
 
-        active, cell = active[rising], cell[rising]
+        active = active[rising]
+        cell = cell[rising]
         energy[active], mass[active] = energies[rising, cell], masses[rising, cell]
         patterns[active, cell] ^= True
         pulled[active] += steps[rising, cell][:, None] * phi[cell]

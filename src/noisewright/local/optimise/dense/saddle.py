@@ -62,8 +62,11 @@ class _Problem:
         if not h:
             return cls(gram, folding, v, (v,))
 
-        near, far, alone = v[:, :h], v[:, h : 2 * h], v[:, 2 * h :]
-        both, root = near + far, 2**0.5
+        near = v[:, :h]
+        far = v[:, h : 2 * h]
+        alone = v[:, 2 * h :]
+        both = near + far
+        root = 2**0.5
         parts = np.hstack([both / root, alone]), (near - far) / root
 
         return cls(gram, folding, np.hstack([both / 2, alone]), parts)
@@ -97,12 +100,16 @@ class _Point:
     def of(cls, problem: _Problem, w: FloatArray, prior: FloatArray) -> _Point:
         from scipy.linalg import cho_factor, cho_solve
 
-        gram, h, whole = problem.gram, problem.folding.pairs, problem.spread(prior)
+        gram = problem.gram
+        h = problem.folding.pairs
+        whole = problem.spread(prior)
         mean = gram @ whole
         centred = gram - mean[:, None] - mean + float(whole @ mean)
         mass = problem.means @ prior
         shares = w / mass
-        factors, quadratics, pulled = [], [], []
+        factors = []
+        quadratics = []
+        pulled = []
         slopes = np.zeros(len(w))
 
         for v, half in zip(problem.parts, problem.folding.halves(centred), strict=True):
@@ -247,12 +254,12 @@ def _direction(point: _Point, problem: _Problem, now: _State) -> _State:
     """One Newton step: weights eliminated by a Cholesky factor, then prior, prices and level."""
     from scipy.linalg import cho_factor, cho_solve
 
-    v, mass, shares = problem.means, point.mass, point.shares
+    v = problem.means
+    mass = point.mass
+    shares = point.shares
     count, n = v.shape
-    aim_w, aim_p = (
-        0.1 * float(now.w @ now.s) / count,
-        0.1 * float(now.prior @ now.g) / n,
-    )
+    aim_w = 0.1 * float(now.w @ now.s) / count
+    aim_p = 0.1 * float(now.prior @ now.g) / n
     curvature = point.curvature(problem)
     along = -(shares / mass)[:, None] * v
     bent = curvature @ along
@@ -263,8 +270,11 @@ def _direction(point: _Point, problem: _Problem, now: _State) -> _State:
     factor = cho_factor(system, lower=True, overwrite_a=True, check_finite=False)
     right = aim_w / now.w - point.slopes / mass - v @ now.prices
     solved = cho_solve(factor, np.column_stack([cross, v, right]), check_finite=False)
-    by_prior, by_prices, rest = solved[:, :n], solved[:, n:-1], solved[:, -1]
-    matrix, sides = np.zeros((2 * n + 1, 2 * n + 1)), np.zeros(2 * n + 1)
+    by_prior = solved[:, :n]
+    by_prices = solved[:, n:-1]
+    rest = solved[:, -1]
+    matrix = np.zeros((2 * n + 1, 2 * n + 1))
+    sides = np.zeros(2 * n + 1)
     matrix[:n, :n] = inner - np.diag(now.g / now.prior) - cross.T @ by_prior
     matrix[:n, n:-1] = -cross.T @ by_prices
     matrix[:n, -1] = -1.0
@@ -275,7 +285,8 @@ def _direction(point: _Point, problem: _Problem, now: _State) -> _State:
     sides[n:-1] = 1.0 - now.w @ v - v.T @ rest
     sides[-1] = 1.0 - float(now.prior.sum())
     answer = np.linalg.solve(matrix, sides)
-    prior, prices = answer[:n], answer[n:-1]
+    prior = answer[:n]
+    prices = answer[n:-1]
     w = rest - by_prior @ prior - by_prices @ prices
     s = (aim_w - now.w * now.s - now.s * w) / now.w
     g = (aim_p - now.prior * now.g - now.g * prior) / now.prior

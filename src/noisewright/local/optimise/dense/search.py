@@ -79,7 +79,8 @@ def search(
     """
     n = len(gram)
     objective = Objective(gram, prior)
-    saved, earlier_prior = saved_design(state, n, epsilon), saved_prior(state, n)
+    saved = saved_design(state, n, epsilon)
+    earlier_prior = saved_prior(state, n)
     begun: tuple[Design, Objective] | None = None
     if saved is not None and earlier_prior is not None:
         begun = saved, replace(objective, prior=earlier_prior)
@@ -137,7 +138,8 @@ def _descended(
     state: Arrays | None,
 ) -> tuple[Design, Objective]:
     cells = len(objective.gram)
-    saved, prior = saved_descent(state, cells), saved_prior(state, cells)
+    saved = saved_descent(state, cells)
+    prior = saved_prior(state, cells)
     if saved is not None and prior is not None:
         # Entries at their bounds have no slope; a start a little inside lets all of them move.
         start = 0.02 + 0.96 * saved[0], saved[1]
@@ -160,7 +162,8 @@ def _two_valued(descent: Descent, epsilon: float, objective: Objective) -> Desig
     Splitting loses nothing but multiplies the rows; a descent that was cut short has many levels,
     which are first rounded to a few.
     """
-    positions, weights = descent.positions, descent.weights
+    positions = descent.positions
+    weights = descent.weights
     slope = np.expm1(epsilon)
     before = objective.evaluate(weights[:, None] * (1 + slope * positions)).value
     designs: list[tuple[float, Design]] = []

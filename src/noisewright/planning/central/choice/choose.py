@@ -82,7 +82,8 @@ class Contender:
 
     def plan(self, seconds: float, counter: Counter | None = None) -> CentralPlan:
         """The plan to keep."""
-        problem, proposal = self.problem, self.proposal
+        problem = self.problem
+        proposal = self.proposal
         accuracy: Accuracy | None = self.trial.measured_accuracy
         if problem.promise is not None and self.bounds.grouped:
             own = row_budget(
@@ -227,7 +228,8 @@ def _or_better(
         better = check_answerable(other.best.trial).achieved and other.best.cost < beat
     except (InvalidParameter, OutOfReach, TooLarge) as error:
         left_out = {entry.name: str(error) for entry in candidates(problem, mechanism)}
-        other, better = Ranking(known.best, (), left_out), False
+        other = Ranking(known.best, (), left_out)
+        better = False
 
     contenders = (*known.contenders, *other.contenders)
     told = {

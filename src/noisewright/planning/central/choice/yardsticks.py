@@ -62,7 +62,8 @@ def yardsticks(problem: CentralProblem) -> list[Yardstick]:
 def _no_data(problem: CentralProblem) -> Yardstick:
     """The answers that people spread evenly over cells would give, whoever they are: no noise."""
     assert problem.given is not None
-    cells, people = problem.workload.size, problem.given.people
+    cells = problem.workload.size
+    people = problem.given.people
     shares = problem.given.shares(cells)
     misses = [people * problem.workload.matvec(own - 1 / cells) for own in shares]
     return _worst(problem, NO_DATA, [miss[None] for miss in misses])
@@ -84,7 +85,8 @@ def _one_way(problem: CentralProblem) -> Yardstick | None:
         return None
 
     accuracy = entry.plan(alone).mechanism.accuracy(alone.terms)
-    rng, misses = np.random.default_rng(0), []
+    rng = np.random.default_rng(0)
+    misses = []
     for shares in problem.given.shares(problem.workload.size):
         people = rng.multinomial(problem.given.people, shares).astype(np.float64)
         noisy = asked.matvec(people) + accuracy.draw(_DRAWS, rng)
@@ -122,7 +124,8 @@ class Limits:
     @classmethod
     def of(cls, problem: CentralProblem) -> Limits:
         """All that is known of a problem."""
-        workload, domain = problem.workload, problem.domain
+        workload = problem.workload
+        domain = problem.domain
         if domain is not None and (domain.boxes or domain.unit is not None):
             # one person moves other things than one cell's answers
             return cls(None, None, None)
