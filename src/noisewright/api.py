@@ -15,6 +15,7 @@ from noisewright.errors import (
     InvalidParameter,
     WeakPrivacyWarning,
     refuse_given,
+    require,
     unknown_name,
 )
 from noisewright.parallel import one_thread_if_small
@@ -237,10 +238,13 @@ def plan_for(
     as in `plan`.
     Where targets limit the largest errors, a strategy made for just these limits is tried as well.
     """
-    if pure and delta is not None:
-        raise InvalidParameter(
-            "delta", delta, "cannot be combined with pure privacy", "drop one"
-        )
+    require(
+        not pure or delta is None,
+        "delta",
+        delta,
+        "cannot be combined with pure privacy",
+        "drop one",
+    )
 
     start: dict[str, Any] = (
         {"rho": 1.0} if delta is None and not pure else {"epsilon": 1.0}
@@ -508,32 +512,35 @@ def _given(people: int | None, public: Sequence[npt.ArrayLike]) -> Given | None:
 
     if people is not None:
         return Given(people, tuple(np.asarray(own, dtype=np.float64) for own in public))
-    if len(public):
-        raise InvalidParameter(
-            "public", len(public), "needs a number of people", "give people="
-        )
+    require(
+        not len(public),
+        "public",
+        len(public),
+        "needs a number of people",
+        "give people=",
+    )
 
     return None
 
 
 def _check_model(model: str) -> None:
-    if model not in ("central", "local"):
-        raise InvalidParameter(
-            "model",
-            model,
-            "must be 'central' or 'local'",
-            "local needs no trusted curator",
-        )
+    require(
+        model in ("central", "local"),
+        "model",
+        model,
+        "must be 'central' or 'local'",
+        "local needs no trusted curator",
+    )
 
 
 def _check_one(mechanism: object, strategy: object) -> None:
-    if strategy is not None and mechanism != "auto":
-        raise InvalidParameter(
-            "strategy",
-            "a matrix",
-            "is a mechanism of its own",
-            "give a strategy or a mechanism",
-        )
+    require(
+        strategy is None or mechanism == "auto",
+        "strategy",
+        "a matrix",
+        "is a mechanism of its own",
+        "give a strategy or a mechanism",
+    )
 
 
 def _check_domain(asked: Workload, domain: Domain | None) -> None:
@@ -607,10 +614,13 @@ def _refuse_local(call: str, local: Local | None, options: LocalOptions) -> None
     from noisewright.local.choose.options import Local
 
     name = min(options, default="local")
-    if name in ("local", *Local.names()):
-        raise InvalidParameter(
-            "argument", name, "is for the local model", "set model='local'"
-        )
+    require(
+        name not in ("local", *Local.names()),
+        "argument",
+        name,
+        "is for the local model",
+        "set model='local'",
+    )
 
     known = ["model", "error", "domain", "people", "public", "composition"]
     if call == "plan":

@@ -21,7 +21,7 @@ from noisewright import api
 from noisewright.display import Shown
 from noisewright.domain import Categorical, Domain, Numeric
 from noisewright.domain.attribute import Attribute
-from noisewright.errors import DomainError, InvalidParameter
+from noisewright.errors import DomainError, InvalidParameter, require
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.workload import Workload
 from noisewright.workload.questions.spec import Questions
@@ -118,8 +118,12 @@ class TableQuestions(Shown):
     ) -> TableQuestions:
         """Quantiles of a number, from cumulative counts over `bins` of equal width."""
         declared = self._declaring(name, bounds, bins, missing)
-        if not isinstance(declared._known(name), Numeric):
-            raise InvalidParameter("quantiles", name, "must be a numeric attribute")
+        require(
+            isinstance(declared._known(name), Numeric),
+            "quantiles",
+            name,
+            "must be a numeric attribute",
+        )
         return declared._asking(
             {"quantiles": name, "at": [float(level) for level in at]}
         )
@@ -260,10 +264,9 @@ class TableQuestions(Shown):
 
     @property
     def _last(self) -> Mapping[str, Any]:
-        if not self.queries:
-            raise InvalidParameter(
-                "by", None, "has no question before it", "start with .count()"
-            )
+        require(
+            self.queries, "by", None, "has no question before it", "start with .count()"
+        )
         return self.queries[-1]
 
     def _asking(self, query: Mapping[str, Any]) -> TableQuestions:

@@ -79,6 +79,14 @@ class InvalidParameter(NoisewrightError):
         super().__init__(shortened(message, _MOST_MESSAGE))
 
 
+def require(
+    holds: object, name: str, value: object, rule: str, remedy: str = ""
+) -> None:
+    """Refuse a parameter whose rule does not hold; what follows may rely on it."""
+    if not holds:
+        raise InvalidParameter(name, value, rule, remedy)
+
+
 def refuse_given(
     options: Mapping[str, object], rule: str, remedy: str = "leave it out"
 ) -> None:

@@ -26,7 +26,12 @@ from noisewright.central.mechanism import (
     StoredMechanism,
     Table,
 )
-from noisewright.errors import FileFormatError, InvalidParameter, OutOfReach, TooLarge
+from noisewright.errors import (
+    FileFormatError,
+    OutOfReach,
+    TooLarge,
+    require,
+)
 from noisewright.estimate.accuracy import Accuracy, Kind, drawn_multiplier
 from noisewright.privacy.noise.source import ByteSource
 from noisewright.privacy.promise.budget import Privacy
@@ -48,12 +53,12 @@ class Combined:
     second: Mechanism
 
     def __post_init__(self) -> None:
-        if self.first.privacy.neighbours != self.second.privacy.neighbours:
-            raise InvalidParameter(
-                "neighbours",
-                self.second.privacy.neighbours,
-                "differ between the releases",
-            )
+        require(
+            self.first.privacy.neighbours == self.second.privacy.neighbours,
+            "neighbours",
+            self.second.privacy.neighbours,
+            "differ between the releases",
+        )
 
     @property
     def privacy(self) -> Privacy:

@@ -21,7 +21,7 @@ from noisewright.central.mechanism import (
     StoredMechanism,
     Table,
 )
-from noisewright.errors import FileFormatError, InvalidParameter, OutOfReach
+from noisewright.errors import FileFormatError, OutOfReach, require
 from noisewright.estimate.accuracy import Accuracy, Joined
 from noisewright.privacy.noise.source import ByteSource
 from noisewright.privacy.promise.budget import Privacy
@@ -45,22 +45,23 @@ class Composite:
 
     def __post_init__(self) -> None:
         positive = all(isfinite(share) and share > 0 for share in self.shares)
-        if len(self.shares) != len(self.members) or not self.members or not positive:
-            raise InvalidParameter(
-                "shares", self.shares, "must be positive, one per part"
-            )
+        require(
+            len(self.shares) == len(self.members) and self.members and positive,
+            "shares",
+            self.shares,
+            "must be positive, one per part",
+        )
 
         measures = [
             {table.measure for table in member.tables} for member in self.members
         ]
-        if any(len(kinds) != 1 for kinds in measures) or len(
-            set.union(*measures)
-        ) < len(measures):
-            raise InvalidParameter(
-                "members",
-                len(self.members),
-                "must each read tables of a measure of their own",
-            )
+        require(
+            not any(len(kinds) != 1 for kinds in measures)
+            and len(set.union(*measures)) >= len(measures),
+            "members",
+            len(self.members),
+            "must each read tables of a measure of their own",
+        )
 
     @cached_property
     def parts(self) -> tuple[Mechanism, ...]:

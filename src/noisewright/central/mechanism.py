@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from noisewright.arrays import Array, FloatArray, IntArray
-from noisewright.errors import InvalidParameter
+from noisewright.errors import require
 from noisewright.estimate.accuracy import Accuracy
 from noisewright.privacy.noise.source import ByteSource
 from noisewright.privacy.promise.budget import Privacy
@@ -48,22 +48,23 @@ class Given:
     histograms: tuple[FloatArray, ...] = ()
 
     def __post_init__(self) -> None:
-        if not is_whole(self.people) or not 1 <= self.people <= LARGEST_SIZE:
-            raise InvalidParameter(
-                "people", self.people, "must be a whole number from 1 to 10^18"
-            )
+        require(
+            is_whole(self.people) and 1 <= self.people <= LARGEST_SIZE,
+            "people",
+            self.people,
+            "must be a whole number from 1 to 10^18",
+        )
         for histogram in self.histograms:
             values = np.asarray(histogram, dtype=np.float64)
-            if (
-                values.ndim != 1
-                or not np.isfinite(values).all()
-                or values.min(initial=0.0) < 0
-            ):
-                raise InvalidParameter(
-                    "public", "histogram", "must be one number per cell, none negative"
-                )
-            if not values.sum() > 0:
-                raise InvalidParameter("public", "histogram", "must hold somebody")
+            require(
+                values.ndim == 1
+                and np.isfinite(values).all()
+                and values.min(initial=0.0) >= 0,
+                "public",
+                "histogram",
+                "must be one number per cell, none negative",
+            )
+            require(values.sum() > 0, "public", "histogram", "must hold somebody")
 
     def shares(self, cells: int) -> list[FloatArray]:
         """Shares of people over so many cells, one array per kind of public histogram."""

@@ -23,7 +23,7 @@ from noisewright.central.blocks.strategy import BlockStrategy
 from noisewright.central.blocks.variance import unit_error
 from noisewright.central.gaussian.products import as_one_axis, fine_grid, refuses_dense
 from noisewright.central.problem import Candidate, CentralProblem
-from noisewright.errors import InvalidParameter, OutOfReach, TooLarge
+from noisewright.errors import InvalidParameter, OutOfReach, TooLarge, require
 from noisewright.workload import Workload
 
 NAME = "own-strategy"
@@ -71,24 +71,22 @@ def checked_matrix(matrix: npt.ArrayLike, cells: int) -> FloatArray:
             "strategy", type(matrix).__name__, "must be a matrix of numbers"
         ) from None
 
-    if (
-        real.ndim != 2
-        or real.shape[1] != cells
-        or not len(real)
-        or real.size > _MOST_ENTRIES
-    ):
-        raise InvalidParameter(
-            "strategy",
-            f"array of shape {real.shape}",
-            f"must have one column per cell ({cells}) and at least one row",
-            "give one row per measurement",
-        )
-    if not np.isfinite(real).all() or not real.any():
-        raise InvalidParameter(
-            "strategy",
-            f"array of shape {real.shape}",
-            "must have finite entries, not all zero",
-        )
+    require(
+        real.ndim == 2
+        and real.shape[1] == cells
+        and len(real)
+        and real.size <= _MOST_ENTRIES,
+        "strategy",
+        f"array of shape {real.shape}",
+        f"must have one column per cell ({cells}) and at least one row",
+        "give one row per measurement",
+    )
+    require(
+        np.isfinite(real).all() and real.any(),
+        "strategy",
+        f"array of shape {real.shape}",
+        "must have finite entries, not all zero",
+    )
 
     return np.asarray(real[np.abs(real).max(axis=1) > 0])
 

@@ -30,6 +30,7 @@ from noisewright.errors import (
     InvalidParameter,
     NoisewrightError,
     OutOfReach,
+    require,
 )
 from noisewright.norm.exact.prefix import (
     Kind,
@@ -61,10 +62,12 @@ class Appearances:
     def __post_init__(self) -> None:
         for name in ("times", "apart"):
             value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise InvalidParameter(
-                    f"appearances.{name}", value, "must be a whole number >= 1"
-                )
+            require(
+                isinstance(value, int) and not isinstance(value, bool) and value >= 1,
+                f"appearances.{name}",
+                value,
+                "must be a whole number >= 1",
+            )
 
     @property
     def person(self) -> str:
@@ -274,10 +277,13 @@ class Stream:
 
     def step(self, increment: int) -> float:
         """Take the exact count of this step and return the private running count."""
-        if not is_whole(increment):
-            raise InvalidParameter(
-                "increment", "?", "must be a whole number", "count people"
-            )
+        require(
+            is_whole(increment),
+            "increment",
+            "?",
+            "must be a whole number",
+            "count people",
+        )
         if self.steps == self._most:
             raise OutOfReach(
                 f"the stream was planned for {self.steps} steps; plan a longer one beforehand"
@@ -447,6 +453,5 @@ def check_state(possible: bool) -> None:
 def _fixed(value: float) -> int:
     """A float as an integer number of 2^-100, exactly."""
     scaled = Fraction(value) * (1 << _RATE_BITS)
-    if scaled.denominator != 1:
-        raise InvalidParameter("rate", value, "must be a multiple of 2^-100")
+    require(scaled.denominator == 1, "rate", value, "must be a multiple of 2^-100")
     return int(scaled)

@@ -16,7 +16,7 @@ from msgspec import Meta
 
 from noisewright.collect.form import Question, questions
 from noisewright.container import digest
-from noisewright.errors import FileFormatError, InvalidParameter, TooLarge
+from noisewright.errors import FileFormatError, InvalidParameter, TooLarge, require
 from noisewright.local.reports.aggregate import Aggregate
 from noisewright.local.reports.format import exported, has_continuous_noise
 from noisewright.planning.files import from_bytes
@@ -169,10 +169,9 @@ class Campaign:
             )
 
         unknown = set(terms.questions) - {question.name for question in self.form}
-        if unknown:
-            raise InvalidParameter(
-                "questions", sorted(unknown), "name no attribute of the plan"
-            )
+        require(
+            not unknown, "questions", sorted(unknown), "name no attribute of the plan"
+        )
 
         spent = terms.repetition.spent(plan.epsilon)
         if terms.budget is not None and terms.budget < plan.epsilon:

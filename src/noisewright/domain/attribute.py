@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from noisewright.arrays import Array, BoolArray, FloatArray, IntArray, ObjectArray
 from noisewright.display import Shown
-from noisewright.errors import DomainError, InvalidParameter
+from noisewright.errors import DomainError, InvalidParameter, require
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -105,8 +105,12 @@ class Attribute(Shown, ABC):
     ordered: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not self.name:
-            raise InvalidParameter("name", self.name, "must be text that is not empty")
+        require(
+            isinstance(self.name, str) and self.name,
+            "name",
+            self.name,
+            "must be text that is not empty",
+        )
 
         check_label("name", self.name)
         policies = ("clip", "other", "error") if self.ordered else ("other", "error")

@@ -23,7 +23,7 @@ from noisewright.domain.attribute import (
     Storage,
     Values,
 )
-from noisewright.errors import InvalidParameter
+from noisewright.errors import InvalidParameter, require
 
 _EPOCH = dt.date(1970, 1, 1)
 _EXACT_INTEGERS = 2**53  # beyond it, neighbouring integers are one 64-bit float
@@ -80,10 +80,12 @@ class Ordered(Attribute):
         refused: the cell's count cannot be divided.
         """
         number = float(self._numbers([self._constant(constant)])[0])
-        if math.isnan(number):
-            raise InvalidParameter(
-                self.name, constant, "must be a value of the attribute"
-            )
+        require(
+            not math.isnan(number),
+            self.name,
+            constant,
+            "must be a value of the attribute",
+        )
         if number > self.cuts[-1] or (inclusive and number == self.cuts[-1]):
             return len(self.cuts) - 1
         if number < self.cuts[0]:

@@ -30,6 +30,7 @@ from noisewright.errors import (
     DomainError,
     InvalidParameter,
     TooLarge,
+    require,
     understood,
     unknown_name,
 )
@@ -91,21 +92,25 @@ class Domain(Shown):
         object.__setattr__(self, "attributes", tuple(self.attributes))
         if not self.attributes:
             raise InvalidParameter("attributes", [], "must name at least one attribute")
-        if not isinstance(self.reviewed, bool):
-            raise InvalidParameter("reviewed", self.reviewed, "must be true or false")
+        require(
+            isinstance(self.reviewed, bool),
+            "reviewed",
+            self.reviewed,
+            "must be true or false",
+        )
 
         names = [
             *self.names,
             *(level.name for a in self.attributes for level in a.coarser),
         ]
         repeated = [name for name, times in Counter(names).items() if times > 1]
-        if repeated:
-            raise InvalidParameter(
-                "attributes",
-                repeated,
-                "must have different names",
-                "rename or remove one",
-            )
+        require(
+            not repeated,
+            "attributes",
+            repeated,
+            "must have different names",
+            "rename or remove one",
+        )
 
         object.__setattr__(self, "unit", read_unit(self.unit))
         self._check_groups()
@@ -119,8 +124,9 @@ class Domain(Shown):
     def _check_groups(self) -> None:
         """What bounds rows in every cell is an attribute."""
         for name in () if self.unit is None else self.unit.by:
-            if name not in self.names:
-                raise InvalidParameter("unit.by", name, "is no attribute of the schema")
+            require(
+                name in self.names, "unit.by", name, "is no attribute of the schema"
+            )
 
     def _check_derived(self) -> None:
         """Every attribute is worked out once, and persons are named, each by themselves."""
@@ -271,8 +277,9 @@ class Domain(Shown):
 
     def unravel(self, index: int) -> tuple[int, ...]:
         """Return the cell of every attribute at a flat index."""
-        if not 0 <= index < self.size:
-            raise InvalidParameter("cell", index, f"must lie in 0..{self.size - 1}")
+        require(
+            0 <= index < self.size, "cell", index, f"must lie in 0..{self.size - 1}"
+        )
 
         cells = []
         for size in reversed(self.shape):
@@ -283,12 +290,16 @@ class Domain(Shown):
 
     def ravel(self, cells: Sequence[int]) -> int:
         """Return the flat index of one cell per attribute."""
-        if len(cells) != len(self) or any(
-            not 0 <= cell < size for cell, size in zip(cells, self.shape, strict=True)
-        ):
-            raise InvalidParameter(
-                "cells", cells, f"must index a shape of {self.shape}"
-            )
+        require(
+            len(cells) == len(self)
+            and not any(
+                not 0 <= cell < size
+                for cell, size in zip(cells, self.shape, strict=True)
+            ),
+            "cells",
+            cells,
+            f"must index a shape of {self.shape}",
+        )
 
         index = 0
         for cell, size in zip(cells, self.shape, strict=True):
@@ -300,18 +311,17 @@ class Domain(Shown):
         """Return the flat cell of every row, from one column per attribute."""
         self.require_indexable()
         absent = [name for name in self.names if name not in columns]
-        if absent:
-            raise InvalidParameter(
-                "columns", absent, "are missing", "give one per attribute"
-            )
+        require(not absent, "columns", absent, "are missing", "give one per attribute")
 
         codes = [
             attribute.encode(columns[attribute.name]) for attribute in self.attributes
         ]
-        if len({len(column) for column in codes}) > 1:
-            raise InvalidParameter(
-                "columns", list(self.names), "must be of the same length"
-            )
+        require(
+            len({len(column) for column in codes}) <= 1,
+            "columns",
+            list(self.names),
+            "must be of the same length",
+        )
 
         return np.ravel_multi_index(codes, self.shape).astype(np.int64)
 
@@ -378,8 +388,12 @@ def read_box(declared: Box | Mapping[str, object], domain: Domain) -> Box:
     """Read a box: for every name a list of values or labels, or `{from: …, below: …}`."""
     if isinstance(declared, Box):
         return declared
-    if not isinstance(declared, Mapping) or not declared:
-        raise InvalidParameter("impossible", declared, "must map attributes to values")
+    require(
+        isinstance(declared, Mapping) and declared,
+        "impossible",
+        declared,
+        "must map attributes to values",
+    )
 
     sides: dict[str, set[int]] = {}
     for name, values in declared.items():

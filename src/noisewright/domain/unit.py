@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Literal, get_args
 
-from noisewright.errors import InvalidParameter
+from noisewright.errors import InvalidParameter, require
 
 Nameless = Literal["refuse", "each"]
 PeriodName = Literal["day", "week", "month", "quarter", "year"]
@@ -42,10 +42,12 @@ class Unit:
     each: int = 1
 
     def __post_init__(self) -> None:
-        if not isinstance(self.column, str) or not self.column:
-            raise InvalidParameter(
-                "unit.column", self.column, "must be the name of a column"
-            )
+        require(
+            isinstance(self.column, str) and self.column,
+            "unit.column",
+            self.column,
+            "must be the name of a column",
+        )
 
         whole = isinstance(self.rows, int) and not isinstance(self.rows, bool)
         if not whole or not 1 <= self.rows <= _MOST_ROWS:
@@ -58,10 +60,12 @@ class Unit:
             rule = f"must be one of {', '.join(get_args(Nameless))}"
             raise InvalidParameter("unit.missing", self.missing, rule)
 
-        if not isinstance(self.key, str) or not self.key.isascii() or "'" in self.key:
-            raise InvalidParameter(
-                "unit.key", self.key, "must be ASCII text without quotes"
-            )
+        require(
+            isinstance(self.key, str) and self.key.isascii() and "'" not in self.key,
+            "unit.key",
+            self.key,
+            "must be ASCII text without quotes",
+        )
 
         if self.per is not None and self.per not in get_args(PeriodName):
             rule = f"must be one of {', '.join(get_args(PeriodName))}"
@@ -80,10 +84,13 @@ class Unit:
 
     def _check_groups(self) -> None:
         names = (self.by,) if isinstance(self.by, str) else self.by
-        if not isinstance(names, list | tuple) or not all(
-            isinstance(n, str) and n for n in names
-        ):
-            raise InvalidParameter("unit.by", self.by, "must be names of attributes")
+        require(
+            isinstance(names, list | tuple)
+            and all(isinstance(n, str) and n for n in names),
+            "unit.by",
+            self.by,
+            "must be names of attributes",
+        )
 
         object.__setattr__(self, "by", tuple(names))
         whole = isinstance(self.each, int) and not isinstance(self.each, bool)

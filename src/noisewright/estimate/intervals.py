@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from noisewright.arrays import FloatArray
-from noisewright.errors import InvalidParameter
+from noisewright.errors import require
 
 Sampler = Callable[[int, np.random.Generator], FloatArray]
 """Draws `(count, queries)` joint errors, every query scaled to unit variance (or all zero)."""
@@ -25,10 +25,7 @@ _NODES = 1000
 
 def check_level(level: float) -> float:
     """Refuse coverage levels outside (0, 1)."""
-    if not 0 < level < 1:
-        raise InvalidParameter(
-            "level", level, "must lie in (0, 1)", "use 0.95 for 95 %"
-        )
+    require(0 < level < 1, "level", level, "must lie in (0, 1)", "use 0.95 for 95 %")
     return float(level)
 
 
@@ -107,10 +104,7 @@ def sidak_multiplier(queries: int, level: float = 0.95) -> float:
     Šidák's inequality: centred Gaussians all stay within their bounds at least as often as
     independent ones would.
     """
-    if queries < 1:
-        raise InvalidParameter(
-            "queries", queries, "must be >= 1", "ask at least one query"
-        )
+    require(queries >= 1, "queries", queries, "must be >= 1", "ask at least one query")
 
     from scipy.special import ndtri
 
@@ -131,8 +125,7 @@ def simultaneous_multiplier(
     Draws come in blocks, so that memory stays bounded.
     """
     check_level(level)
-    if draws < 100:
-        raise InvalidParameter("draws", draws, "must be >= 100", "simulate more")
+    require(draws >= 100, "draws", draws, "must be >= 100", "simulate more")
 
     rng = np.random.default_rng() if rng is None else rng
     first = sample_correlated_normals(1, rng)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from noisewright.arrays import Array, BoolArray, FloatArray, IntArray, SignArray
 from noisewright.display import Shown
-from noisewright.errors import InvalidParameter, TooLarge, unknown_name
+from noisewright.errors import InvalidParameter, TooLarge, require, unknown_name
 
 Predicate = Callable[[Any], object]
 
@@ -140,10 +140,12 @@ class ConceptClass(Shown):
         """The share of people whom each concept mislabels; for tests and public data only."""
         at = self.columns(points)
         signs = label_signs(labels)
-        if len(at) != len(signs) or not len(at):
-            raise InvalidParameter(
-                "labels", len(signs), f"must be one for each of {len(at)} points"
-            )
+        require(
+            len(at) == len(signs) and len(at),
+            "labels",
+            len(signs),
+            f"must be one for each of {len(at)} points",
+        )
 
         total = np.bincount(at, weights=signs, minlength=self.size)
         return np.asarray((1 - self.matrix @ total / len(at)) / 2)
@@ -170,10 +172,12 @@ def columns_below(size: int, points: Iterable[Any] | npt.ArrayLike) -> IntArray:
 
 
 def _within(size: int, found: IntArray) -> IntArray:
-    if ((found < 0) | (found >= size)).any():
-        raise InvalidParameter(
-            "points", f"{len(found)} of them", "must all be of the class"
-        )
+    require(
+        not ((found < 0) | (found >= size)).any(),
+        "points",
+        f"{len(found)} of them",
+        "must all be of the class",
+    )
     return found
 
 
@@ -216,10 +220,7 @@ def concepts(
         return _from_matrix(np.asarray(source), held)
 
     given: list[Any] = list(source)  # type: ignore[arg-type]
-    if not given:
-        raise InvalidParameter(
-            "concepts", 0, "must not be empty", "give one concept at least"
-        )
+    require(given, "concepts", 0, "must not be empty", "give one concept at least")
     if all(callable(each) for each in given):
         return _from_predicates(given, held)
 
@@ -246,10 +247,12 @@ def label_signs(labels: npt.ArrayLike) -> SignArray:
 
 
 def _from_matrix(given: Array, points: tuple[Hashable, ...] | None) -> ConceptClass:
-    if given.ndim != 2 or 0 in given.shape:
-        raise InvalidParameter(
-            "concepts", f"shape {given.shape}", "must have a row per concept"
-        )
+    require(
+        given.ndim == 2 and 0 not in given.shape,
+        "concepts",
+        f"shape {given.shape}",
+        "must have a row per concept",
+    )
 
     _check_entries(*given.shape)
     if given.dtype == np.bool_:
@@ -301,12 +304,14 @@ def _from_text(text: str) -> ConceptClass:
         raise unknown_name(
             "concepts", kind, "is no class of concepts", _KINDS, "for example"
         )
-    if (
-        not number.isascii()
-        or not number.isdecimal()
-        or not 1 <= int(number[:9]) <= _MOST_POINTS
-    ):
-        raise InvalidParameter("concepts", text, f"must end in a count, as in {FORMS}")
+    require(
+        number.isascii()
+        and number.isdecimal()
+        and 1 <= int(number[:9]) <= _MOST_POINTS,
+        "concepts",
+        text,
+        f"must end in a count, as in {FORMS}",
+    )
 
     true, names = _KINDS[kind](int(number))
     table = np.where(true, 1, -1).astype(np.int8)

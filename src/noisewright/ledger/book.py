@@ -14,7 +14,12 @@ import msgspec
 from noisewright import __version__
 from noisewright.display import Shown
 from noisewright.domain.unit import read_unit
-from noisewright.errors import FileFormatError, InvalidParameter, NoisewrightError
+from noisewright.errors import (
+    FileFormatError,
+    InvalidParameter,
+    NoisewrightError,
+    require,
+)
 from noisewright.ledger.entries import (
     FORMAT_VERSION,
     Committed,
@@ -77,10 +82,13 @@ class Ledger(Shown):
         promises (ε, δ). All of it is fixed for good: limits that follow answers would be no limits.
         """
         name, version = split_dataset(dataset)
-        if version:
-            raise InvalidParameter(
-                "dataset", dataset, "has a version", "versions share one budget"
-            )
+        require(
+            not version,
+            "dataset",
+            dataset,
+            "has a version",
+            "versions share one budget",
+        )
 
         limits = limits_of(budget, rule, pure, aside)
         if unit is not None:
@@ -233,10 +241,13 @@ class Ledger(Shown):
             raise released_before(account, before, again)
 
         noise = tuple(msgspec.convert(drawn, Noise) for drawn in cost.noise)
-        if not check_noise(cost.spend, noise):
-            raise InvalidParameter(
-                "noise", len(noise), "is not what the plan spends", "plan again"
-            )
+        require(
+            check_noise(cost.spend, noise),
+            "noise",
+            len(noise),
+            "is not what the plan spends",
+            "plan again",
+        )
 
         entry = Reserved(
             time=self._time_after(history), dataset=account.name, version=version, group=group,
@@ -303,15 +314,14 @@ def split_dataset(dataset: str) -> tuple[str, str]:
     """NAME or NAME@VERSION."""
     name, _, version = dataset.partition("@")
     for text in (name, version):
-        if len(text) > 100 or not text.isprintable() or text != text.strip():
-            raise InvalidParameter(
-                "dataset", dataset, "must be printable text of 100 characters"
-            )
-
-    if not name:
-        raise InvalidParameter(
-            "dataset", dataset, "must have a name", "NAME or NAME@VERSION"
+        require(
+            len(text) <= 100 and text.isprintable() and text == text.strip(),
+            "dataset",
+            dataset,
+            "must be printable text of 100 characters",
         )
+
+    require(name, "dataset", dataset, "must have a name", "NAME or NAME@VERSION")
 
     return name, version
 

@@ -18,7 +18,12 @@ from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote
 
-from noisewright.errors import FileFormatError, InvalidParameter, NoisewrightError
+from noisewright.errors import (
+    FileFormatError,
+    InvalidParameter,
+    NoisewrightError,
+    require,
+)
 from noisewright.ledger.entries import Line, no_ledger
 from noisewright.ledger.inode_lock import held_alone
 
@@ -106,13 +111,13 @@ class SQLiteStore:
     @contextmanager
     def _alone(self, new: bool = False) -> Iterator[None]:
         with self._translated():
-            if not new and not self._path.is_file():
-                raise InvalidParameter(
-                    "ledger",
-                    self.where,
-                    "does not exist",
-                    "make it with `noisewright ledger create`",
-                )
+            require(
+                new or self._path.is_file(),
+                "ledger",
+                self.where,
+                "does not exist",
+                "make it with `noisewright ledger create`",
+            )
             with held_alone(self._path, _WAIT, new=new):
                 yield
 

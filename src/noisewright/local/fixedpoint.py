@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisewright.arrays import BoolArray, IntArray, WordArray
-from noisewright.errors import InvalidParameter
+from noisewright.errors import InvalidParameter, require
 from noisewright.local.randomizer.whole_numbers import WORD as WORD
 from noisewright.privacy.noise.source import (
     ByteSource,
@@ -156,15 +156,15 @@ def categorical(
 def whole_weights(weights: npt.ArrayLike) -> list[int]:
     """Weights as whole numbers that sum to 2^64 exactly, each within one of its share."""
     values = np.asarray(weights, dtype=np.float64)
-    if (
-        values.ndim != 1
-        or not values.size
-        or not np.isfinite(values).all()
-        or values.min() < 0
-    ):
-        raise InvalidParameter(
-            "weights", values.shape, "must be finite, >= 0 and not empty"
-        )
+    require(
+        values.ndim == 1
+        and values.size
+        and np.isfinite(values).all()
+        and values.min() >= 0,
+        "weights",
+        values.shape,
+        "must be finite, >= 0 and not empty",
+    )
 
     # As whole numbers on the finest grid that any of them needs: the same as fractions, but quick.
     fractions, exponents = np.frexp(values)
@@ -174,10 +174,7 @@ def whole_weights(weights: npt.ArrayLike) -> list[int]:
         mantissa << shift for mantissa, shift in zip(mantissas, shifts, strict=True)
     ]
     total = sum(exact)
-    if total <= 0:
-        raise InvalidParameter(
-            "weights", 0, "must not all be zero", "give one positive weight"
-        )
+    require(total > 0, "weights", 0, "must not all be zero", "give one positive weight")
 
     cumulative = 0
     sums = 0

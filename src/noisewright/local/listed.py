@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisewright.arrays import FloatArray, IntArray
-from noisewright.errors import InvalidParameter
+from noisewright.errors import InvalidParameter, require
 from noisewright.local.fixedpoint import check_epsilon, floor_times
 from noisewright.local.randomizer.laws import Weigh
 from noisewright.local.randomizer.specification import Nodes, Place
@@ -36,18 +36,20 @@ class MatrixStrategy(IndexStrategy):
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
         w = self.weights
-        if w.dtype != np.int64 or w.ndim != 2 or 0 in w.shape or w.min() <= 0:
-            raise InvalidParameter(
-                "weights",
-                f"{w.dtype} array of shape {w.shape}",
-                "must be positive whole numbers",
-            )
+        require(
+            w.dtype == np.int64 and w.ndim == 2 and 0 not in w.shape and w.min() > 0,
+            "weights",
+            f"{w.dtype} array of shape {w.shape}",
+            "must be positive whole numbers",
+        )
         # A plan may come from anybody: sums of chances must not be right only modulo 2^64.
-        if (
-            not (w.sum(axis=0) == UNIT).all()
-            or w.sum(axis=0, dtype=np.float64).max() > 2.0 * UNIT
-        ):
-            raise InvalidParameter("weights", "a column", "must sum to 2^62 exactly")
+        require(
+            (w.sum(axis=0) == UNIT).all()
+            and w.sum(axis=0, dtype=np.float64).max() <= 2.0 * UNIT,
+            "weights",
+            "a column",
+            "must sum to 2^62 exactly",
+        )
 
         self.check_loss()
         if self.estimate_prior is not None:
@@ -119,46 +121,53 @@ def check_prior(prior: npt.ArrayLike, size: int) -> FloatArray:
         rule = f"must be {size} numbers, the share of people with each type"
         raise InvalidParameter("prior", type(prior).__name__, rule) from None
 
-    if values.shape != (size,) or not np.isfinite(values).all() or values.min() <= 0:
-        raise InvalidParameter(
-            "prior", f"array of shape {values.shape}", "must be positive"
-        )
+    require(
+        values.shape == (size,) and np.isfinite(values).all() and values.min() > 0,
+        "prior",
+        f"array of shape {values.shape}",
+        "must be positive",
+    )
 
     with np.errstate(over="ignore"):
         total = values.sum()
 
     # A prior that was read from a plan file stays as it is, to the last bit.
     shares = values if abs(total - 1.0) < 1e-14 * size else np.asarray(values / total)
-    if not np.isfinite(total) or shares.min() < np.finfo(np.float64).tiny:
-        raise InvalidParameter(
-            "prior", f"array of shape {values.shape}", "is too uneven"
-        )
+    require(
+        np.isfinite(total) and shares.min() >= np.finfo(np.float64).tiny,
+        "prior",
+        f"array of shape {values.shape}",
+        "is too uneven",
+    )
 
     return shares
 
 
 def _checked_chances(chances: npt.ArrayLike, epsilon: float) -> FloatArray:
     q = np.asarray(chances, dtype=np.float64)
-    if q.ndim != 2 or 0 in q.shape or not np.isfinite(q).all() or q.min() < 0:
-        raise InvalidParameter(
-            "chances",
-            f"array of shape {q.shape}",
-            "must be a matrix of finite chances >= 0",
-        )
-    if np.abs(q.sum(axis=0) - 1.0).max() > _TOLERANCE:
-        raise InvalidParameter(
-            "chances", "a column", "must sum to one", "normalise the columns"
-        )
+    require(
+        q.ndim == 2 and 0 not in q.shape and np.isfinite(q).all() and q.min() >= 0,
+        "chances",
+        f"array of shape {q.shape}",
+        "must be a matrix of finite chances >= 0",
+    )
+    require(
+        np.abs(q.sum(axis=0) - 1.0).max() <= _TOLERANCE,
+        "chances",
+        "a column",
+        "must sum to one",
+        "normalise the columns",
+    )
 
     q = q[q.max(axis=1) > 0]
     low = q.min(axis=1)
-    if (q.max(axis=1) > low * np.exp(epsilon) * (1 + _TOLERANCE)).any():
-        raise InvalidParameter(
-            "chances",
-            "a row",
-            f"must have max <= e^{epsilon} min",
-            "project it, or raise epsilon",
-        )
+    require(
+        not (q.max(axis=1) > low * np.exp(epsilon) * (1 + _TOLERANCE)).any(),
+        "chances",
+        "a row",
+        f"must have max <= e^{epsilon} min",
+        "project it, or raise epsilon",
+    )
 
     return np.asarray(q)
 

@@ -16,7 +16,13 @@ from typing import Any, Self, TypedDict
 import numpy.typing as npt
 
 from noisewright.arrays import FloatArray
-from noisewright.errors import InvalidParameter, TooLarge, refuse_given, unknown_name
+from noisewright.errors import (
+    InvalidParameter,
+    TooLarge,
+    refuse_given,
+    require,
+    unknown_name,
+)
 from noisewright.local.analysis.grams import table_gram, without_offsets
 from noisewright.local.approximate.tails import MaxError
 from noisewright.local.fixedpoint import check_planned
@@ -132,8 +138,12 @@ class Search:
             raise InvalidParameter(
                 "effort", self.effort, f"must be one of {', '.join(EFFORTS)}"
             )
-        if number("seed", self.seed).denominator != 1 or self.seed < 0:
-            raise InvalidParameter("seed", self.seed, "must be a whole number >= 0")
+        require(
+            number("seed", self.seed).denominator == 1 and self.seed >= 0,
+            "seed",
+            self.seed,
+            "must be a whole number >= 0",
+        )
 
         if self.time_limit not in (None, inf):
             positive("time_limit", self.time_limit, "give seconds")

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisewright.arrays import FloatArray
-from noisewright.errors import InvalidParameter
+from noisewright.errors import InvalidParameter, require
 from noisewright.local.listed import MatrixStrategy
 from noisewright.local.mechanism import LocalMechanism, LocalProblem
 from noisewright.local.strategy import Strategy
@@ -35,13 +35,13 @@ def _spent(matrix: FloatArray, budget: float) -> float:
     """What the chances spend, to be verified once they are whole numbers; never over the budget."""
     sent = matrix[matrix.max(axis=1) > 0]
     low = sent.min(axis=1, initial=1.0)
-    if low.min(initial=1.0) <= 0:
-        raise InvalidParameter(
-            "strategy",
-            "a report that some values never send",
-            "is not private at any epsilon",
-            "let every value send every report, however rarely",
-        )
+    require(
+        low.min(initial=1.0) > 0,
+        "strategy",
+        "a report that some values never send",
+        "is not private at any epsilon",
+        "let every value send every report, however rarely",
+    )
 
     spent = float(np.log((sent.max(axis=1) / low).max(initial=1.0)))
     if spent > budget * (1 + _ROUNDING):
@@ -75,16 +75,20 @@ def _oriented(chances: npt.ArrayLike, cells: int) -> FloatArray:
             "strategy", shape, f"must have one column per cell ({cells})", remedy
         )
 
-    if not (np.isfinite(matrix).all() and np.abs(matrix).max(initial=0.0) <= _LARGEST):
-        raise InvalidParameter("strategy", shape, "must hold chances, from 0 to 1")
+    require(
+        np.isfinite(matrix).all() and np.abs(matrix).max(initial=0.0) <= _LARGEST,
+        "strategy",
+        shape,
+        "must hold chances, from 0 to 1",
+    )
 
     by_columns = np.abs(matrix.sum(axis=0) - 1).max()
-    if by_columns > 1e-6 and np.abs(matrix.sum(axis=1) - 1).max() < 1e-6:
-        raise InvalidParameter(
-            "strategy",
-            shape,
-            "must have columns that sum to one; its rows do",
-            "transpose it",
-        )
+    require(
+        by_columns <= 1e-6 or np.abs(matrix.sum(axis=1) - 1).max() >= 1e-6,
+        "strategy",
+        shape,
+        "must have columns that sum to one; its rows do",
+        "transpose it",
+    )
 
     return matrix

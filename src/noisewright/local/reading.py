@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisewright.arrays import Array
-from noisewright.errors import FileFormatError, InvalidParameter, TooLarge
+from noisewright.errors import FileFormatError, InvalidParameter, TooLarge, require
 from noisewright.local.randomizer.whole_numbers import MOST_CELLS, WORD
 
 
@@ -33,8 +33,7 @@ def listed(name: str, value: object) -> Sequence[object]:
 def check_sizes(sizes: Sequence[int]) -> tuple[int, ...]:
     """Numbers of values of attributes whose cells can be numbered."""
     checked = tuple(whole("sizes", size, 1) for size in listed("sizes", sizes))
-    if not checked:
-        raise InvalidParameter("sizes", checked, "must name one attribute at least")
+    require(checked, "sizes", checked, "must name one attribute at least")
     if prod(checked) > MOST_CELLS:
         raise TooLarge(
             f"a domain of {prod(checked):.3g} cells has no whole-number types"
@@ -45,8 +44,12 @@ def check_sizes(sizes: Sequence[int]) -> tuple[int, ...]:
 def check_axes(name: str, axes: Sequence[int], attributes: int) -> tuple[int, ...]:
     """Some attributes, by number: each once and in order, so that tables have one layout."""
     checked = tuple(whole(name, axis, 0, attributes - 1) for axis in listed(name, axes))
-    if not checked or any(a >= b for a, b in pairwise(checked)):
-        raise InvalidParameter(name, checked, "must be attributes in order, each once")
+    require(
+        checked and not any(a >= b for a, b in pairwise(checked)),
+        name,
+        checked,
+        "must be attributes in order, each once",
+    )
     return checked
 
 
@@ -55,10 +58,12 @@ def check_weights(weights: Sequence[int], count: int) -> tuple[int, ...]:
     checked = tuple(
         whole("weights", weight, 1, WORD) for weight in listed("weights", weights)
     )
-    if len(checked) != count or sum(checked) != WORD:
-        raise InvalidParameter(
-            "weights", len(checked), f"must be {count} that sum to 2^64"
-        )
+    require(
+        len(checked) == count and sum(checked) == WORD,
+        "weights",
+        len(checked),
+        f"must be {count} that sum to 2^64",
+    )
     return checked
 
 

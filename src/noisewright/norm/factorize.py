@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from noisewright.arrays import FloatArray
-from noisewright.errors import Contradiction, InvalidParameter
+from noisewright.errors import Contradiction, InvalidParameter, require
 from noisewright.norm.dispatch import solve_part
 from noisewright.norm.kernel.factorization import Part, Settings, without_offsets
 from noisewright.norm.kernel.solver import Progress, Weights
@@ -185,30 +185,38 @@ def check_norm(norm: float | str) -> float:
     except (TypeError, ValueError):
         value = math.nan
 
-    if not value >= 2:
-        raise InvalidParameter(
-            "norm",
-            norm,
-            "must be a number >= 2 (or inf)",
-            "use 2 for rmse, inf for the largest",
-        )
+    require(
+        value >= 2,
+        "norm",
+        norm,
+        "must be a number >= 2 (or inf)",
+        "use 2 for rmse, inf for the largest",
+    )
 
     return value
 
 
 def _check_tolerance(tolerance: float) -> float:
-    if not (0 < tolerance < 1):
-        raise InvalidParameter(
-            "tolerance", tolerance, "must lie between 0 and 1", "try 1e-6"
-        )
+    require(
+        0 < tolerance < 1,
+        "tolerance",
+        tolerance,
+        "must lie between 0 and 1",
+        "try 1e-6",
+    )
     return float(tolerance)
 
 
 def _check_iterations(iterations: int) -> int:
-    if isinstance(iterations, bool) or int(iterations) != iterations or iterations < 1:
-        raise InvalidParameter(
-            "iterations", iterations, "must be a whole number >= 1", "try 1000"
-        )
+    require(
+        not isinstance(iterations, bool)
+        and int(iterations) == iterations
+        and iterations >= 1,
+        "iterations",
+        iterations,
+        "must be a whole number >= 1",
+        "try 1000",
+    )
     return int(iterations)
 
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from noisewright.arrays import IntArray
 from noisewright.domain import Domain, Unit
-from noisewright.errors import InvalidParameter
+from noisewright.errors import InvalidParameter, require
 from noisewright.workload.linear.tensor import sum_out
 from noisewright.workload.questions.measures import Measure
 
@@ -102,17 +102,15 @@ def checked_histogram(data: Data, sizes: tuple[int, ...]) -> IntArray:
         and bool((counts == np.rint(counts)).all())
     )
     # Together, not only each: sums over cells must be exact as well.
-    if (
-        not whole
-        or bool((counts < 0).any())
-        or float(counts.sum(dtype=np.float64)) >= 2**53
-    ):
-        raise InvalidParameter(
-            "histogram",
-            "array",
-            "must hold whole, non-negative numbers of people",
-            "count people per cell",
-        )
+    require(
+        whole
+        and not bool((counts < 0).any())
+        and float(counts.sum(dtype=np.float64)) < 2**53,
+        "histogram",
+        "array",
+        "must hold whole, non-negative numbers of people",
+        "count people per cell",
+    )
 
     return counts.astype(np.int64).reshape(sizes)
 

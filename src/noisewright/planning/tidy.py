@@ -23,7 +23,7 @@ from noisewright.display import short_number
 from noisewright.domain import Boolean, Categorical, Domain
 from noisewright.domain.attribute import Attribute
 from noisewright.domain.ordered import Ordered
-from noisewright.errors import InvalidParameter
+from noisewright.errors import InvalidParameter, require
 from noisewright.files import write_table
 from noisewright.planning.plan import ReleasedTable
 from noisewright.workload.kinds.atoms import Ranges
@@ -85,13 +85,13 @@ class AnswerTable:
             )
 
         names = [axis.name for axis in self.axes]
-        if across is not None and across not in names:
-            raise InvalidParameter(
-                "across",
-                across,
-                "is no attribute of the table",
-                f"choose one of {names}",
-            )
+        require(
+            across is None or across in names,
+            "across",
+            across,
+            "is no attribute of the table",
+            f"choose one of {names}",
+        )
 
         place = len(names) - 1 if across is None else names.index(across)
         lengths = [axis_length(axis) for axis in self.axes]

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.linalg import hadamard as hadamard_matrix
 
 from noisewright.arrays import FloatArray
-from noisewright.errors import InvalidParameter
+from noisewright.errors import require
 
 ALPHA = 0.01
 _BRANCHING = 4
@@ -53,8 +53,7 @@ def hierarchical(size: int, epsilon: float) -> FloatArray:
 def fourier(size: int, epsilon: float, degree: int) -> FloatArray:
     """A character up to a degree, each as likely, the constant one too, and its sign flipped."""
     bits = size.bit_length() - 1
-    if 2**bits != size:
-        raise InvalidParameter("size", size, "must be a power of two for characters")
+    require(2**bits == size, "size", size, "must be a power of two for characters")
 
     cells = np.arange(size)
     subsets = [
@@ -103,8 +102,12 @@ def type_variances(chances: FloatArray, gram: FloatArray) -> FloatArray:
     kept = values > _RANK_TOLERANCE * values.max()
     inverse = (vectors[:, kept] / values[kept]) @ vectors[:, kept].T
     missed = gram - gram @ inverse @ information
-    if np.abs(missed).max() > 1e-6 * np.abs(gram).max():
-        raise InvalidParameter("strategy", chances.shape, "cannot answer the workload")
+    require(
+        np.abs(missed).max() <= 1e-6 * np.abs(gram).max(),
+        "strategy",
+        chances.shape,
+        "cannot answer the workload",
+    )
 
     quadratic = inverse @ gram @ inverse
     energies = np.einsum("ou,uv,ov->o", scores, quadratic, scores, optimize=True)

@@ -13,7 +13,7 @@ from math import exp
 import numpy as np
 
 from noisewright.arrays import FloatArray
-from noisewright.errors import InvalidParameter
+from noisewright.errors import require
 from noisewright.local.optimise.dense.descent import project
 
 _STEPS = (1e-1, 1e-2, 1e-3, 1e-4)
@@ -55,10 +55,7 @@ def _started(
 ) -> tuple[_Iterate, float]:
     """A random start, and the unit of steps: the size of Q over that of its gradient."""
     size = len(gram)
-    if rows < size:
-        raise InvalidParameter(
-            "rows", rows, f"must be at least {size}, the number of cells"
-        )
+    require(rows >= size, "rows", rows, f"must be at least {size}, the number of cells")
 
     least = np.full(rows, (1 + exp(-epsilon)) / (2 * rows))
     start, _ = project(

@@ -13,7 +13,7 @@ import duckdb
 
 from noisewright.domain import Attribute, Boolean, Categorical, Date, Domain, Numeric
 from noisewright.domain.attribute import LONGEST_LABEL
-from noisewright.errors import DomainError, InvalidParameter, withheld
+from noisewright.errors import DomainError, InvalidParameter, require, withheld
 from noisewright.planning.counting import Source
 from noisewright.tables.backends.duckdb import Table, connect, open_table, unreadable
 from noisewright.tables.encode import read_as
@@ -107,10 +107,13 @@ def _check_named(table: Table, codes: Sequence[str], numbers: Sequence[str]) -> 
     # What the table does have stays unsaid: without a header its "names" are a person's values.
     for option, names in (("codes", codes), ("numbers", numbers)):
         for name in names:
-            if name not in table.names:
-                raise InvalidParameter(
-                    option, name, "is no column of the table", "check its name"
-                )
+            require(
+                name in table.names,
+                option,
+                name,
+                "is no column of the table",
+                "check its name",
+            )
     if both := sorted(set(codes) & set(numbers)):
         raise InvalidParameter(
             "numbers", both[0], "is also among the codes", "name it once"

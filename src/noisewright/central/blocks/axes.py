@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray
-from noisewright.errors import InvalidParameter
+from noisewright.errors import require
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,10 +89,12 @@ def reference_of(contrasts: IntArray) -> FloatArray:
     rows, size = contrasts.shape
     if not contrasts.sum(axis=1).any():
         return np.full(size, 1.0 / size)
-    if rows != size - 1:
-        raise InvalidParameter(
-            "contrasts", contrasts.shape, "must be n − 1 rows, or sum to zero"
-        )
+    require(
+        rows == size - 1,
+        "contrasts",
+        contrasts.shape,
+        "must be n − 1 rows, or sum to zero",
+    )
     return _square_inverse(contrasts)[0]
 
 

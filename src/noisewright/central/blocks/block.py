@@ -12,7 +12,7 @@ from math import inf, prod
 import numpy as np
 
 from noisewright.arrays import Array, FloatArray, IntArray
-from noisewright.errors import InvalidParameter
+from noisewright.errors import require
 from noisewright.privacy.exact.rounding import float_above
 from noisewright.workload.linear.tensor import apply_along_axes
 
@@ -40,26 +40,29 @@ class Block:
 
     def __post_init__(self) -> None:
         """Refuse, from an edited file too, what sensitivity and measurement might read apart."""
-        if any(a >= b for a, b in pairwise(self.attributes)):
-            raise InvalidParameter(
-                "attributes", self.attributes, "must be in order, each once"
-            )
+        require(
+            not any(a >= b for a, b in pairwise(self.attributes)),
+            "attributes",
+            self.attributes,
+            "must be in order, each once",
+        )
 
         for factor in self.factors:
             ends = factor.min(initial=0), factor.max(initial=0)
-            if factor.dtype != np.int64 or ends[0] < -_ENTRY or ends[1] > _ENTRY:
-                raise InvalidParameter(
-                    "factors",
-                    factor.dtype.name,
-                    f"must be 64-bit integers up to {_ENTRY}",
-                )
-
-        if type(self.multiplier) is not int or self.multiplier < 1:
-            raise InvalidParameter(
-                "multiplier", self.multiplier, "must be an integer >= 1"
+            require(
+                factor.dtype == np.int64 and ends[0] >= -_ENTRY and ends[1] <= _ENTRY,
+                "factors",
+                factor.dtype.name,
+                f"must be 64-bit integers up to {_ENTRY}",
             )
-        if not 0 < self.noise < inf:
-            raise InvalidParameter("noise", self.noise, "must be finite and > 0")
+
+        require(
+            type(self.multiplier) is int and self.multiplier >= 1,
+            "multiplier",
+            self.multiplier,
+            "must be an integer >= 1",
+        )
+        require(0 < self.noise < inf, "noise", self.noise, "must be finite and > 0")
 
         if self.weights is not None:
             self._check_weights(self.weights)
@@ -69,15 +72,15 @@ class Block:
             length in (1, len(factor))
             for length, factor in zip(weights.shape, self.factors, strict=True)
         )
-        if (
-            not fits
-            or weights.dtype != np.int64
-            or weights.min() < 1
-            or weights.max() > _ENTRY
-        ):
-            raise InvalidParameter(
-                "weights", weights.shape, "must be integers >= 1, one per row"
-            )
+        require(
+            fits
+            and weights.dtype == np.int64
+            and weights.min() >= 1
+            and weights.max() <= _ENTRY,
+            "weights",
+            weights.shape,
+            "must be integers >= 1, one per row",
+        )
 
     def factor(self, attribute: int) -> IntArray:
         """The matrix that measures one of the attributes."""
@@ -117,10 +120,12 @@ class Block:
         64-bit words wrap around on the way, which is harmless as long as the results fit; where
         they might not, Python's integers are used.
         """
-        if table.dtype.kind not in "iu":
-            raise InvalidParameter(
-                "table", table.dtype.name, "must hold integer counts"
-            )
+        require(
+            table.dtype.kind in "iu",
+            "table",
+            table.dtype.name,
+            "must hold integer counts",
+        )
 
         heaviest = 1 if self.weights is None else int(self.weights.max())
         largest = heaviest * self.multiplier

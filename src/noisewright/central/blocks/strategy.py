@@ -25,7 +25,7 @@ from noisewright.central.blocks.axes import Axis
 from noisewright.central.blocks.block import Block, Table, is_identity
 from noisewright.central.blocks.overlap import Components, Overlap
 from noisewright.central.blocks.sensitivity import squared_change
-from noisewright.errors import InvalidParameter, OutOfReach, TooLarge
+from noisewright.errors import OutOfReach, TooLarge, require
 from noisewright.privacy.exact.rounding import float_above, root_above
 from noisewright.privacy.noise.law import NoiseLaw
 from noisewright.privacy.noise.source import ByteSource
@@ -55,29 +55,31 @@ class BlockStrategy:
 
     def __post_init__(self) -> None:
         for block in self.blocks:
-            if [f.shape[1] for f in block.factors] != [
-                self.sizes[i] for i in block.attributes
-            ]:
-                raise InvalidParameter(
-                    "blocks",
-                    block.attributes,
-                    "must have one factor per attribute, of its size",
-                )
+            require(
+                [f.shape[1] for f in block.factors]
+                == [self.sizes[i] for i in block.attributes],
+                "blocks",
+                block.attributes,
+                "must have one factor per attribute, of its size",
+            )
 
         if self.separate:
             return
-        if self.axes is None and any(
-            block.weights is not None for block in self.blocks
-        ):
-            raise InvalidParameter(
-                "weights", None, "need contrasts that all blocks share"
-            )
-        if self.axes is None and self.overlap is None and not _orthogonal(self.blocks):
-            raise InvalidParameter(
-                "blocks",
-                len(self.blocks),
-                "must share their contrasts, be whole tables, or have orthogonal row spaces",
-            )
+        require(
+            self.axes is not None
+            or not any(block.weights is not None for block in self.blocks),
+            "weights",
+            None,
+            "need contrasts that all blocks share",
+        )
+        require(
+            self.axes is not None
+            or self.overlap is not None
+            or _orthogonal(self.blocks),
+            "blocks",
+            len(self.blocks),
+            "must share their contrasts, be whole tables, or have orthogonal row spaces",
+        )
 
     @classmethod
     def of_parts(cls, parts: Sequence[BlockStrategy]) -> BlockStrategy:

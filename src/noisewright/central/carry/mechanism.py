@@ -17,7 +17,13 @@ from noisewright.central.carry.accuracy import CarryAccuracy
 from noisewright.central.carry.carries import Carries
 from noisewright.central.carry.zero_total import ZeroTotal
 from noisewright.central.mechanism import Counts, Measurement, StoredMechanism, Table
-from noisewright.errors import FileFormatError, InvalidParameter, OutOfReach, TooLarge
+from noisewright.errors import (
+    FileFormatError,
+    InvalidParameter,
+    OutOfReach,
+    TooLarge,
+    require,
+)
 from noisewright.estimate.accuracy import Accuracy
 from noisewright.privacy.noise.source import ByteSource
 from noisewright.privacy.promise.budget import Privacy
@@ -51,16 +57,20 @@ class CarryMechanism:
 
     def __post_init__(self) -> None:
         blocks = self.measured.strategy.blocks
-        if len(blocks) != 1 or blocks[0].noise != 1 or blocks[0].weights is not None:
-            raise InvalidParameter(
-                "carries", len(blocks), "need one block under plain noise"
-            )
+        require(
+            len(blocks) == 1 and blocks[0].noise == 1 and blocks[0].weights is None,
+            "carries",
+            len(blocks),
+            "need one block under plain noise",
+        )
         if self.privacy.kind != "pure":
             raise InvalidParameter("privacy", self.privacy.text(), "must be pure")
-        if blocks[0].rows != self.carries.rows:
-            raise InvalidParameter(
-                "carries", self.carries.rows, "must be one per row measured"
-            )
+        require(
+            blocks[0].rows == self.carries.rows,
+            "carries",
+            self.carries.rows,
+            "must be one per row measured",
+        )
         if prod(self.sizes) > MOST_CELLS or blocks[0].rows > 2 * MOST_CELLS:
             raise TooLarge(
                 f"carry noise is for up to {MOST_CELLS} cells; plan for fewer"
@@ -75,12 +85,12 @@ class CarryMechanism:
         constant = self.measured.content == COUNT and all(
             len(values) == 1 for values in sums
         )
-        if self.privacy.neighbours != "replace-one" or not constant:
-            raise InvalidParameter(
-                "closed",
-                True,
-                "needs replaced people, and rows whose sum nobody changes",
-            )
+        require(
+            self.privacy.neighbours == "replace-one" and constant,
+            "closed",
+            True,
+            "needs replaced people, and rows whose sum nobody changes",
+        )
 
         if not (self.privacy.epsilon or 0.0) <= LARGEST_CLOSED:
             rule = f"must be at most {LARGEST_CLOSED:g} for carry noise among replaced people"

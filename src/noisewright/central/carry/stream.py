@@ -34,7 +34,7 @@ from noisewright.central.stream import (
     whole_texts,
 )
 from noisewright.central.stream_position import Position
-from noisewright.errors import FileFormatError, InvalidParameter
+from noisewright.errors import FileFormatError, InvalidParameter, require
 from noisewright.estimate.intervals import largest_error_quantile
 from noisewright.norm.exact.prefix import LONGEST
 from noisewright.privacy.exact.rounding import SCALE_LIMIT, float_above
@@ -194,17 +194,23 @@ def carry_stream(steps: int, privacy: Privacy) -> CarryStreamMechanism:
         raise InvalidParameter(
             "privacy", privacy.text(), "must be pure", "leave delta and rho out"
         )
-    if check_size("steps", steps) > LONGEST:
-        raise InvalidParameter(
-            "steps", steps, f"must be at most {LONGEST}", "restart the stream"
-        )
+    require(
+        check_size("steps", steps) <= LONGEST,
+        "steps",
+        steps,
+        f"must be at most {LONGEST}",
+        "restart the stream",
+    )
 
     people = 1 if privacy.neighbours == "add-remove" else 2
     budget = Fraction(privacy.epsilon) / people
-    if not 1 / SCALE_LIMIT * 64 <= budget <= SCALE_LIMIT / 64:
-        raise InvalidParameter(
-            "epsilon", privacy.epsilon, "needs noise beyond any grid", ""
-        )
+    require(
+        1 / SCALE_LIMIT * 64 <= budget <= SCALE_LIMIT / 64,
+        "epsilon",
+        privacy.epsilon,
+        "needs noise beyond any grid",
+        "",
+    )
 
     options = [tuple(_levels(shape, budget)) for shape in _shapes(steps)]
     mechanisms = [CarryStreamMechanism(steps, privacy, levels) for levels in options]

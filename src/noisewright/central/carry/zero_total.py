@@ -20,7 +20,7 @@ import numpy as np
 
 from noisewright.arrays import ComplexArray, FloatArray, IntArray
 from noisewright.central.carry.carries import Carries, Tail
-from noisewright.errors import InvalidParameter, NoisewrightError
+from noisewright.errors import InvalidParameter, NoisewrightError, require
 from noisewright.privacy.noise.flat_core import flat_core
 from noisewright.privacy.noise.integers import geometric
 from noisewright.privacy.noise.source import ByteSource
@@ -47,10 +47,13 @@ class ZeroTotal:
                 "must be taken back in full, the last row without",
                 "plan again",
             )
-        if not self.accepted >= _LEAST:
-            raise InvalidParameter(
-                "carries", "?", "add up to zero too rarely", "plan again"
-            )
+        require(
+            self.accepted >= _LEAST,
+            "carries",
+            "?",
+            "add up to zero too rarely",
+            "plan again",
+        )
 
     @property
     def last(self) -> int:

@@ -31,7 +31,7 @@ from noisewright.cli.shared.output import (
 )
 from noisewright.cli.shared.sources import opened, plain_paths, table_argument
 from noisewright.cli.shared.spending import Spending, show_dry_run, spending_options
-from noisewright.errors import refuse_given
+from noisewright.errors import refuse_given, require
 from noisewright.stages import stage
 
 if TYPE_CHECKING:
@@ -118,8 +118,13 @@ def release(
     from noisewright.planning.rows.plan import RowPlan
     from noisewright.report import report
 
-    if output is None and not explain:
-        raise InvalidParameter("output", None, "must be given", "add -o answers.csv")
+    require(
+        output is not None or explain,
+        "output",
+        None,
+        "must be given",
+        "add -o answers.csv",
+    )
 
     plan = curator_plan(plan_file)
     if isinstance(plan, RowPlan):

@@ -16,6 +16,7 @@ from noisewright.cli.shared.options import (
 )
 from noisewright.cli.shared.output import print_json, print_table, progress
 from noisewright.cli.shared.spending import Spending, noise_text, spending_options
+from noisewright.errors import require
 
 if TYPE_CHECKING:
     from noisewright.domain import Domain
@@ -67,16 +68,15 @@ def bounds(
     """
     from noisewright import api
     from noisewright.domain.unit import read_unit
-    from noisewright.errors import InvalidParameter
     from noisewright.planning.found.bounds import bounds_cost
 
-    if bool(columns) == all_columns:
-        raise InvalidParameter(
-            "column",
-            list(columns),
-            "or else --all-columns must be given",
-            "name the columns",
-        )
+    require(
+        bool(columns) != all_columns,
+        "column",
+        list(columns),
+        "or else --all-columns must be given",
+        "name the columns",
+    )
 
     if output is not None:
         check_recorded(output, table, *([] if schema is None else [schema]))

@@ -14,6 +14,7 @@ from noisewright.cli.shared.options import (
     json_option,
 )
 from noisewright.cli.shared.output import SHOWN, print_answers, print_json, progress
+from noisewright.errors import require
 
 if TYPE_CHECKING:
     from noisewright.planning.release import Release
@@ -71,13 +72,13 @@ def answer(
         show_regression(moments(release_file), regress, on, output, as_json)
         return
 
-    if (workload is None) == (queries is None):
-        raise InvalidParameter(
-            "queries",
-            queries,
-            "or else a workload must be given",
-            "give exactly one of the two",
-        )
+    require(
+        (workload is None) != (queries is None),
+        "queries",
+        queries,
+        "or else a workload must be given",
+        "give exactly one of the two",
+    )
 
     if output is not None:
         check_recorded(output, release_file)

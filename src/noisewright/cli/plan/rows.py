@@ -18,6 +18,7 @@ from noisewright.cli.shared.output import (
 )
 from noisewright.cli.shared.sources import opened
 from noisewright.cli.shared.spending import Spending, show_dry_run
+from noisewright.errors import require
 
 if TYPE_CHECKING:
     from noisewright.planning.rows.covariance import CovarianceRelease
@@ -121,8 +122,7 @@ def column_list(text: str) -> list[str]:
             raise InvalidParameter("columns", text, rule) from None
 
     names = [name.strip() for name in names if name.strip()]
-    if not names:
-        raise InvalidParameter("columns", text, "must name at least one column")
+    require(names, "columns", text, "must name at least one column")
 
     return names
 

@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 
 from noisewright.arrays import BoolArray, FloatArray
-from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.errors import InvalidParameter, TooLarge, require
 from noisewright.estimate.fits.newton_fit import (
     gathered_rows,
     newton_fit,
@@ -154,8 +154,12 @@ def nonnegative_histogram(
             f"a histogram over {workload.size} cells is too large to fit (limit "
             f"{LARGEST_HISTOGRAM}); adjust tables one by one"
         )
-    if total is not None and not (np.isfinite(total) and total >= 0):
-        raise InvalidParameter("total", total, "must be a number of people >= 0")
+    require(
+        total is None or (np.isfinite(total) and total >= 0),
+        "total",
+        total,
+        "must be a number of people >= 0",
+    )
 
     rows, values = facts.equalities(total, workload.size)
     unit = max(float(std.max()), np.finfo(float).tiny) ** 2

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from noisewright.arrays import FloatArray
-from noisewright.errors import InvalidParameter
+from noisewright.errors import require
 from noisewright.learn.concept_classes import ConceptClass, Concepts, concepts
 from noisewright.norm.approximate.boxes import BoxedNorm, boxed_norm
 
@@ -26,6 +26,5 @@ def penalty_box(given: ConceptClass, alpha: float) -> tuple[FloatArray, FloatArr
 def eta(source: Concepts, alpha: float, *, tolerance: float = 1e-3) -> BoxedNorm:
     """η(C, α) between certified bounds; `.approximation` is the matrix, `.shifts` its shifts."""
     given = concepts(source)
-    if not 0 <= alpha < 1:
-        raise InvalidParameter("alpha", alpha, "must lie between 0 and 1", "try 0.05")
+    require(0 <= alpha < 1, "alpha", alpha, "must lie between 0 and 1", "try 0.05")
     return boxed_norm(*penalty_box(given, alpha), shift=True, tolerance=tolerance)

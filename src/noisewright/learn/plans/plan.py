@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from noisewright.arrays import Array, FloatArray, IntArray
 from noisewright.display import Shown
-from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.errors import InvalidParameter, TooLarge, require
 from noisewright.learn.concept_classes import ConceptClass
 from noisewright.learn.plans.one_each import protocol_of
 from noisewright.learn.plans.outcomes import Learned, Outcome, Refutation
@@ -255,8 +255,12 @@ class CorrelationPlan(LearningPlan):
     def tails(self) -> Tails:
         answers = self._asking
         rows = self.correlations
-        if answers.queries != len(rows):
-            raise InvalidParameter("answers", answers.queries, f"must be {len(rows)}")
+        require(
+            answers.queries == len(rows),
+            "answers",
+            answers.queries,
+            f"must be {len(rows)}",
+        )
         over, under = biases(answers.targets, np.hstack([rows, -rows]))
         return answers.tails_around(over, under)
 
@@ -349,10 +353,13 @@ class RefutationPlan(CorrelationPlan):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 <= self.theta <= 1:
-            raise InvalidParameter(
-                "theta", self.theta, "must lie between 0 and 1", "try 0.25"
-            )
+        require(
+            0 <= self.theta <= 1,
+            "theta",
+            self.theta,
+            "must lie between 0 and 1",
+            "try 0.25",
+        )
 
     def failure(self, alpha: float, people: int) -> float:
         """Of the concept that fits below, of all that do not above: the larger of the two."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from noisewright.arrays import FloatArray
 from noisewright.display import Shown
-from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.errors import InvalidParameter, TooLarge, require
 from noisewright.learn.concept_classes import ConceptClass, Concepts, concepts
 from noisewright.learn.queries.learners import Hypothesis, correlation
 from noisewright.learn.queries.oracle import Oracle
@@ -102,8 +102,7 @@ def correlational(
     given = concepts(source).distinct()
     probability("alpha", alpha, "try 0.1")
     a = alpha / 4 if entrywise is None else entrywise
-    if not 0 <= a < 1:
-        raise InvalidParameter("entrywise", a, "must lie between 0 and 1")
+    require(0 <= a < 1, "entrywise", a, "must lie between 0 and 1")
 
     norm = approximate_norm(given.matrix, a, tolerance=1e-2)
     columns = norm.factorization.strategy.dense()

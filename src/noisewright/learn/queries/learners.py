@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from noisewright.arrays import FloatArray, IntArray, SignArray
 from noisewright.display import Shown
-from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.errors import InvalidParameter, TooLarge, require
 from noisewright.learn.concept_classes import (
     ConceptClass,
     columns_below,
@@ -32,10 +32,12 @@ from noisewright.privacy.exact.rounding import probability
 def labelled_cells(points: IntArray, labels: npt.ArrayLike, size: int) -> IntArray:
     """The cells of people who hold these columns of a class of `size` points, and labels."""
     signs = label_signs(labels)
-    if len(signs) != len(points):
-        raise InvalidParameter(
-            "labels", len(signs), f"must be one for each of {len(points)} points"
-        )
+    require(
+        len(signs) == len(points),
+        "labels",
+        len(signs),
+        f"must be one for each of {len(points)} points",
+    )
     return np.where(signs > 0, points, points + size)
 
 
@@ -117,8 +119,12 @@ class MonotoneConjunction:
     alpha: float
 
     def __post_init__(self) -> None:
-        if isinstance(self.bits, bool) or not 1 <= self.bits <= 16:
-            raise InvalidParameter("bits", self.bits, "must lie between 1 and 16")
+        require(
+            not isinstance(self.bits, bool) and 1 <= self.bits <= 16,
+            "bits",
+            self.bits,
+            "must lie between 1 and 16",
+        )
         probability("alpha", self.alpha, "try 0.1")
 
     @cached_property
@@ -190,8 +196,7 @@ class MultiplicativeWeights:
             rule = "must be a row per feature, between −1 and 1"
             raise InvalidParameter("features", f"shape {f.shape}", rule)
 
-        if not 0 < self.margin <= 1:
-            raise InvalidParameter("margin", self.margin, "must lie between 0 and 1")
+        require(0 < self.margin <= 1, "margin", self.margin, "must lie between 0 and 1")
         if self.rounds > 10**6:
             raise TooLarge(
                 f"{self.rounds:,} rounds are too many; the margin is too small"
@@ -293,8 +298,7 @@ class Refuter:
     theta: float = 0.0
 
     def __post_init__(self) -> None:
-        if not 0 <= self.theta < 1:
-            raise InvalidParameter("theta", self.theta, "must lie between 0 and 1")
+        require(0 <= self.theta < 1, "theta", self.theta, "must lie between 0 and 1")
 
     @property
     def alpha(self) -> float:

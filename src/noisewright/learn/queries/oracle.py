@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from noisewright.arrays import BoolArray, FloatArray, IntArray
 from noisewright.display import Shown
-from noisewright.errors import InvalidParameter
+from noisewright.errors import InvalidParameter, require
 from noisewright.local.fixedpoint import (
     WORD,
     bernoulli,
@@ -46,12 +46,18 @@ _MOST_PEOPLE = 2**46  # sums of so many steps stay within 64 bits
 def on_grid(query: npt.ArrayLike, size: int) -> IntArray:
     """A query as whole steps, one value per cell; all of them between −1 and 1."""
     values = np.asarray(query, dtype=np.float64)
-    if values.shape != (size,):
-        raise InvalidParameter(
-            "query", f"shape {values.shape}", f"must hold {size} values"
-        )
-    if not np.isfinite(values).all() or np.abs(values).max() > 1:
-        raise InvalidParameter("query", f"{size} values", "must lie between −1 and 1")
+    require(
+        values.shape == (size,),
+        "query",
+        f"shape {values.shape}",
+        f"must hold {size} values",
+    )
+    require(
+        np.isfinite(values).all() and np.abs(values).max() <= 1,
+        "query",
+        f"{size} values",
+        "must lie between −1 and 1",
+    )
     return np.rint(values * GRID).astype(np.int64)
 
 
@@ -64,14 +70,14 @@ class Demand:
     beta: float = 0.05
 
     def __post_init__(self) -> None:
-        if (
-            isinstance(self.queries, bool)
-            or self.queries < 1
-            or int(self.queries) != self.queries
-        ):
-            raise InvalidParameter(
-                "queries", self.queries, "must be a whole number >= 1"
-            )
+        require(
+            not isinstance(self.queries, bool)
+            and self.queries >= 1
+            and int(self.queries) == self.queries,
+            "queries",
+            self.queries,
+            "must be a whole number >= 1",
+        )
 
         if not 2 * ROUNDING <= self.tolerance <= 1:
             rule = f"must lie between {2 * ROUNDING:.1e} and 1"
@@ -116,13 +122,13 @@ class Oracle(Shown, ABC):
         listed = np.array([on_grid(query, self.size) for query in queries])
         if not len(listed):
             return np.zeros(0)
-        if self.asked + len(listed) > self.demand.queries:
-            raise InvalidParameter(
-                "queries",
-                self.asked + len(listed),
-                f"are more than the {self.demand.queries} that the oracle was made for",
-                "state all of them in advance: the people needed depend on it",
-            )
+        require(
+            self.asked + len(listed) <= self.demand.queries,
+            "queries",
+            self.asked + len(listed),
+            f"are more than the {self.demand.queries} that the oracle was made for",
+            "state all of them in advance: the people needed depend on it",
+        )
 
         answers = np.clip(self._answers(listed), -1.0, 1.0)
         self.asked += len(listed)
@@ -148,15 +154,15 @@ class ExactOracle(Oracle):
         rng: np.random.Generator | None = None,
     ) -> None:
         weights = np.asarray(distribution, dtype=np.float64)
-        if (
-            weights.ndim != 1
-            or not len(weights)
-            or not (weights >= 0).all()
-            or not weights.sum()
-        ):
-            raise InvalidParameter(
-                "people", f"shape {weights.shape}", "must be shares of cells"
-            )
+        require(
+            weights.ndim == 1
+            and len(weights)
+            and (weights >= 0).all()
+            and weights.sum(),
+            "people",
+            f"shape {weights.shape}",
+            "must be shares of cells",
+        )
 
         self.distribution, self.size = weights / weights.sum(), len(weights)
         self.demand = demand
@@ -229,14 +235,18 @@ class Listed:
         self, cells: npt.ArrayLike, size: int, source: ByteSource | None = None
     ) -> None:
         listed = np.asarray(cells)
-        if listed.ndim != 1 or (len(listed) and listed.dtype.kind not in "iu"):
-            raise InvalidParameter(
-                "people", f"{listed.dtype} {listed.shape}", "must be cells"
-            )
-        if len(listed) and (listed.min() < 0 or listed.max() >= size):
-            raise InvalidParameter(
-                "people", len(listed), f"must hold cells 0 to {size - 1}"
-            )
+        require(
+            listed.ndim == 1 and (not len(listed) or listed.dtype.kind in "iu"),
+            "people",
+            f"{listed.dtype} {listed.shape}",
+            "must be cells",
+        )
+        require(
+            not len(listed) or (listed.min() >= 0 and listed.max() < size),
+            "people",
+            len(listed),
+            f"must hold cells 0 to {size - 1}",
+        )
 
         self._cells, self._taken, self._source = listed.astype(np.int64), 0, source
 
@@ -298,10 +308,12 @@ class SequentialOracle(Oracle):
 
     def _answer(self, question: Question) -> float:
         bits = self._respondents.respond(question, self.people_per_query)
-        if bits.shape != (self.people_per_query,):
-            raise InvalidParameter(
-                "reports", bits.shape, f"must be {self.people_per_query} bits"
-            )
+        require(
+            bits.shape == (self.people_per_query,),
+            "reports",
+            bits.shape,
+            f"must be {self.people_per_query} bits",
+        )
 
         self.transcript.append((question, bits))
         ones = int(np.count_nonzero(bits))

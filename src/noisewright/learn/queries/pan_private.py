@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisewright.arrays import FloatArray, IntArray
-from noisewright.errors import InvalidParameter
+from noisewright.errors import InvalidParameter, require
 from noisewright.learn.queries.oracle import _MOST_PEOPLE, GRID, Demand, Listed, Oracle
 from noisewright.local.fixedpoint import check_epsilon
 from noisewright.privacy.noise.integers import discrete_laplace
@@ -85,13 +85,13 @@ class PanPrivateOracle(Oracle):
         while self.failure(high) > self.demand.beta:
             low = high
             high = 2 * high
-            if high > _MOST_PEOPLE:
-                raise InvalidParameter(
-                    "tolerance",
-                    self.demand.tolerance,
-                    "takes more people than there are",
-                    "raise",
-                )
+            require(
+                high <= _MOST_PEOPLE,
+                "tolerance",
+                self.demand.tolerance,
+                "takes more people than there are",
+                "raise",
+            )
 
         while high - low > 1:
             middle = (low + high) // 2

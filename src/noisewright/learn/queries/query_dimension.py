@@ -27,7 +27,7 @@ from scipy.optimize import linprog
 
 from noisewright.arrays import FloatArray
 from noisewright.display import Shown
-from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.errors import TooLarge, require
 from noisewright.learn.concept_classes import ConceptClass, Concepts, concepts
 from noisewright.norm.kernel.certificate import outward
 
@@ -69,14 +69,14 @@ class QueryDimension(Shown):
         d = self.marginal
         t = self.lean
         shares = [x.min() >= 0 and abs(x.sum() - 1) <= 1e-12 for x in (p, d)]
-        if (
-            not all(shares)
-            or (np.abs(t) > d).any()
-            or (1 - np.abs(t).sum()) / 2 <= self.alpha
-        ):
-            raise InvalidParameter(
-                "proof", self.concepts.title, "is of no distributions"
-            )
+        require(
+            all(shares)
+            and not (np.abs(t) > d).any()
+            and (1 - np.abs(t).sum()) / 2 > self.alpha,
+            "proof",
+            self.concepts.title,
+            "is of no distributions",
+        )
 
         return 1 / sign_norm(p[:, None] * (self.concepts.matrix * d - t))[0]
 
@@ -126,8 +126,7 @@ def sq_dimension(source: Concepts, alpha: float = 0.1) -> QueryDimension:
             f"{given.title} has {given.count} concepts on {given.size} points; all signs are tried "
             f"for at most {MOST_POINTS} points and {_MOST_WORK:,} signs times concepts"
         )
-    if not 0 < alpha < 0.5:
-        raise InvalidParameter("alpha", alpha, "must lie between 0 and 1/2", "try 0.1")
+    require(0 < alpha < 0.5, "alpha", alpha, "must lie between 0 and 1/2", "try 0.1")
 
     search = _Search(np.unique(given.matrix, axis=0), alpha)
     search.run()

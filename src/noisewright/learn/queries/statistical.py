@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from noisewright.errors import InvalidParameter, unknown_name
+from noisewright.errors import InvalidParameter, require, unknown_name
 from noisewright.learn.queries.oracle import (
     Demand,
     ExactOracle,
@@ -66,8 +66,14 @@ def statistical_queries(
             "together", together, rule, "leave it out, or allow one intrusion"
         )
 
-    if isinstance(intrusions, bool) or int(intrusions) != intrusions or intrusions < 1:
-        raise InvalidParameter("intrusions", intrusions, "must be a whole number >= 1")
+    require(
+        not isinstance(intrusions, bool)
+        and int(intrusions) == intrusions
+        and intrusions >= 1,
+        "intrusions",
+        intrusions,
+        "must be a whole number >= 1",
+    )
 
     if model == "exact":
         if len(np.asarray(people)) != size:

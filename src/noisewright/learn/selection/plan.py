@@ -19,7 +19,13 @@ from noisewright import container
 from noisewright.arrays import BoolArray, IntArray
 from noisewright.container import Header
 from noisewright.display import Shown
-from noisewright.errors import FileFormatError, InvalidParameter, TooLarge, unknown_name
+from noisewright.errors import (
+    FileFormatError,
+    InvalidParameter,
+    TooLarge,
+    require,
+    unknown_name,
+)
 from noisewright.learn.selection.protocols import (
     Bandit,
     Block,
@@ -128,10 +134,12 @@ class Selection(Shown):
     def randomize(self, bits: npt.ArrayLike) -> BoolArray:
         """Randomised answers of people whose true bits, of the coordinates asked, are these."""
         held = np.asarray(bits)
-        if held.dtype.kind not in "biu" or ((held != 0) & (held != 1)).any():
-            raise InvalidParameter(
-                "bits", f"{held.dtype} {held.shape}", "must be 0 and 1"
-            )
+        require(
+            held.dtype.kind in "biu" and not ((held != 0) & (held != 1)).any(),
+            "bits",
+            f"{held.dtype} {held.shape}",
+            "must be 0 and 1",
+        )
         return self.contest.response.randomize(held.astype(np.int64).ravel()).astype(
             bool
         )

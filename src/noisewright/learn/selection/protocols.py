@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray
-from noisewright.errors import InvalidParameter
+from noisewright.errors import InvalidParameter, require
 from noisewright.local.fixedpoint import WORD, check_epsilon
 from noisewright.local.histogram.sets import RandomizedResponse
 from noisewright.local.reading import whole
@@ -52,14 +52,19 @@ class Contest:
     def __post_init__(self) -> None:
         whole("coordinates", self.coordinates, 1, 2**20)
         check_epsilon(self.epsilon)
-        if not 1e-6 <= self.alpha <= 1:
-            raise InvalidParameter(
-                "alpha", self.alpha, "must lie between 1e-6 and 1", "try 0.1"
-            )
-        if probability("beta", self.beta, "try 0.05") < _LEAST_BETA:
-            raise InvalidParameter(
-                "beta", self.beta, f"must be at least {_LEAST_BETA:g}"
-            )
+        require(
+            1e-6 <= self.alpha <= 1,
+            "alpha",
+            self.alpha,
+            "must lie between 1e-6 and 1",
+            "try 0.1",
+        )
+        require(
+            probability("beta", self.beta, "try 0.05") >= _LEAST_BETA,
+            "beta",
+            self.beta,
+            f"must be at least {_LEAST_BETA:g}",
+        )
 
     @cached_property
     def response(self) -> RandomizedResponse:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisewright.arrays import FloatArray
-from noisewright.errors import InvalidParameter
+from noisewright.errors import require
 from noisewright.learn.selection.plan import Selection, begun
 from noisewright.learn.selection.protocols import Bandit, Contest, Protocol, moss_index
 
@@ -27,10 +27,12 @@ def simulated(
     """Mean number of people asked, and share of runs that miss, where the means are these."""
     truth = np.asarray(means, dtype=np.float64)
     contest = selection.contest
-    if truth.shape != (contest.coordinates,) or truth.min() < 0 or truth.max() > 1:
-        raise InvalidParameter(
-            "means", truth.shape, f"must be {contest.coordinates} shares"
-        )
+    require(
+        truth.shape == (contest.coordinates,) and truth.min() >= 0 and truth.max() <= 1,
+        "means",
+        truth.shape,
+        f"must be {contest.coordinates} shares",
+    )
 
     people = 0
     missed = 0

@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray
-from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.errors import TooLarge, require
 from noisewright.estimate.accuracy import Accuracy, Kind
 from noisewright.estimate.intervals import (
     normal_multiplier,
@@ -57,10 +57,12 @@ class LocalAccuracy(Accuracy):
     price: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.errors not in ("plug-in", "worst"):
-            raise InvalidParameter(
-                "errors", self.errors, "must be 'plug-in' or 'worst'"
-            )
+        require(
+            self.errors in ("plug-in", "worst"),
+            "errors",
+            self.errors,
+            "must be 'plug-in' or 'worst'",
+        )
 
     @property
     def kind(self) -> Kind:  # type: ignore[override]

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from noisewright.arrays import FloatArray
-from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.errors import InvalidParameter, TooLarge, require
 from noisewright.local.analysis.grams import squared_norm, table_gram, without_offsets
 from noisewright.local.strategy import IndexStrategy, Strategy
 from noisewright.privacy.exact.rounding import positive
@@ -141,20 +141,23 @@ def report_estimates(strategy: IndexStrategy) -> FloatArray:
 def check_alpha(alpha: float) -> float:
     """Refuse a variance target that is not a positive number, or for which none counts people."""
     positive("alpha", alpha, "0.01 is customary")
-    if alpha < _LEAST_ALPHA:
-        raise InvalidParameter(
-            "alpha", alpha, f"must be >= {_LEAST_ALPHA:g}", "0.01 is customary"
-        )
+    require(
+        alpha >= _LEAST_ALPHA,
+        "alpha",
+        alpha,
+        f"must be >= {_LEAST_ALPHA:g}",
+        "0.01 is customary",
+    )
     return float(alpha)
 
 
 def check_histogram(histogram: FloatArray, size: int) -> FloatArray:
     """Non-negative finite counts, one per type."""
     x = np.asarray(histogram, dtype=np.float64)
-    if x.shape != (size,) or not np.isfinite(x).all() or x.min(initial=0.0) < 0:
-        raise InvalidParameter(
-            "histogram",
-            f"array of shape {x.shape}",
-            f"must be {size} finite counts >= 0",
-        )
+    require(
+        x.shape == (size,) and np.isfinite(x).all() and x.min(initial=0.0) >= 0,
+        "histogram",
+        f"array of shape {x.shape}",
+        f"must be {size} finite counts >= 0",
+    )
     return x

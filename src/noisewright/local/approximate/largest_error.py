@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from noisewright.arrays import FloatArray
-from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.errors import TooLarge, require
 from noisewright.local.analysis.accuracy import LocalAccuracy
 from noisewright.local.analysis.influence import influence
 from noisewright.local.approximate.linear_answers import LinearAnswers
@@ -47,13 +47,13 @@ def strategy_tails(
     with np.errstate(invalid="ignore"):  # reports without a limit that do not matter
         reach = influence(strategy, asked)
 
-    if not np.isfinite(reach).all():
-        raise InvalidParameter(
-            "mechanism",
-            strategy.kind,
-            "has reports without a limit, for which no largest error is promised",
-            "choose another mechanism",
-        )
+    require(
+        np.isfinite(reach).all(),
+        "mechanism",
+        strategy.kind,
+        "has reports without a limit, for which no largest error is promised",
+        "choose another mechanism",
+    )
 
     return Tails(variance, reach, reach, *biases(answered, matrix))
 

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from noisewright.arrays import Array, FloatArray
 from noisewright.display import Shown
-from noisewright.errors import InvalidParameter, OutOfReach
+from noisewright.errors import OutOfReach, require
 from noisewright.local.analysis.analysis import report_estimates
 from noisewright.local.approximate.tails import Tails
 from noisewright.local.reports.aggregate import Aggregate
@@ -50,12 +50,12 @@ class LinearAnswers(Shown):
     targets: FloatArray
 
     def __post_init__(self) -> None:
-        if self.targets.ndim != 2 or self.targets.shape[1] != self.strategy.size:
-            raise InvalidParameter(
-                "targets",
-                f"array of shape {self.targets.shape}",
-                f"must have a column for each of {self.strategy.size} types",
-            )
+        require(
+            self.targets.ndim == 2 and self.targets.shape[1] == self.strategy.size,
+            "targets",
+            f"array of shape {self.targets.shape}",
+            f"must have a column for each of {self.strategy.size} types",
+        )
 
     def _facts(self) -> list[tuple[str, str]]:
         return [
@@ -208,10 +208,13 @@ class LinearAnswers(Shown):
     def estimate(self, reports: Any) -> FloatArray:
         """The mean over people of every query."""
         collected = self.aggregate(reports)
-        if collected.people == 0:
-            raise InvalidParameter(
-                "reports", 0, "hold no valid report of this plan", "collect some"
-            )
+        require(
+            collected.people != 0,
+            "reports",
+            0,
+            "hold no valid report of this plan",
+            "collect some",
+        )
 
         cells = self.strategy.estimate(collected.total, collected.people)
         return np.asarray(self.targets @ cells / collected.people)
@@ -233,12 +236,21 @@ def vector_answers(
     """
     r = np.asarray(rows, dtype=np.float64)
     a = np.asarray(columns, dtype=np.float64)
-    if r.ndim != 2 or a.ndim != 2 or r.shape[1] != a.shape[0] or 0 in r.shape + a.shape:
-        raise InvalidParameter(
-            "rows", f"array of shape {r.shape}", f"must fit columns {a.shape}"
-        )
-    if not (np.isfinite(r).all() and np.isfinite(a).all()):
-        raise InvalidParameter("rows", f"array of shape {r.shape}", "must be finite")
+    require(
+        r.ndim == 2
+        and a.ndim == 2
+        and r.shape[1] == a.shape[0]
+        and 0 not in r.shape + a.shape,
+        "rows",
+        f"array of shape {r.shape}",
+        f"must fit columns {a.shape}",
+    )
+    require(
+        np.isfinite(r).all() and np.isfinite(a).all(),
+        "rows",
+        f"array of shape {r.shape}",
+        "must be finite",
+    )
     return fitted_answers(r @ a, a, epsilon, signed=signed, randomizer=randomizer)
 
 
@@ -255,10 +267,12 @@ def fitted_answers(
     vectors = padded_vectors(columns)
     vectors = np.hstack([vectors, -vectors]) if signed else vectors
     names: tuple[Randomizer, ...] = ("one-bit", "privunit")
-    if randomizer not in ("auto", *names):
-        raise InvalidParameter(
-            "randomizer", randomizer, f"must be 'auto' or one of {names}"
-        )
+    require(
+        randomizer in ("auto", *names),
+        "randomizer",
+        randomizer,
+        f"must be 'auto' or one of {names}",
+    )
 
     tried: list[tuple[float, LinearAnswers]] = []
     refusals: list[OutOfReach] = []

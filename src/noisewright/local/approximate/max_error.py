@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisewright.arrays import FloatArray
-from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.errors import TooLarge, require
 from noisewright.local.approximate.linear_answers import LinearAnswers, fitted_answers
 from noisewright.local.approximate.tails import biases, check_beta
 from noisewright.local.mechanism import LocalMechanism, LocalProblem
@@ -88,14 +88,19 @@ def plan_answers(
         if isinstance(matrix, Workload)
         else np.array(matrix, dtype=np.float64)
     )
-    if rows.ndim != 2 or 0 in rows.shape or not np.isfinite(rows).all():
-        raise InvalidParameter(
-            "matrix", f"array of shape {rows.shape}", "must be finite rows"
-        )
-    if not (np.isfinite(alpha) and alpha > 0):
-        raise InvalidParameter(
-            "alpha", alpha, "must be > 0", "0.05 is five in a hundred"
-        )
+    require(
+        rows.ndim == 2 and 0 not in rows.shape and np.isfinite(rows).all(),
+        "matrix",
+        f"array of shape {rows.shape}",
+        "must be finite rows",
+    )
+    require(
+        np.isfinite(alpha) and alpha > 0,
+        "alpha",
+        alpha,
+        "must be > 0",
+        "0.05 is five in a hundred",
+    )
 
     check_beta(beta)
     free = not signed if shift is None else shift
@@ -113,8 +118,9 @@ def plan_answers(
         )
 
     if entrywise is not None:
-        if not 0 <= entrywise < alpha:
-            raise InvalidParameter("entrywise", entrywise, f"must lie in [0, {alpha})")
+        require(
+            0 <= entrywise < alpha, "entrywise", entrywise, f"must lie in [0, {alpha})"
+        )
         return answers(float(entrywise), _FINAL_GAP)
 
     return answers(best_tolerance(asked, alpha, free), _FINAL_GAP)

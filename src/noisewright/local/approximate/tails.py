@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from noisewright.arrays import FloatArray
-from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.errors import InvalidParameter, TooLarge, require
 from noisewright.privacy.exact.rounding import positive, probability
 
 _STEPS = 60  # halvings of an interval: beyond, doubles do not tell its ends apart
@@ -83,8 +83,7 @@ class Tails:
     def error(self, people: int, beta: float) -> float:
         """With probability 1 − β at least, all queries are this near the truth."""
         check_beta(beta)
-        if people < 1:
-            raise InvalidParameter("people", people, "must be a whole number >= 1")
+        require(people >= 1, "people", people, "must be a whole number >= 1")
 
         low = 0.0
         high = float(

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisewright.arrays import Array, FloatArray, IntArray
-from noisewright.errors import FileFormatError, InvalidParameter, refusing
+from noisewright.errors import FileFormatError, InvalidParameter, refusing, require
 from noisewright.local.reading import stored
 
 EPS = 2.0**-52
@@ -52,14 +52,22 @@ class Proof(ABC):
 
     def __post_init__(self) -> None:
         n = len(self.cells)
-        if not n or (np.diff(self.cells) <= 0).any() or self.cells[0] < 0:
-            raise InvalidParameter("cells", "array", "must rise from zero on")
+        require(
+            n and not (np.diff(self.cells) <= 0).any() and self.cells[0] >= 0,
+            "cells",
+            "array",
+            "must rise from zero on",
+        )
 
         self._check_shapes(
             prior=(n,), factor=(n, self.factor.shape[-1]), prices=(n,), **self._shapes()
         )
-        if self.prior.min() < 0 or abs(float(self.prior.sum()) - 1.0) > 1e-9:
-            raise InvalidParameter("prior", "array", "must be a distribution")
+        require(
+            self.prior.min() >= 0 and abs(float(self.prior.sum()) - 1.0) <= 1e-9,
+            "prior",
+            "array",
+            "must be a distribution",
+        )
 
     @classmethod
     def of(cls, arrays: Mapping[str, Array]) -> Self:
@@ -85,10 +93,12 @@ class Proof(ABC):
     def _check_shapes(self, **shapes: tuple[int, ...]) -> None:
         for name, shape in shapes.items():
             array = getattr(self, name)
-            if array.shape != shape or not np.isfinite(array).all():
-                raise InvalidParameter(
-                    name, f"{array.shape}", f"must be finite, of shape {shape}"
-                )
+            require(
+                array.shape == shape and np.isfinite(array).all(),
+                name,
+                f"{array.shape}",
+                f"must be finite, of shape {shape}",
+            )
 
     @abstractmethod
     def _shapes(self) -> dict[str, tuple[int, ...]]:

@@ -12,7 +12,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from noisewright.arrays import FloatArray
-from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.errors import TooLarge, require
 from noisewright.local.analysis.information import Information
 from noisewright.local.composed.mixture import Coarsening, Mixture
 from noisewright.local.composed.tree import (
@@ -51,10 +51,12 @@ class TreeMixture(Mixture):
             b % a == 0 for a, b in zip(widths, [*widths[1:], self.size], strict=True)
         )
         nested &= all(coarsening.table is None for coarsening in self.coarsenings)
-        if not nested or widths[0] != 1 or not all(map(_is_alike, self.components)):
-            raise InvalidParameter(
-                "components", widths, "must be alike cells of nested blocks"
-            )
+        require(
+            nested and widths[0] == 1 and all(map(_is_alike, self.components)),
+            "components",
+            widths,
+            "must be alike cells of nested blocks",
+        )
 
     @property
     def counts_people(self) -> bool:
@@ -143,10 +145,13 @@ def hierarchical(
     check_epsilon(epsilon)
     size = check_cells(gram.size)
     asked = gram
-    if branching is not None and (int(branching) != branching or branching < 2):
-        raise InvalidParameter(
-            "branching", branching, "must be a whole number >= 2", "try 4"
-        )
+    require(
+        branching is None or (int(branching) == branching and branching >= 2),
+        "branching",
+        branching,
+        "must be a whole number >= 2",
+        "try 4",
+    )
 
     if not has_closed_form(gram):
         gram = SummedGram.of(gram)

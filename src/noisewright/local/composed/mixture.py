@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisewright.arrays import FloatArray, IntArray
-from noisewright.errors import InvalidParameter
+from noisewright.errors import InvalidParameter, require
 from noisewright.local.analysis.information import DenseInformation, Information
 from noisewright.local.fixedpoint import WORD, whole_weights
 from noisewright.local.randomizer.routers import Axes, Blocks, Draw, Listed
@@ -96,10 +96,12 @@ class Coarsening:
             return
 
         shape = self.table.dtype.name, self.table.shape
-        if shape != ("int64", (self.size,)) or self.table.min() < 0:
-            raise InvalidParameter(
-                "table", shape, f"must be {self.size} whole numbers >= 0"
-            )
+        require(
+            shape == ("int64", (self.size,)) and self.table.min() >= 0,
+            "table",
+            shape,
+            f"must be {self.size} whole numbers >= 0",
+        )
 
     @property
     def cells(self) -> int:
@@ -157,22 +159,24 @@ class Mixture(DrawnComponent):
     kind = "mixture"
 
     def __post_init__(self) -> None:
-        if not len(self.components) == len(self.coarsenings) == len(self.weights) > 0:
-            raise InvalidParameter(
-                "components", len(self.components), "need one weight and map each"
-            )
+        require(
+            len(self.components) == len(self.coarsenings) == len(self.weights) > 0,
+            "components",
+            len(self.components),
+            "need one weight and map each",
+        )
 
         check_weights(self.weights, len(self.components))
         for component, coarsening in zip(
             self.components, self.coarsenings, strict=True
         ):
-            if (
-                component.size != coarsening.cells
-                or coarsening.size != self.coarsenings[0].size
-            ):
-                raise InvalidParameter(
-                    "components", component.kind, "must fit their coarsenings"
-                )
+            require(
+                component.size == coarsening.cells
+                and coarsening.size == self.coarsenings[0].size,
+                "components",
+                component.kind,
+                "must fit their coarsenings",
+            )
 
     @classmethod
     def of(

@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray
-from noisewright.errors import InvalidParameter
+from noisewright.errors import require
 from noisewright.local.analysis.grams import table_gram
 from noisewright.local.composed.mixture import DrawnComponent, restored_parts
 from noisewright.local.composed.table_strategy import ManyTables, drawn_tables
@@ -46,20 +46,30 @@ class Parts(ManyTables, DrawnComponent):
     kind = "parts"
 
     def __post_init__(self) -> None:
-        if not len(self.tables) == len(self.components) == len(self.weights) > 0:
-            raise InvalidParameter(
-                "tables", len(self.tables), "need one component and weight each"
-            )
+        require(
+            len(self.tables) == len(self.components) == len(self.weights) > 0,
+            "tables",
+            len(self.tables),
+            "need one component and weight each",
+        )
 
         check_weights(self.weights, len(self.tables))
         sizes = check_sizes(self.sizes)
         for table, component in zip(self.tables, self.components, strict=True):
             check_axes("tables", table, len(sizes))
-            if component.size != self.cells(table):
-                raise InvalidParameter("tables", table, "must fit their components")
+            require(
+                component.size == self.cells(table),
+                "tables",
+                table,
+                "must fit their components",
+            )
 
-        if len(set(self.tables)) < len(self.tables):
-            raise InvalidParameter("tables", len(self.tables), "must be different ones")
+        require(
+            len(set(self.tables)) >= len(self.tables),
+            "tables",
+            len(self.tables),
+            "must be different ones",
+        )
 
     @classmethod
     def of(

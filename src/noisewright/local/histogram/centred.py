@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray
-from noisewright.errors import InvalidParameter
+from noisewright.errors import InvalidParameter, require
 from noisewright.local.analysis.information import CentredInformation, Information
 from noisewright.local.fixedpoint import check_epsilon, exponential, odds_threshold
 from noisewright.local.reading import whole
@@ -150,13 +150,13 @@ def _centred_diagonal(x: FloatArray) -> FloatArray:
 
 def check_cells(size: int) -> int:
     """Refuse domains in which there is nothing to learn."""
-    if whole("size", size) < 2:
-        raise InvalidParameter(
-            "size",
-            size,
-            "must be a whole number >= 2",
-            "with one cell every answer follows from the number of people: collect nothing",
-        )
+    require(
+        whole("size", size) >= 2,
+        "size",
+        size,
+        "must be a whole number >= 2",
+        "with one cell every answer follows from the number of people: collect nothing",
+    )
     return int(size)
 
 

@@ -16,7 +16,7 @@ from math import exp, log
 import numpy as np
 
 from noisewright.arrays import Array, ComplexArray, FloatArray, IntArray
-from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.errors import TooLarge, require
 from noisewright.local.fixedpoint import (
     WORD,
 )
@@ -54,10 +54,13 @@ class LocalHashing(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrat
             object.__setattr__(self, "buckets", best_buckets(self.size, self.epsilon))
 
         # Larger ones fit no table, and would take long to be tried for divisors.
-        if self.buckets > _LARGEST_TABLE or not _is_prime(self.buckets):
-            raise InvalidParameter(
-                "buckets", self.buckets, "must be prime", "try 2, 3, 5 or 7"
-            )
+        require(
+            self.buckets <= _LARGEST_TABLE and _is_prime(self.buckets),
+            "buckets",
+            self.buckets,
+            "must be prime",
+            "try 2, 3, 5 or 7",
+        )
         if self.outputs > _LARGEST_TABLE:
             raise TooLarge(
                 f"local hashing of {self.size} cells to {self.buckets} values needs "

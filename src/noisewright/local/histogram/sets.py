@@ -16,7 +16,7 @@ from math import comb, exp
 import numpy as np
 
 from noisewright.arrays import BoolArray, FloatArray, IntArray
-from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.errors import TooLarge, require
 from noisewright.local.bounds.trace import contrast_limit
 from noisewright.local.fixedpoint import WORD
 from noisewright.local.histogram.centred import (
@@ -83,10 +83,12 @@ class SubsetSelection(FavouringStrategy, PlainStrategy, CentredStrategy):
                 self, "chosen", best_subset_size(self.size, self.epsilon)
             )
 
-        if not 1 <= self.chosen < self.size:
-            raise InvalidParameter(
-                "chosen", self.chosen, f"must lie in 1..{self.size - 1}"
-            )
+        require(
+            1 <= self.chosen < self.size,
+            "chosen",
+            self.chosen,
+            f"must lie in 1..{self.size - 1}",
+        )
 
     @property
     def favoured(self) -> tuple[int, int]:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisewright.arrays import FloatArray
-from noisewright.errors import InvalidParameter, NoisewrightError, OutOfReach
+from noisewright.errors import InvalidParameter, NoisewrightError, OutOfReach, require
 from noisewright.local.analysis.grams import without_offsets
 from noisewright.local.histogram.sets import SubsetSelection
 from noisewright.local.interruption import keeping_the_best
@@ -69,10 +69,13 @@ def optimise(
     chosen = Search.of(options, settings)
     effort = preset(chosen.effort, structure)
     if _norm(chosen) != 2:
-        if query_weights is not None:
-            raise InvalidParameter(
-                "query_weights", "given", "go with norm 2", "leave out one"
-            )
+        require(
+            query_weights is None,
+            "query_weights",
+            "given",
+            "go with norm 2",
+            "leave out one",
+        )
         return _for_norm(workload, epsilon, structure, chosen, limit or TimeLimit())
 
     task = Task.of(workload, epsilon, chosen.objective, chosen.prior, query_weights)
@@ -176,17 +179,20 @@ def _result(
 def _norm(chosen: Search) -> float:
     """Refuse exponents below one, and the worst case over people with any but two."""
     norm = chosen.norm
-    if isnan(norm) or norm < 1:
-        raise InvalidParameter(
-            "norm", norm, "must be >= 1", "2 is the mean square, inf the worst"
-        )
-    if norm != 2 and chosen.objective == "worst" and chosen.prior is None:
-        raise InvalidParameter(
-            "norm",
-            norm,
-            "is about average errors",
-            "add objective='average' or a prior",
-        )
+    require(
+        not isnan(norm) and norm >= 1,
+        "norm",
+        norm,
+        "must be >= 1",
+        "2 is the mean square, inf the worst",
+    )
+    require(
+        norm == 2 or chosen.objective != "worst" or chosen.prior is not None,
+        "norm",
+        norm,
+        "is about average errors",
+        "add objective='average' or a prior",
+    )
 
     return float(norm)
 

@@ -9,7 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from noisewright.arrays import FloatArray
-from noisewright.errors import InvalidParameter, NoisewrightError, OutOfReach, TooLarge
+from noisewright.errors import (
+    InvalidParameter,
+    NoisewrightError,
+    OutOfReach,
+    TooLarge,
+    require,
+)
 from noisewright.local.analysis.grams import normalised, table_gram, without_offsets
 from noisewright.local.bounds.trace import (
     even_moment,
@@ -175,14 +181,12 @@ class Task:
 
 def weighted_gram(workload: Workload, weights: FloatArray) -> DenseGram:
     """Σ_i weight_i w_i w_iᵀ: each query's squared error times its weight, up to its constant."""
-    if (
-        weights.shape != (workload.queries,)
-        or not np.isfinite(weights).all()
-        or weights.min() < 0
-    ):
-        raise InvalidParameter(
-            "query_weights",
-            f"array of shape {weights.shape}",
-            f"must be {workload.queries} finite numbers >= 0",
-        )
+    require(
+        weights.shape == (workload.queries,)
+        and np.isfinite(weights).all()
+        and weights.min() >= 0,
+        "query_weights",
+        f"array of shape {weights.shape}",
+        f"must be {workload.queries} finite numbers >= 0",
+    )
     return DenseGram(without_offsets(workload).weighted_gram(weights))

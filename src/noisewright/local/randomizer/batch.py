@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisewright.arrays import Array, IntArray
-from noisewright.errors import InvalidParameter
+from noisewright.errors import require
 from noisewright.local.fixedpoint import (
     bernoulli,
     categorical,
@@ -65,10 +65,12 @@ class Sampler:
     def __init__(self, specification: Specification) -> None:
         self.layout, self.cells = specification.layout, specification.cells
         self._nodes, self._shapes = specification.nodes, specification.shapes
-        if self._shapes[-1].payload and len(self._nodes) > 1:
-            raise InvalidParameter(
-                "nodes", None, "must not lead a draw to sets or vectors"
-            )
+        require(
+            not self._shapes[-1].payload or len(self._nodes) <= 1,
+            "nodes",
+            None,
+            "must not lead a draw to sets or vectors",
+        )
 
         self._law: dict[int, Outcomes] = {}
         self._drawn: dict[int, Places] = {}
@@ -156,22 +158,22 @@ class Sampler:
 def check_values(values: npt.ArrayLike, size: int) -> IntArray:
     """Values as whole numbers of the domain; the message never quotes a person's value."""
     array = np.asarray(values)
-    if array.dtype.kind not in "iu" or array.ndim > 1:
-        raise InvalidParameter(
-            "values",
-            f"array of {array.dtype}",
-            "must be a list of whole numbers",
-            "encode first",
-        )
+    require(
+        array.dtype.kind in "iu" and array.ndim <= 1,
+        "values",
+        f"array of {array.dtype}",
+        "must be a list of whole numbers",
+        "encode first",
+    )
 
     array = np.atleast_1d(array)
-    if array.size and (array.min() < 0 or array.max() >= size):
-        raise InvalidParameter(
-            "values",
-            f"{array.size} values",
-            f"must lie in 0..{size - 1}",
-            "encode by the domain",
-        )
+    require(
+        not array.size or (array.min() >= 0 and array.max() < size),
+        "values",
+        f"{array.size} values",
+        f"must lie in 0..{size - 1}",
+        "encode by the domain",
+    )
 
     return array.astype(np.int64)
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from math import prod
 
-from noisewright.errors import InvalidParameter
+from noisewright.errors import InvalidParameter, require
 from noisewright.local.randomizer.laws import (
     Favour,
     Flip,
@@ -85,10 +85,12 @@ def report(specification: Specification, value: int, choices: Choices) -> bytes:
         raise InvalidParameter(
             "value", type(value).__name__, "must be the number of a cell"
         )
-    if not 0 <= value < specification.cells:
-        raise InvalidParameter(
-            "value", "a number", f"must lie in 0..{specification.cells - 1}"
-        )
+    require(
+        0 <= value < specification.cells,
+        "value",
+        "a number",
+        f"must lie in 0..{specification.cells - 1}",
+    )
 
     number = 0
     cell = value

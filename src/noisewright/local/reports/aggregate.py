@@ -16,7 +16,7 @@ from msgspec import Meta
 from noisewright.arrays import Array, IntArray
 from noisewright.container import Header, decode, encode, write
 from noisewright.display import Shown
-from noisewright.errors import FileFormatError, InvalidParameter
+from noisewright.errors import FileFormatError, InvalidParameter, require
 from noisewright.local.reading import stored
 from noisewright.local.reports.exchange import as_arrow, report_batches, rows_of_length
 from noisewright.local.reports.format import HEADER, VERSION, ReportFormat
@@ -65,25 +65,29 @@ class Aggregate(Shown):
     )
 
     def __post_init__(self) -> None:
-        if (
-            isinstance(self.groups, bool)
-            or int(self.groups) != self.groups
-            or self.groups < 1
-        ):
-            raise InvalidParameter(
-                "groups", self.groups, "must be a whole number >= 1", "try 20"
-            )
-        if self.cap is not None and not self.cap >= _LEAST_CAP:
-            raise InvalidParameter(
-                "cap", self.cap, f"must be >= {_LEAST_CAP} standard deviations", "try 6"
-            )
-        if self.cap is not None and not self.format.collector.can_set_aside(self.cap):
-            raise InvalidParameter(
-                "cap",
-                self.cap,
-                f"can do nothing: no report of {self.format.strategy.kind} can lie so far out",
-                "leave it out; a liar's report counts no more than an honest one here",
-            )
+        require(
+            not isinstance(self.groups, bool)
+            and int(self.groups) == self.groups
+            and self.groups >= 1,
+            "groups",
+            self.groups,
+            "must be a whole number >= 1",
+            "try 20",
+        )
+        require(
+            self.cap is None or self.cap >= _LEAST_CAP,
+            "cap",
+            self.cap,
+            f"must be >= {_LEAST_CAP} standard deviations",
+            "try 6",
+        )
+        require(
+            self.cap is None or self.format.collector.can_set_aside(self.cap),
+            "cap",
+            self.cap,
+            f"can do nothing: no report of {self.format.strategy.kind} can lie so far out",
+            "leave it out; a liar's report counts no more than an honest one here",
+        )
 
         self.tally = np.zeros(
             (self.groups, self.format.collector.counters), dtype=np.int64
@@ -220,17 +224,19 @@ class Aggregate(Shown):
         only where the caller knows that these are `different_people`.
         """
         self.format.check_same(other.format.name)
-        if (other.groups, other.cap) != (self.groups, self.cap):
-            raise InvalidParameter(
-                "aggregate", other.groups, "was made with other robust options"
-            )
-        if other.round != self.round and not different_people:
-            raise InvalidParameter(
-                "round",
-                other.round,
-                f"is not {self.round}: the same people may be in both, and would be counted twice",
-                "estimate each round, or say that they are different people",
-            )
+        require(
+            (other.groups, other.cap) == (self.groups, self.cap),
+            "aggregate",
+            other.groups,
+            "was made with other robust options",
+        )
+        require(
+            other.round == self.round or different_people,
+            "round",
+            other.round,
+            f"is not {self.round}: the same people may be in both, and would be counted twice",
+            "estimate each round, or say that they are different people",
+        )
 
         both = self.round if other.round == self.round else None
         result = Aggregate(self.format, self.groups, self.cap, both)

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from noisewright.arrays import Array, ByteArray
 from noisewright.display import Shown
 from noisewright.domain import Domain
-from noisewright.errors import InvalidParameter
+from noisewright.errors import InvalidParameter, require
 from noisewright.local.randomizer.batch import check_values
 from noisewright.local.randomizer.interpret import interpret
 from noisewright.local.randomizer.laws import Grid
@@ -76,13 +76,13 @@ class ReportFormat:
 
     def check_same(self, name: str) -> None:
         """Refuse statistics of the plan of another name."""
-        if name != self.name:
-            raise InvalidParameter(
-                "aggregate",
-                name,
-                f"is of another plan than {self.name}",
-                "use the plan that its reports were made with",
-            )
+        require(
+            name == self.name,
+            "aggregate",
+            name,
+            f"is of another plan than {self.name}",
+            "use the plan that its reports were made with",
+        )
 
     @property
     def header(self) -> bytes:

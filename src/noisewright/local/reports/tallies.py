@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from noisewright.arrays import Array, BoolArray, FloatArray, IntArray
-from noisewright.errors import InvalidParameter
+from noisewright.errors import require
 from noisewright.local.randomizer.laws import Flip, Grid, Subset
 from noisewright.local.randomizer.routers import Draw, Project, View
 from noisewright.local.randomizer.specification import Specification
@@ -66,8 +66,12 @@ def tally_of(specification: Specification) -> Tally:
         return FlipTally(law)
     if isinstance(law, Grid):
         return VectorTally(law)
-    if specification.shapes[-1].payload:
-        raise InvalidParameter("nodes", None, "must not lead a draw to sets or vectors")
+    require(
+        not specification.shapes[-1].payload,
+        "nodes",
+        None,
+        "must not lead a draw to sets or vectors",
+    )
 
     return NumberTally(specification)
 
@@ -113,10 +117,12 @@ def _gaps(specification: Specification, place: int) -> list[tuple[int, int]]:
 
     if isinstance(node, Project):
         count = specification.shapes[node.of].outcomes
-        if _gaps(specification, node.of):
-            raise InvalidParameter(
-                "nodes", place, "must not project on what never comes"
-            )
+        require(
+            not _gaps(specification, node.of),
+            "nodes",
+            place,
+            "must not project on what never comes",
+        )
         if node.weights is None:
             return [(0, count)]
         return [
@@ -283,12 +289,12 @@ def exact_sum(numbers: Array) -> IntArray:
     """
     low = (numbers & 0xFFFFFFFF).sum(axis=0, dtype=np.int64)
     high = (numbers >> 32).sum(axis=0, dtype=np.int64) + (low >> 32)
-    if np.abs(high).max(initial=0) >= 2**31:
-        raise InvalidParameter(
-            "reports",
-            f"{len(numbers)} to add",
-            "sum to more than 64 bits hold",
-            "collect them apart, or set a cap on what a report may say",
-        )
+    require(
+        np.abs(high).max(initial=0) < 2**31,
+        "reports",
+        f"{len(numbers)} to add",
+        "sum to more than 64 bits hold",
+        "collect them apart, or set a cap on what a report may say",
+    )
 
     return np.asarray((high << 32) + (low & 0xFFFFFFFF))

@@ -16,7 +16,7 @@ from math import ceil, exp, inf, log2
 import numpy as np
 
 from noisewright.arrays import BoolArray, FloatArray, IntArray
-from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.errors import TooLarge, require
 from noisewright.local.fixedpoint import WORD
 from noisewright.local.histogram.centred import FavouringStrategy, PlainStrategy
 from noisewright.local.mechanism import LocalMechanism, LocalProblem, slow_matrices
@@ -54,10 +54,12 @@ class HadamardResponse(FavouringStrategy, PlainStrategy, IndexStrategy):
             reach = min(exp(self.epsilon), 2.0 * self.size)
             object.__setattr__(self, "parts", int(2 ** max(ceil(log2(reach)) - 1, 0)))
 
-        if not 0 < self.parts <= 2 * self.size:
-            raise InvalidParameter(
-                "parts", self.parts, f"must lie in 1..{2 * self.size}"
-            )
+        require(
+            0 < self.parts <= 2 * self.size,
+            "parts",
+            self.parts,
+            f"must lie in 1..{2 * self.size}",
+        )
 
     @cached_property
     def width(self) -> int:

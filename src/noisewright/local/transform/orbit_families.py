@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from noisewright.arrays import BoolArray, FloatArray, IntArray
-from noisewright.errors import InvalidParameter
+from noisewright.errors import require
 from noisewright.local.fixedpoint import WORD, exponential, odds_threshold
 from noisewright.local.transform.translations import Translations
 
@@ -31,18 +31,24 @@ class Family:
 
     def __post_init__(self) -> None:
         rows = len(self.patterns)
-        if not rows or self.patterns.shape != (rows, self.group.cells):
-            raise InvalidParameter(
-                "patterns", self.patterns.shape, "must hold all cells"
-            )
-        if len(self.weights) != rows or min(self.weights) < 1:
-            raise InvalidParameter(
-                "weights", len(self.weights), "must be a chance a pattern"
-            )
-        if self.counts.min() < 1 or self.counts.max() >= self.group.cells:
-            raise InvalidParameter(
-                "patterns", self.axes, "must hold some cells, and not all"
-            )
+        require(
+            rows and self.patterns.shape == (rows, self.group.cells),
+            "patterns",
+            self.patterns.shape,
+            "must hold all cells",
+        )
+        require(
+            len(self.weights) == rows and min(self.weights) >= 1,
+            "weights",
+            len(self.weights),
+            "must be a chance a pattern",
+        )
+        require(
+            self.counts.min() >= 1 and self.counts.max() < self.group.cells,
+            "patterns",
+            self.axes,
+            "must hold some cells, and not all",
+        )
 
     @cached_property
     def counts(self) -> IntArray:

@@ -17,7 +17,7 @@ from math import prod
 import numpy as np
 
 from noisewright.arrays import Array, BoolArray, FloatArray, IntArray
-from noisewright.errors import InvalidParameter
+from noisewright.errors import require
 from noisewright.local.analysis.information import Information
 from noisewright.local.composed.table_strategy import drawn_tables
 from noisewright.local.fixedpoint import check_epsilon, whole_weights
@@ -105,13 +105,19 @@ class OrbitStrategy(IndexStrategy):
         for family in self.families:
             check_axes("axes", family.axes, len(sizes))
             fits = family.group.sizes == tuple(sizes[axis] for axis in family.axes)
-            if not fits or family.epsilon != self.epsilon:
-                raise InvalidParameter("families", family.axes, "must fit the domain")
-
-        if not self.families or self.spare < 0:
-            raise InvalidParameter(
-                "families", len(self.families), "must hold a chance of one"
+            require(
+                fits and family.epsilon == self.epsilon,
+                "families",
+                family.axes,
+                "must fit the domain",
             )
+
+        require(
+            self.families and self.spare >= 0,
+            "families",
+            len(self.families),
+            "must hold a chance of one",
+        )
 
     @classmethod
     def from_patterns(

@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 
 from noisewright.arrays import BoolArray, FloatArray, IntArray
-from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.errors import InvalidParameter, TooLarge, require
 from noisewright.local.analysis.grams import table_gram
 from noisewright.local.fixedpoint import (
     check_epsilon,
@@ -72,19 +72,23 @@ class Codebook(FavouringStrategy, IndexStrategy):
         """
         v = vectors
         d = directions
-        if v.dtype != np.int64 or d.dtype != np.int64 or v.size * d.size == 0:
-            raise InvalidParameter(
-                "vectors", f"{v.dtype}, {d.dtype}", "must be whole numbers"
-            )
+        require(
+            v.dtype == np.int64 and d.dtype == np.int64 and v.size * d.size != 0,
+            "vectors",
+            f"{v.dtype}, {d.dtype}",
+            "must be whole numbers",
+        )
         if v.ndim != 2 or d.ndim != 2 or v.shape[0] != d.shape[1]:
             raise InvalidParameter(
                 "directions", d.shape, f"must have {v.shape[0]} coordinates"
             )
         # Below 2^53, so that products of whole numbers are exact in double precision.
-        if len(v) * _farthest(v) * _farthest(d) >= 2**53:
-            raise InvalidParameter(
-                "vectors", v.shape, "are too long for exact products"
-            )
+        require(
+            len(v) * _farthest(v) * _farthest(d) < 2**53,
+            "vectors",
+            v.shape,
+            "are too long for exact products",
+        )
 
         whole("chosen", chosen, 0, len(d) - 1)
         products = v.T.astype(np.float64) @ d.T.astype(np.float64)
@@ -139,8 +143,7 @@ def padded_vectors(columns: FloatArray) -> IntArray:
     """Columns padded to equal length by one more coordinate, as whole numbers."""
     lengths = np.linalg.norm(columns, axis=0)
     longest = float(lengths.max())
-    if not longest > 0:
-        raise InvalidParameter("columns", "zero", "must differ", "ask more than totals")
+    require(longest > 0, "columns", "zero", "must differ", "ask more than totals")
 
     padding = np.sqrt(np.maximum(longest**2 - lengths**2, 0.0))
     padded = (

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray
-from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.errors import TooLarge, require
 from noisewright.local.analysis.grams import table_gram
 from noisewright.local.analysis.information import DenseInformation, Information
 from noisewright.local.fixedpoint import check_epsilon
@@ -64,22 +64,29 @@ class VectorStrategy(Strategy):
         check_epsilon(self.epsilon)
         c = self.columns
         shown = f"{self.columns.dtype} {self.columns.shape}"
-        if (
-            c.dtype != np.int64
-            or c.ndim != 2
-            or 0 in c.shape
-            or len(c) > _MOST_COORDINATES
-        ):
-            raise InvalidParameter("columns", shown, "must be whole numbers")
+        require(
+            c.dtype == np.int64
+            and c.ndim == 2
+            and 0 not in c.shape
+            and len(c) <= _MOST_COORDINATES,
+            "columns",
+            shown,
+            "must be whole numbers",
+        )
         # −2^63 is its own magnitude
-        if max(int(c.max()), -int(c.min())) >= _FARTHEST // 2:
-            raise InvalidParameter(
-                "columns", shown, f"must hold numbers below {_FARTHEST // 2}"
-            )
-        if (c == c[:, :1]).all():
-            raise InvalidParameter(
-                "columns", shown, "must differ", "ask more than totals"
-            )
+        require(
+            max(int(c.max()), -int(c.min())) < _FARTHEST // 2,
+            "columns",
+            shown,
+            f"must hold numbers below {_FARTHEST // 2}",
+        )
+        require(
+            not (c == c[:, :1]).all(),
+            "columns",
+            shown,
+            "must differ",
+            "ask more than totals",
+        )
 
         if self.delta != 0:
             probability("delta", self.delta, "0 stands for pure privacy")

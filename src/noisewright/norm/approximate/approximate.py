@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from noisewright.arrays import FloatArray
-from noisewright.errors import Contradiction, InvalidParameter
+from noisewright.errors import Contradiction, require
 from noisewright.norm.approximate.alike import MOST_ENTRIES, alike_pair
 from noisewright.norm.approximate.box import Box, BoxWitness, Pair
 from noisewright.norm.approximate.boxes import (
@@ -149,8 +149,11 @@ def witness_of(
 
 def _check(workload: Workload, entrywise: float, tolerance: float) -> None:
     check_magnitudes(workload)
-    if not (math.isfinite(entrywise) and entrywise >= 0):
-        raise InvalidParameter(
-            "entrywise", entrywise, "must be finite and >= 0", "try 0.1"
-        )
+    require(
+        math.isfinite(entrywise) and entrywise >= 0,
+        "entrywise",
+        entrywise,
+        "must be finite and >= 0",
+        "try 0.1",
+    )
     check_tolerance(tolerance)

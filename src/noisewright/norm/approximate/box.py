@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisewright.arrays import BoolArray, FloatArray
-from noisewright.errors import InvalidParameter
+from noisewright.errors import require
 from noisewright.norm.kernel.certificate import box_bound
 from noisewright.norm.kernel.solver import Weights
 from noisewright.solution import BoundClass, Certificate
@@ -31,14 +31,20 @@ class Box:
         """The box, checked."""
         low = np.array(lower, dtype=np.float64)
         high = np.array(upper, dtype=np.float64)
-        if low.ndim != 2 or low.shape != high.shape or 0 in low.shape:
-            raise InvalidParameter(
-                "lower", f"array of shape {low.shape}", "must match `upper`"
-            )
-        if not (low <= high).all() or np.isposinf(low).any() or np.isneginf(high).any():
-            raise InvalidParameter(
-                "lower", f"array of shape {low.shape}", "must be <= upper"
-            )
+        require(
+            low.ndim == 2 and low.shape == high.shape and 0 not in low.shape,
+            "lower",
+            f"array of shape {low.shape}",
+            "must match `upper`",
+        )
+        require(
+            (low <= high).all()
+            and not np.isposinf(low).any()
+            and not np.isneginf(high).any(),
+            "lower",
+            f"array of shape {low.shape}",
+            "must be <= upper",
+        )
 
         return cls(low, high, shift)
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisewright.arrays import FloatArray
-from noisewright.errors import Contradiction, InvalidParameter, TooLarge
+from noisewright.errors import Contradiction, TooLarge, require
 from noisewright.norm.approximate.box import Box, BoxWitness, Pair
 from noisewright.norm.approximate.box_search import BoxSearch
 from noisewright.norm.approximate.tall_search import TallSearch
@@ -112,10 +112,13 @@ def ended(value: float, bound: float, tolerance: float) -> Status:
 
 def check_tolerance(tolerance: float) -> None:
     """Refuse gaps that are none."""
-    if not 0 < tolerance < 1:
-        raise InvalidParameter(
-            "tolerance", tolerance, "must lie between 0 and 1", "try 1e-4"
-        )
+    require(
+        0 < tolerance < 1,
+        "tolerance",
+        tolerance,
+        "must lie between 0 and 1",
+        "try 1e-4",
+    )
 
 
 def check_rows_and_columns(shape: tuple[int, int], what: str) -> None:

@@ -20,7 +20,7 @@ from functools import cached_property
 import numpy as np
 
 from noisewright.arrays import FloatArray
-from noisewright.errors import Contradiction, InvalidParameter
+from noisewright.errors import Contradiction, require
 from noisewright.norm.approximate.boxes import ended
 from noisewright.norm.approximate.orbit_program import Orbit, orbit_bound, solve_orbits
 from noisewright.solution import SLACK, BoundClass, Certificate, Solution
@@ -153,12 +153,19 @@ def marginal_norm(
     """
     began = time.perf_counter()
     widths = (ways,) if isinstance(ways, int) else tuple(sorted(set(ways)))
-    if not widths or not all(0 <= w <= attributes for w in widths):
-        raise InvalidParameter("ways", ways, f"must lie between 0 and {attributes}")
-    if values < 2 or not (math.isfinite(entrywise) and entrywise >= 0):
-        raise InvalidParameter(
-            "entrywise", entrywise, "must be finite and >= 0", "try 0.1"
-        )
+    require(
+        widths and all(0 <= w <= attributes for w in widths),
+        "ways",
+        ways,
+        f"must lie between 0 and {attributes}",
+    )
+    require(
+        values >= 2 and (math.isfinite(entrywise) and entrywise >= 0),
+        "entrywise",
+        entrywise,
+        "must be finite and >= 0",
+        "try 0.1",
+    )
 
     orbits = marginal_orbits(attributes, values, widths, shift)
     best = solve_orbits(orbits, float(entrywise))

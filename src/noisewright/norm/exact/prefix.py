@@ -23,7 +23,7 @@ from typing import Literal
 import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray
-from noisewright.errors import InvalidParameter
+from noisewright.errors import require
 from noisewright.norm.kernel.certificate import inward, outward
 from noisewright.solution import BoundClass, Certificate, Solution
 from noisewright.workload.base import check_size
@@ -192,10 +192,13 @@ def stream_factorization(
     `kind` is "column-normalised" (the smallest errors), "square-root" (plain) or "banded" with
     the first `band` coefficients of the square root.
     """
-    if check_size("steps", steps) > LONGEST:
-        raise InvalidParameter(
-            "steps", steps, f"must be at most {LONGEST}", "restart the stream"
-        )
+    require(
+        check_size("steps", steps) <= LONGEST,
+        "steps",
+        steps,
+        f"must be at most {LONGEST}",
+        "restart the stream",
+    )
 
     none = np.zeros(0)
     if kind == "banded":
@@ -205,13 +208,13 @@ def stream_factorization(
         )
         return StreamFactorization(steps, kind, none, none, np.cumprod(ratios))
 
-    if kind not in ("column-normalised", "square-root"):
-        raise InvalidParameter(
-            "kind",
-            kind,
-            "must be column-normalised, square-root or banded",
-            "choose one",
-        )
+    require(
+        kind in ("column-normalised", "square-root"),
+        "kind",
+        kind,
+        "must be column-normalised, square-root or banded",
+        "choose one",
+    )
 
     rates, gains = geometric_root(steps, PRECISION)
     return StreamFactorization(steps, kind, rates, gains, none)

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from noisewright.arrays import FloatArray
-from noisewright.errors import InvalidParameter
+from noisewright.errors import InvalidParameter, require
 from noisewright.norm.kernel.certificate import nuclear_of_marginals, outward
 from noisewright.norm.kernel.solver import (
     Spectrum,
@@ -307,13 +307,14 @@ def _check(sizes: Sequence[int], tables: Sequence[Table], weights: FloatArray) -
         )
 
     for table in tables:
-        if len(set(table)) != len(table) or any(not 0 <= i < len(sizes) for i in table):
-            raise InvalidParameter(
-                "tables",
-                table,
-                f"must list attributes between 0 and {len(sizes) - 1}, each once",
-                "name existing attributes",
-            )
+        require(
+            len(set(table)) == len(table)
+            and not any(not 0 <= i < len(sizes) for i in table),
+            "tables",
+            table,
+            f"must list attributes between 0 and {len(sizes) - 1}, each once",
+            "name existing attributes",
+        )
 
     if (
         weights.shape != (len(tables),)

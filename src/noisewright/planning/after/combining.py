@@ -10,7 +10,7 @@ from noisewright.central.combined import Combined
 from noisewright.central.mechanism import Measurement
 from noisewright.central.problem import Proposal
 from noisewright.domain.schema import load_yaml
-from noisewright.errors import InvalidParameter
+from noisewright.errors import InvalidParameter, require
 from noisewright.planning.after.further import Further, further_answers
 from noisewright.planning.budgets.spending import LedgerNote
 from noisewright.planning.central.plan import CentralPlan
@@ -89,14 +89,14 @@ def _check_rows(plan: CentralPlan) -> None:
     Which rows are kept follows from all columns that were read with them, also for other plans of
     the same reading, so that two releases need not be about the same rows: their truths differ.
     """
-    if plan.domain is not None and plan.domain.unit is not None:
-        raise InvalidParameter(
-            "releases",
-            plan.person,
-            "need not be about the same rows of a person, so their answers differ by more than"
-            " noise",
-            "plan all of it at once, or ask one of them more with release.answer",
-        )
+    require(
+        plan.domain is None or plan.domain.unit is None,
+        "releases",
+        plan.person,
+        "need not be about the same rows of a person, so their answers differ by more than"
+        " noise",
+        "plan all of it at once, or ask one of them more with release.answer",
+    )
 
 
 def _note(first: LedgerNote | None, second: LedgerNote | None) -> LedgerNote | None:

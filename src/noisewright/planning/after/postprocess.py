@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 
 from noisewright.arrays import FloatArray
-from noisewright.errors import InvalidParameter, TooLarge, meant
+from noisewright.errors import InvalidParameter, TooLarge, meant, require
 from noisewright.estimate.accuracy import Conditioned
 from noisewright.estimate.agreeing_tables import agreeing_tables
 from noisewright.estimate.fits.nonnegative import (
@@ -184,26 +184,29 @@ def _applied(plan: CentralPlan, column: Column, steps: Steps) -> Column:
 
 def check_steps(plan: CentralPlan, steps: Steps) -> None:
     """Refuse steps that cannot be taken; ask this before a release spends its budget."""
-    if not plan.counts_only:
-        raise InvalidParameter(
-            "steps",
-            "post-processing",
-            "is for numbers of people",
-            "plan sums and means apart",
-        )
+    require(
+        plan.counts_only,
+        "steps",
+        "post-processing",
+        "is for numbers of people",
+        "plan sums and means apart",
+    )
 
     share = steps.suppress
-    if share is not None and not (np.isfinite(share) and share > 0):
-        raise InvalidParameter(
-            "suppress", share, "must be a positive share", "0.3 means 30 %"
-        )
-    if plan.measures_only is not plan.method and (steps.fits or steps.invariants):
-        raise InvalidParameter(
-            "steps",
-            "fit",
-            "answers are those of one histogram already",
-            "plan without projection",
-        )
+    require(
+        share is None or (np.isfinite(share) and share > 0),
+        "suppress",
+        share,
+        "must be a positive share",
+        "0.3 means 30 %",
+    )
+    require(
+        plan.measures_only is plan.method or (not steps.fits and not steps.invariants),
+        "steps",
+        "fit",
+        "answers are those of one histogram already",
+        "plan without projection",
+    )
 
     if steps.fits:
         check_fit(plan)
@@ -214,16 +217,14 @@ def check_steps(plan: CentralPlan, steps: Steps) -> None:
     asked = AskedCells.of_plan(plan)
     declared = _declared(plan, asked, steps.invariants)
     check_agreement(declared.rows, declared.values, asked.possible)
-    if (
-        tells_total(declared.rows, declared.values, asked.possible)
-        and plan.privacy.neighbours != "replace-one"
-    ):
-        raise InvalidParameter(
-            "invariants",
-            list(steps.invariants),
-            "fix the number of people, which add-remove neighbours keep private",
-            "plan with neighbours='replace-one'",
-        )
+    require(
+        not tells_total(declared.rows, declared.values, asked.possible)
+        or plan.privacy.neighbours == "replace-one",
+        "invariants",
+        list(steps.invariants),
+        "fix the number of people, which add-remove neighbours keep private",
+        "plan with neighbours='replace-one'",
+    )
 
     plan.accuracy.covariance(np.array(declared.numbers))  # refuses what is too large
 
@@ -247,8 +248,13 @@ def _declared(
         )
 
     values = [float(number("invariants", v, _REMEDY)) for v in invariants.values()]
-    if max(map(abs, values)) > _LARGEST_COUNT:
-        raise InvalidParameter("invariants", values, "must lie within ±2^53", _REMEDY)
+    require(
+        max(map(abs, values)) <= _LARGEST_COUNT,
+        "invariants",
+        values,
+        "must lie within ±2^53",
+        _REMEDY,
+    )
 
     numbers = tuple(labels[label] for label in invariants)
     rows = np.concatenate([asked.workload.rows(k, k + 1) for k in numbers])
@@ -293,20 +299,20 @@ def _holding(
 
 def check_order(earlier: Sequence[Steps], steps: Steps) -> None:
     """Steps after steps: fitted answers are no longer unbiased, and those left out are gone."""
-    if any(step.suppress is not None for step in earlier):
-        raise InvalidParameter(
-            "release",
-            "suppressed",
-            "has answers left out",
-            "take other steps before suppressing",
-        )
-    if steps.invariants and earlier:
-        raise InvalidParameter(
-            "invariants",
-            list(steps.invariants),
-            "must be declared before other steps",
-            "give them in the first call",
-        )
+    require(
+        not any(step.suppress is not None for step in earlier),
+        "release",
+        "suppressed",
+        "has answers left out",
+        "take other steps before suppressing",
+    )
+    require(
+        not steps.invariants or not earlier,
+        "invariants",
+        list(steps.invariants),
+        "must be declared before other steps",
+        "give them in the first call",
+    )
 
 
 def _suppressed(column: Column, share: float) -> Column:

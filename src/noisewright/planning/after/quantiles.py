@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from noisewright.domain import Numeric
-from noisewright.errors import InvalidParameter
+from noisewright.errors import InvalidParameter, require
 from noisewright.planning.central.interval_widths import statistic_widths, term_parts
 from noisewright.planning.central.plan import CentralPlan
 from noisewright.planning.release import Release
@@ -43,13 +43,13 @@ def release_quantiles(
         )
 
     check_quantiles(plan, levels, table)
-    if release.steps:
-        raise InvalidParameter(
-            "release",
-            "post-processed",
-            "has intervals of another kind",
-            "use it as it was before",
-        )
+    require(
+        not release.steps,
+        "release",
+        "post-processed",
+        "has intervals of another kind",
+        "use it as it was before",
+    )
 
     accuracy = plan.interval_accuracy
     if accuracy.bias is not None:
@@ -90,13 +90,13 @@ def check_quantiles(
 ) -> None:
     """Refuse what no release of the plan can tell; ask this before one spends its budget."""
     check_levels(levels)
-    if not any(_cdfs(plan, levels, table)):
-        raise InvalidParameter(
-            "table",
-            table,
-            "is no CDF of one numeric attribute in this plan",
-            "ask `cdf: name`",
-        )
+    require(
+        any(_cdfs(plan, levels, table)),
+        "table",
+        table,
+        "is no CDF of one numeric attribute in this plan",
+        "ask `cdf: name`",
+    )
 
 
 def _cdfs(

@@ -19,7 +19,7 @@ from noisewright.arrays import FloatArray, IntArray
 from noisewright.central.geometry.projection.fitted import FittedMechanism
 from noisewright.display import Shown
 from noisewright.domain import Domain
-from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.errors import InvalidParameter, TooLarge, require
 from noisewright.estimate.fits.nonnegative import LARGEST_HISTOGRAM
 from noisewright.estimate.table_tree import (
     distance,
@@ -223,10 +223,14 @@ def check_synthesis(plan: object, count: int) -> CentralPlan:
             "knows no table of people",
             "plan with a schema",
         )
-    if isinstance(count, bool) or int(count) != count or not 1 <= count <= _MOST_ROWS:
-        raise InvalidParameter(
-            "count", count, f"must be a whole number from 1 to {_MOST_ROWS}"
-        )
+    require(
+        not isinstance(count, bool)
+        and int(count) == count
+        and 1 <= count <= _MOST_ROWS,
+        "count",
+        count,
+        f"must be a whole number from 1 to {_MOST_ROWS}",
+    )
 
     if not isinstance(plan.method, FittedMechanism):
         check_steps(plan, Steps(non_negative=True))
@@ -294,13 +298,13 @@ def to_mbi(release: Release) -> list[Any]:
             "pip install private-pgm, which provides it",
         ) from None
 
-    if not plan.tells_unbiased:
-        raise InvalidParameter(
-            "release",
-            plan.mechanism,
-            "measured no unbiased tables",
-            "plan by another mechanism",
-        )
+    require(
+        plan.tells_unbiased,
+        "release",
+        plan.mechanism,
+        "measured no unbiased tables",
+        "plan by another mechanism",
+    )
 
     column = release.unbiased
     names = plan.domain.names

@@ -19,7 +19,7 @@ from typing import Literal
 import numpy as np
 
 from noisewright.domain import Domain
-from noisewright.errors import InvalidParameter, OutOfReach, TooLarge
+from noisewright.errors import InvalidParameter, OutOfReach, TooLarge, require
 from noisewright.planning.central.choice.choose import (
     candidates,
     fitting,
@@ -59,13 +59,13 @@ class Target:
     table: str | None = None
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.limit) and self.limit > 0):
-            raise InvalidParameter(
-                "target",
-                self.limit,
-                "must be a positive number of people",
-                "allow some error",
-            )
+        require(
+            np.isfinite(self.limit) and self.limit > 0,
+            "target",
+            self.limit,
+            "must be a positive number of people",
+            "allow some error",
+        )
 
     def text(self) -> str:
         """The target in words."""
@@ -108,10 +108,7 @@ class Fit:
 
 def fit_budget(plan: CentralPlan, targets: Sequence[Target]) -> Fit:
     """The smallest budget of the plan's own kind (its δ and neighbours kept) for all targets."""
-    if not targets:
-        raise InvalidParameter(
-            "target", None, "must be given", "name an error to stay below"
-        )
+    require(targets, "target", None, "must be given", "name an error to stay below")
 
     stated = plan.stated
     name: BudgetName = "rho" if stated.rho is not None else "epsilon"
@@ -175,13 +172,13 @@ def _error(plan: CentralPlan, target: Target) -> float:
     std = plan.standard_errors
     part = std if target.table is None else std[_rows(plan, target.table)]
     part = part[np.isfinite(part)]
-    if not len(part):
-        raise InvalidParameter(
-            "target",
-            target.table,
-            "has errors that depend on how many people there are",
-            "give a target for its counts or sums",
-        )
+    require(
+        len(part),
+        "target",
+        target.table,
+        "has errors that depend on how many people there are",
+        "give a target for its counts or sums",
+    )
 
     return max(
         float(part.max()) if target.measure == "max" else mean_error(part, 2), 1e-300

@@ -15,7 +15,13 @@ import numpy as np
 from noisewright.central.mechanism import Counts
 from noisewright.display import Shown
 from noisewright.domain import Domain, Unit
-from noisewright.errors import InvalidParameter, OutOfReach, TooLarge, refuse_given
+from noisewright.errors import (
+    InvalidParameter,
+    OutOfReach,
+    TooLarge,
+    refuse_given,
+    require,
+)
 from noisewright.planning.budgets.spending import (
     Again,
     Cost,
@@ -143,12 +149,12 @@ class Together(Shown):
             return [plan.counts(data) for plan in self.plans]
 
         domains = {plan.domain and plan.domain.fingerprint for plan in self.plans}
-        if len(domains) > 1:
-            raise InvalidParameter(
-                "plans",
-                len(domains),
-                "must share one schema to be released from one table",
-            )
+        require(
+            len(domains) <= 1,
+            "plans",
+            len(domains),
+            "must share one schema to be released from one table",
+        )
 
         tables = dict.fromkeys(
             table for plan in self.plans for table in plan.method.tables
@@ -259,10 +265,12 @@ def _costs(plans: Sequence[CentralPlan], weights: Sequence[float]) -> list[float
 
 def _given(shares: Sequence[float], alone: Sequence[CentralPlan]) -> tuple[float, ...]:
     portions = tuple(_positive("shares", shares, len(alone)))
-    if sum(portions) > 1 + 1e-9:
-        raise InvalidParameter(
-            "shares", list(shares), "must not add up to more than one"
-        )
+    require(
+        sum(portions) <= 1 + 1e-9,
+        "shares",
+        list(shares),
+        "must not add up to more than one",
+    )
     return portions
 
 
@@ -274,13 +282,13 @@ def total_spend(plans: Sequence[Plan]) -> Spend:
             raise InvalidParameter("plans", type(plan).__name__, rule)
 
     relations = sorted({plan.privacy.neighbours for plan in plans})
-    if len(relations) != 1:
-        raise InvalidParameter(
-            "plans",
-            relations,
-            "must be for one relation of neighbours",
-            "give at least one plan",
-        )
+    require(
+        len(relations) == 1,
+        "plans",
+        relations,
+        "must be for one relation of neighbours",
+        "give at least one plan",
+    )
 
     return reduce(add, (plan.spend for plan in plans))
 
@@ -295,8 +303,9 @@ def epsilon_of(
     read by the distribution of their privacy loss, unless "zcdp" asks for proven rounding alone.
     """
     probability("delta", delta)
-    if accounting not in ("loss", "zcdp"):
-        raise InvalidParameter("accounting", accounting, "must be loss or zcdp")
+    require(
+        accounting in ("loss", "zcdp"), "accounting", accounting, "must be loss or zcdp"
+    )
 
     spend = total_spend(plans)
     epsilon = spend.promise(delta).epsilon
@@ -307,8 +316,11 @@ def epsilon_of(
 
 def _positive(name: str, values: Sequence[float], count: int) -> list[float]:
     numbers = [float(value) for value in values]
-    if len(numbers) != count or not all(np.isfinite(v) and v > 0 for v in numbers):
-        raise InvalidParameter(
-            name, list(values), f"must be {count} positive numbers", "one per release"
-        )
+    require(
+        len(numbers) == count and all(np.isfinite(v) and v > 0 for v in numbers),
+        name,
+        list(values),
+        f"must be {count} positive numbers",
+        "one per release",
+    )
     return numbers

@@ -20,7 +20,7 @@ from noisewright.central.problem import CentralProblem, Proposal
 from noisewright.display import Shown
 from noisewright.domain import Domain
 from noisewright.domain.unit import ROW_IS_PERSON
-from noisewright.errors import InvalidParameter, refusing, shortened
+from noisewright.errors import InvalidParameter, refusing, require, shortened
 from noisewright.estimate.accuracy import Accuracy
 from noisewright.planning.after.postprocess import Steps
 from noisewright.planning.budgets.spending import (
@@ -113,17 +113,20 @@ class CentralPlan(Shown):
         asked = (
             self.workload.measures if isinstance(self.workload, Questions) else (COUNT,)
         )
-        if not set(asked) <= {table.measure for table in self.method.tables}:
-            raise InvalidParameter(
-                "measure", self.mechanism, "is not what the questions sum", "plan again"
-            )
-        if self.domain is not None and self.sizes != self.domain.shape:
-            raise InvalidParameter(
-                "sizes",
-                self.sizes,
-                "are not those of the schema's attributes",
-                "plan again",
-            )
+        require(
+            set(asked) <= {table.measure for table in self.method.tables},
+            "measure",
+            self.mechanism,
+            "is not what the questions sum",
+            "plan again",
+        )
+        require(
+            self.domain is None or self.sizes == self.domain.shape,
+            "sizes",
+            self.sizes,
+            "are not those of the schema's attributes",
+            "plan again",
+        )
         if self.method.privacy != row_budget(self.calibrated, self.contribution):
             raise InvalidParameter(
                 "privacy",

@@ -18,7 +18,7 @@ from noisewright.arrays import FloatArray
 from noisewright.central.mechanism import Table
 from noisewright.display import Shown
 from noisewright.domain import Numeric
-from noisewright.errors import InvalidParameter
+from noisewright.errors import require
 from noisewright.planning.counting import Counter, Data, is_histogram
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.workload.questions.measures import Count
@@ -126,10 +126,7 @@ def rehearse(
     """Run a plan's releases on public data, and compare them with the truth."""
     from noisewright.planning.files import plan_digest
 
-    if runs < 2:
-        raise InvalidParameter(
-            "runs", runs, "must be at least 2", "errors are means over runs"
-        )
+    require(runs >= 2, "runs", runs, "must be at least 2", "errors are means over runs")
 
     plan.check_usable()
     wanted = [Table(term.attributes, term.measure) for term in plan.terms]

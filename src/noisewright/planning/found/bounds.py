@@ -22,7 +22,7 @@ from noisewright.arrays import FloatArray, IntArray
 from noisewright.container import digest
 from noisewright.domain import Domain, Numeric, Unit
 from noisewright.domain.unit import read_unit
-from noisewright.errors import InvalidParameter
+from noisewright.errors import InvalidParameter, require
 from noisewright.planning.budgets.spending import (
     Again,
     Cost,
@@ -150,10 +150,13 @@ def search_bounds(
     purse = purse_of(ledger, dataset, again)
     if purse is None:
         return search.run(source, counter, None)
-    if again == "stored":
-        raise InvalidParameter(
-            "again", again, "keeps no bounds", "find them anew, or keep a schema"
-        )
+    require(
+        again != "stored",
+        "again",
+        again,
+        "keeps no bounds",
+        "find them anew, or keep a schema",
+    )
 
     purse.check(search.cost)
     return purse.spend(search.cost, lambda r: search.run(source, counter, r.note))

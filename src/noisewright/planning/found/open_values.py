@@ -19,7 +19,7 @@ from noisewright.display import Shown
 from noisewright.domain import Domain, Unit
 from noisewright.domain.schema import load_yaml
 from noisewright.domain.unit import read_unit
-from noisewright.errors import DomainError, InvalidParameter, NoisewrightError
+from noisewright.errors import DomainError, InvalidParameter, NoisewrightError, require
 from noisewright.planning.budgets.spending import (
     Again,
     Cost,
@@ -60,21 +60,23 @@ class OpenPlan(Shown):
     counter: Counter | None = None
 
     def __post_init__(self) -> None:
-        if not self.open_names:
-            raise InvalidParameter("schema", OPEN, "declares no attribute of that kind")
-        if not isinstance(self.share, float) or not 0 < self.share < 1:
-            raise InvalidParameter(
-                "share", self.share, "must lie between 0 and 1", "0.25"
-            )
+        require(self.open_names, "schema", OPEN, "declares no attribute of that kind")
+        require(
+            isinstance(self.share, float) and 0 < self.share < 1,
+            "share",
+            self.share,
+            "must lie between 0 and 1",
+            "0.25",
+        )
 
         _ = self.value_plans  # refuses pure and concentrated privacy with the reason
-        if self.schema.get("derive"):
-            raise InvalidParameter(
-                "schema",
-                OPEN,
-                "is not for attributes that are derived",
-                "list their values",
-            )
+        require(
+            not self.schema.get("derive"),
+            "schema",
+            OPEN,
+            "is not for attributes that are derived",
+            "list their values",
+        )
 
         self.check_spend(self.assumed(2).spend)
 
@@ -302,22 +304,20 @@ class OpenTables(CentralPlan):
         """Whatever a file says, the tables are those of the values told, within the budget."""
         super().__post_init__()
         selection = self.selection
-        if set(self.values) != set(selection.open_names) or not all(
-            self.values.values()
-        ):
-            raise InvalidParameter(
-                "values", sorted(self.values), "are not of the open attributes"
-            )
-        if (
-            self.domain != selection.domain(self.values)
-            or self.calibrated != selection.rest
-        ):
-            raise InvalidParameter(
-                "tables",
-                self.mechanism,
-                "are not those of the values told",
-                "plan again",
-            )
+        require(
+            set(self.values) == set(selection.open_names) and all(self.values.values()),
+            "values",
+            sorted(self.values),
+            "are not of the open attributes",
+        )
+        require(
+            self.domain == selection.domain(self.values)
+            and self.calibrated == selection.rest,
+            "tables",
+            self.mechanism,
+            "are not those of the values told",
+            "plan again",
+        )
 
         selection.check_spend(super().spend)
 

@@ -21,7 +21,7 @@ from noisewright.display import Shown
 from noisewright.domain import Categorical, Unit
 from noisewright.domain.attribute import LONGEST_LABEL
 from noisewright.domain.unit import ROW_IS_PERSON, read_unit
-from noisewright.errors import InvalidParameter
+from noisewright.errors import InvalidParameter, require
 from noisewright.planning.budgets.spending import (
     Again,
     Cost,
@@ -54,22 +54,26 @@ class ValuePlan(Shown):
     counter: Counter | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.column, str) or not self.column:
-            raise InvalidParameter(
-                "column", self.column, "must be the name of a column"
-            )
-        if self.privacy.kind != "approximate":
-            raise InvalidParameter(
-                "delta",
-                self.privacy.delta,
-                "must be given: a value that one person holds alone may be told with probability "
-                "delta at most, and pure or concentrated privacy allows none",
-                "try 1e-9",
-            )
-        if self.privacy.neighbours != "add-remove":
-            raise InvalidParameter(
-                "neighbours", self.privacy.neighbours, "must be add-remove for values"
-            )
+        require(
+            isinstance(self.column, str) and self.column,
+            "column",
+            self.column,
+            "must be the name of a column",
+        )
+        require(
+            self.privacy.kind == "approximate",
+            "delta",
+            self.privacy.delta,
+            "must be given: a value that one person holds alone may be told with probability "
+            "delta at most, and pure or concentrated privacy allows none",
+            "try 1e-9",
+        )
+        require(
+            self.privacy.neighbours == "add-remove",
+            "neighbours",
+            self.privacy.neighbours,
+            "must be add-remove for values",
+        )
 
         _ = self.selection
 
@@ -117,8 +121,12 @@ class ValuePlan(Shown):
 
     def chance(self, people: int) -> float:
         """The probability that a value which so many people hold is released."""
-        if not isinstance(people, int) or people < 0:
-            raise InvalidParameter("people", people, "must be a whole number >= 0")
+        require(
+            isinstance(people, int) and people >= 0,
+            "people",
+            people,
+            "must be a whole number >= 0",
+        )
         return self.selection.chance(people)
 
     def forecast(self) -> Forecast:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from noisewright.arrays import Array, FloatArray
 from noisewright.display import Shown
 from noisewright.domain import Domain
-from noisewright.errors import InvalidParameter, NoisewrightError
+from noisewright.errors import InvalidParameter, NoisewrightError, require
 from noisewright.local.analysis.accuracy import Errors, LocalAccuracy
 from noisewright.local.analysis.analysis import Analysis
 from noisewright.local.analysis.distribution import distribution
@@ -276,12 +276,12 @@ class LocalPlan(Shown):
         """The central guarantee of shuffled reports: an extra beside ε, never instead of it."""
         from noisewright.privacy.promise.amplification import shuffled
 
-        if self.strategy.delta:
-            raise InvalidParameter(
-                "mechanism",
-                self.mechanism,
-                "is not pure: the bound needs pure local privacy",
-            )
+        require(
+            not self.strategy.delta,
+            "mechanism",
+            self.mechanism,
+            "is not pure: the bound needs pure local privacy",
+        )
 
         return shuffled(self.epsilon, check_people(people), delta)
 

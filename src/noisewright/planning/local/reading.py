@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from noisewright.arrays import FloatArray
-from noisewright.errors import InvalidParameter
+from noisewright.errors import InvalidParameter, require
 from noisewright.local.analysis.accuracy import Errors
 from noisewright.local.analysis.answers import estimate
 from noisewright.local.analysis.influence import influence
@@ -99,10 +99,12 @@ def read(plan: LocalPlan, collected: Aggregate, reading: Reading) -> Column:
     # About the unbiased answers, and widened where needed to hold the fitted ones.
     accuracy = estimates.accuracy
     if reading.margins is not None:
-        if plan.targets is not None:
-            raise InvalidParameter(
-                "margins", reading.margins.attributes, "need exact queries"
-            )
+        require(
+            plan.targets is None,
+            "margins",
+            reading.margins.attributes,
+            "need exact queries",
+        )
         return in_population(plan, reading.margins, estimates.histogram, accuracy)
 
     if reading.liars and collected.groups > 1:
@@ -147,10 +149,12 @@ def liars_limit(
 
 
 def _shrunk(plan: LocalPlan, collected: Aggregate) -> FloatArray:
-    if collected.groups > 1:
-        raise InvalidParameter(
-            "shrink", True, "cannot be combined with medians over groups"
-        )
+    require(
+        collected.groups <= 1,
+        "shrink",
+        True,
+        "cannot be combined with medians over groups",
+    )
     cells = plan.shrinkage(collected.people).histogram(collected.total)
     return np.asarray(plan.answered.matvec(cells), dtype=np.float64)
 

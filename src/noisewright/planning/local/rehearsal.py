@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from noisewright.arrays import BoolArray, FloatArray
 from noisewright.display import Shown
-from noisewright.errors import InvalidParameter
+from noisewright.errors import InvalidParameter, require
 from noisewright.local.reading import whole
 
 if TYPE_CHECKING:
@@ -59,8 +59,7 @@ def rehearse(
         rule = f"must hold {plan.strategy.size} counts, the cells of the plan in their order"
         raise InvalidParameter("histogram", f"{people.dtype} {people.shape}", rule)
 
-    if not people.any():
-        raise InvalidParameter("histogram", 0, "must hold at least one person")
+    require(people.any(), "histogram", 0, "must hold at least one person")
 
     whole("runs", runs, 1, 10**6)
     truth = np.asarray(

@@ -13,7 +13,7 @@ from noisewright.central.geometry.rows.second_moments import (
     LARGEST_SHARE,
     SecondMoments,
 )
-from noisewright.errors import InvalidParameter
+from noisewright.errors import require
 from noisewright.estimate.intervals import normal_multiplier, variance_gamma_multiplier
 from noisewright.estimate.moment_errors import MomentErrors
 from noisewright.estimate.moments import (
@@ -40,12 +40,18 @@ class CovariancePlan(RowPlan[SecondMoments, IntArray, "CovarianceRelease"]):
     """
 
     def __post_init__(self) -> None:
-        if not len(set(self.columns)) == len(self.columns) == self.method.columns:
-            raise InvalidParameter("columns", self.columns, "must be named once each")
-        if self.method.protected and not self.method.constant:
-            raise InvalidParameter(
-                "share", 0, "tells no number of people, which is protected here"
-            )
+        require(
+            len(set(self.columns)) == len(self.columns) == self.method.columns,
+            "columns",
+            self.columns,
+            "must be named once each",
+        )
+        require(
+            not self.method.protected or self.method.constant,
+            "share",
+            0,
+            "tells no number of people, which is protected here",
+        )
 
     @property
     def mechanism(self) -> str:
@@ -87,8 +93,7 @@ class CovariancePlan(RowPlan[SecondMoments, IntArray, "CovarianceRelease"]):
         and whatever the rows; `covariance_by_halves` is the same for the recipe of [004], half the
         budget on second moments and half on means under noise in the shape of a ball.
         """
-        if people < 1:
-            raise InvalidParameter("people", people, "must be >= 1")
+        require(people >= 1, "people", people, "must be >= 1")
 
         method = self.method
         radius = self.method.radius
@@ -183,10 +188,9 @@ class CovarianceRelease(RowRelease[CovariancePlan, FloatArray]):
     def mean(self) -> FloatArray:
         """Σx over the number of people."""
         method = self.plan.method
-        if not method.constant:
-            raise InvalidParameter(
-                "share", 0, "measures no means", "plan with means=True"
-            )
+        require(
+            method.constant, "share", 0, "measures no means", "plan with means=True"
+        )
 
         scale = method.radius / (method.share * max(self.people, 1.0))
         return np.asarray(self.measured[: method.columns, -1] * scale)
@@ -227,8 +231,12 @@ class CovarianceRelease(RowRelease[CovariancePlan, FloatArray]):
             [name for name in names if name != target] if on is None else list(on)
         )
         absent = [name for name in (target, *features) if name not in names]
-        if absent or target in features or not features:
-            raise InvalidParameter("on", on, f"must be other columns of {list(names)}")
+        require(
+            not absent and target not in features and features,
+            "on",
+            on,
+            f"must be other columns of {list(names)}",
+        )
 
         method = self.plan.method
         places = [names.index(name) for name in features]
@@ -319,13 +327,13 @@ def plan_covariance(
     `radius` is the Euclidean length that every row is clipped to: public, never read off the data.
     """
     names = column_names(columns)
-    if not means and privacy.neighbours == "add-remove":
-        raise InvalidParameter(
-            "means",
-            means,
-            "must be True where the number of people is protected",
-            "neighbours='replace-one' makes it public",
-        )
+    require(
+        means or privacy.neighbours != "add-remove",
+        "means",
+        means,
+        "must be True where the number of people is protected",
+        "neighbours='replace-one' makes it public",
+    )
 
     share = _best_share(len(names), radius, privacy) if means else 0.0
     return CovariancePlan(

@@ -12,7 +12,7 @@ import numpy as np
 from noisewright.arrays import FloatArray
 from noisewright.central.geometry.rows.pairs import MeasuredPairs, PairMoments, Rows
 from noisewright.central.geometry.rows.second_moments import GRID
-from noisewright.errors import InvalidParameter
+from noisewright.errors import require
 from noisewright.estimate.intervals import normal_multiplier
 from noisewright.estimate.moments import common_factors, possible_pairs
 from noisewright.planning.budgets.spending import LedgerNote
@@ -39,8 +39,12 @@ class PairsPlan(RowPlan[PairMoments, Rows, "PairsRelease"]):
     """
 
     def __post_init__(self) -> None:
-        if not len(set(self.columns)) == len(self.columns) == self.method.attributes:
-            raise InvalidParameter("columns", self.columns, "must be named once each")
+        require(
+            len(set(self.columns)) == len(self.columns) == self.method.attributes,
+            "columns",
+            self.columns,
+            "must be named once each",
+        )
 
     @property
     def mechanism(self) -> str:
@@ -78,8 +82,7 @@ class PairsPlan(RowPlan[PairMoments, Rows, "PairsRelease"]):
         At populations made up for it (independent attributes, one common factor, rare attributes);
         nobody's data are read. The noise is that of a release.
         """
-        if people < 1:
-            raise InvalidParameter("people", people, "must be >= 1")
+        require(people >= 1, "people", people, "must be >= 1")
         rng = np.random.default_rng(seed)
         return {name: self._simulated(name, people, rng) for name in _PUBLIC}
 

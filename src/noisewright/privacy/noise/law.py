@@ -8,7 +8,7 @@ from math import erfc, exp, pi, sinh, sqrt
 from typing import Literal, get_args
 
 from noisewright.arrays import IntArray
-from noisewright.errors import InvalidParameter
+from noisewright.errors import InvalidParameter, require
 from noisewright.privacy.exact.rounding import checked_scale
 from noisewright.privacy.noise import integers as noise
 from noisewright.privacy.noise.source import ByteSource
@@ -64,10 +64,12 @@ class NoiseLaw:
     @classmethod
     def from_dict(cls, stated: Mapping[str, object]) -> NoiseLaw:
         """Rebuild a law from `to_dict`."""
-        if set(stated) != {"law", "scale"}:
-            raise InvalidParameter(
-                "noise", sorted(stated), "must hold exactly law and scale"
-            )
+        require(
+            set(stated) == {"law", "scale"},
+            "noise",
+            sorted(stated),
+            "must hold exactly law and scale",
+        )
         return cls(**stated)  # type: ignore[arg-type]  # checked as a user's own
 
 

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from noisewright.arrays import WordArray
-from noisewright.errors import InvalidParameter
+from noisewright.errors import require
 
 WORD_BITS = 64
 
@@ -46,10 +46,13 @@ def uniform_integers(
     Words are cut to the bits that `bound` needs and redrawn when they reach it; fewer than half
     are, so the number of rounds is logarithmic in `size`.
     """
-    if not 1 <= bound <= 1 << WORD_BITS:
-        raise InvalidParameter(
-            "bound", bound, "must lie in 1..2^64", "draw several integers"
-        )
+    require(
+        1 <= bound <= 1 << WORD_BITS,
+        "bound",
+        bound,
+        "must lie in 1..2^64",
+        "draw several integers",
+    )
 
     shift = np.uint64(WORD_BITS - max(1, (bound - 1).bit_length()))
     largest = np.uint64(bound - 1)
@@ -65,8 +68,7 @@ def uniform_integers(
 
 def uniform_below(bound: int, source: ByteSource | None = None) -> int:
     """Return an integer, exactly uniform on 0, ..., bound - 1, however large the bound."""
-    if bound < 1:
-        raise InvalidParameter("bound", bound, "must be >= 1")
+    require(bound >= 1, "bound", bound, "must be >= 1")
 
     source = source or SystemSource()
     bits = (bound - 1).bit_length()

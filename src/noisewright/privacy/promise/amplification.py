@@ -17,7 +17,7 @@ from math import exp, expm1, sqrt
 import numpy as np
 
 from noisewright.arrays import FloatArray
-from noisewright.errors import InvalidParameter
+from noisewright.errors import require
 from noisewright.privacy.exact.rounding import float_above, positive, probability
 from noisewright.privacy.promise.budget import Privacy
 
@@ -70,14 +70,14 @@ def _checked(local_epsilon: float, people: int) -> tuple[float, int]:
     local = positive(
         "local_epsilon", local_epsilon, "amplification starts from a pure guarantee"
     )
-    if (
-        isinstance(people, bool)
-        or not isinstance(people, int)
-        or not 1 <= people <= _MOST_PEOPLE
-    ):
-        raise InvalidParameter(
-            "people", people, "must be a whole number from 1 to 10^10"
-        )
+    require(
+        not isinstance(people, bool)
+        and isinstance(people, int)
+        and 1 <= people <= _MOST_PEOPLE,
+        "people",
+        people,
+        "must be a whole number from 1 to 10^10",
+    )
 
     return float_above(local), people
 

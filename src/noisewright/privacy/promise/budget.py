@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from noisewright.errors import InvalidParameter
+from noisewright.errors import InvalidParameter, require
 from noisewright.privacy.exact.rounding import float_below, positive, probability
 
 Kind = Literal["pure", "approximate", "zcdp"]
@@ -34,20 +34,20 @@ class Privacy:
     neighbours: Neighbours = "add-remove"
 
     def __post_init__(self) -> None:
-        if self.epsilon is not None and self.rho is not None:
-            raise InvalidParameter(
-                "rho",
-                self.rho,
-                "cannot be combined with epsilon",
-                "give one of the two",
-            )
-        if self.epsilon is None and self.rho is None:
-            raise InvalidParameter(
-                "epsilon",
-                self.epsilon,
-                "must be given unless rho is",
-                "give epsilon (and delta for approximate privacy), or rho for zCDP",
-            )
+        require(
+            self.epsilon is None or self.rho is None,
+            "rho",
+            self.rho,
+            "cannot be combined with epsilon",
+            "give one of the two",
+        )
+        require(
+            self.epsilon is not None or self.rho is not None,
+            "epsilon",
+            self.epsilon,
+            "must be given unless rho is",
+            "give epsilon (and delta for approximate privacy), or rho for zCDP",
+        )
         if self.neighbours not in NEIGHBOURS:
             raise InvalidParameter(
                 "neighbours", self.neighbours, f"must be one of {', '.join(NEIGHBOURS)}"
@@ -121,16 +121,15 @@ class Privacy:
         fields = dict(stated)
         kind = fields.pop("kind", None)
         unknown = sorted(fields.keys() - {"epsilon", "delta", "rho", "neighbours"})
-        if unknown:
-            raise InvalidParameter(
-                "privacy", unknown, "holds names that no guarantee has"
-            )
+        require(not unknown, "privacy", unknown, "holds names that no guarantee has")
 
         privacy = cls(**fields)  # type: ignore[arg-type]  # checked as a user's own
-        if kind not in (None, privacy.kind):
-            raise InvalidParameter(
-                "kind", kind, f"contradicts the numbers ({privacy.kind})"
-            )
+        require(
+            kind in (None, privacy.kind),
+            "kind",
+            kind,
+            f"contradicts the numbers ({privacy.kind})",
+        )
 
         return privacy
 

@@ -12,7 +12,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import cast
 
-from noisewright.errors import InvalidParameter
+from noisewright.errors import InvalidParameter, require
 from noisewright.privacy.exact.rounding import (
     SCALE_LIMIT,
     float_above,
@@ -82,8 +82,12 @@ def _short(exact: Fraction) -> str:
 
 
 def _needed(name: str, sensitivity: float | None, what: str) -> Fraction:
-    if sensitivity is None:
-        raise InvalidParameter(name, None, f"must be given: {what} is calibrated by it")
+    require(
+        sensitivity is not None,
+        name,
+        None,
+        f"must be given: {what} is calibrated by it",
+    )
     return positive(name, sensitivity, "a measurement nobody can move needs no noise")
 
 
@@ -105,13 +109,13 @@ def row_budget(privacy: Privacy, contribution: Contribution) -> Privacy:
     rows = contribution.rows
     if rows == 1:
         return privacy
-    if privacy.neighbours != "add-remove":
-        raise InvalidParameter(
-            "neighbours",
-            privacy.neighbours,
-            f"tells nothing of how many rows a person has, and up to {rows} count",
-            "plan for add-remove; half that budget is kept when people are replaced",
-        )
+    require(
+        privacy.neighbours == "add-remove",
+        "neighbours",
+        privacy.neighbours,
+        f"tells nothing of how many rows a person has, and up to {rows} count",
+        "plan for add-remove; half that budget is kept when people are replaced",
+    )
 
     whole = splittable(privacy)
     if whole.rho is not None:
@@ -126,10 +130,13 @@ def row_budget(privacy: Privacy, contribution: Contribution) -> Privacy:
 def split(privacy: Privacy, shares: Sequence[float]) -> list[Privacy]:
     """Budgets in these proportions that together keep `privacy`."""
     exact = [Fraction(share) for share in shares]
-    if not exact or min(exact) <= 0:
-        raise InvalidParameter(
-            "shares", list(shares), "must be positive", "one per measurement"
-        )
+    require(
+        exact and min(exact) > 0,
+        "shares",
+        list(shares),
+        "must be positive",
+        "one per measurement",
+    )
 
     whole = splittable(privacy)
     name = "epsilon" if whole.rho is None else "rho"

@@ -22,7 +22,7 @@ from typing import Literal, NamedTuple, get_args
 
 import msgspec
 
-from noisewright.errors import InvalidParameter
+from noisewright.errors import InvalidParameter, require
 from noisewright.privacy.exact.rounding import (
     bracket,
     float_below,
@@ -185,8 +185,7 @@ def limits_of(
     """
     rule = rule or _rule_for(budget)
     for name, value in (("pure", pure), ("aside", aside)):
-        if number(name, value) < 0:
-            raise InvalidParameter(name, value, "must not be negative")
+        require(number(name, value) >= 0, name, value, "must not be negative")
 
     _check_rule(rule, budget, pure, aside)
     if rule == "sum":
@@ -242,9 +241,12 @@ def pure_to_gaussian(epsilon: float) -> float:
         return sqrt(pi / 2) * epsilon * _MARGIN
 
     tail = exp(-epsilon) / (1 + exp(-epsilon))
-    if tail < 1e-300:
-        raise InvalidParameter(
-            "epsilon", epsilon, "is no protection to speak of", "at most 600"
-        )
+    require(
+        tail >= 1e-300,
+        "epsilon",
+        epsilon,
+        "is no protection to speak of",
+        "at most 600",
+    )
 
     return -2 * NormalDist().inv_cdf(tail) * _MARGIN

@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 
 from noisewright.arrays import BoolArray
-from noisewright.errors import InvalidParameter
+from noisewright.errors import InvalidParameter, require
 from noisewright.privacy.exact.rounding import positive, probability
 from noisewright.privacy.noise.source import ByteSource, SystemSource
 
@@ -44,13 +44,13 @@ class Selection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tr
             rule = f"must be at most {_LARGEST_EPSILON:g}"
             raise InvalidParameter("epsilon", self.epsilon, rule, "it hides nobody")
 
-        if self.epsilon < _LEAST_EPSILON or self.delta * _WHOLE < 2**20:
-            raise InvalidParameter(
-                "epsilon",
-                self.epsilon,
-                f"must be at least {_LEAST_EPSILON:g}, and delta above 1e-32",
-                "allow more",
-            )
+        require(
+            self.epsilon >= _LEAST_EPSILON and self.delta * _WHOLE >= 2**20,
+            "epsilon",
+            self.epsilon,
+            f"must be at least {_LEAST_EPSILON:g}, and delta above 1e-32",
+            "allow more",
+        )
 
     @cached_property
     def numerators(self) -> tuple[int, ...]:

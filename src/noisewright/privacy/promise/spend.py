@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from noisewright.errors import InvalidParameter, NoisewrightError
+from noisewright.errors import InvalidParameter, NoisewrightError, require
 from noisewright.privacy.exact.rounding import (
     float_above,
     float_below,
@@ -168,13 +168,13 @@ class Spend(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             yield zcdp_epsilon(self._rho, delta)
 
     def _unconverted(self) -> Privacy:
-        if self.mu and self._deltas:
-            raise InvalidParameter(
-                "delta",
-                None,
-                "must be given to add Gaussian noise to approximate promises",
-                "1e-9",
-            )
+        require(
+            not self.mu or not self._deltas,
+            "delta",
+            None,
+            "must be given to add Gaussian noise to approximate promises",
+            "1e-9",
+        )
         if self.mu:
             return Privacy(rho=self._rho, neighbours=self.neighbours)
 
@@ -222,13 +222,13 @@ class Spend(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 "events of dp-accounting need it; install noisewright[accounting]"
             ) from None
 
-        if self._deltas:
-            raise InvalidParameter(
-                "losses",
-                "promise",
-                "of (ε, δ) alone is no event of dp-accounting",
-                "use promise()",
-            )
+        require(
+            not self._deltas,
+            "losses",
+            "promise",
+            "of (ε, δ) alone is no event of dp-accounting",
+            "use promise()",
+        )
 
         mu = self.mu
         gaussian = (

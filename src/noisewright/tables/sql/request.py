@@ -14,7 +14,7 @@ from math import prod
 from noisewright.arrays import IntArray
 from noisewright.domain import Domain, Numeric, Unit
 from noisewright.domain.attribute import Storage
-from noisewright.errors import DomainError, InvalidParameter, TooLarge
+from noisewright.errors import DomainError, InvalidParameter, TooLarge, require
 from noisewright.tables.sql.covers import Names, covers_of, marginal, smallest_cover
 from noisewright.tables.sql.expressions import (
     Dialect,
@@ -71,10 +71,12 @@ class Request:
         """Refuse what no engine could answer, before any table is opened."""
         self.domain.require_reviewed()
         for subset, measure in self.wanted:
-            if len(set(subset)) < len(subset):
-                raise InvalidParameter(
-                    "marginal", subset, "must not name an attribute twice"
-                )
+            require(
+                len(set(subset)) >= len(subset),
+                "marginal",
+                subset,
+                "must not name an attribute twice",
+            )
             if not isinstance(measure, Count):
                 for factor in measure.factors:
                     self.number(factor)

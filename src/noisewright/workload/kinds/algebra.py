@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from noisewright.arrays import Array, FloatArray
-from noisewright.errors import InvalidParameter
+from noisewright.errors import require
 from noisewright.workload.base import Workload
 from noisewright.workload.linear.gram import Gram, KronGram, ScaledGram, SumGram
 from noisewright.workload.linear.maps import Kronecker, Scaled, Stacked
@@ -124,13 +124,13 @@ class Weighted(Scaled, Workload):
     inner: Workload
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.weight) and self.weight > 0):
-            raise InvalidParameter(
-                "weight",
-                self.weight,
-                "must be finite and > 0",
-                "leave the queries out instead",
-            )
+        require(
+            np.isfinite(self.weight) and self.weight > 0,
+            "weight",
+            self.weight,
+            "must be finite and > 0",
+            "leave the queries out instead",
+        )
 
     def gram(self) -> Gram:
         return ScaledGram(self.weight**2, self.inner.gram())
@@ -177,12 +177,12 @@ def stack(parts: Sequence[Workload]) -> Workload:
         flat.extend(part.parts if type(part) is Stack else [part])
 
     sizes = {part.size for part in flat}
-    if len(sizes) != 1:
-        raise InvalidParameter(
-            "workload",
-            sorted(sizes),
-            "must stack parts over the same number of cells",
-            "make the sizes equal, or combine attributes with '*'",
-        )
+    require(
+        len(sizes) == 1,
+        "workload",
+        sorted(sizes),
+        "must stack parts over the same number of cells",
+        "make the sizes equal, or combine attributes with '*'",
+    )
 
     return flat[0] if len(flat) == 1 else Stack(tuple(flat))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from noisewright.arrays import Array, FloatArray
-from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.errors import InvalidParameter, TooLarge, require
 from noisewright.workload.base import DENSE_LIMIT, Workload, check_order, check_size
 from noisewright.workload.linear.gram import (
     DenseGram,
@@ -346,22 +346,22 @@ class Explicit(Dense, Workload):
                 "must hold real numbers, as many in every row",
                 "give one row per query and one column per cell",
             )
-        if matrix.ndim != 2 or 0 in matrix.shape:
-            raise InvalidParameter(
-                "workload",
-                f"array of shape {matrix.shape}",
-                "must be a matrix with at least one row and one column",
-                "give one row per query and one column per cell",
-            )
+        require(
+            matrix.ndim == 2 and 0 not in matrix.shape,
+            "workload",
+            f"array of shape {matrix.shape}",
+            "must be a matrix with at least one row and one column",
+            "give one row per query and one column per cell",
+        )
 
         values = matrix if isinstance(matrix, np.ndarray) else matrix.data
-        if not np.isfinite(values).all():
-            raise InvalidParameter(
-                "workload",
-                "matrix with NaN or infinite entries",
-                "must have finite entries only",
-                "replace or drop the queries that hold them",
-            )
+        require(
+            np.isfinite(values).all(),
+            "workload",
+            "matrix with NaN or infinite entries",
+            "must have finite entries only",
+            "replace or drop the queries that hold them",
+        )
         if self.names is not None and len(self.names) != matrix.shape[0]:
             raise InvalidParameter(
                 "names",

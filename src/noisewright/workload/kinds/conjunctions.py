@@ -10,7 +10,7 @@ from math import comb
 import numpy as np
 
 from noisewright.arrays import Array, FloatArray
-from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.errors import TooLarge, require
 from noisewright.workload.base import Workload, check_order, check_size
 from noisewright.workload.kinds.atoms import Explicit
 from noisewright.workload.kinds.marginals import MOST_TABLES, Marginals
@@ -32,13 +32,13 @@ class Conjunctions(Marginals):
     @classmethod
     def of(cls, attributes: int, ways: int) -> Conjunctions:
         """All sets of so many of the attributes, in lexicographic order."""
-        if not 1 <= ways <= check_size("attributes", attributes):
-            raise InvalidParameter(
-                "ways",
-                ways,
-                f"must lie between 1 and the {attributes} attributes",
-                "lower it",
-            )
+        require(
+            1 <= ways <= check_size("attributes", attributes),
+            "ways",
+            ways,
+            f"must lie between 1 and the {attributes} attributes",
+            "lower it",
+        )
         if comb(attributes, ways) > MOST_TABLES:
             raise TooLarge(
                 f"{attributes} attributes have more than {MOST_TABLES} sets of {ways}; ask less"

@@ -11,7 +11,7 @@ from math import comb, prod
 import numpy as np
 
 from noisewright.arrays import Array, FloatArray
-from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.errors import InvalidParameter, TooLarge, require
 from noisewright.workload.base import Workload, check_size
 from noisewright.workload.kinds.algebra import Kron, Stack, Weighted
 from noisewright.workload.kinds.atoms import Identity, Total
@@ -128,19 +128,22 @@ class Marginals(Workload):
             )
 
         weights = self.weights or (1.0,) * len(self.tables)
-        if len(weights) != len(self.tables):
-            raise InvalidParameter(
-                "weights",
-                len(weights),
-                f"must be one per table ({len(self.tables)})",
-                "add weights",
-            )
+        require(
+            len(weights) == len(self.tables),
+            "weights",
+            len(weights),
+            f"must be one per table ({len(self.tables)})",
+            "add weights",
+        )
 
         for weight in weights:
-            if not (np.isfinite(weight) and weight > 0):
-                raise InvalidParameter(
-                    "weights", weight, "must be finite and > 0", "drop the table"
-                )
+            require(
+                np.isfinite(weight) and weight > 0,
+                "weights",
+                weight,
+                "must be finite and > 0",
+                "drop the table",
+            )
 
         object.__setattr__(self, "weights", tuple(float(w) for w in weights))
 
@@ -149,13 +152,13 @@ class Marginals(Workload):
         cls, sizes: tuple[int, ...], ways: int, at_most: bool = False
     ) -> Marginals:
         """All tables of exactly, or at most, `ways` attributes."""
-        if not 0 <= ways <= len(sizes):
-            raise InvalidParameter(
-                "ways",
-                ways,
-                f"must lie between 0 and the {len(sizes)} attributes",
-                "lower it",
-            )
+        require(
+            0 <= ways <= len(sizes),
+            "ways",
+            ways,
+            f"must lie between 0 and the {len(sizes)} attributes",
+            "lower it",
+        )
 
         orders = range(ways + 1) if at_most else range(ways, ways + 1)
         count = sum(comb(len(sizes), k) for k in orders)
@@ -320,10 +323,11 @@ def sizes_text(sizes: tuple[int, ...]) -> str:
 
 
 def _check_table(table: Table, attributes: int) -> None:
-    if list(table) != sorted(set(table)) or any(not 0 <= i < attributes for i in table):
-        raise InvalidParameter(
-            "table",
-            table,
-            f"must list attributes between 0 and {attributes - 1}, in order, each once",
-            "sort them and drop repetitions",
-        )
+    require(
+        list(table) == sorted(set(table))
+        and not any(not 0 <= i < attributes for i in table),
+        "table",
+        table,
+        f"must list attributes between 0 and {attributes - 1}, in order, each once",
+        "sort them and drop repetitions",
+    )

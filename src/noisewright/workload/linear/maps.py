@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from noisewright.arrays import Array, FloatArray, IndexArray
-from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.errors import TooLarge, require
 from noisewright.workload.linear.array_protocol import ArrayProtocol
 from noisewright.workload.linear.tensor import (
     DENSE_LIMIT,
@@ -101,22 +101,25 @@ class LinearMap(ArrayProtocol):
 
 def check_order(order: int) -> int:
     """Refuse norms other than ℓ1 and ℓ2."""
-    if order not in (1, 2):
-        raise InvalidParameter(
-            "order", order, "must be 1 or 2", "choose the L1 or the L2 norm"
-        )
+    require(
+        order in (1, 2),
+        "order",
+        order,
+        "must be 1 or 2",
+        "choose the L1 or the L2 norm",
+    )
     return order
 
 
 def check_neighbours(neighbours: str) -> str:
     """Refuse unknown neighbour relations."""
-    if neighbours not in ("add-remove", "replace-one"):
-        raise InvalidParameter(
-            "neighbours",
-            neighbours,
-            "must be 'add-remove' or 'replace-one'",
-            "choose one of them",
-        )
+    require(
+        neighbours in ("add-remove", "replace-one"),
+        "neighbours",
+        neighbours,
+        "must be 'add-remove' or 'replace-one'",
+        "choose one of them",
+    )
     return neighbours
 
 

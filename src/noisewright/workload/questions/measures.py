@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from noisewright.arrays import Array
-from noisewright.errors import InvalidParameter
+from noisewright.errors import InvalidParameter, require
 
 Missing = Literal["left-out", "zero"]
 """What is made of people without a value: they are in no sum and no count, or their value is 0."""
@@ -118,8 +118,12 @@ class CentredSum(_Measure, frozen=True, tag="sum"):
     missing: bool | Literal["left-out"] = False
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.unit) and self.unit > 0):
-            raise InvalidParameter("unit", self.unit, "must be > 0 and finite")
+        require(
+            np.isfinite(self.unit) and self.unit > 0,
+            "unit",
+            self.unit,
+            "must be > 0 and finite",
+        )
 
         if not _SMALLEST_UNIT <= self.unit <= _LARGEST_UNIT:
             rule = f"must lie between {_SMALLEST_UNIT:g} and {_LARGEST_UNIT:g}"
@@ -217,10 +221,12 @@ class Weights(_Measure, frozen=True, tag="weights"):
     cap: int
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.unit) and self.unit > 0) or not 1 <= self.cap < 2**31:
-            raise InvalidParameter(
-                "unit", self.unit, "must make 1 to 2^31 units of the cap"
-            )
+        require(
+            (np.isfinite(self.unit) and self.unit > 0) and 1 <= self.cap < 2**31,
+            "unit",
+            self.unit,
+            "must make 1 to 2^31 units of the cap",
+        )
 
     @property
     def words(self) -> str:
@@ -291,14 +297,14 @@ class WeightedSum(_Measure, frozen=True, tag="weighted-sum"):
     number: CentredSum
 
     def __post_init__(self) -> None:
-        if self.reach > _LARGEST_PRODUCT:
-            raise InvalidParameter(
-                "unit",
-                self.number.unit,
-                f"must make at most {_LARGEST_PRODUCT // self.weight.cap} units of the width beside"
-                f" {self.weight.cap} of the weight",
-                "choose it larger",
-            )
+        require(
+            self.reach <= _LARGEST_PRODUCT,
+            "unit",
+            self.number.unit,
+            f"must make at most {_LARGEST_PRODUCT // self.weight.cap} units of the width beside"
+            f" {self.weight.cap} of the weight",
+            "choose it larger",
+        )
 
     @property
     def factors(self) -> tuple[Weights, CentredSum]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from noisewright.arrays import BoolArray
 from noisewright.domain import Attribute, Domain, Level, Ordered
-from noisewright.errors import InvalidParameter, TooLarge, meant, shown
+from noisewright.errors import InvalidParameter, TooLarge, meant, require, shown
 
 _HELP = (
     'write it like: age >= 65 and sex == "F", 18 <= age < 65, region in '
@@ -54,8 +54,7 @@ def parse_predicate(text: str, domain: Domain) -> Predicate:
         raise InvalidParameter("count", text, "is not a predicate", _HELP) from None
 
     names = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
-    if not names:
-        raise InvalidParameter("count", text, "must mention an attribute", _HELP)
+    require(names, "count", text, "must mention an attribute", _HELP)
 
     for node in ast.walk(tree):
         if isinstance(node, ast.Compare):
@@ -220,10 +219,13 @@ class _Reader:
 
     def _boolean(self, name: str) -> Attribute:
         attribute = self.domain[name]
-        if attribute.kind != "boolean":
-            raise InvalidParameter(
-                "count", self.text, f"uses {name!r} alone", "compare it"
-            )
+        require(
+            attribute.kind == "boolean",
+            "count",
+            self.text,
+            f"uses {name!r} alone",
+            "compare it",
+        )
         return attribute
 
     def _spread(self, attribute: int, cells: BoolArray) -> BoolArray:

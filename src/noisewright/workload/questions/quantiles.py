@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisewright.arrays import FloatArray
-from noisewright.errors import InvalidParameter
+from noisewright.errors import require
 
 
 @dataclass(frozen=True)
@@ -50,13 +50,13 @@ def quantiles(
     ends = np.asarray(edges, dtype=np.float64)
     # The last cell may be a single number: both its ends are that number.
     rising = (np.diff(ends)[:-1] > 0).all() and ends[-1] >= ends[-2]
-    if len(ends) != len(cumulative) + 1 or not rising:
-        raise InvalidParameter(
-            "edges",
-            len(ends),
-            f"must be {len(cumulative) + 1} rising numbers",
-            "give all edges",
-        )
+    require(
+        len(ends) == len(cumulative) + 1 and rising,
+        "edges",
+        len(ends),
+        f"must be {len(cumulative) + 1} rising numbers",
+        "give all edges",
+    )
 
     check_levels(levels)
     fitted = monotone_counts(cumulative, std)
@@ -75,10 +75,9 @@ def quantiles(
 def check_levels(levels: Sequence[float]) -> None:
     """Refuse levels of no quantile."""
     for level in levels:
-        if not 0 < level < 1:
-            raise InvalidParameter(
-                "level", level, "must lie in (0, 1)", "0.5 is the median"
-            )
+        require(
+            0 < level < 1, "level", level, "must lie in (0, 1)", "0.5 is the median"
+        )
 
 
 def _estimate(level: float, fitted: FloatArray, edges: FloatArray) -> float:

@@ -39,7 +39,7 @@ import numpy as np
 from noisewright.domain import Attribute, Domain, Numeric
 from noisewright.domain.attribute import LONGEST_LABEL, check_label
 from noisewright.domain.schema import dump_yaml, load_yaml
-from noisewright.errors import InvalidParameter, TooLarge, meant, understood
+from noisewright.errors import InvalidParameter, TooLarge, meant, require, understood
 from noisewright.workload.base import Workload
 from noisewright.workload.kinds.algebra import Stack, Weighted, stack
 from noisewright.workload.kinds.atoms import (
@@ -204,10 +204,12 @@ def questions(
         )
 
     entries = document["queries"]
-    if not isinstance(entries, Sequence) or isinstance(entries, str) or not entries:
-        raise InvalidParameter(
-            "queries", entries, "must be a list with at least one question"
-        )
+    require(
+        isinstance(entries, Sequence) and not isinstance(entries, str) and entries,
+        "queries",
+        entries,
+        "must be a list with at least one question",
+    )
 
     statistics: list[Statistic] = []
     for entry in entries:
@@ -344,8 +346,7 @@ def _marginals(kind: str, entry: Mapping[str, Any], domain: Domain) -> list[Stat
     among = _each_once(kind, [*_names(entry.get("of", list(domain.names))), *by])
     among = among[: len(among) - len(by)]
     ways = int(entry[kind])
-    if not 0 <= ways <= len(among):
-        raise InvalidParameter(kind, ways, f"must lie between 0 and {len(among)}")
+    require(0 <= ways <= len(among), kind, ways, f"must lie between 0 and {len(among)}")
     if comb(len(among), ways) > _MOST_TABLES:
         raise TooLarge(
             f"marginals={ways} of {len(among)} attributes are more than {_MOST_TABLES} tables; "
@@ -364,10 +365,13 @@ def _counts(kind: str, entry: Mapping[str, Any], domain: Domain) -> list[Statist
     base: type[Atom] = _ORDERED.get(kind, Identity)
 
     for name in names:
-        if base is not Identity and not domain[name].ordered:
-            raise InvalidParameter(
-                kind, name, "has no order", "use marginal for unordered attributes"
-            )
+        require(
+            base is Identity or domain[name].ordered,
+            kind,
+            name,
+            "has no order",
+            "use marginal for unordered attributes",
+        )
 
     return [
         _table({**dict.fromkeys(names, base), **dict.fromkeys(by, Identity)}, domain)
@@ -432,8 +436,9 @@ def _quantiles(kind: str, entry: Mapping[str, Any], domain: Domain) -> list[Stat
     name = str(entry[kind])
     by = _by(entry)
     levels = entry.get("at", [0.5])
-    if not isinstance(domain[name], Numeric):
-        raise InvalidParameter(kind, name, "must be a numeric attribute")
+    require(
+        isinstance(domain[name], Numeric), kind, name, "must be a numeric attribute"
+    )
 
     _each_once(kind, [name, *by])
     levels = tuple(map(float, levels if isinstance(levels, Sequence) else [levels]))
@@ -453,10 +458,13 @@ def _names(value: Any) -> list[str]:
 
 
 def _each_once(kind: str, names: list[str]) -> list[str]:
-    if len(set(names)) < len(names):
-        raise InvalidParameter(
-            kind, names, "names an attribute twice", "name each once"
-        )
+    require(
+        len(set(names)) >= len(names),
+        kind,
+        names,
+        "names an attribute twice",
+        "name each once",
+    )
     return names
 
 

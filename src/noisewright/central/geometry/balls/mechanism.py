@@ -19,7 +19,7 @@ import numpy as np
 
 from noisewright.arrays import Array, BoolArray, FloatArray, IntArray
 from noisewright.central.mechanism import Counts, Measurement, StoredMechanism, Table
-from noisewright.errors import FileFormatError, InvalidParameter, OutOfReach
+from noisewright.errors import FileFormatError, InvalidParameter, OutOfReach, require
 from noisewright.estimate.accuracy import Accuracy
 from noisewright.estimate.intervals import log_concave_multiplier
 from noisewright.privacy.noise.ball import ball_noise
@@ -91,14 +91,24 @@ class BallMechanism:
     privacy: Privacy
 
     def __post_init__(self) -> None:
-        if self.privacy.kind != "pure":
-            raise InvalidParameter(
-                "privacy", self.privacy.kind, "must be pure for ball noise"
-            )
-        if not self.parts or len(self.parts) != len(self.shares):
-            raise InvalidParameter("shares", self.shares, "must be one per part")
-        if not all(isfinite(share) and share > 0 for share in self.shares):
-            raise InvalidParameter("shares", self.shares, "must be positive")
+        require(
+            self.privacy.kind == "pure",
+            "privacy",
+            self.privacy.kind,
+            "must be pure for ball noise",
+        )
+        require(
+            self.parts and len(self.parts) == len(self.shares),
+            "shares",
+            self.shares,
+            "must be one per part",
+        )
+        require(
+            all(isfinite(share) and share > 0 for share in self.shares),
+            "shares",
+            self.shares,
+            "must be positive",
+        )
 
         if not all(
             LEAST_EPSILON <= epsilon <= LARGEST_EPSILON for epsilon in self._epsilons
@@ -109,23 +119,22 @@ class BallMechanism:
         cells = prod(self.sizes)
         for rows in self.parts:
             whole = rows.ndim == 2 and rows.dtype == np.int64 and rows.shape[1] == cells
-            if (
-                not whole
-                or not 1 <= len(rows) <= _MOST_ROWS
-                or rows.size > MOST_ENTRIES
-            ):
-                raise InvalidParameter(
-                    "rows", rows.shape, "must be whole numbers over all cells"
-                )
-            if int(np.abs(rows).max()) > LARGEST_ENTRY:
-                raise InvalidParameter(
-                    "rows", "entries", f"must lie within ±{LARGEST_ENTRY}"
-                )
-
-        if not all(self.reaches):
-            raise InvalidParameter(
-                "rows", 0, "must be moved by somebody", "leave them out"
+            require(
+                whole and 1 <= len(rows) <= _MOST_ROWS and rows.size <= MOST_ENTRIES,
+                "rows",
+                rows.shape,
+                "must be whole numbers over all cells",
             )
+            require(
+                int(np.abs(rows).max()) <= LARGEST_ENTRY,
+                "rows",
+                "entries",
+                f"must lie within ±{LARGEST_ENTRY}",
+            )
+
+        require(
+            all(self.reaches), "rows", 0, "must be moved by somebody", "leave them out"
+        )
 
     @property
     def _replaced(self) -> bool:

@@ -21,7 +21,7 @@ from noisewright.central.geometry.balls.mechanism import (
     over_cells,
 )
 from noisewright.central.mechanism import Counts, Measurement, StoredMechanism
-from noisewright.errors import FileFormatError, InvalidParameter
+from noisewright.errors import FileFormatError, InvalidParameter, require
 from noisewright.estimate.accuracy import Accuracy, Kind
 from noisewright.privacy.noise.source import ByteSource
 from noisewright.privacy.promise.budget import Privacy
@@ -42,8 +42,7 @@ class SketchMechanism(BallMechanism):
                 "neighbours", self.privacy.neighbours, rule, "plan with replace-one"
             )
 
-        if self.people < 1:
-            raise InvalidParameter("people", self.people, "must be >= 1")
+        require(self.people >= 1, "people", self.people, "must be >= 1")
 
     def measure(self, counts: Counts, source: ByteSource | None = None) -> Measurement:
         """Noisy rows and the number of people, who are no more than biases are told for."""

@@ -30,7 +30,7 @@ from noisewright.central.geometry.limits.packing import farthest_first
 from noisewright.central.geometry.projection.fitted import FittedMechanism
 from noisewright.central.geometry.projection.plan import refuses_fit
 from noisewright.central.problem import CentralMechanism, CentralProblem, Proposal
-from noisewright.errors import InvalidParameter
+from noisewright.errors import require
 from noisewright.workload import workload
 from noisewright.workload.linear.tensor import mean_error
 from noisewright.workload.questions.spec import Questions
@@ -146,10 +146,7 @@ def _plan_coarse(problem: CentralProblem, alpha: float | None) -> Proposal:
 
     nets = [Net.at_distance(matrix, distance) for distance in given]
     told = [net for net in nets if len(net.cells) > 1]
-    if not told:
-        raise InvalidParameter(
-            "alpha", alpha, "leaves one cell for all", "ask for less"
-        )
+    require(told, "alpha", alpha, "leaves one cell for all", "ask for less")
 
     return _best(problem, list({len(net.cells): net for net in told}.values()))
 
@@ -172,8 +169,9 @@ def _slow(problem: CentralProblem) -> bool:
 
 def coarse_jl(alpha: float | None = None) -> CentralMechanism:
     """The coarse release with a net for errors of α people in one; without, the best of some."""
-    if alpha is not None and not (isfinite(alpha) and alpha > 0):
-        raise InvalidParameter("alpha", alpha, "must be > 0")
+    require(
+        alpha is None or (isfinite(alpha) and alpha > 0), "alpha", alpha, "must be > 0"
+    )
     return CentralMechanism(
         "coarse-jl",
         "pure privacy: the same over a net of cells that stand for all others",

@@ -28,7 +28,7 @@ from noisewright.central.geometry.k_norm.bodies import (
 )
 from noisewright.central.geometry.k_norm.partition import Partition, Reading
 from noisewright.central.mechanism import Counts, Measurement, StoredMechanism, Table
-from noisewright.errors import FileFormatError, InvalidParameter, OutOfReach
+from noisewright.errors import FileFormatError, InvalidParameter, OutOfReach, require
 from noisewright.estimate.accuracy import Accuracy
 from noisewright.estimate.intervals import log_concave_multiplier
 from noisewright.privacy.exact.rounding import checked_scale
@@ -58,16 +58,20 @@ class KNormMechanism:
     privacy: Privacy
 
     def __post_init__(self) -> None:
-        if self.privacy.kind != "pure":
-            raise InvalidParameter(
-                "privacy", self.privacy.kind, "must be pure for K-norm noise"
-            )
+        require(
+            self.privacy.kind == "pure",
+            "privacy",
+            self.privacy.kind,
+            "must be pure for K-norm noise",
+        )
 
         dimensions = sum(body.dimension for body in self.bodies)
-        if not self.parts or not dimensions or dimensions > MOST_DIMENSIONS:
-            raise InvalidParameter(
-                "parts", dimensions, f"must span from 1 to {MOST_DIMENSIONS} dimensions"
-            )
+        require(
+            self.parts and dimensions and dimensions <= MOST_DIMENSIONS,
+            "parts",
+            dimensions,
+            f"must span from 1 to {MOST_DIMENSIONS} dimensions",
+        )
 
         _ = self.rate
 

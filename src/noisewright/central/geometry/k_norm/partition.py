@@ -11,7 +11,7 @@ import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray
 from noisewright.central.mechanism import Table
-from noisewright.errors import InvalidParameter, OutOfReach, TooLarge
+from noisewright.errors import InvalidParameter, OutOfReach, TooLarge, require
 from noisewright.workload.base import Workload
 from noisewright.workload.kinds.marginals import OnAttributes
 from noisewright.workload.linear.tensor import spread
@@ -38,10 +38,12 @@ class Partition:
             return
 
         labels = self.labels
-        if labels.shape != (self.cells,) or labels.dtype != np.int64 or not self.cells:
-            raise InvalidParameter(
-                "labels", labels.shape, "must be one whole number per cell"
-            )
+        require(
+            labels.shape == (self.cells,) and labels.dtype == np.int64 and self.cells,
+            "labels",
+            labels.shape,
+            "must be one whole number per cell",
+        )
         if set(np.unique(labels).tolist()) != set(range(int(labels.max()) + 1)):
             raise InvalidParameter(
                 "labels", int(labels.max()), "must number the groups from zero"

@@ -17,7 +17,7 @@ from functools import lru_cache
 from itertools import product
 from math import comb, exp, inf, lgamma, log, sqrt
 
-from noisewright.errors import InvalidParameter
+from noisewright.errors import require
 from noisewright.workload import Identity, Workload
 from noisewright.workload.kinds.conjunctions import Conjunctions
 from noisewright.workload.kinds.marginals import Marginals
@@ -56,15 +56,17 @@ class CodePacking:
     def __post_init__(self) -> None:
         hadamard = self.order >= 2 and self.order & (self.order - 1) == 0
         most = (self.order - 1) ** (self.ways - 1)
-        if self.ways > 1 and not hadamard:
-            raise InvalidParameter("order", self.order, "must be a power of two")
-        if (
-            not 1 <= self.apart <= self.word
-            or not 1 <= self.changed <= self.sequences <= most
-        ):
-            raise InvalidParameter("distance", self.apart, "must be one of words")
-        if self.copies < 1:
-            raise InvalidParameter("copies", self.copies, "must be >= 1")
+        require(
+            self.ways <= 1 or hadamard, "order", self.order, "must be a power of two"
+        )
+        require(
+            1 <= self.apart <= self.word
+            and 1 <= self.changed <= self.sequences <= most,
+            "distance",
+            self.apart,
+            "must be one of words",
+        )
+        require(self.copies >= 1, "copies", self.copies, "must be >= 1")
 
     @property
     def attributes(self) -> int:

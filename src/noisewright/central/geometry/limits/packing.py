@@ -20,7 +20,7 @@ from noisewright.central.geometry.limits.code_packing import (
     binary_tables,
 )
 from noisewright.central.problem import CentralProblem
-from noisewright.errors import InvalidParameter
+from noisewright.errors import require
 from noisewright.workload import Workload
 
 _MOST_ENTRIES = 2**24
@@ -50,10 +50,13 @@ class Packing:
         squares = (columns**2).sum(axis=1)
         apart = squares[:, None] + squares - 2 * columns @ columns.T
         np.fill_diagonal(apart, np.inf)
-        if len(set(self.cells.tolist())) < max(2, len(self.cells)) or self.moved < 1:
-            raise InvalidParameter(
-                "cells", len(self.cells), "must be two different ones or more"
-            )
+        require(
+            len(set(self.cells.tolist())) >= max(2, len(self.cells))
+            and self.moved >= 1,
+            "cells",
+            len(self.cells),
+            "must be two different ones or more",
+        )
 
         distance = self.moved * sqrt(max(0.0, float(apart.min())) / workload.queries)
         chance = exp(min(700.0, epsilon * steps * self.moved - log(len(self.cells))))

@@ -31,7 +31,7 @@ from noisewright.central.mechanism import (
     StoredMechanism,
     Table,
 )
-from noisewright.errors import FileFormatError, InvalidParameter, OutOfReach
+from noisewright.errors import FileFormatError, OutOfReach, require
 from noisewright.estimate.accuracy import Accuracy, Kind
 from noisewright.estimate.fits.projection import AnswerSpace, Possible
 from noisewright.privacy.noise.source import ByteSource
@@ -73,37 +73,38 @@ class FittedMechanism:
     support: IntArray | None = None
 
     def __post_init__(self) -> None:
-        if prod(self.sizes) > MOST_CELLS or self.workload.size != prod(self.sizes):
-            raise InvalidParameter(
-                "cells",
-                self.workload.size,
-                f"must be at most {MOST_CELLS} to fit a histogram",
-            )
+        require(
+            prod(self.sizes) <= MOST_CELLS and self.workload.size == prod(self.sizes),
+            "cells",
+            self.workload.size,
+            f"must be at most {MOST_CELLS} to fit a histogram",
+        )
 
         for histogram in self.given.histograms:
-            if histogram.shape != (self.workload.size,):
-                raise InvalidParameter(
-                    "public", histogram.shape, "must have a share per cell"
-                )
+            require(
+                histogram.shape == (self.workload.size,),
+                "public",
+                histogram.shape,
+                "must have a share per cell",
+            )
 
         if self.support is not None:
             own = self.support
             ordered = (
                 own.ndim == 1 and own.dtype == np.int64 and (np.diff(own) > 0).all()
             )
-            if (
-                not ordered
-                or not len(own)
-                or own[0] < 0
-                or own[-1] >= self.workload.size
-            ):
-                raise InvalidParameter(
-                    "support", own.shape, "must name cells, each once in order"
-                )
-            if self.space != "answers":
-                raise InvalidParameter(
-                    "space", self.space, "must be answers for few cells"
-                )
+            require(
+                ordered and len(own) and own[0] >= 0 and own[-1] < self.workload.size,
+                "support",
+                own.shape,
+                "must name cells, each once in order",
+            )
+            require(
+                self.space == "answers",
+                "space",
+                self.space,
+                "must be answers for few cells",
+            )
 
     # --- as measured ----------------------------------------------------------------------------
 

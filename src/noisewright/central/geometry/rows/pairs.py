@@ -26,7 +26,7 @@ from noisewright.central.geometry.k_norm.mechanism import (
 from noisewright.central.geometry.k_norm.partition import Partition
 from noisewright.central.geometry.rows.second_moments import SecondMoments
 from noisewright.central.mechanism import Table
-from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.errors import InvalidParameter, TooLarge, require
 from noisewright.privacy.exact.rounding import float_above, root_above
 from noisewright.privacy.noise.law import NoiseLaw
 from noisewright.privacy.noise.source import ByteSource
@@ -110,16 +110,18 @@ class PairMoments:
     share: float = SHARE_OF_MEANS
 
     def __post_init__(self) -> None:
-        if not 2 <= self.attributes <= MOST_ATTRIBUTES:
-            raise InvalidParameter(
-                "attributes",
-                self.attributes,
-                f"must be from 2 to {MOST_ATTRIBUTES} for pairs",
-            )
-        if not 0.01 <= self.share <= 0.99:
-            raise InvalidParameter(
-                "share", self.share, "must lie between 0.01 and 0.99"
-            )
+        require(
+            2 <= self.attributes <= MOST_ATTRIBUTES,
+            "attributes",
+            self.attributes,
+            f"must be from 2 to {MOST_ATTRIBUTES} for pairs",
+        )
+        require(
+            0.01 <= self.share <= 0.99,
+            "share",
+            self.share,
+            "must lie between 0.01 and 0.99",
+        )
 
         _ = self.spend
 

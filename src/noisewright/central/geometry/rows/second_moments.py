@@ -17,7 +17,7 @@ from typing import Any, cast
 import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray
-from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.errors import InvalidParameter, TooLarge, require
 from noisewright.privacy.exact.rounding import float_above, positive
 from noisewright.privacy.noise.law import NoiseLaw
 from noisewright.privacy.noise.source import ByteSource
@@ -60,20 +60,24 @@ class SecondMoments:
     privacy: Privacy
 
     def __post_init__(self) -> None:
-        if not 1 <= self.columns <= LARGEST_DIMENSION:
-            raise InvalidParameter(
-                "columns", self.columns, f"must be from 1 to {LARGEST_DIMENSION}"
-            )
+        require(
+            1 <= self.columns <= LARGEST_DIMENSION,
+            "columns",
+            self.columns,
+            f"must be from 1 to {LARGEST_DIMENSION}",
+        )
 
         positive("radius", self.radius, "the Euclidean length that rows are clipped to")
         if not _SMALLEST_RADIUS <= self.radius <= _LARGEST_RADIUS:
             rule = f"must lie between {_SMALLEST_RADIUS:g} and {_LARGEST_RADIUS:g}"
             raise InvalidParameter("radius", self.radius, rule, "count in another unit")
 
-        if not 0 <= self.share <= LARGEST_SHARE:
-            raise InvalidParameter(
-                "share", self.share, f"must lie between 0 and {LARGEST_SHARE}"
-            )
+        require(
+            0 <= self.share <= LARGEST_SHARE,
+            "share",
+            self.share,
+            f"must lie between 0 and {LARGEST_SHARE}",
+        )
 
         if self.pure and self.scale > _LARGEST_SCALE:
             rule = "needs noise that no whole number of 64 bits holds"

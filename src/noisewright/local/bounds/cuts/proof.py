@@ -25,7 +25,7 @@ from typing import ClassVar
 import numpy as np
 
 from noisewright.arrays import Array, FloatArray, IntArray
-from noisewright.errors import InvalidParameter
+from noisewright.errors import require
 from noisewright.local.bounds.proof import (
     EPS,
     Layout,
@@ -75,18 +75,28 @@ class CutProof(Proof):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.pairs.min() < 0 or self.weights.min(initial=0.0) < 0:
-            raise InvalidParameter("pairs, weights", "arrays", "must not be negative")
-        if self.centre.min() < _EDGE or self.centre.max() > 1 - _EDGE:
-            raise InvalidParameter("centre", "array", "must be between 0 and 1")
+        require(
+            self.pairs.min() >= 0 and self.weights.min(initial=0.0) >= 0,
+            "pairs, weights",
+            "arrays",
+            "must not be negative",
+        )
+        require(
+            self.centre.min() >= _EDGE and self.centre.max() <= 1 - _EDGE,
+            "centre",
+            "array",
+            "must be between 0 and 1",
+        )
 
         for name in ("vectors", "offsets"):
             whole = getattr(self, name)
-            if (
-                whole.dtype != np.int64
-                or ((whole < -_LARGEST) | (whole > _LARGEST)).any()
-            ):
-                raise InvalidParameter(name, "array", "must be small whole numbers")
+            require(
+                whole.dtype == np.int64
+                and not ((whole < -_LARGEST) | (whole > _LARGEST)).any(),
+                name,
+                "array",
+                "must be small whole numbers",
+            )
 
     def rise(self, epsilon: float) -> float:
         return raised(self, epsilon)

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from noisewright.errors import InvalidParameter
+from noisewright.errors import require
 from noisewright.local.fixedpoint import check_epsilon
 
 _MOST_CELLS = 1024
@@ -21,10 +21,12 @@ def assouad_bound(size: int, people: int, *, epsilon: float = 1.0) -> float:
     −ln ρ₁ ≤ (1 − ρ̄)(−ln ρ_*)/(1 − ρ_*), ρ_* the least affinity of one pair.
     """
     check_epsilon(epsilon)
-    if size < 2 or people < 1:
-        raise InvalidParameter(
-            "size", size, "must be two cells or more, for one person or more"
-        )
+    require(
+        size >= 2 and people >= 1,
+        "size",
+        size,
+        "must be two cells or more, for one person or more",
+    )
 
     best = 0.0
     even = min(size - size % 2, _MOST_CELLS)
@@ -76,10 +78,12 @@ def van_trees_bound(size: int, people: int, *, epsilon: float = 1.0) -> float:
     from scipy.special import hyp2f1
 
     check_epsilon(epsilon)
-    if size < 3 or people < 1:
-        raise InvalidParameter(
-            "size", size, "must be three cells or more, for one person or more"
-        )
+    require(
+        size >= 3 and people >= 1,
+        "size",
+        size,
+        "must be three cells or more, for one person or more",
+    )
 
     s = size
     r = math.expm1(epsilon)

@@ -19,7 +19,11 @@ import numpy as np
 
 from noisewright.arrays import FloatArray, IndexArray
 from noisewright.display import Shown
-from noisewright.errors import Contradiction, InvalidParameter, NoisewrightError
+from noisewright.errors import (
+    Contradiction,
+    NoisewrightError,
+    require,
+)
 from noisewright.local.bounds.people import telling
 from noisewright.local.fixedpoint import check_epsilon
 from noisewright.norm.approximate.approximate import approximate_norm
@@ -292,8 +296,7 @@ def hard_learning(
     one, other = np.triu_indices(len(c), 1)
     differences = (c[one] - c[other]) / 2
     distinct = np.flatnonzero(np.abs(differences).any(axis=1))
-    if not len(distinct):
-        raise InvalidParameter("concepts", c.shape, "must hold two that differ")
+    require(len(distinct), "concepts", c.shape, "must hold two that differ")
 
     def pairs(multiple: float) -> _Pairs | None:
         tilted = _tilted(differences[distinct], min(2 * multiple * alpha, 0.9), alpha)
@@ -403,16 +406,16 @@ def reweighted(moved: FloatArray, start: FloatArray) -> tuple[FloatArray, FloatA
 
 def _signs(concepts: Queries) -> FloatArray:
     c = as_workload(concepts).dense()
-    if not (np.abs(c) == 1).all():
-        raise InvalidParameter(
-            "concepts", f"array of shape {c.shape}", "must hold only 1 and -1"
-        )
+    require(
+        (np.abs(c) == 1).all(),
+        "concepts",
+        f"array of shape {c.shape}",
+        "must hold only 1 and -1",
+    )
     return c
 
 
 def _check(alpha: float, epsilon: float, beta: float) -> None:
     check_epsilon(epsilon)
-    if not 0 < alpha < 0.5:
-        raise InvalidParameter("alpha", alpha, "must lie between 0 and 0.5", "try 0.05")
-    if not 0 < beta < 0.5:
-        raise InvalidParameter("beta", beta, "must lie between 0 and 0.5", "try 0.05")
+    require(0 < alpha < 0.5, "alpha", alpha, "must lie between 0 and 0.5", "try 0.05")
+    require(0 < beta < 0.5, "beta", beta, "must lie between 0 and 0.5", "try 0.05")

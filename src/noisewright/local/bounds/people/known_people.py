@@ -19,7 +19,7 @@ from typing import Literal
 
 import numpy as np
 
-from noisewright.errors import InvalidParameter, unknown_name
+from noisewright.errors import InvalidParameter, require, unknown_name
 from noisewright.local.bounds.people import telling
 from noisewright.local.fixedpoint import check_epsilon
 from noisewright.norm.approximate.marginal_norm import marginal_norm
@@ -41,8 +41,7 @@ def parity_people(
     One of K distinct non-constant parities has correlation α with a bit, all others none: κ = α²/K.
     """
     _check(alpha, epsilon, beta, most=1.0)
-    if parities < 2:
-        raise InvalidParameter("parities", parities, "must be two or more")
+    require(parities >= 2, "parities", parities, "must be two or more")
     return _naming(parities, alpha**2 / parities, alpha, epsilon, beta, protocols)
 
 
@@ -59,8 +58,7 @@ def selection_people(
     One of d coordinates is a coin of chance ½ + α (and a little), all others fair: κ = 4α²/d.
     """
     _check(alpha, epsilon, beta, most=0.5)
-    if coordinates < 2:
-        raise InvalidParameter("coordinates", coordinates, "must be two or more")
+    require(coordinates >= 2, "coordinates", coordinates, "must be two or more")
     kappa = 4 * alpha**2 / coordinates
     return _naming(coordinates, kappa, 2 * alpha, epsilon, beta, protocols)
 
@@ -106,8 +104,7 @@ def threshold_people(
     H = Σ 1/(k − ½): people grow with log²(points)/α².
     """
     _check(alpha, epsilon, beta, most=0.5)
-    if points < 2:
-        raise InvalidParameter("points", points, "must be two or more")
+    require(points >= 2, "points", points, "must be two or more")
 
     reach = {
         max(1, int(points * share))
@@ -148,8 +145,7 @@ def marginal_people(
     people = [
         _telling(*family, epsilon, beta) for family in families if family is not None
     ]
-    if not people:
-        raise InvalidParameter("alpha", alpha, "is too large for anything to be proved")
+    require(people, "alpha", alpha, "is too large for anything to be proved")
 
     return max(people)
 
@@ -188,5 +184,4 @@ def _check(alpha: float, epsilon: float, beta: float, most: float) -> None:
         raise InvalidParameter(
             "alpha", alpha, f"must lie between 0 and {most:g}", "try 0.05"
         )
-    if not 0 < beta < 0.5:
-        raise InvalidParameter("beta", beta, "must lie between 0 and 0.5", "try 0.05")
+    require(0 < beta < 0.5, "beta", beta, "must lie between 0 and 0.5", "try 0.05")

@@ -24,7 +24,7 @@ from typing import ClassVar
 import numpy as np
 
 from noisewright.arrays import Array, FloatArray, IntArray
-from noisewright.errors import InvalidParameter
+from noisewright.errors import require
 from noisewright.local.bounds.proof import (
     EPS,
     Layout,
@@ -65,14 +65,19 @@ class SetProof(Proof):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not len(self.sizes) or (np.diff(self.sizes) <= 0).any():
-            raise InvalidParameter("sizes", "array", "must rise")
-        if self.sizes[0] < 1 or self.sizes[-1] > self.size:
-            raise InvalidParameter(
-                "sizes", "array", f"must lie between 1 and {self.size}"
-            )
-        if self.excess.min() < 0:
-            raise InvalidParameter("excess", "array", "must not be negative")
+        require(
+            len(self.sizes) and not (np.diff(self.sizes) <= 0).any(),
+            "sizes",
+            "array",
+            "must rise",
+        )
+        require(
+            self.sizes[0] >= 1 and self.sizes[-1] <= self.size,
+            "sizes",
+            "array",
+            f"must lie between 1 and {self.size}",
+        )
+        require(self.excess.min() >= 0, "excess", "array", "must not be negative")
 
     def rise(self, epsilon: float) -> float:
         return repair(self, epsilon)

@@ -30,7 +30,7 @@ from typing import ClassVar
 import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray
-from noisewright.errors import InvalidParameter
+from noisewright.errors import require
 from noisewright.local.bounds.proof import EPS, Layout, Proof, largest_eigenvalue
 from noisewright.local.bounds.sets.small_sets import pair_counts
 
@@ -75,16 +75,31 @@ class TripleProof(Proof):
     def __post_init__(self) -> None:
         super().__post_init__()
         n = self.size
-        if n != 2**self.bits or not np.array_equal(self.cells, np.arange(n)):
-            raise InvalidParameter("cells", n, "must be all cells of yes/no attributes")
-        if np.ptp(self.prior) > 0 or np.ptp(self.prices) > 0:
-            raise InvalidParameter("prior, prices", "arrays", "must be even")
-        if (np.diff(self.sizes) <= 0).any() or (
-            (self.sizes < 2) | (self.sizes >= n)
-        ).any():
-            raise InvalidParameter("sizes", "array", f"must rise between 2 and {n - 1}")
-        if min(self.apart.min(initial=0.0), self.waves.min(initial=0.0)) < 0:
-            raise InvalidParameter("apart, waves", "arrays", "must not be negative")
+        require(
+            n == 2**self.bits and np.array_equal(self.cells, np.arange(n)),
+            "cells",
+            n,
+            "must be all cells of yes/no attributes",
+        )
+        require(
+            np.ptp(self.prior) <= 0 and np.ptp(self.prices) <= 0,
+            "prior, prices",
+            "arrays",
+            "must be even",
+        )
+        require(
+            not (np.diff(self.sizes) <= 0).any()
+            and not ((self.sizes < 2) | (self.sizes >= n)).any(),
+            "sizes",
+            "array",
+            f"must rise between 2 and {n - 1}",
+        )
+        require(
+            min(self.apart.min(initial=0.0), self.waves.min(initial=0.0)) >= 0,
+            "apart, waves",
+            "arrays",
+            "must not be negative",
+        )
 
     def rise(self, epsilon: float) -> float:
         return raised(self, epsilon)

@@ -21,7 +21,13 @@ from noisewright.central.problem import (
 )
 from noisewright.central.registry import CENTRAL
 from noisewright.domain import Domain
-from noisewright.errors import InvalidParameter, OutOfReach, TooLarge, unknown_name
+from noisewright.errors import (
+    InvalidParameter,
+    OutOfReach,
+    TooLarge,
+    require,
+    unknown_name,
+)
 from noisewright.estimate.accuracy import Accuracy
 from noisewright.planning.central.choice.problems import Composition, central_problems
 from noisewright.planning.central.choice.yardsticks import yardsticks
@@ -283,13 +289,13 @@ def _counts(problem: CentralProblem) -> bool:
 
 def own_ranking(problem: CentralProblem, strategy: npt.ArrayLike) -> Ranking:
     """A matrix that somebody brings, with the highest bound that our own mechanisms prove."""
-    if not _counts(problem):
-        raise InvalidParameter(
-            "strategy",
-            "a matrix",
-            "is for counts alone",
-            "plan sums and means without it",
-        )
+    require(
+        _counts(problem),
+        "strategy",
+        "a matrix",
+        "is for counts alone",
+        "plan sums and means without it",
+    )
 
     proposal = own_strategy.own_candidate(problem, strategy).proposal(problem)
     own = Contender(own_strategy.NAME, problem, proposal)
@@ -459,7 +465,6 @@ def error_norm(error: str | float) -> float:
             )
         return named[error]
 
-    if not float(error) >= 2:
-        raise InvalidParameter("error", error, "must be >= 2", "use 'rmse', which is 2")
+    require(float(error) >= 2, "error", error, "must be >= 2", "use 'rmse', which is 2")
 
     return float(error)
