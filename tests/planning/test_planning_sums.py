@@ -12,6 +12,7 @@ import pytest
 from scipy.stats import binom, norm
 
 import noisewright as nw
+from noisewright.central.registry import CENTRAL
 from noisewright.domain import Categorical, Domain, Numeric
 from noisewright.errors import InvalidParameter, NoisewrightError
 from noisewright.planning.central.plan import CentralPlan
@@ -395,6 +396,27 @@ def test_sums_and_means_survive_their_file(tmp_path: Path) -> None:
         nw.post_process(release, non_negative=True)
     with pytest.raises(InvalidParameter, match="sums"):
         again.release(np.ones(DOMAIN.shape, dtype=int))
+
+
+@pytest.mark.parametrize("mechanism", ["auto", *CENTRAL])
+def test_counts_beside_a_mean_survive_their_file_whatever_measures_them(
+    mechanism: str, tmp_path: Path
+) -> None:
+    spec = {
+        "queries": [
+            {"marginal": ["region", "sex"]},
+            {"marginal": ["sex"]},
+            {"mean": "income"},
+        ]
+    }
+    try:
+        plan = nw.plan(
+            nw.Workload.from_spec(spec, DOMAIN), Privacy(epsilon=1), mechanism=mechanism
+        )
+    except NoisewrightError:
+        pytest.skip(f"{mechanism} measures no counts beside a mean")
+    plan.save(tmp_path / "p.nw")
+    assert nw.load(tmp_path / "p.nw").record() == plan.record()
 
 
 @pytest.mark.parametrize("kind", ["sum", "mean", "variance"])

@@ -14,6 +14,9 @@ import numpy as np
 from noisewright.arrays import Array, FloatArray, IntArray
 from noisewright.central.blocks.mechanism import StoredBlocks
 from noisewright.central.carry.mechanism import StoredCarry
+from noisewright.central.geometry.balls.mechanism import StoredBalls
+from noisewright.central.geometry.k_norm.mechanism import StoredKNorm
+from noisewright.central.geometry.projection.fitted import StoredFit
 from noisewright.central.mechanism import (
     Counts,
     Measurement,
@@ -169,11 +172,7 @@ class Composite:
 
     def packed(self, arrays: dict[str, Array]) -> StoredComposite:
         packed = [member.packed(arrays) for member in self.members]
-        members = [
-            member
-            for member in packed
-            if isinstance(member, StoredBlocks | StoredCarry)
-        ]
+        members = [member for member in packed if isinstance(member, StoredPart)]
         if len(members) < len(packed):
             raise FileFormatError(
                 "some parts of the plan cannot be kept; release it now"
@@ -182,10 +181,14 @@ class Composite:
         return StoredComposite(members, [*self.shares])
 
 
+# Whatever may be the best for the counts among sums and means; no composite stands in another.
+StoredPart = StoredBalls | StoredBlocks | StoredCarry | StoredFit | StoredKNorm
+
+
 class StoredComposite(StoredMechanism, frozen=True, tag="composite"):
     """The members of a composite, and their shares."""
 
-    members: list[StoredBlocks | StoredCarry]
+    members: list[StoredPart]
     shares: list[float]
 
     def unpacked(

@@ -190,7 +190,10 @@ def plan_digest(plan: Plan) -> str:
 def strategy_hash(mechanism: Mechanism) -> str:
     """A digest of exactly what is measured."""
     arrays: dict[str, Array] = {}
-    text = msgspec.json.encode(mechanism.packed(arrays), order="sorted")
+    stored = mechanism.packed(arrays)
+    # As a file gives it back: where a fraction is meant, 1024 and 1024.0 are the same number.
+    read = msgspec.json.decode(msgspec.json.encode(stored), type=type(stored))
+    text = msgspec.json.encode(read, order="sorted")
     return digest(
         text, *(part for name in sorted(arrays) for part in (name, arrays[name]))
     )
