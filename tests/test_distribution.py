@@ -146,6 +146,10 @@ def test_every_file_that_is_no_code_is_in_the_wheel(wheel):
         held = {Path(name) for name in archive.namelist()}
     assert wanted - held == set()
     assert Path("noisewright/py.typed") in held
+    packages = {name.parts[0] for name in held if name.suffix == ".py"}
+    assert packages == {"noisewright"}, (
+        "benchmarks and reproductions stay in the checkout"
+    )
 
 
 def test_the_code_is_written_for_the_oldest_python_declared():
@@ -157,7 +161,7 @@ def test_the_code_is_written_for_the_oldest_python_declared():
     assert min(versions, key=int) == oldest
     for path in [
         p
-        for room in ("src", "tests", "benchmarks")
+        for room in ("src", "tests", "benchmarks", "reproductions")
         for p in (ROOT / room).rglob("*.py")
     ]:
         ast.parse(path.read_text("utf-8"), str(path), feature_version=(3, int(oldest)))

@@ -100,7 +100,7 @@ SHOWN = (
 
 
 def survey_rows() -> list[dict[str, Any]]:
-    """People needed at ε = 1 over 512 cells, from the rows that `reproduce fig1` made."""
+    """People needed at ε = 1 over 512 cells, from the rows that `reproductions fig1` made."""
     names = {stored: name for name, stored in SURVEY.items()}
     with (FOLDER.parent / "reproduced" / "fig1.csv").open(encoding="utf-8") as file:
         return [

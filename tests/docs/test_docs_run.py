@@ -27,8 +27,11 @@ from noisewright.collect.campaign import Terms
 from noisewright.container import Header
 from noisewright.demo.people import domain as people_domain
 from noisewright.local.registry import MECHANISMS
+from reproductions.__main__ import main as reproductions
 
 ROOT = Path(__file__).parents[2]
+PROGRAMS = {"noisewright": main, "python -m reproductions": reproductions}
+COMMAND = re.compile(rf"^\$ ({'|'.join(PROGRAMS)})(.*)$", re.MULTILINE)
 BLOCK = re.compile(r"^```(console|python)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # Each page is run alone, in an empty folder, so that a reader may begin with any of them.
 PAGES = [
@@ -77,7 +80,7 @@ def options(command: click.Command) -> set[str]:
 
 
 def test_every_option_that_a_page_names_exists() -> None:
-    known = options(main) | {"--help", "--version"}
+    known = options(main) | options(reproductions) | {"--help", "--version"}
     for page in [ROOT / "README.md", *ROOT.glob("docs/**/*.md")]:
         named = set(
             re.findall(r"(?<![\w-])--[a-z][a-z-]+", page.read_text(encoding="utf-8"))
@@ -109,8 +112,8 @@ def test_every_local_mechanism_is_described_as_the_registry_does() -> None:
 DEMO = ["demo", "--output", "demo-output"]
 
 
-def run(words: list[str]) -> None:
-    result = CliRunner().invoke(main, words)
+def run(words: list[str], program: click.Command = main) -> None:
+    result = CliRunner().invoke(program, words)
     assert result.exit_code == 0, (words, result.output)
 
 
@@ -139,14 +142,14 @@ def test_every_example_runs(
                 exec(compile(body, page.name, "exec"), names)
                 ran += 1
                 continue
-            for line in re.findall(r"^\$ noisewright (.*)$", body, re.MULTILINE):
+            for program, line in COMMAND.findall(body):
                 words = shlex.split(line, comments=True)
-                if words[-1] == "&":
+                if words[-1:] == ["&"]:
                     servers.enter_context(_background(words[:-1]))
                 elif words == DEMO:
                     shutil.copytree(demonstration, tmp_path, dirs_exist_ok=True)
                 else:
-                    run(words)
+                    run(words, PROGRAMS[program])
                 ran += 1
     assert ran > 0
 

@@ -9,7 +9,7 @@ import noisewright as nw
 from noisewright.errors import TooLarge
 from noisewright.local.transform.hadamard import HadamardResponse
 from noisewright.local.transform.walsh import prefix_sums
-from noisewright.reproduce.paper_strategies import people_needed
+from reproductions.paper_strategies import people_needed
 
 
 @pytest.mark.parametrize("size", [1, 2, 8, 16])

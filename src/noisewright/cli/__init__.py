@@ -50,10 +50,6 @@ COMMANDS = {
     "sums": ("commands.answers:sums", "Counts, sums and means of a number by group."),
     "ledger": ("commands.ledger:ledger", "Budgets of datasets, and who spent them."),
     "norm": ("commands.norm:norm", "How hard a workload is for linear strategies."),
-    "reproduce": (
-        "commands.reproducing:reproduce",
-        "Figures of the papers, made anew.",
-    ),
     "bounds": ("commands.bounds:bounds", "Bounds of numeric columns, without looking."),
     "schema": (
         "commands.schema:schema",

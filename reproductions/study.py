@@ -1,11 +1,16 @@
-"""A figure as rows in a file: each is computed once, and a run that was cut short goes on."""
+"""What a figure is: rows that are computed once and kept, remarks, and how it is drawn.
+
+A run that was cut short goes on, since its rows are in a file.
+"""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import numpy as np
 
 from noisewright.errors import FileFormatError
 from noisewright.files import write_text
@@ -94,3 +99,46 @@ def _value(text: str | None) -> Value:
         return float(text or "")
     except ValueError:
         return text or ""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a figure is made: small sizes in minutes, or the paper's own."""
+
+    folder: Path
+    quick: bool = False
+    paper: bool = False
+    data: Path | None = None
+    """Where data sets of the paper lie; made-up ones stand in without."""
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """How the rows of a figure are drawn: one panel for each value of `panels`."""
+
+    x: str
+    y: str
+    lines: str
+    panels: str
+    logarithmic: bool = True
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure of a paper."""
+
+    name: str
+    summary: str
+    keys: tuple[str, ...]
+    compute: Callable[[Study, Settings], None]
+    remarks: Callable[[Study], list[str]]
+    drawing: Drawing
+
+
+def slope(points: Sequence[tuple[float, float]]) -> float:
+    """Least squares in logarithms, of points above zero."""
+    positive = [(x, y) for x, y in points if y > 0]
+    if len(positive) < 2:
+        return float("nan")
+    x, y = np.log(np.array(positive)).T
+    return float(np.polyfit(x, y, 1)[0])

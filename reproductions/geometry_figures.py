@@ -9,9 +9,8 @@ import numpy as np
 
 from noisewright import api
 from noisewright.privacy.promise.budget import Privacy
-from noisewright.reproduce.figure import Drawing, Figure, Settings
-from noisewright.reproduce.study import Study, Value
 from noisewright.workload import workload as read
+from reproductions.study import Drawing, Figure, Settings, Study, Value
 
 _EPSILON = 1.0
 _PACKING = "lower bound: any mechanism, by packing"

@@ -11,9 +11,8 @@ from noisewright.learn.concept_classes import concepts
 from noisewright.learn.plans.make import plan as learn
 from noisewright.local.bounds.people.hard_instances import hard_instance, hard_learning
 from noisewright.privacy.promise.budget import Privacy
-from noisewright.reproduce.figure import Drawing, Figure, Settings, slope
-from noisewright.reproduce.study import Study, Value
 from noisewright.workload import workload as read
+from reproductions.study import Drawing, Figure, Settings, Study, Value, slope
 
 _ALPHA = 0.1
 _BETA = 0.05

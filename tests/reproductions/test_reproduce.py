@@ -10,22 +10,20 @@ import pytest
 
 import noisewright as nw
 from noisewright.errors import FileFormatError, InvalidParameter
-from noisewright.reproduce.figure import Settings
-from noisewright.reproduce.figures import FIGURES
-from noisewright.reproduce.geometry_figures import crossover
-from noisewright.reproduce.paper_strategies import (
+from reproductions.geometry_figures import crossover
+from reproductions.paper_strategies import (
     PAPER,
     fourier,
     people_needed,
     singular_bound,
     type_variances,
 )
-from noisewright.reproduce.projected_gradient import (
+from reproductions.projected_gradient import (
     projected_gradient,
     through_projection,
 )
-from noisewright.reproduce.run import reproduce
-from noisewright.reproduce.study import Study
+from reproductions.run import FIGURES, reproduce
+from reproductions.study import Settings, Study
 
 PREFIX = np.tril(np.ones((8, 8)))
 GRAM = PREFIX.T @ PREFIX
@@ -164,6 +162,6 @@ def test_rows_that_are_kept_are_of_their_figure_and_listed(path: Path) -> None:
     )
     assert figure.remarks(study)
     assert (
-        f"| `{path.name}` | `reproduce {figure.name}"
+        f"| `{path.name}` | `reproductions {figure.name}"
         in (path.parent / "README.md").read_text()
     )

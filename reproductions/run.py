@@ -8,9 +8,19 @@ from noisewright.errors import unknown_name
 from noisewright.files import write_text
 from noisewright.report.charts import styled
 from noisewright.report.pages.comparison import write_chart
-from noisewright.reproduce.figure import Drawing, Settings
-from noisewright.reproduce.figures import FIGURES
-from noisewright.reproduce.study import Row, Study
+from reproductions import (
+    geometry_figures,
+    learning_figures,
+    local_figures,
+    norm_figures,
+)
+from reproductions.study import Drawing, Row, Settings, Study
+
+FIGURES = {
+    figure.name: figure
+    for paper in (local_figures, norm_figures, geometry_figures, learning_figures)
+    for figure in paper.FIGURES
+}
 
 
 def reproduce(name: str, settings: Settings) -> dict[str, Any]:

@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from noisewright.local.mechanism import EFFORT_VARIABLE
-from noisewright.reproduce.figure import Settings
-from noisewright.reproduce.figures import FIGURES
-from noisewright.reproduce.study import Row, Study, Value, _text
+from reproductions.run import FIGURES
+from reproductions.study import Row, Settings, Study, Value, _text
 
 KEPT = Path(__file__).parents[2] / "docs" / "reproduced"
 

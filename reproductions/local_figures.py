@@ -1,10 +1,9 @@
-"""The figures: what is computed for each, and what it shows beside the paper."""
+"""[003]: people needed without a curator, by ε, size, data and start, and seconds of its search."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
-from math import log
 
 import numpy as np
 
@@ -12,24 +11,21 @@ from noisewright import api
 from noisewright.arrays import FloatArray
 from noisewright.errors import NoisewrightError
 from noisewright.local.bounds.trace import best_bound
-from noisewright.norm.factorize import factorize
 from noisewright.privacy.promise.budget import Privacy
-from noisewright.reproduce import geometry_figures, learning_figures
-from noisewright.reproduce.figure import Drawing, Figure, Settings, slope
-from noisewright.reproduce.paper_strategies import (
+from noisewright.workload import Workload
+from noisewright.workload import workload as read
+from reproductions.paper_strategies import (
     ALPHA,
     PAPER,
     fourier,
     people_needed,
     singular_bound,
 )
-from noisewright.reproduce.projected_gradient import (
+from reproductions.projected_gradient import (
     iteration_seconds,
     projected_gradient,
 )
-from noisewright.reproduce.study import Study, Value
-from noisewright.workload import Workload
-from noisewright.workload import workload as read
+from reproductions.study import Drawing, Figure, Settings, Study, Value, slope
 
 OURS = (
     "randomized-response", "hadamard", "hierarchical", "fourier", "matrix-l1", "matrix-l2",
@@ -37,6 +33,7 @@ OURS = (
 )  # fmt: skip
 
 _DELTA = 1e-9
+"""Of `matrix-l2`: Gaussian noise keeps no pure promise, and the paper does not name its δ."""
 
 
 def six_workloads(size: int) -> dict[str, str]:
@@ -99,7 +96,6 @@ def _needed(
 
 
 def _ours(workload: Workload, epsilon: float, mechanism: str) -> dict[str, Value]:
-    # Gaussian noise keeps no pure promise; the paper does not say the δ that it gave it.
     delta = _DELTA if mechanism == "matrix-l2" else None
     privacy = Privacy(epsilon=epsilon, delta=delta)
     try:
@@ -113,9 +109,6 @@ def _ours(workload: Workload, epsilon: float, mechanism: str) -> dict[str, Value
 def _bound(workload: Workload, epsilon: float) -> dict[str, Value]:
     bound = best_bound(workload, epsilon)
     return {"people": "" if bound is None else max(0.0, bound.sample_complexity(ALPHA))}
-
-
-# --- [003], figures 1 and 2 -----------------------------------------------------------------------
 
 
 def _figure_1(study: Study, settings: Settings) -> None:
@@ -199,9 +192,6 @@ def _slope(points: list[tuple[float, float]]) -> float:
     """The slope in logarithms, from 64 cells on where there are enough."""
     late = [(x, y) for x, y in points if x >= 64 and y > 0]
     return slope(late if len(late) > 1 else points)
-
-
-# --- [003], figure 3 ------------------------------------------------------------------------------
 
 
 def _data_sets(settings: Settings, size: int) -> dict[str, FloatArray]:
@@ -335,87 +325,17 @@ def _remarks_3c(study: Study) -> list[str]:
     ]
 
 
-# --- [002]: norms against p and n -----------------------------------------------------------------
-
-
-def _norms(
-    texts: Callable[[int], str], first: int, last: int
-) -> Callable[[Study, Settings], None]:
-    def compute(study: Study, settings: Settings) -> None:
-        for bits in range(first, last - (2 if settings.quick else 0)):
-            text = texts(bits)
-            for norm in (2.0, 3.0, 4.0, 8.0, float("inf")):
-                study.row(
-                    {"workload": text, "n": 2**bits, "norm": norm},
-                    partial(_norm, text, norm),
-                )
-
-    return compute
-
-
-def _norm(text: str, norm: float) -> dict[str, Value]:
-    """The norm with its certificate, and two closed bounds of [002] as p-means over queries."""
-    factorization = factorize(read(text), norm=norm)
-    workload = read(text)
-    gram = np.asarray(workload.gram().dense(), dtype=np.float64)
-    nuclear = np.sqrt(np.clip(np.linalg.eigvalsh(gram), 0, None)).sum()
-    schatten = nuclear / np.sqrt(len(gram) * workload.queries)
-    result: dict[str, Value] = {
-        "value": factorization.value,
-        "lower bound": factorization.lower_bound,
-        "Schatten bound": float(schatten),
-    }
-    if text.startswith("prefix"):
-        root = np.cumprod([1.0, *((2 * j - 1) / (2 * j) for j in range(1, len(gram)))])
-        result["square root"] = float((root**2).sum())
-
-    return result
-
-
-def _remarks_norms(study: Study) -> list[str]:
-    gaps = [float(r["value"]) / float(r["lower bound"]) - 1 for r in study.rows]
-    loose = [float(r["value"]) / float(r["Schatten bound"]) for r in study.rows]
-    told = [
-        f"certified to {max(gaps):.1e}",
-        f"the Schatten bound is {min(loose):.4f} to {max(loose):.3f} times below",
-    ]
-    top = [
-        (float(r["n"]), float(r["value"]))
-        for r in study.rows
-        if r["norm"] == float("inf")
-    ]
-    if len(top) > 1 and str(study.rows[0]["workload"]).startswith("prefix"):
-        (a, x), (b, y) = min(top), max(top)
-        told.append(
-            f"γ2 grows by {(y - x) / log(b / a):.3f} for each e-fold of n; 1/π = 0.318"
-        )
-
-    return told
-
-
-_PEOPLE = Drawing("epsilon", "people", "mechanism", "workload")
 _KEYS = ("workload", "n", "epsilon", "mechanism")
-FIGURES = {
-    figure.name: figure
-    for figure in (
-        Figure("fig1", "[003] people against ε: six workloads, all mechanisms", _KEYS,
-               _figure_1, _remarks_1, _PEOPLE),
-        Figure("fig2", "[003] people against the number of cells at ε = 1", _KEYS,
-               _figure_2, _remarks_2, Drawing("n", "people", "mechanism", "workload")),
-        Figure("fig3a", "[003] people on three data sets, prefix sums", ("mechanism", "data"),
-               _figure_3a, _remarks_3a, Drawing("data", "people", "mechanism", "")),
-        Figure("fig3b", "[003] random starts of Algorithm 2 by its number of rows",
-               ("workload", "rows over n", "start"), _figure_3b, _remarks_3b,
-               Drawing("rows over n", "people", "start", "workload")),
-        Figure("fig3c", "[003] seconds of an iteration of Algorithm 2", ("n", "line"),
-               _figure_3c, _remarks_3c, Drawing("n", "seconds", "line", "")),
-        Figure("prefix-lp", "[002] γ_(p) of prefix sums against n and p", ("workload", "norm"),
-               _norms(lambda bits: f"prefix:{2**bits}", 3, 11), _remarks_norms,
-               Drawing("n", "value", "norm", "", logarithmic=False)),
-        Figure("parity-lp", "[002] γ_(p) of parities up to degree 3 against n and p",
-               ("workload", "norm"), _norms(lambda bits: f"parity:{bits}:<=3", 4, 9),
-               _remarks_norms, Drawing("n", "value", "norm", "", logarithmic=False)),
-        *geometry_figures.FIGURES,
-        *learning_figures.FIGURES,
-    )
-}  # fmt: skip
+FIGURES = (
+    Figure("fig1", "[003] people against ε: six workloads, all mechanisms", _KEYS,
+           _figure_1, _remarks_1, Drawing("epsilon", "people", "mechanism", "workload")),
+    Figure("fig2", "[003] people against the number of cells at ε = 1", _KEYS,
+           _figure_2, _remarks_2, Drawing("n", "people", "mechanism", "workload")),
+    Figure("fig3a", "[003] people on three data sets, prefix sums", ("mechanism", "data"),
+           _figure_3a, _remarks_3a, Drawing("data", "people", "mechanism", "")),
+    Figure("fig3b", "[003] random starts of Algorithm 2 by its number of rows",
+           ("workload", "rows over n", "start"), _figure_3b, _remarks_3b,
+           Drawing("rows over n", "people", "start", "workload")),
+    Figure("fig3c", "[003] seconds of an iteration of Algorithm 2", ("n", "line"),
+           _figure_3c, _remarks_3c, Drawing("n", "seconds", "line", "")),
+)  # fmt: skip

@@ -1,0 +1,1 @@
+"""Figures of the papers, made anew from a checkout: `python -m reproductions fig1`."""

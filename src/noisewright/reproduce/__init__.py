@@ -1,1 +1,0 @@
-"""Figures of the papers, made anew: every point is computed here, none is copied."""
