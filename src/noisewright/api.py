@@ -33,7 +33,6 @@ from noisewright.planning.central.plan import CentralPlan
 from noisewright.privacy.promise.budget import Neighbours, Privacy
 from noisewright.workload import Queries, Workload, workload
 from noisewright.workload.kinds.conjunctions import pairs_of_many
-from noisewright.workload.questions.spec import Questions
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -545,7 +544,7 @@ def _check_one(mechanism: object, strategy: object) -> None:
 
 def _check_domain(asked: Workload, domain: Domain | None) -> None:
     """Refuse a domain beside questions that are over another one."""
-    if domain is None or not isinstance(asked, Questions):
+    if domain is None or asked.domain is None:
         return
     if domain.fingerprint != asked.domain.fingerprint:
         rule = "is not the one that the questions are over"

@@ -41,7 +41,6 @@ from noisewright.solution import BoundClass
 from noisewright.workload import Workload
 from noisewright.workload.kinds.algebra import kron
 from noisewright.workload.kinds.atoms import Prefix, Ranges, Total
-from noisewright.workload.questions.spec import Questions
 from noisewright.workload.structure import Structure
 
 Bounds = tuple[tuple[BoundClass, float], ...]
@@ -118,7 +117,7 @@ def _only_counts(problem: CentralProblem) -> bool:
     if problem.domain is not None and problem.domain.boxes:
         return False
     workload = problem.workload
-    return not isinstance(workload, Questions) or workload.counts_only
+    return workload.counts_only
 
 
 @lru_cache(maxsize=32)

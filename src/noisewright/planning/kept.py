@@ -10,7 +10,7 @@ import msgspec
 from noisewright.arrays import Array
 from noisewright.container import Header
 from noisewright.domain import Domain
-from noisewright.workload.questions.spec import Questions
+from noisewright.workload import Workload
 
 Arrays = Mapping[str, Array]
 Text = Annotated[str, msgspec.Meta(max_length=1000)]
@@ -25,18 +25,16 @@ class Kept(Header, frozen=True):
         raise NotImplementedError
 
 
-def domain_beside(workload: Any, domain: Domain | None) -> dict[str, Any] | None:
+def domain_beside(workload: Workload, domain: Domain | None) -> dict[str, Any] | None:
     """The domain, unless the workload holds it."""
-    return (
-        None if domain is None or isinstance(workload, Questions) else domain.to_dict()
-    )
+    return None if domain is None or workload.domain else domain.to_dict()
 
 
-def domain_of(workload: Any, stored: Mapping[str, Any] | None) -> Domain | None:
+def domain_of(workload: Workload, stored: Mapping[str, Any] | None) -> Domain | None:
     """The domain again."""
-    if isinstance(workload, Questions):
+    if workload.domain is not None or stored is None:
         return workload.domain
-    return None if stored is None else Domain.from_dict(stored)
+    return Domain.from_dict(stored)
 
 
 def inside(arrays: Arrays, prefix: str) -> dict[str, Array]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
 from math import inf, isnan, nan
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -16,17 +15,14 @@ from noisewright.arrays import FloatArray
 from noisewright.central.problem import CentralProblem
 from noisewright.central.wider_bounds import wider_bounds
 from noisewright.display import Shown
-from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.privacy.promise.spend import Spend
 from noisewright.solution import BoundClass, ClassBound, settled
-from noisewright.workload import Workload, stack
+from noisewright.workload import Workload
 from noisewright.workload.linear.tensor import mean_error
-from noisewright.workload.questions.spec import Questions, query_labels
 from noisewright.workload.questions.statistics import PEOPLE
 from noisewright.workload.questions.table_axes import Axis
-from noisewright.workload.structure import terms
 
 LEVEL = 0.95
 
@@ -244,27 +240,9 @@ def table_errors(
     ]
 
 
-def plain_workload(workload: Workload) -> Workload:
-    """The queries as they are answered, without the weights of named questions."""
-    return (
-        stack(workload.plain_parts()) if isinstance(workload, Questions) else workload
-    )
-
-
-def query_names(workload: Workload, domain: Domain | None) -> Iterator[str]:
-    """Every query in words, one after the other: there may be more than memory holds as text."""
-    if isinstance(workload, Questions):
-        return workload.each_label()
-    if domain is None:
-        return (workload.label(row) for row in range(workload.queries))
-    return chain.from_iterable(
-        query_labels(domain, t) for t in terms(workload, domain.shape)
-    )
-
-
 def answer_tables(workload: Workload) -> tuple[ReleasedTable, ...]:
     """The named parts of the answers, with what their queries stand for."""
-    if not isinstance(workload, Questions):
+    if not workload.statistics:
         return (ReleasedTable(workload.brief(), workload.queries),)
     return tuple(
         ReleasedTable(s.name, s.queries, s.axes, s.unit, s.says)

@@ -7,8 +7,9 @@ closed form or a fast transform in each subclass; the dense matrix is built only
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from math import floor, isfinite
 from numbers import Real
 from pathlib import Path
@@ -26,6 +27,7 @@ from noisewright.workload.linear.maps import (
     check_order,
 )
 from noisewright.workload.linear.tensor import DENSE_LIMIT
+from noisewright.workload.questions.measures import COUNT, Measure
 
 __all__ = [
     "DENSE_LIMIT",
@@ -42,8 +44,10 @@ __all__ = [
 if TYPE_CHECKING:
     from noisewright.domain import Domain
     from noisewright.workload.linear.gram import Gram
+    from noisewright.workload.questions.measures import Missing
     from noisewright.workload.questions.spec import Questions
-    from noisewright.workload.structure import Structure
+    from noisewright.workload.questions.statistics import Statistic
+    from noisewright.workload.structure import Structure, Term
 
 
 _BLOCK_ENTRIES = 2**24
@@ -53,8 +57,84 @@ class Workload(Shown, LinearMap):
     """A set of linear queries over the cells of a domain.
 
     Cells are in C order: the last attribute runs fastest. Vectors may be `(size,)` or `(size, k)`;
-    integer input stays integer wherever the workload's own entries are integers.
+    integer input stays integer wherever the workload's own entries are integers. Questions about a
+    table (`from_spec`) have a domain and statistics; of any other workload every query is a plain
+    count, and its cells have no names.
     """
+
+    domain: Domain | None = None
+    """What the cells mean, where the workload names attributes."""
+
+    statistics: tuple[Statistic, ...] = ()
+    """The named questions, where there are such."""
+
+    spec: str = ""
+    """The text that the questions were read from."""
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """What is added up over people: counts first."""
+        return (COUNT,)
+
+    @property
+    def counts_only(self) -> bool:
+        """Whether every answer is a number of people."""
+        return True
+
+    @property
+    def answers(self) -> int:
+        """Number of answers: the queries, unless answers are derived from them, as means are."""
+        return self.queries
+
+    def needs(self, sizes: Sequence[int]) -> list[tuple[Term, float]]:
+        """All that is asked, on tables and plainly, with how much each error matters."""
+        from noisewright.workload.structure import terms
+
+        known = self.structure
+        same = known.sizes == tuple(sizes)
+        asked = known.terms if same else terms(self, sizes)
+        return [(term, 1.0) for term in asked]
+
+    def of_measure(self, measure: Measure) -> Workload:
+        """The tables of one measure that are needed, each weighed as it matters."""
+        return self
+
+    def plain_parts(self) -> Sequence[Workload]:
+        """The parts without the weights of named questions, each over all cells."""
+        return (self,)
+
+    def plain(self) -> Workload:
+        """The queries as they are answered, without the weights of named questions."""
+        from noisewright.workload.kinds.algebra import stack
+
+        return stack(self.plain_parts())
+
+    def narrowed(self) -> Workload:
+        """The same over only those attributes that named questions ask about."""
+        return self
+
+    def reading(self, unsaid: Missing) -> Workload:
+        """The same words, with another meaning where they say nothing of missing values."""
+        return self
+
+    def weighed(self, factors: Sequence[float]) -> Workload:
+        """The same questions with weights so many times as large, one factor per statistic."""
+        return self
+
+    def joined(self, other: Workload) -> Workload:
+        """What either asks, each question once."""
+        return self if self.text() == other.text() else self + other
+
+    def each_label(self, domain: Domain | None = None) -> Iterator[str]:
+        """Every answer in words, one after the other: there may be more than memory holds."""
+        from noisewright.workload.questions.spec import query_labels
+        from noisewright.workload.structure import terms
+
+        if domain is None:
+            return (self.label(row) for row in range(self.queries))
+        return chain.from_iterable(
+            query_labels(domain, term) for term in terms(self, domain.shape)
+        )
 
     @property
     def queries(self) -> int:

@@ -15,7 +15,6 @@ from noisewright.local.mechanism import LocalMechanism, LocalProblem
 from noisewright.local.strategy import IndexStrategy, Strategy
 from noisewright.workload.base import Workload
 from noisewright.workload.kinds.algebra import Stack, Weighted
-from noisewright.workload.questions.spec import Questions
 from noisewright.workload.structure import terms
 
 if TYPE_CHECKING:
@@ -30,23 +29,23 @@ def _plan(problem: LocalProblem) -> Strategy:
     try:
         return union(problem.gram, problem.epsilon)
     except NoisewrightError:
-        if not isinstance(problem.workload, Questions):
+        if problem.workload.domain is None:
             raise
-    return _parts(problem, problem.workload)
+    return _parts(problem, problem.workload.domain.shape)
 
 
-def _parts(problem: LocalProblem, questions: Questions) -> Parts:
+def _parts(problem: LocalProblem, sizes: tuple[int, ...]) -> Parts:
     # it reads the list that has this
     from noisewright.local.choose.candidates import candidates
 
-    sizes = questions.domain.shape
-    tables = _by_table(questions, sizes)
+    asked = problem.workload
+    tables = _by_table(asked, sizes)
     if not 2 <= len(tables) <= _MOST_TABLES:
         raise NoisewrightError(
             f"{len(tables)} tables are asked, not 2 to {_MOST_TABLES}"
         )
 
-    grams = table_grams(questions, sizes)
+    grams = table_grams(asked, sizes)
     known: dict[str, IndexStrategy] = {}
     components = []
     costs = []
@@ -67,10 +66,10 @@ def _parts(problem: LocalProblem, questions: Questions) -> Parts:
     return Parts.of(sizes, tuple(tables), tuple(components), shares / shares.sum())
 
 
-def _by_table(questions: Questions, sizes: tuple[int, ...]) -> dict[Block, Workload]:
+def _by_table(asked: Workload, sizes: tuple[int, ...]) -> dict[Block, Workload]:
     """What is asked of every table, as one workload on its cells."""
     by_table: dict[Block, list[Workload]] = {}
-    for term in terms(questions, sizes):
+    for term in terms(asked, sizes):
         if term.attributes:
             plain = (
                 term.inner if term.weight == 1.0 else Weighted(term.weight, term.inner)

@@ -25,7 +25,6 @@ from noisewright.local.registry import MECHANISMS
 from noisewright.local.time_limit import TimeLimit
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.workload.base import Workload
-from noisewright.workload.questions.spec import Questions
 from noisewright.workload.questions.statistics import Counts
 
 _SETTLED = 1.001  # nearer its bound, no strategy of ε alone does visibly better
@@ -177,8 +176,6 @@ def compare_local(
 
 def narrowed(workload: Workload) -> Workload:
     """Questions over the attributes they ask about: what nobody asks, no report needs to hold."""
-    if not isinstance(workload, Questions):
-        return workload
     if not workload.counts_only:
         raise InvalidParameter(
             "queries",
@@ -193,7 +190,7 @@ def narrowed(workload: Workload) -> Workload:
 def checked_domain(workload: Workload, domain: Domain | None) -> Domain | None:
     """The domain of a workload, reviewed and of its size; None where its cells have no meaning."""
     check_cells(workload.size)
-    domain = workload.domain if isinstance(workload, Questions) else domain
+    domain = workload.domain or domain
     if domain is None:
         return None
 

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from noisewright.central.combined import Combined
 from noisewright.central.mechanism import Measurement
 from noisewright.central.problem import Proposal
-from noisewright.domain.schema import load_yaml
 from noisewright.errors import InvalidParameter, require
 from noisewright.planning.after.further import Further, further_answers
 from noisewright.planning.budgets.spending import LedgerNote
 from noisewright.planning.central.plan import CentralPlan
 from noisewright.planning.release import Release
-from noisewright.workload import Workload, stack
-from noisewright.workload.questions.spec import Questions, questions
 
 COMBINED = "two releases combined"  # the state of a plan that is two others
 _JOIN = "+"
@@ -65,7 +60,7 @@ def combine(first: Release, second: Release, queries: Further | None = None) -> 
     method = Combined(mine.method, theirs.method)
     plan = replace(
         mine,
-        workload=_both(mine, theirs),
+        workload=mine.workload.joined(theirs.workload),
         mechanism=f"{mine.mechanism} and {theirs.mechanism}",
         proposal=Proposal(
             method, None, None, "none", COMBINED, mine.privacy.neighbours
@@ -112,19 +107,3 @@ def _note(first: LedgerNote | None, second: LedgerNote | None) -> LedgerNote | N
         )
 
     return max(first, second, key=lambda note: note.entry)
-
-
-def _both(first: CentralPlan, second: CentralPlan) -> Workload:
-    """What either was asked, each table once."""
-    mine = first.workload
-    theirs = second.workload
-    if isinstance(mine, Questions) and isinstance(theirs, Questions):
-        asked = [load_yaml(one.spec) for one in (mine, theirs)]
-        lists: list[Any] = [one["queries"] for one in asked if isinstance(one, Mapping)]
-        merged = [*lists[0], *(query for query in lists[1] if query not in lists[0])]
-        return questions({"queries": merged}, mine.domain)
-
-    if mine.text() == theirs.text():
-        return mine
-
-    return stack([mine, theirs])

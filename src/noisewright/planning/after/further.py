@@ -17,8 +17,6 @@ from noisewright.errors import InvalidParameter, OutOfReach
 from noisewright.planning.central.plan import CentralPlan
 from noisewright.planning.local.plan import LocalPlan
 from noisewright.workload import Queries, Workload, workload
-from noisewright.workload.questions.measures import COUNT
-from noisewright.workload.questions.spec import Questions
 from noisewright.workload.structure import Term
 
 if TYPE_CHECKING:
@@ -83,9 +81,8 @@ def _asked(plan: CentralPlan, queries: Workload) -> CentralPlan:
     """A plan of the same mechanism, with nothing said of how good it is for these queries."""
     _check_cells(queries, plan.domain, plan.workload.size)
     measured = {table.measure for table in plan.method.tables}
-    asked = queries.measures if isinstance(queries, Questions) else (COUNT,)
 
-    for measure in asked:
+    for measure in queries.measures:
         if measure not in measured:
             raise OutOfReach(f"the release measured no {measure.words}; {_REMEDY}")
 
@@ -108,7 +105,7 @@ def _asked(plan: CentralPlan, queries: Workload) -> CentralPlan:
 
 def _by_name(queries: Workload, terms: list[Term]) -> list[tuple[str, list[Term]]]:
     """What is needed, by the name of the question that needs it."""
-    if isinstance(queries, Questions):
+    if queries.statistics:
         return [
             (statistic.name, list(statistic.needs)) for statistic in queries.statistics
         ]
@@ -139,7 +136,7 @@ def _measured(plan: CentralPlan) -> str:
 
 
 def _check_cells(queries: Workload, domain: Domain | None, cells: int) -> None:
-    other = isinstance(queries, Questions) and queries.domain != domain
+    other = queries.domain is not None and queries.domain != domain
     if other or queries.size != cells:
         raise InvalidParameter(
             "queries",
@@ -152,7 +149,7 @@ def _check_cells(queries: Workload, domain: Domain | None, cells: int) -> None:
 def _estimated(release: Release, plan: LocalPlan, queries: Workload) -> Release:
     """Estimates of other queries from the same reports, read in the same way."""
     _check_cells(queries, plan.domain, plan.workload.size)
-    if isinstance(queries, Questions) and not queries.counts_only:
+    if not queries.counts_only:
         raise OutOfReach("reports of cells tell numbers of people only; ask for counts")
 
     plan.strategy.check_reach(queries)

@@ -12,7 +12,6 @@ from noisewright.planning.central.interval_widths import statistic_widths, term_
 from noisewright.planning.central.plan import CentralPlan
 from noisewright.planning.release import Release
 from noisewright.workload.questions.quantiles import check_levels
-from noisewright.workload.questions.spec import Questions
 from noisewright.workload.questions.statistics import Counts, Quantiles, Widths
 
 
@@ -103,8 +102,6 @@ def _cdfs(
     plan: CentralPlan, levels: Sequence[float], table: str | None
 ) -> Iterator[Quantiles]:
     """What every CDF of a numeric attribute by group tells of its quantiles."""
-    if not isinstance(plan.workload, Questions):
-        return
     for statistic in plan.workload.statistics:
         kinds = [axis.kind for axis in statistic.axes]
         if not isinstance(statistic, Counts) or table not in (None, statistic.name):

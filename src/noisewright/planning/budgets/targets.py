@@ -33,7 +33,6 @@ from noisewright.planning.plan import table_number
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.workload import Stack, Weighted, Workload
 from noisewright.workload.linear.tensor import mean_error
-from noisewright.workload.questions.spec import Questions
 
 BudgetName = Literal["epsilon", "rho"]
 
@@ -268,11 +267,9 @@ class _Asked:
         """
         best = fit
         for _ in range(_ROUNDS if len(self.targets) > 1 else 0):
-            asked = best.plan.workload
-            assert isinstance(asked, Questions)
-            weighed = asked.weighed(_misses(best.plan, self.targets))
+            weighed = best.plan.workload.weighed(_misses(best.plan, self.targets))
 
-            def plain(budget: Privacy, weighed: Questions = weighed) -> CentralPlan:
+            def plain(budget: Privacy, weighed: Workload = weighed) -> CentralPlan:
                 return self.plan(weighed, budget, 2.0)
 
             fit = _fit(plain, self.targets, best.plan.stated)
@@ -344,9 +341,7 @@ def _beyond(
     limit = min(
         (target.limit for target in targets if target.table is None), default=np.inf
     )
-    if isinstance(workload, Questions) and {s.weight for s in workload.statistics} != {
-        1.0
-    }:
+    if any(statistic.weight != 1.0 for statistic in workload.statistics):
         return False
 
     pure = central_problems(workload, privacy, 2.0, domain)[-1]
@@ -389,7 +384,7 @@ def _spent(fit: Fit) -> float:
 
 def _in_units_of_limits(plan: CentralPlan, targets: Sequence[Target]) -> Workload:
     workload = plan.workload
-    if not isinstance(workload, Questions):
+    if not workload.statistics:
         return workload
 
     limits = table_limits(plan, targets)

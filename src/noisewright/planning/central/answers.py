@@ -16,7 +16,6 @@ from noisewright.planning.central.interval_widths import (
     statistic_widths,
     term_parts,
 )
-from noisewright.workload.questions.spec import Questions
 from noisewright.workload.questions.statistics import Column, Widths
 
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ def standard_errors(plan: CentralPlan) -> FloatArray:
 def derived(plan: CentralPlan, answers: FloatArray, widths: Widths) -> Column:
     """What linear answers to the terms say of all that is asked."""
     accuracy = plan.interval_accuracy
-    if not isinstance(plan.workload, Questions) or plan.workload.counts_only:
+    if plan.counts_only:
         column = Column.around(answers, accuracy.std, widths.each, widths.all)
         return column if accuracy.bias is None else column.widened(accuracy.bias)
 
@@ -75,6 +74,6 @@ def derived(plan: CentralPlan, answers: FloatArray, widths: Widths) -> Column:
 def planned_widths(plan: CentralPlan) -> Widths:
     """How many standard errors hold the answers of a plan; simulated laws are drawn once."""
     accuracy = plan.interval_accuracy
-    if not isinstance(plan.workload, Questions) or plan.workload.counts_only:
+    if plan.counts_only:
         return interval_widths(accuracy)
     return statistic_widths(accuracy, plan.terms, plan.workload.statistics)

@@ -39,7 +39,6 @@ from noisewright.privacy.promise.calibration import row_budget
 from noisewright.privacy.promise.contribution import Contribution
 from noisewright.workload.forms.stored import decode_workload, encode_workload
 from noisewright.workload.questions.measures import CentredSum, Count
-from noisewright.workload.questions.spec import Questions
 
 StoredCentral = (
     StoredBalls
@@ -119,7 +118,7 @@ class CentralFile(Kept, frozen=True, tag="central-plan"):
             method = method.at(row_budget(privacy, bounds.contribution(method)))
             _ = method.spend  # refuses budgets for which no noise can be drawn
 
-        if isinstance(workload, Questions) and _counts_missing(method):
+        if _counts_missing(method):
             workload = workload.reading("zero")
 
         proposal = Proposal(

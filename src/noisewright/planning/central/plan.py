@@ -62,8 +62,6 @@ from noisewright.planning.plan import (
     certified_ratio,
     class_bounds,
     error_name,
-    plain_workload,
-    query_names,
     table_errors,
 )
 from noisewright.planning.release import Release, fresh_name, now
@@ -76,11 +74,8 @@ from noisewright.solution import ClassBound
 from noisewright.stages import stage
 from noisewright.workload import Workload
 from noisewright.workload.linear.tensor import mean_error
-from noisewright.workload.questions.measures import COUNT
-from noisewright.workload.questions.relative_weights import weighted_needs
-from noisewright.workload.questions.spec import Questions
 from noisewright.workload.questions.statistics import Column, Widths
-from noisewright.workload.structure import Term, terms
+from noisewright.workload.structure import Term
 
 if TYPE_CHECKING:
     from noisewright.planning.central.rehearsal import Rehearsal
@@ -110,11 +105,9 @@ class CentralPlan(Shown):
 
     def __post_init__(self) -> None:
         """Cells and bounds follow from the schema: a file that states others is refused."""
-        asked = (
-            self.workload.measures if isinstance(self.workload, Questions) else (COUNT,)
-        )
         require(
-            set(asked) <= {table.measure for table in self.method.tables},
+            set(self.workload.measures)
+            <= {table.measure for table in self.method.tables},
             "measure",
             self.mechanism,
             "is not what the questions sum",
@@ -215,19 +208,7 @@ class CentralPlan(Shown):
     @cached_property
     def _needs(self) -> list[tuple[Term, float]]:
         """All that is asked, on tables and plainly, with how much each error matters."""
-        if not isinstance(self.workload, Questions):
-            known = self.workload.structure
-            same = known.sizes == self.sizes
-            asked = known.terms if same else terms(self.workload, self.sizes)
-            return [(term, 1.0) for term in asked]
-
-        if self.workload.counts_only:  # every question has its own answers
-            return [
-                (statistic.table, statistic.weight)
-                for statistic in self.workload.statistics
-            ]
-
-        return weighted_needs(self.workload.statistics)
+        return self.workload.needs(self.sizes)
 
     @property
     def terms(self) -> list[Term]:
@@ -244,23 +225,21 @@ class CentralPlan(Shown):
     @property
     def plain_workload(self) -> Workload:
         """The queries as they are answered, without the weights of named questions."""
-        return plain_workload(self.workload)
+        return self.workload.plain()
 
     @property
     def queries(self) -> int:
         """Number of answers."""
-        if not isinstance(self.workload, Questions):
-            return self.workload.queries
-        return sum(statistic.queries for statistic in self.workload.statistics)
+        return self.workload.answers
 
     @property
     def counts_only(self) -> bool:
         """Whether every answer is a number of people."""
-        return not isinstance(self.workload, Questions) or self.workload.counts_only
+        return self.workload.counts_only
 
     def each_label(self) -> Iterator[str]:
         """Every answer in words, one after the other."""
-        return query_names(self.workload, self.domain)
+        return self.workload.each_label(self.domain)
 
     def labels(self) -> list[str]:
         """Every answer in words."""

@@ -23,7 +23,6 @@ from noisewright.planning.counting import Counter, Data, is_histogram
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.workload.questions.measures import Count
 from noisewright.workload.questions.quantiles import quantiles
-from noisewright.workload.questions.spec import Questions
 from noisewright.workload.questions.statistics import Noisy, Quantiles, Statistic
 
 if TYPE_CHECKING:
@@ -169,7 +168,6 @@ class _Truth:
             return self.plan.accuracy.error
 
         workload = self.plan.workload
-        assert isinstance(workload, Questions)
         parts = self._parts(self.exact)
         errors = self._parts(self.plan.accuracy.std)
 
@@ -211,7 +209,7 @@ class _Truth:
 
     def _derived(self, values: FloatArray, std: FloatArray) -> FloatArray:
         workload = self.plan.workload
-        if not isinstance(workload, Questions) or workload.counts_only:
+        if workload.counts_only:
             return values
 
         parts = self._parts(values)
@@ -267,11 +265,7 @@ def _declared(
 ) -> tuple[DeclarationCost, ...]:
     """What bounds, units and bins cost the numbers asked about."""
     engine = counter or plan.counter
-    if (
-        not isinstance(plan.workload, Questions)
-        or plan.domain is None
-        or engine is None
-    ):
+    if plan.domain is None or engine is None:
         return ()
 
     units: dict[str, float] = {}

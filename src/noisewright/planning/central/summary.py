@@ -12,7 +12,6 @@ from noisewright import __version__
 from noisewright.planning.plan import LEVEL
 from noisewright.privacy.exact.rounding import float_above
 from noisewright.privacy.promise.contribution import Contribution
-from noisewright.workload.questions.spec import Questions
 
 if TYPE_CHECKING:
     from noisewright.planning.central.plan import CentralPlan
@@ -98,6 +97,4 @@ def _of_rows(record: dict[str, Any], contribution: Contribution) -> dict[str, An
 
 def _notes(plan: CentralPlan) -> dict[str, str]:
     """What must be known to read some of the answers."""
-    if not isinstance(plan.workload, Questions):
-        return {}
     return {s.name: s.note for s in plan.workload.statistics if s.note is not None}

@@ -30,11 +30,10 @@ from noisewright.privacy.promise.calibration import least_error_shares, splittab
 from noisewright.workload import Workload
 from noisewright.workload.questions.measures import COUNT, Count, Measure, Missing
 from noisewright.workload.questions.relative_weights import weighted_needs
-from noisewright.workload.questions.spec import Questions
 
 
 def by_measures(
-    problem: CentralProblem, questions: Questions, mechanism: str
+    problem: CentralProblem, questions: Workload, mechanism: str
 ) -> Contender:
     """One contender for every measure that the questions need, as one mechanism."""
     contenders = [
@@ -56,7 +55,7 @@ def by_measures(
 
 
 def _of_measure(
-    problem: CentralProblem, questions: Questions, measure: Measure, mechanism: str
+    problem: CentralProblem, questions: Workload, measure: Measure, mechanism: str
 ) -> Contender:
     problem = replace(problem, asked=None)  # a part keeps no promise of its own
     if measure == COUNT and not (
@@ -77,7 +76,7 @@ def _of_measure(
 
 
 def _shares(
-    members: Sequence[Mechanism], questions: Questions, privacy: Privacy
+    members: Sequence[Mechanism], questions: Workload, privacy: Privacy
 ) -> tuple[float, ...]:
     whole = splittable(privacy)
     costs = []

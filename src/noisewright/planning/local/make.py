@@ -18,7 +18,6 @@ from noisewright.local.own_chances import own_mechanism
 from noisewright.local.time_limit import TimeLimit
 from noisewright.planning.counting import Counter
 from noisewright.planning.local.plan import LocalPlan
-from noisewright.planning.plan import plain_workload
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.workload.base import Workload
 
@@ -63,7 +62,7 @@ def plan_local(
 
     goal = settings.goal
     # The largest error is that of the answers themselves, whatever weights their tables have.
-    asked = workload if goal is None else plain_workload(workload)
+    asked = workload if goal is None else workload.plain()
     problem = LocalProblem.of(asked, privacy, settings, goal, limit)
     best, *others = candidates(problem, mechanism)
     if best.analysis is None:

@@ -48,8 +48,6 @@ from noisewright.planning.plan import (
     ReleasedTable,
     TableError,
     answer_tables,
-    plain_workload,
-    query_names,
     table_errors,
 )
 from noisewright.planning.release import Release, now
@@ -183,7 +181,7 @@ class LocalPlan(Shown):
     @property
     def plain_workload(self) -> Workload:
         """The queries as they are answered, without the weights of named questions."""
-        return plain_workload(self.workload)
+        return self.workload.plain()
 
     @cached_property
     def answered(self) -> Workload:
@@ -404,7 +402,7 @@ class LocalPlan(Shown):
 
     def each_label(self) -> Iterator[str]:
         """Every query in words, one after the other."""
-        return query_names(self.workload, self.domain)
+        return self.workload.each_label(self.domain)
 
     def labels(self) -> list[str]:
         """Every query in words."""
@@ -412,7 +410,7 @@ class LocalPlan(Shown):
 
     def cell_labels(self) -> list[str]:
         """Every cell in words."""
-        return list(query_names(Identity(self.strategy.size), self.domain))
+        return list(Identity(self.strategy.size).each_label(self.domain))
 
     def tables(self) -> tuple[ReleasedTable, ...]:
         """The named parts of the answers."""

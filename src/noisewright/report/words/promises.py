@@ -20,7 +20,6 @@ from noisewright.privacy.promise.spend import Spend
 from noisewright.report.words.numbers import figure, plain, share, when
 from noisewright.report.words.queries import workload_in_words
 from noisewright.solution import BoundClass
-from noisewright.workload.questions.spec import Questions
 from noisewright.workload.questions.statistics import PEOPLE
 
 _ERRORS = {"rmse": " (root mean square)", "max": " (of the least certain one)"}
@@ -254,9 +253,7 @@ def asked_for(names: Sequence[str], most: int = 6) -> str:
 def tables_in_words(tables: Sequence[ReleasedTable], plan: object = None) -> str:
     """How many tables there are, and what was asked: names where few, how many of a kind else."""
     count = len(tables)
-    if isinstance(plan, CentralPlan | LocalPlan) and not isinstance(
-        plan.workload, Questions
-    ):
+    if isinstance(plan, CentralPlan | LocalPlan) and not plan.workload.statistics:
         return f"{tables[0].name}, {workload_in_words(plan.workload)}"
     if count <= _MOST_NAMES:
         return f"{counted(count, 'table')}: {asked_for([table.name for table in tables], count)}"

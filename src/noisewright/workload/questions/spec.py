@@ -27,7 +27,7 @@ what it would be alone (`relative_weights`); where all are counts, in people.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import chain, combinations, islice, product
 from math import comb, floor, log10
@@ -93,14 +93,13 @@ class Questions(Stack):
     none, sums of the first measure; what they need beyond that is told by `of_measure`.
     """
 
-    domain: Domain
-    statistics: tuple[Statistic, ...]
-    spec: str
+    domain: Domain = field()
+    statistics: tuple[Statistic, ...] = field()
+    spec: str = field()
     unsaid: Missing = "left-out"
     """What is made of missing values where a question about a number says nothing of them."""
 
     def reading(self, unsaid: Missing) -> Questions:
-        """The same words, with another meaning where they say nothing of missing values."""
         return questions(self.spec, self.domain, unsaid)
 
     @property
@@ -110,41 +109,41 @@ class Questions(Stack):
 
     @cached_property
     def measures(self) -> tuple[Measure, ...]:
-        """What is added up over people: counts first."""
         return tuple(
             dict.fromkeys(need.measure for s in self.statistics for need in s.needs)
         )
 
-    @property
+    @cached_property
     def counts_only(self) -> bool:
-        """Whether every answer is a number of people."""
         return all(isinstance(statistic, Counts) for statistic in self.statistics)
 
     def of_measure(self, measure: Measure) -> Workload:
-        """The tables of one measure that the questions need, each weighed as it matters."""
         return stack(_parts(self.statistics, self.domain, measure))
 
     def plain_terms(self) -> list[Term]:
         """The terms without their weights, one per table of counts."""
         return [replace(term, weight=1.0) for term in self.structure.terms]
 
+    @property
+    def answers(self) -> int:
+        return sum(statistic.queries for statistic in self.statistics)
+
+    def needs(self, sizes: Sequence[int]) -> list[tuple[Term, float]]:
+        if self.counts_only:  # every question has its own answers
+            return [(s.table, s.weight) for s in self.statistics]
+        return weighted_needs(self.statistics)
+
     def plain_parts(self) -> list[Workload]:
-        """The counts without their weights, each over all cells."""
         return [
             part.inner if isinstance(part, Weighted) else part for part in self.parts
         ]
 
     def weighed(self, factors: Sequence[float]) -> Questions:
-        """The same questions with weights so many times as large, one factor per statistic.
-
-        A question that stands for several tables has one weight: the largest factor of theirs.
-        """
-        document = load_yaml(self.spec)
-        assert isinstance(document, Mapping)
+        """A question that stands for several tables has one weight: the largest of theirs."""
         entries = []
         start = 0
 
-        for entry in document["queries"]:
+        for entry in _entries(self.spec):
             own = self.statistics[start]
             weight = own.weight * max(factors[start : start + own.siblings])
             start += own.siblings
@@ -156,7 +155,6 @@ class Questions(Stack):
         return questions({"queries": entries}, self.domain, self.unsaid)
 
     def narrowed(self) -> Questions:
-        """The same questions over only those attributes that they ask about."""
         used = {i for term in self.structure.terms for i in term.attributes}
         if not 0 < len(used) < len(self.domain):
             return self
@@ -175,8 +173,15 @@ class Questions(Stack):
             islice(query_labels(self.domain, term), row - self.starts[index], None)
         )
 
-    def each_label(self) -> Iterator[str]:
-        """All answers in words, one after the other."""
+    def joined(self, other: Workload) -> Workload:
+        if not other.spec:
+            return super().joined(other)
+
+        mine, theirs = (_entries(asked.spec) for asked in (self, other))
+        new = [entry for entry in theirs if entry not in mine]
+        return questions({"queries": [*mine, *new]}, self.domain)
+
+    def each_label(self, domain: Domain | None = None) -> Iterator[str]:
         return chain.from_iterable(
             statistic.each_label() for statistic in self.statistics
         )
@@ -184,6 +189,12 @@ class Questions(Stack):
     def labels(self) -> list[str]:
         """All answers in words."""
         return list(self.each_label())
+
+
+def _entries(spec: str) -> list[dict[str, Any]]:
+    """The questions of a specification that was understood before."""
+    document: Any = load_yaml(spec)
+    return list(document["queries"])
 
 
 def questions(

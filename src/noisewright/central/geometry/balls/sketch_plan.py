@@ -33,7 +33,6 @@ from noisewright.central.problem import CentralMechanism, CentralProblem, Propos
 from noisewright.errors import require
 from noisewright.workload import workload
 from noisewright.workload.linear.tensor import mean_error
-from noisewright.workload.questions.spec import Questions
 
 _ROWS = (8, 32, 128)  # of a sketch, beside as many as the theory asks for and all
 # of the largest distance between cells: nets that are tried
@@ -157,8 +156,7 @@ def _refuses(problem: CentralProblem) -> str | None:
             "sketches need a public number of people; plan with replace-one neighbours"
         )
 
-    asked = problem.workload
-    if isinstance(asked, Questions) and not asked.counts_only:
+    if not problem.workload.counts_only:
         return "sketches are for numbers of people alone"
     return refuses_balls(problem) or refuses_fit(problem)
 

@@ -18,7 +18,6 @@ import numpy as np
 
 from noisewright.arrays import FloatArray
 from noisewright.central.problem import CentralProblem
-from noisewright.workload.questions.spec import Questions
 
 _MOST_ENTRIES = 2**22
 _SAMPLED_ENTRIES = 2**16  # of columns in the body's own dimensions
@@ -48,7 +47,7 @@ def volume_bound(problem: CentralProblem) -> VolumeBound | None:
         return None
     if problem.domain is not None and problem.domain.boxes:
         return None
-    if isinstance(workload, Questions) and not workload.counts_only:
+    if not workload.counts_only:
         return None
 
     replaced = problem.neighbours == "replace-one"

@@ -14,7 +14,6 @@ from noisewright.central.problem import CentralMechanism, CentralProblem, Propos
 from noisewright.errors import OutOfReach
 from noisewright.workload.linear.tensor import mean_error
 from noisewright.workload.questions.measures import COUNT
-from noisewright.workload.questions.spec import Questions
 
 _NEEDS_PEOPLE = (
     "its error depends on how many people there are: give their public number (people)"
@@ -34,9 +33,7 @@ def refuses_fit(problem: CentralProblem) -> str | None:
         return (
             "impossible cells and several rows of a person are not for projections yet"
         )
-    if isinstance(problem.workload, Questions) and problem.workload.measures != (
-        COUNT,
-    ):
+    if problem.workload.measures != (COUNT,):
         return "projections are for numbers of people"
 
     return None

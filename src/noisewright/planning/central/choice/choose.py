@@ -39,7 +39,6 @@ from noisewright.privacy.promise.calibration import row_budget
 from noisewright.stages import stage
 from noisewright.workload import Workload
 from noisewright.workload.questions.measures import COUNT
-from noisewright.workload.questions.spec import Questions
 
 # no other mechanism could do visibly better: the search for one can stop
 _SETTLED = 1.001
@@ -211,7 +210,6 @@ def _of_one(
 
     from noisewright.planning.central.sums import by_measures
 
-    assert isinstance(problem.workload, Questions)
     contender = by_measures(problem, problem.workload, _named(mechanism))
 
     return Ranking(contender, (contender,), {})
@@ -283,8 +281,7 @@ def candidates(
 
 def _counts(problem: CentralProblem) -> bool:
     """Whether nothing but numbers of people is asked."""
-    workload = problem.workload
-    return not isinstance(workload, Questions) or workload.measures == (COUNT,)
+    return problem.workload.measures == (COUNT,)
 
 
 def own_ranking(problem: CentralProblem, strategy: npt.ArrayLike) -> Ranking:

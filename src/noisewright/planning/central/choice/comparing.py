@@ -31,7 +31,6 @@ from noisewright.solution import BoundClass, ClassBound
 from noisewright.workload import Workload
 from noisewright.workload.linear.tensor import mean_error
 from noisewright.workload.questions.measures import COUNT
-from noisewright.workload.questions.spec import Questions
 
 
 @dataclass(frozen=True)
@@ -108,7 +107,7 @@ def compare_central(
     too, beside the answers that look at nobody. Under (ε, δ) those of pure ε compete, which keeps
     it; bounds for all mechanisms are for the promise that is asked.
     """
-    if isinstance(workload, Questions) and workload.measures != (COUNT,):
+    if workload.measures != (COUNT,):
         rule = "asks for sums or means, which are planned measure by measure"
         remedy = "compare questions that count people, or plan these"
         raise InvalidParameter("workload", workload.brief(), rule, remedy)

@@ -19,7 +19,6 @@ from noisewright.privacy.promise.budget import Privacy
 from noisewright.solution import quotient
 from noisewright.workload import Workload
 from noisewright.workload.questions.measures import COUNT
-from noisewright.workload.questions.spec import Questions
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,7 @@ def explain_central(
     """The plan that the same arguments give, with its reasons; nothing is planned twice."""
     problems = central_problems(workload, privacy, norm, domain, given, composition)
     plan, ranking = planned(problems, mechanism, strategy, counter)
-    if isinstance(workload, Questions) and workload.measures != (COUNT,):
+    if workload.measures != (COUNT,):
         return Explanation(
             plan, "counts and sums are each planned by their best mechanism", ()
         )

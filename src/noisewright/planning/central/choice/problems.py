@@ -19,7 +19,6 @@ from noisewright.privacy.promise.calibration import row_budget
 from noisewright.privacy.promise.contribution import Contribution
 from noisewright.workload import Workload
 from noisewright.workload.questions.measures import COUNT
-from noisewright.workload.questions.spec import Questions
 from noisewright.workload.structure import check_magnitudes
 
 Composition = Literal["one", "many"]
@@ -68,7 +67,7 @@ def central_problem(
     given: Given | None = None,
 ) -> CentralProblem:
     """The workload with its attributes, as mechanisms see it."""
-    domain = workload.domain if isinstance(workload, Questions) else domain
+    domain = workload.domain or domain
     sizes = _sizes(workload, domain)
     own, promise = _of_a_row(privacy, RowBounds.of(domain, sizes).rows)
     problem = CentralProblem(workload, sizes, own, norm, domain, promise, given)
@@ -78,7 +77,7 @@ def central_problem(
             "workload", workload.brief(), "is zero everywhere", "ask for something"
         )
 
-    counts = not isinstance(workload, Questions) or workload.measures == (COUNT,)
+    counts = workload.measures == (COUNT,)
     if counts and privacy.neighbours == "replace-one" and problem.structure.only_totals:
         raise InvalidParameter(
             "workload",
