@@ -160,7 +160,7 @@ def drawn_multiplier(accuracy: Accuracy, level: float) -> float:
     errors = np.concatenate([accuracy.draw(count, rng)[:, watched] for count in counts])
     errors = np.abs(errors) / accuracy.std[watched]
 
-    return max(largest_error_quantile(column, level) for column in errors.T)
+    return largest_error_quantile(errors, level)
 
 
 @dataclass(frozen=True, eq=False)

@@ -147,9 +147,7 @@ class CarryAccuracy(Accuracy):
         if alarm * len(self._simulated) < _SEEN:
             return proved
 
-        return min(
-            proved, max(largest_error_quantile(e, level) for e in self._simulated.T)
-        )
+        return min(proved, largest_error_quantile(self._simulated, level))
 
     def tail(self, alarm: float) -> float | None:
         moved = np.flatnonzero(self.variance > 0)

@@ -163,7 +163,7 @@ class CarryStreamMechanism:
         std = self.errors[chosen - 1][:, None]
         # Budgets of hundreds leave no noise that a float could tell from none.
         errors = np.divide(errors, std, out=np.zeros_like(errors), where=std > 0)
-        return max(largest_error_quantile(np.abs(error), level) for error in errors)
+        return largest_error_quantile(np.abs(errors).T, level)
 
     def simultaneous_multiplier(self, level: float) -> float:
         """Standard deviations that hold all answers at once: Chernoff's bound, over all steps."""
