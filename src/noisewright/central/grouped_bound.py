@@ -83,7 +83,7 @@ def _forms(x: FloatArray, b: FloatArray) -> FloatArray:
     first = np.arange(0, len(b) - 1, 2)
     pairs = np.stack([first, first + 1], axis=1)
     inner = x[pairs[:, :, None], pairs[:, None, :]]
-    return np.asarray(inner @ (b[pairs][:, :, None] * inner))
+    return inner @ (b[pairs][:, :, None] * inner)
 
 
 def _alone(epsilon: float) -> float:
@@ -180,9 +180,7 @@ def _mixed(
 
 def _determinant(forms: FloatArray) -> FloatArray:
     """Of matrices of two rows."""
-    return np.asarray(
-        forms[..., 0, 0] * forms[..., 1, 1] - forms[..., 0, 1] * forms[..., 1, 0]
-    )
+    return forms[..., 0, 0] * forms[..., 1, 1] - forms[..., 0, 1] * forms[..., 1, 0]
 
 
 def least_pair(form: FloatArray, epsilon: float) -> float:

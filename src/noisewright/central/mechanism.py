@@ -69,7 +69,7 @@ class Given:
     def shares(self, cells: int) -> list[FloatArray]:
         """Shares of people over so many cells, one array per kind of public histogram."""
         if self.histograms:
-            return [np.asarray(own / own.sum()) for own in self.histograms]
+            return [(own / own.sum()) for own in self.histograms]
 
         order = np.random.default_rng(0).permutation(cells)
         ranked = np.empty(cells)
@@ -77,7 +77,7 @@ class Given:
         few = np.zeros(cells)
         few[order[: max(1, round(cells ** (1 / 3)))]] = 1.0
 
-        return [np.asarray(own / own.sum()) for own in (np.ones(cells), ranked, few)]
+        return [(own / own.sum()) for own in (np.ones(cells), ranked, few)]
 
 
 class StoredMechanism(

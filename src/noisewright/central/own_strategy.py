@@ -130,6 +130,4 @@ def _on_grid(real: FloatArray, workload: Workload, bits: int) -> IntArray:
             "scale it to whole numbers, or let its rows span all cells or just the queries",
         )
 
-    return np.asarray(
-        rounded(real @ np.linalg.pinv(basis.astype(np.float64)), bits) @ basis
-    )
+    return rounded(real @ np.linalg.pinv(basis.astype(np.float64)), bits) @ basis

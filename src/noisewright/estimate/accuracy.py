@@ -62,7 +62,7 @@ class Accuracy(ABC):
         """Root mean square error of every answer, bias included: what mechanisms are ranked by."""
         if self.bias is None:
             return self.std
-        return np.asarray(np.sqrt(self.variance + self.bias**2))
+        return np.sqrt(self.variance + self.bias**2)
 
     @property
     def worst_rmse(self) -> float | None:
@@ -258,14 +258,14 @@ class Conditioned(Accuracy):
         gain = self._cross[: self.count] @ np.linalg.pinv(
             own, rcond=1e-10, hermitian=True
         )
-        return np.asarray(gain)
+        return gain
 
     def correct(self, answers: FloatArray, truth: FloatArray) -> FloatArray:
         """The first answers, given that those at the known places are `truth`."""
         better = answers[: self.count] - self.gain @ (answers[self.known] - truth)
         inside = self.known < self.count
         better[self.known[inside]] = truth[inside]
-        return np.asarray(better)
+        return better
 
     @cached_property
     def variance(self) -> FloatArray:
@@ -277,11 +277,11 @@ class Conditioned(Accuracy):
 
     def covariance(self, chosen: IntArray) -> FloatArray:
         plain = self.inner.covariance(chosen)[: self.count]
-        return np.asarray(plain - self.gain @ self._cross[chosen].T)
+        return plain - self.gain @ self._cross[chosen].T
 
     def draw(self, count: int, rng: np.random.Generator) -> FloatArray:
         errors = self.inner.draw(count, rng)
-        left = np.asarray(errors[:, : self.count] - errors[:, self.known] @ self.gain.T)
+        left = errors[:, : self.count] - errors[:, self.known] @ self.gain.T
         left[:, self.variance == 0] = 0.0
         return left
 

@@ -53,18 +53,18 @@ class MomentErrors:
 
     def second_moment(self, second: FloatArray) -> FloatArray:
         """Of every second moment, where they are these."""
-        return np.asarray(np.sqrt(self._entries + second**2 * self.of_people))
+        return np.sqrt(self._entries + second**2 * self.of_people)
 
     def mean(self, mean: FloatArray) -> FloatArray:
         """Of every mean, where they are these."""
-        return np.asarray(np.sqrt(self.of_sum + mean**2 * self.of_people))
+        return np.sqrt(self.of_sum + mean**2 * self.of_people)
 
     def covariance(self, second: FloatArray, mean: FloatArray) -> FloatArray:
         """Of every covariance, where second moments and means are these."""
         squares = mean**2
         products = squares[:, None] + squares + 2 * np.diag(squares)
         counted = (second - 2 * np.outer(mean, mean)) ** 2 * self.of_people
-        return np.asarray(np.sqrt(self._entries + products * self.of_sum + counted))
+        return np.sqrt(self._entries + products * self.of_sum + counted)
 
     # --- at worst, whatever the people ----------------------------------------------------------
 

@@ -15,7 +15,7 @@ def to_simplex(values: FloatArray, total: float) -> FloatArray:
     """The nearest non-negative values whose sum is at most `total`."""
     positive = np.maximum(values, 0.0)
     if positive.sum() <= total:
-        return np.asarray(positive)
+        return positive
 
     ordered = np.sort(values)[::-1]
     excess = (np.cumsum(ordered) - total) / np.arange(1, len(values) + 1)
@@ -123,4 +123,4 @@ def possible_pairs(covariance: FloatArray, means: FloatArray) -> FloatArray:
     highest = np.minimum(means[:, None], means)
     result = (covariance + np.outer(means, means)).clip(lowest, highest)
     np.fill_diagonal(result, means)
-    return np.asarray(result)
+    return result

@@ -147,7 +147,7 @@ def drawn_within(
     last = np.zeros(len(numbers), dtype=np.int64)
     last[kinds[order[chances[order] > 0]]] = order[chances[order] > 0]
 
-    return np.asarray(np.where(strays, last[rows], found))
+    return np.where(strays, last[rows], found)
 
 
 def distance(

@@ -65,7 +65,7 @@ class Axis:
     @cached_property
     def covariance(self) -> FloatArray:
         """Covariance of the cells per unit variance of every contrast, totals aside."""
-        return np.asarray(self.inverse @ self.inverse.T)
+        return self.inverse @ self.inverse.T
 
     def total_variance(self, gram: FloatArray) -> float:
         """g = bᵀGb: what unit variance of the total adds to the queries with Gram matrix G."""

@@ -179,7 +179,7 @@ class Block:
         maps = [(*power.shape, power.__matmul__) for power in powers]
         changes = apply_along_axes(maps, np.ascontiguousarray(start).reshape(-1))
 
-        return np.asarray(changes).reshape([factor.shape[1] for factor in self.factors])
+        return (changes).reshape([factor.shape[1] for factor in self.factors])
 
     def _smallest_product(self) -> int:
         """Least inner product of two columns, by interval products over the factors."""
@@ -245,7 +245,7 @@ def exact_gram(factor: IntArray) -> Array:
     """Inner products of all columns, in as many bits as they need."""
     bound = int(np.abs(factor).max(initial=0)) ** 2 * len(factor)
     work = factor if bound < _LARGEST else factor.astype(object)
-    return np.asarray(work.T @ work)
+    return work.T @ work
 
 
 def is_identity(factor: IntArray) -> bool:

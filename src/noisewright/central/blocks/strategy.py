@@ -409,7 +409,7 @@ class BlockStrategy:
         maps = [(*f.shape, f.astype(np.float64).__matmul__) for f in block.factors]
         exact = apply_along_axes(maps, np.ascontiguousarray(full).reshape(-1))
 
-        return np.asarray(block.scales * exact)
+        return block.scales * exact
 
 
 def _missed_by_block(block: Block, term: Term) -> int | None:

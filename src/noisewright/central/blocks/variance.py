@@ -45,10 +45,7 @@ def _with_noise(
         )
 
     pairs = zip(strategy.blocks, variances, strict=True)
-    units = [
-        np.asarray(variance / np.asarray(block.scales) ** 2)
-        for block, variance in pairs
-    ]
+    units = [(variance / np.asarray(block.scales) ** 2) for block, variance in pairs]
     quadratics = _Quadratics(strategy)
     if strategy.overlap is not None:
         components = strategy.overlap.component_variances(
@@ -133,9 +130,9 @@ def _weighted_rows(
 
     asked = dict(zip(term.attributes, term.factors, strict=True))
     images = (asked[i].matvec(back[i]) if i in asked else back[i] for i in used)
-    rows = [np.asarray(image) ** 2 for image in images]
+    rows = [(image) ** 2 for image in images]
 
-    return np.asarray(apply_along_axes([(*r.shape, r.__matmul__) for r in rows], units))
+    return apply_along_axes([(*r.shape, r.__matmul__) for r in rows], units)
 
 
 def _overlapping(

@@ -78,7 +78,7 @@ class CarryAccuracy(Accuracy):
             )
 
         rows = self.mechanism.effect(np.eye(cells), self.terms)
-        return np.asarray(rows @ (self._cells @ rows[chosen].T))
+        return rows @ (self._cells @ rows[chosen].T)
 
     def draw(self, count: int, rng: np.random.Generator) -> FloatArray:
         errors = self.mechanism.cells(self.mechanism.simulated(count, rng))
@@ -93,7 +93,7 @@ class CarryAccuracy(Accuracy):
         places = np.unique(
             np.linspace(0, len(ranked) - 1, _WATCHED).round().astype(np.int64)
         )
-        return np.asarray(ranked[places] if len(ranked) else ranked)
+        return ranked[places] if len(ranked) else ranked
 
     def _rows(self, chosen: IntArray) -> FloatArray:
         """What every row of the measurement adds to some answers."""
@@ -108,7 +108,7 @@ class CarryAccuracy(Accuracy):
                 units[own[first : first + step], np.arange(units.shape[1])] = (
                     term.weight
                 )
-                table = np.asarray(term.inner.rmatvec(units))
+                table = term.inner.rmatvec(units)
                 shape = [n if i in term.attributes else 1 for i, n in enumerate(sizes)]
                 spread = np.broadcast_to(
                     table.reshape(*shape, -1), (*sizes, units.shape[1])
@@ -215,13 +215,11 @@ def _variances(term: Term, covariance: FloatArray, apart: FloatArray) -> FloatAr
     """
     squares = term.inner.row_quadratics(covariance)
     moved = squares > _ROUNDING * term.inner.row_squares(apart)
-    return np.asarray(term.weight**2 * np.where(moved, squares, 0.0))
+    return term.weight**2 * np.where(moved, squares, 0.0)
 
 
 def _log_sinh_ratio(x: FloatArray, width: FloatArray) -> FloatArray:
     """ln of Σ e^(xv) over |v| <= c, which is sinh(x·width/2)/sinh(x/2), width = 2c + 1."""
     x = np.maximum(np.abs(x), 1e-12)
     grown = x * width
-    return np.asarray(
-        (grown - x) / 2 + np.log(-np.expm1(-grown)) - np.log(-np.expm1(-x))
-    )
+    return (grown - x) / 2 + np.log(-np.expm1(-grown)) - np.log(-np.expm1(-x))

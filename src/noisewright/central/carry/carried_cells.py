@@ -80,7 +80,7 @@ class CarriedCells:
     @cached_property
     def queries(self) -> FloatArray:
         """The queries, over the cells that are told apart."""
-        return np.asarray(self.workload.dense()[:, self.merged.representatives])
+        return self.workload.dense()[:, self.merged.representatives]
 
     @cached_property
     def _places(self) -> tuple[IntArray, IntArray, IntArray]:

@@ -231,7 +231,7 @@ class Carries:
     @cached_property
     def ends(self) -> FloatArray:
         """w(c): what a full core adds to its row and targets."""
-        return np.asarray(self.paths[:, :, -1])
+        return self.paths[:, :, -1]
 
     def placed(self, blocks: FloatArray) -> sparse.csr_array:
         """One small matrix per row, over itself and its targets, added up over all rows."""
@@ -303,7 +303,7 @@ class Tail:
     def log_beyond(self, x: FloatArray) -> FloatArray:
         """ln Σ q^m e^(xm), for |x| below 1/scale."""
         left = 1 / self.scale - x
-        return np.asarray(-left - np.log(-np.expm1(-left)))
+        return -left - np.log(-np.expm1(-left))
 
     @property
     def mass(self) -> float:

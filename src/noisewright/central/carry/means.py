@@ -40,13 +40,13 @@ class CoreWidths:
         """What E s², E[sr] and E r² of every row count for in every query."""
         own = self.queries
         cores = np.maximum(self.carries.cores, 1).astype(np.float64)
-        whole = np.asarray(own @ self.carries.full_cores) / cores
+        whole = (own @ self.carries.full_cores) / cores
         return own**2, 2 * own * whole, whole**2
 
     @property
     def cores(self) -> FloatArray:
         """In scales of the noise."""
-        return np.asarray(self.carries.cores / self.scale)
+        return self.carries.cores / self.scale
 
     def mean(self, cores: FloatArray, power: float) -> tuple[float, FloatArray]:
         """ln of the mean of this power of the variances, and its slopes."""
@@ -75,7 +75,7 @@ class CoreWidths:
             options={"maxiter": _STEPS},
         )
 
-        return self.carries.widened(np.asarray(result.x) * self.scale)
+        return self.carries.widened((result.x) * self.scale)
 
 
 def carries_for_mean(
@@ -112,9 +112,7 @@ def log_mean(variances: FloatArray, power: float) -> tuple[float, FloatArray]:
     shares = (variances / largest) ** (power - 1)
     total = float(shares @ variances)
 
-    return float(np.log(largest) + np.log(total / largest) / power), np.asarray(
-        shares / total
-    )
+    return float(np.log(largest) + np.log(total / largest) / power), (shares / total)
 
 
 def weighed_anew(weights: FloatArray, variances: FloatArray, norm: float) -> FloatArray:

@@ -170,7 +170,7 @@ class CarryMechanism:
         """Of the noise on all rows, exactly."""
         if self.closed:
             return self._zero_total.covariance
-        return np.asarray(self.carries.covariance(self.scale).todense())
+        return self.carries.covariance(self.scale).todense()
 
     @property
     def accepted(self) -> float:
@@ -193,7 +193,7 @@ class CarryMechanism:
             return None
 
         matrix = self.measured.strategy.matrix.astype(np.float64) * block.multiplier
-        covariance = np.asarray(self.carries.covariance(self.scale).todense())
+        covariance = self.carries.covariance(self.scale).todense()
         # no noise at all: every solution is exact
         if not (covariance.diagonal() > 0).all():
             covariance = np.eye(len(matrix))
@@ -204,18 +204,16 @@ class CarryMechanism:
             factor = np.abs(np.diagonal(np.linalg.qr(white)[1]))
             if factor.min() > _RELIABLE * factor.max():
                 back = solve_triangular(whitening, white, lower=True, trans="T")
-                return np.asarray(cho_solve(cho_factor(white.T @ white), back.T))
+                return cho_solve(cho_factor(white.T @ white), back.T)
 
         pseudo = np.linalg.pinv(white)
-        return np.asarray(
-            solve_triangular(whitening, pseudo.T, lower=True, trans="T").T
-        )
+        return solve_triangular(whitening, pseudo.T, lower=True, trans="T").T
 
     def cells(self, values: Array) -> FloatArray:
         """What rows say of all cells; trailing axes are a batch."""
         if self.inverse is None:
-            return np.asarray(values / self.measured.strategy.blocks[0].multiplier)
-        return np.asarray(self.inverse @ values)
+            return values / self.measured.strategy.blocks[0].multiplier
+        return self.inverse @ values
 
     def effect(self, cells: FloatArray, terms: Sequence[Term]) -> FloatArray:
         """Answers from all cells; trailing axes are a batch."""

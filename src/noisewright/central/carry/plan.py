@@ -182,9 +182,7 @@ def cells_design(
     """Counts of cells on one grid."""
     scale = multiplier / epsilon
     trials = list(_tried(cells, order, scale, norm))
-    covariances = (
-        np.asarray(carries.covariance(scale).todense()) for carries in trials
-    )
+    covariances = ((carries.covariance(scale).todense()) for carries in trials)
     errors = [_error(cells, covariance, norm) for covariance in covariances]
     best = int(np.argmin(errors))
 

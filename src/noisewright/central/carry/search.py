@@ -37,24 +37,24 @@ class CoreMoments:
 
     @cached_property
     def _total(self) -> FloatArray:
-        return np.asarray(2 * self.cores + 1 + 2 * Tail(self.scale).mass)
+        return 2 * self.cores + 1 + 2 * Tail(self.scale).mass
 
     @cached_property
     def inside(self) -> FloatArray:
         """E r²."""
         c = self.cores
         inner = c * (c + 1) * (2 * c + 1) / 6 + c**2 * Tail(self.scale).mass
-        return np.asarray(2 * inner / self._total)
+        return 2 * inner / self._total
 
     @cached_property
     def cross(self) -> FloatArray:
         """E[sr]."""
-        return np.asarray(2 * self.cores * Tail(self.scale).first / self._total)
+        return 2 * self.cores * Tail(self.scale).first / self._total
 
     @cached_property
     def beyond(self) -> FloatArray:
         """E s²."""
-        return np.asarray(2 * Tail(self.scale).second / self._total)
+        return 2 * Tail(self.scale).second / self._total
 
     @property
     def slopes(self) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -97,7 +97,7 @@ class _Candidates:
         square = weights[targets[:, :, None], targets[:, None, :]]
         square = square * usable[:, :, None] * usable[:, None, :]
 
-        return cls(targets, usable, np.asarray(own), mixed, square, cancelled)
+        return cls(targets, usable, (own), mixed, square, cancelled)
 
     def of_rows(self, rows: IntArray) -> _Candidates:
         """Of these rows only."""
@@ -239,9 +239,7 @@ def _line_search(
         trials = best * _CLOSER
 
     costs = candidates.cost(shares, CoreMoments(trials, scale))
-    return np.asarray(
-        np.take_along_axis(trials, costs.argmin(axis=1)[:, None], axis=1)[:, 0]
-    )
+    return np.take_along_axis(trials, costs.argmin(axis=1)[:, None], axis=1)[:, 0]
 
 
 def _whole(

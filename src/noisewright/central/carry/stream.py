@@ -87,7 +87,7 @@ class Level:
         width = 2.0 * self.cores + 1
         total = np.log(width + 2 * tail.mass)
         ends = [
-            np.asarray(s * theta * self.cores + tail.log_beyond(np.array(s * theta)))
+            (s * theta * self.cores + tail.log_beyond(np.array(s * theta)))
             for s in (1, -1)
         ]
         inner = _log_sinh(theta * width / 2) - _log_sinh(theta / 2)
@@ -144,9 +144,7 @@ class CarryStreamMechanism:
         """Standard deviation of the answer at every step, in counts."""
         finished = self.finished(np.arange(1, self.steps + 1))
         pairs = zip(self.levels, finished, strict=True)
-        return np.asarray(
-            np.sqrt(sum(level.variances[blocks] for level, blocks in pairs))
-        )
+        return np.sqrt(sum(level.variances[blocks] for level, blocks in pairs))
 
     def multiplier(self, level: float) -> float:
         """Standard deviations either side that hold one answer: the widest of those simulated."""

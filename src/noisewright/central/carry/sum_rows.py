@@ -62,7 +62,7 @@ class LeastSquares:
         cells = self.rows.shape[1]
         own = self.covariance[:cells, :cells]
         mixed = self.covariance[:cells, cells:]
-        return np.asarray(mixed - own @ self.rows.T)
+        return mixed - own @ self.rows.T
 
     @cached_property
     def _used(self) -> FloatArray:
@@ -82,7 +82,7 @@ class LeastSquares:
         """Covariances of what is said of all cells."""
         count = self.rows.shape[1]
         covariance = self.covariance[:count, :count] - self._used @ self._told.T
-        return np.asarray(self.norms[:, None] * covariance * self.norms)
+        return self.norms[:, None] * covariance * self.norms
 
     def variances(self, queries: FloatArray) -> FloatArray:
         """Of queries, one by one."""
@@ -120,9 +120,7 @@ class LeastSquares:
         mixed = y + t.T @ square
         first = scaled + y @ t + t.T @ mixed.T
 
-        return np.asarray(
-            np.block([[(first + first.T) / 2, -mixed], [-mixed.T, square]])
-        )
+        return np.block([[(first + first.T) / 2, -mixed], [-mixed.T, square]])
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,7 +152,7 @@ class SumRows:
 
     def under(self, carries: Carries) -> SumRows:
         """With the noise of these carries."""
-        covariance = np.asarray(carries.covariance(_FINE).todense()) / _FINE**2
+        covariance = (carries.covariance(_FINE).todense()) / _FINE**2
         return replace(self, covariance=covariance)
 
     def descended(self, gram: FloatArray) -> SumRows:
@@ -190,7 +188,7 @@ class SumRows:
             bounds=Bounds(0.0, _HEAVIEST),
             options={"maxiter": steps},
         )
-        return replace(self, rows=np.asarray(result.x).reshape(shape))
+        return replace(self, rows=(result.x).reshape(shape))
 
     def improved(self, gram: FloatArray, rounds: int) -> SumRows:
         """After so many rounds of carries for the rows, and rows for the carries."""
@@ -222,7 +220,7 @@ class SumRows:
         if wanted:
             carries = wanted.widened(before, carries, scale)
 
-        exact = np.asarray(carries.covariance(scale).todense())
+        exact = carries.covariance(scale).todense()
         return whole, carries, replace(before, covariance=exact).cells
 
 
@@ -248,7 +246,7 @@ class Mean:
         for power in powers(self.norm):
             recipes = answers.recipes(self.queries)
             carries = CoreWidths(recipes, carries, scale).descended(power)
-            exact = np.asarray(carries.covariance(scale).todense())
+            exact = carries.covariance(scale).todense()
             answers = replace(answers, covariance=exact)
         return carries
 
@@ -301,7 +299,7 @@ def sums_for_mean(
 
 def _weighed(queries: FloatArray, weights: FloatArray) -> FloatArray:
     """The Gram matrix of queries that weigh so much."""
-    return np.asarray(queries.T @ (weights[:, None] * queries))
+    return queries.T @ (weights[:, None] * queries)
 
 
 def _starts(sizes: tuple[int, ...]) -> Iterator[FloatArray]:

@@ -130,9 +130,7 @@ class ZeroTotal:
     def _functions(self) -> FloatArray:
         """The generating functions of all rows but the last: one row each."""
         cores = self.carries.cores[self._others][:, None]
-        return np.asarray(
-            (2.0 * cores + 1 + 2 * self._tails.real) / self._totals[:, None]
-        )
+        return (2.0 * cores + 1 + 2 * self._tails.real) / self._totals[:, None]
 
     @cached_property
     def accepted(self) -> float:
@@ -177,7 +175,7 @@ class ZeroTotal:
             + second[:, None, None] * np.einsum("kt,ku->ktu", own, own)
         )
 
-        return np.asarray(self.carries.placed(blocks).todense())
+        return self.carries.placed(blocks).todense()
 
     def _between(self, weights: FloatArray) -> FloatArray:
         """What pairs of rows add: their parts of odd order, which the total ties together."""

@@ -287,7 +287,7 @@ def _start(family: Family, group: int, bits: int) -> _State:
     if all(exchangeable(gram) for gram in grams):
         return _State(centred(size), np.full(size, 1.0 / size), True)
     mean = sum(gram / np.trace(gram) for gram in grams)
-    return _solve(np.asarray(mean), 0.0, None, bits)
+    return _solve((mean), 0.0, None, bits)
 
 
 def exchangeable(gram: FloatArray) -> bool:

@@ -53,7 +53,7 @@ class _Problem:
         return len(self.distances)
 
     def precisions(self, weights: FloatArray) -> FloatArray:
-        return np.asarray(np.sqrt(self.gains / (weights @ self.distances)))
+        return np.sqrt(self.gains / (weights @ self.distances))
 
     def spectrum(self, a: FloatArray | None, b: FloatArray) -> Spectrum:
         changes = self.distances @ self.precisions(b)

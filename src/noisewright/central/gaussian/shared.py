@@ -146,7 +146,7 @@ class Basis:
         if self.uniform:
             contrasts = workload.row_quadratics(self.axis.covariance)
         else:
-            contrasts = np.asarray(workload.matvec(self.axis.inverse)) ** 2
+            contrasts = (workload.matvec(self.axis.inverse)) ** 2
         return np.column_stack([total, contrasts]) * self.units**2
 
 
@@ -273,7 +273,7 @@ class SharedProblem:
                 for i, basis in zip(self.used, self.bases, strict=True)
                 if i in block
             )
-            own = np.asarray(roots[inside])
+            own = roots[inside]
             unit = float(own.max()) / _WEIGHT
             weights = np.maximum(np.rint(own / unit), 1).astype(np.int64)
             if block:
@@ -285,9 +285,7 @@ class SharedProblem:
 
 
 def _along(matrices: list[FloatArray], values: FloatArray) -> FloatArray:
-    return np.asarray(
-        apply_along_axes([(*m.shape, m.__matmul__) for m in matrices], values)
-    )
+    return apply_along_axes([(*m.shape, m.__matmul__) for m in matrices], values)
 
 
 def _turned(design: MixedDesign, group: int, bits: int) -> Basis:

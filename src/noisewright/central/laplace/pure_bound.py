@@ -96,7 +96,7 @@ def _averaged(gram: FloatArray) -> FloatArray:
         np.add.reduceat(gram, edges[:-1], axis=0), edges[:-1], axis=1
     )
 
-    return np.asarray(sums / counts[:, None] / counts)
+    return sums / counts[:, None] / counts
 
 
 def _with_exponent(values: FloatArray, vectors: FloatArray, exponent: float) -> float:

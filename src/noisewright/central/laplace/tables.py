@@ -298,7 +298,7 @@ class TablesObjective:
         value = np.log(mean) + 2 * np.log(weights.sum())
         gradient = weights * (by_weight / mean + 2 / weights.sum())
 
-        return float(value), np.asarray(gradient)
+        return float(value), (gradient)
 
     def minimise(self, start: FloatArray) -> tuple[float, FloatArray]:
         """L-BFGS from one start."""
@@ -307,7 +307,7 @@ class TablesObjective:
         bounds = [(-12.0, 3.0)] * len(start)
         logs = np.log(np.maximum(start, np.exp(-12.0)))
         result = minimize(self, logs, jac=True, method="L-BFGS-B", bounds=bounds)
-        return float(result.fun), np.exp(np.asarray(result.x))
+        return float(result.fun), np.exp(result.x)
 
 
 def _pruned(

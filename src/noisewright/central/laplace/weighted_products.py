@@ -334,6 +334,6 @@ def _differing(workload: Workload, owners: IntArray, signs: IntArray) -> IntArra
         differences = np.zeros((workload.size, len(block)))
         differences[owners[block], np.arange(len(block))] = -signs[block]
         differences[block, np.arange(len(block))] = 1.0
-        wrong.append(block[np.asarray(workload.matvec(differences) != 0).any(axis=0)])
+        wrong.append(block[(workload.matvec(differences) != 0).any(axis=0)])
 
     return np.concatenate([np.zeros(0, dtype=np.int64), *wrong])

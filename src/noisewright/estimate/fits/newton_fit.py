@@ -224,19 +224,19 @@ class _Proximal:
         from scipy.linalg import cho_factor, cho_solve
 
         seen = self.rows.columns[above]
-        curvature = self.length * np.asarray((seen.T @ seen).toarray())
+        curvature = self.length * ((seen.T @ seen).toarray())
         diagonal = np.diag_indices(len(slope))
         curvature[diagonal] += self.rows.slack
         curvature[diagonal] *= 1 + 1e-13  # sums of cells that all are empty
         if damping:
             curvature[diagonal] += damping * self.length * self.largest
 
-        return -np.asarray(cho_solve(cho_factor(curvature, check_finite=False), slope))
+        return -(cho_solve(cho_factor(curvature, check_finite=False), slope))
 
     @cached_property
     def largest(self) -> float:
         """At least the largest curvature that cells can give."""
-        squares = np.asarray(self.rows.columns.multiply(self.rows.columns).sum(axis=0))
+        squares = self.rows.columns.multiply(self.rows.columns).sum(axis=0)
         return float(squares.sum())
 
 
@@ -248,7 +248,7 @@ def _largest_curvature(rows: Rows) -> float:
 
     for _ in range(20):
         vector = vector / max(float(np.linalg.norm(vector)), 1e-300)
-        vector = np.asarray(rows.columns @ (weights * rows.images(vector)))
+        vector = rows.columns @ (weights * rows.images(vector))
         value = max(float(np.linalg.norm(vector)), 1e-300)
 
     return value

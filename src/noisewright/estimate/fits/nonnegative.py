@@ -245,16 +245,16 @@ class _Problem:
 
     def slope(self, x: FloatArray) -> FloatArray:
         """Gradient of half the sum of squares."""
-        return np.asarray(self.workload.rmatvec(self.weights * self._residual(x)))
+        return self.workload.rmatvec(self.weights * self._residual(x))
 
     def _residual(self, x: FloatArray) -> FloatArray:
-        return np.asarray(self.workload.matvec(x) - self.answers)
+        return self.workload.matvec(x) - self.answers
 
     def __call__(self, x: FloatArray) -> tuple[float, FloatArray]:
         """Value and gradient, scaled to curvature one."""
         residual = self._residual(x)
         value = 0.5 * float(self.weights @ residual**2)
-        slope = np.asarray(self.workload.rmatvec(self.weights * residual))
+        slope = self.workload.rmatvec(self.weights * residual)
         if len(self.rows):
             gap = self.rows @ x - self.values
             value += float(self.multipliers @ gap) + 0.5 * self.penalty * float(
@@ -290,7 +290,7 @@ class _Problem:
             options=cast(Any, settings),
         )
 
-        return np.asarray(result.x), max(1, int(result.nit))
+        return (result.x), max(1, int(result.nit))
 
     def tighten(self, x: FloatArray) -> bool:
         """Move the multipliers by what is still missing; whether hardly anything is."""
@@ -307,7 +307,7 @@ def _largest_curvature(workload: Workload, weights: FloatArray) -> float:
     value = 1.0
     for _ in range(50):
         vector = vector / np.linalg.norm(vector)
-        vector = np.asarray(workload.rmatvec(weights * workload.matvec(vector)))
+        vector = workload.rmatvec(weights * workload.matvec(vector))
         value = float(np.linalg.norm(vector))
         if not value:  # every answer was declared: nothing is left to fit
             return 1.0
@@ -326,9 +326,7 @@ def project_to_total(values: FloatArray, total: float) -> FloatArray:
     )
     last = np.count_nonzero(ordered > lowering, axis=-1, keepdims=True) - 1
 
-    return np.asarray(
-        np.maximum(values - np.take_along_axis(lowering, last, axis=-1), 0.0)
-    )
+    return np.maximum(values - np.take_along_axis(lowering, last, axis=-1), 0.0)
 
 
 # --- values declared beforehand -------------------------------------------------------------------

@@ -50,4 +50,4 @@ def post_stratified(
     gradient = factors[strata][:, None] * (np.eye(len(cells)) - within)
     variance = workload.row_quadratics(gradient @ covariance @ gradient.T)
 
-    return np.asarray(workload.matvec(weighted)), np.asarray(np.maximum(variance, 0.0))
+    return (workload.matvec(weighted)), (np.maximum(variance, 0.0))

@@ -56,8 +56,8 @@ class AnswerSpace:
         workload = self.workload
         if workload.size <= min(_DENSE_CELLS, 2 * workload.queries):
             gram = workload.gram().dense()
-            return lambda x: np.asarray(x @ gram)
-        return lambda x: np.asarray(workload.rmatvec(workload.matvec(x.T)).T)
+            return lambda x: x @ gram
+        return lambda x: workload.rmatvec(workload.matvec(x.T)).T
 
     @cached_property
     def curvature(self) -> float:
@@ -80,7 +80,7 @@ class AnswerSpace:
 
         Steps end within `tolerance` of the nearest answers, or where there were too many.
         """
-        targets = np.asarray(self.workload.rmatvec(answers.T).T)
+        targets = self.workload.rmatvec(answers.T).T
         lipschitz = self.curvature
         x = np.full(
             (len(answers), self.workload.size), possible.people / self.workload.size

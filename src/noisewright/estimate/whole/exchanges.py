@@ -124,7 +124,7 @@ class _Search:
     def round(self, kind: IntArray, rng: np.random.Generator) -> bool:
         """Move people among cells of a kind; whether anything moved."""
         weights = np.where(np.abs(self.strayed) >= 1, 1 + _BEYOND_ONE, 1.0)
-        slopes = np.asarray(self.columns.T @ (weights * self.strayed))[kind]
+        slopes = (self.columns.T @ (weights * self.strayed))[kind]
         filled = np.flatnonzero(self.whole[kind] > 0)
         if not len(filled):
             return False

@@ -64,7 +64,7 @@ def on_grid(values: FloatArray) -> FloatArray:
     fine = 2.0 ** (_FINEST + int(cells).bit_length())
     coarse = 2.0 ** floor(log2(_EXACT / max(total, 1.0)))
     step = 1 / min(fine, coarse)
-    return np.asarray(np.rint(values / step) * step)
+    return np.rint(values / step) * step
 
 
 def even_order(count: int) -> FloatArray:
@@ -81,7 +81,7 @@ def controlled_rounding(values: FloatArray, sums: Sums) -> IntArray | None:
     whole = np.floor(values)
     shares = values - whole
     left = np.flatnonzero(shares)
-    targets = np.asarray(sums.near @ values)
+    targets = sums.near @ values
     held = np.diff(sums.near.indptr) > 1
     costs = _costs(sums.near, targets)
     if not held.any() and sums.exact.nnz == sums.exact.shape[1]:
@@ -174,4 +174,4 @@ class _Program:
             method="highs-ds",
             options={"maxiter": _MOST_PIVOTS},
         )
-        return np.asarray(solved.x) if solved.status == 0 else None
+        return (solved.x) if solved.status == 0 else None

@@ -78,7 +78,7 @@ def _distinct(rows: IntArray) -> IntArray:
     columns = rows.T[first]
     if (columns[places] == rows.T).all():
         return columns
-    return np.asarray(np.unique(rows.T, axis=0))
+    return np.unique(rows.T, axis=0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,15 +254,13 @@ class BallMechanism:
         left = wanted - (weights / self._design[2]) @ np.vstack(self.parts)
         low = left.min(axis=1)
         high = left.max(axis=1)
-        return np.asarray((low + high) / 2), np.asarray((high - low) / 2)
+        return ((low + high) / 2), ((high - low) / 2)
 
     def answer(self, measurement: Measurement, asked: Sequence[Term]) -> FloatArray:
         of_people, weights = self.reading(asked)
         values = list(measurement.values)
         people = float(values.pop(0)[0]) if self._replaced else 0.0
-        return np.asarray(
-            of_people * people + weights @ (np.concatenate(values) / self._design[2])
-        )
+        return of_people * people + weights @ (np.concatenate(values) / self._design[2])
 
     def accuracy(self, asked: Sequence[Term]) -> Accuracy:
         return BallAccuracy(
@@ -331,7 +329,7 @@ class BallAccuracy(Accuracy):
         return np.asarray((self.weights**2).sum(axis=1))
 
     def covariance(self, chosen: IntArray) -> FloatArray:
-        return np.asarray(self.weights @ self.weights[chosen].T)
+        return self.weights @ self.weights[chosen].T
 
     def draw(self, count: int, rng: np.random.Generator) -> FloatArray:
         pieces = []
@@ -339,7 +337,7 @@ class BallAccuracy(Accuracy):
             direction = rng.standard_normal((count, d))
             direction /= np.linalg.norm(direction, axis=1, keepdims=True)
             pieces.append(direction * rng.gamma(d, size=(count, 1)) / np.sqrt(d + 1))
-        return np.asarray(np.hstack(pieces) @ self.weights.T)
+        return np.hstack(pieces) @ self.weights.T
 
     def multiplier(self, level: float) -> float:
         return log_concave_multiplier(level)

@@ -192,7 +192,7 @@ class KNormMechanism:
 
     def read(self, measurement: Measurement) -> tuple[float, FloatArray]:
         """The number of people, and all groups less the mean of their partition."""
-        values = [np.asarray(value) / self.steps for value in measurement.values]
+        values = [(value) / self.steps for value in measurement.values]
         if self._protected_total:
             people = float(values[0][0])
             groups = [np.concatenate([[0.0], own]) for own in values[1:]]
@@ -205,7 +205,7 @@ class KNormMechanism:
     def answer(self, measurement: Measurement, terms: Sequence[Term]) -> FloatArray:
         people, groups = self.read(measurement)
         of_people, of_groups = self.reading.of(terms)
-        return np.asarray(of_people * people + of_groups @ groups)
+        return of_people * people + of_groups @ groups
 
     def accuracy(self, terms: Sequence[Term]) -> Accuracy:
         return KNormAccuracy(self, *self.reading.of(terms))
@@ -307,7 +307,7 @@ class KNormAccuracy(Accuracy):
         return np.asarray(np.einsum("ij,ij->i", self._scaled, self._scaled))
 
     def covariance(self, chosen: IntArray) -> FloatArray:
-        return np.asarray(self._scaled @ self._scaled[chosen].T)
+        return self._scaled @ self._scaled[chosen].T
 
     def draw(self, count: int, rng: np.random.Generator) -> FloatArray:
         mechanism = self.mechanism

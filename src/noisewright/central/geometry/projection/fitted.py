@@ -348,7 +348,7 @@ class SimulatedAccuracy(Accuracy):
         return np.asarray(centred.T @ centred[:, chosen] / len(centred))
 
     def draw(self, count: int, rng: np.random.Generator) -> FloatArray:
-        return np.asarray(self._worst[rng.integers(0, len(self._worst), count)])
+        return self._worst[rng.integers(0, len(self._worst), count)]
 
     def multiplier(self, level: float) -> float:
         return self.unbiased.multiplier(level)

@@ -200,7 +200,7 @@ class PairMoments:
 
     def means(self, people: float, totals: FloatArray) -> FloatArray:
         """The share of people with each attribute, between zero and one."""
-        return np.asarray((totals / max(people, 1.0)).clip(0.0, 1.0))
+        return (totals / max(people, 1.0)).clip(0.0, 1.0)
 
     def square(self, people: float, totals: FloatArray) -> float:
         """The squared length that rows relative to the means are clipped to."""
@@ -235,7 +235,7 @@ class PairMoments:
         """Noise of the number of people and of the totals, by its variances: for no release."""
         of_people = sqrt(self.people_variance) * float(rng.standard_normal())
         own = sqrt(self._own_variance) * rng.standard_normal(self.attributes)
-        return of_people, np.asarray(self._part_of_people * of_people + own)
+        return of_people, (self._part_of_people * of_people + own)
 
     def mean_errors(self, means: FloatArray) -> FloatArray:
         """Standard errors of shares with each attribute, times people: a total over their number.
@@ -243,7 +243,7 @@ class PairMoments:
         To first order, where the shares are these.
         """
         of_people = (self._part_of_people - means) ** 2 * self.people_variance
-        return np.asarray(np.sqrt(self._own_variance + of_people))
+        return np.sqrt(self._own_variance + of_people)
 
     @property
     def worst_variance(self) -> float:

@@ -217,7 +217,7 @@ class SecondMoments:
         upper[np.triu_indices(self.size, 1)] = above
         noise = upper + upper.T + np.diag(on)
 
-        return np.asarray((exact + noise) / GRID**2)
+        return (exact + noise) / GRID**2
 
     @property
     def _counts(self) -> tuple[int, int]:
