@@ -120,7 +120,11 @@ def _trees(problem: CentralProblem) -> Measured:
     return BlockStrategy(problem.sizes, (block,)), f"equal noise, {branching} branches"
 
 
-def _best_tree(factor: Workload, norm: float, order: int) -> tuple[IntArray, int]:
+def _best_tree(
+    factor: Workload,
+    norm: float,
+    order: int,
+) -> tuple[IntArray, int]:
     if isinstance(factor, Identity | Total):
         return _integers(factor.dense()), 0
 
@@ -154,12 +158,29 @@ def _integers(matrix: FloatArray) -> IntArray:
     return np.rint(matrix).astype(np.int64)
 
 
-def valued(problem: CentralProblem, strategy: BlockStrategy, status: str) -> Candidate:
+def valued(
+    problem: CentralProblem,
+    strategy: BlockStrategy,
+    status: str,
+) -> Candidate:
     """A strategy with its error for what is asked, over attributes or over all cells at once."""
     whole = strategy.sizes != problem.sizes
     asked = [as_one_axis(problem.workload)] if whole else problem.terms
-    value = unit_error(strategy, asked, problem.norm, problem.order, problem.neighbours)
-    return Candidate(strategy, value, None, "none", status, problem.neighbours)
+    value = unit_error(
+        strategy,
+        asked,
+        problem.norm,
+        problem.order,
+        problem.neighbours,
+    )
+    return Candidate(
+        strategy,
+        value,
+        None,
+        "none",
+        status,
+        problem.neighbours,
+    )
 
 
 def _entries(noise: str, refuses: Refusal) -> list[CentralMechanism]:

@@ -129,7 +129,13 @@ class Combined:
             )
         ]
 
-        return CombinedAccuracy(parts[0], parts[1], places[0], places[1], int(rows[-1]))
+        return CombinedAccuracy(
+            parts[0],
+            parts[1],
+            places[0],
+            places[1],
+            int(rows[-1]),
+        )
 
     def _own(self, terms: Sequence[Term]) -> tuple[list[Term], list[Term]]:
         """The terms that each of the two determines."""
@@ -193,7 +199,10 @@ class StoredCombined(StoredMechanism, frozen=True, tag="combined"):
     budgets: tuple[dict[str, Any], ...]
 
     def unpacked(
-        self, arrays: Mapping[str, Array], privacy: Privacy, sizes: tuple[int, ...]
+        self,
+        arrays: Mapping[str, Array],
+        privacy: Privacy,
+        sizes: tuple[int, ...],
     ) -> Combined:
         """The mechanism again; `privacy` is not what decides its noise."""
         if len(self.members) != 2 or len(self.budgets) != 2:

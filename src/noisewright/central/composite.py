@@ -192,7 +192,10 @@ class StoredComposite(StoredMechanism, frozen=True, tag="composite"):
     shares: list[float]
 
     def unpacked(
-        self, arrays: Mapping[str, Array], privacy: Privacy, sizes: tuple[int, ...]
+        self,
+        arrays: Mapping[str, Array],
+        privacy: Privacy,
+        sizes: tuple[int, ...],
     ) -> Composite:
         """The composite under this budget."""
         members = tuple(

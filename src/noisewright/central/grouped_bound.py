@@ -50,7 +50,9 @@ _CONDITION = 1e-7  # largest share that rounding of the eigenvectors may take
 
 
 def grouped_bound(
-    gram: FloatArray, weights: FloatArray, epsilon: float
+    gram: FloatArray,
+    weights: FloatArray,
+    epsilon: float,
 ) -> float | None:
     """At most E zᵀMz of any noise that is ε-private for added people; None where it would round.
 
@@ -157,7 +159,9 @@ def _mixtures(known: list[tuple[FloatArray, float]]) -> tuple[FloatArray, FloatA
 
 
 def _mixed(
-    form: FloatArray, mixtures: tuple[FloatArray, FloatArray], single: float
+    form: FloatArray,
+    mixtures: tuple[FloatArray, FloatArray],
+    single: float,
 ) -> float:
     """The most that mixtures of two known forms prove of another, and what is left over of it."""
     others, least = mixtures
@@ -203,7 +207,11 @@ def _least_pair(key: tuple[float, ...], epsilon: float) -> float:
     return max(0.0, least - float(np.trace(form)) / (4 * _FINE**2)) * (1 - _LOST)
 
 
-def proved_pair(form: FloatArray, epsilon: float, offset: FloatArray) -> float:
+def proved_pair(
+    form: FloatArray,
+    epsilon: float,
+    offset: FloatArray,
+) -> float:
     """At most the least E yᵀQy of noise on offset + ℤ² that hides a change of one in either."""
     reach = ceil(9 / epsilon) + 2
     points = np.arange(-reach, reach + 1)
@@ -232,7 +240,9 @@ def _steps(side: int) -> tuple[IntArray, IntArray]:
 
 
 def _multipliers(
-    cost: FloatArray, steps: tuple[IntArray, IntArray], epsilon: float
+    cost: FloatArray,
+    steps: tuple[IntArray, IntArray],
+    epsilon: float,
 ) -> FloatArray:
     """The solver's dual: a proposal, whatever it is."""
     from scipy.optimize import linprog
@@ -244,7 +254,12 @@ def _multipliers(
     private = csr_matrix((entries, places), shape=(len(rows), cost.size))
     whole = np.ones((1, cost.size))
     solved = linprog(  # type: ignore[call-overload]  # sparse rows are taken too
-        cost, private, np.zeros(len(rows)), whole, [1.0], method="highs-ds"
+        cost,
+        private,
+        np.zeros(len(rows)),
+        whole,
+        [1.0],
+        method="highs-ds",
     )
     if solved.ineqlin is None or solved.ineqlin.marginals is None:
         return np.zeros(len(rows))

@@ -142,12 +142,19 @@ def one_group(problem: CentralProblem, bounds: RowBounds) -> CentralProblem | No
 
     workload = known[0] if len(known) == 1 else Stack(tuple(known))
     return CentralProblem(
-        workload, sizes, problem.privacy, problem.norm, promise=problem.promise
+        workload,
+        sizes,
+        problem.privacy,
+        problem.norm,
+        promise=problem.promise,
     )
 
 
 def _of_group(
-    term: Term, by: Sequence[int], rest: Sequence[int], sizes: tuple[int, ...]
+    term: Term,
+    by: Sequence[int],
+    rest: Sequence[int],
+    sizes: tuple[int, ...],
 ) -> Workload | None:
     if term.factors is None:
         return None
@@ -168,7 +175,9 @@ def _of_group(
 
 
 def in_every_group(
-    proposal: Proposal, problem: CentralProblem, bounds: RowBounds
+    proposal: Proposal,
+    problem: CentralProblem,
+    bounds: RowBounds,
 ) -> Proposal | None:
     """What was proposed for one group, for all of them; None where it cannot be written so."""
     mechanism = proposal.mechanism
@@ -189,11 +198,19 @@ def in_every_group(
     own = BlockMechanism(strategy, problem.privacy, mechanism.content, problem.sizes)
     status = f"in every group: {proposal.status}"
     return replace(
-        proposal, mechanism=own, bound=None, certificate="none", status=status
+        proposal,
+        mechanism=own,
+        bound=None,
+        certificate="none",
+        status=status,
     )
 
 
-def _in_groups(block: Block, rest: Sequence[int], whole: dict[int, IntArray]) -> Block:
+def _in_groups(
+    block: Block,
+    rest: Sequence[int],
+    whole: dict[int, IntArray],
+) -> Block:
     factors = {
         rest[i]: f for i, f in zip(block.attributes, block.factors, strict=True)
     } | whole

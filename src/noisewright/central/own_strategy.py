@@ -46,10 +46,23 @@ def own_candidate(problem: CentralProblem, matrix: npt.ArrayLike) -> Candidate:
     block = Block((0,), (whole,), multiplier=fine_grid([whole]))
     strategy = BlockStrategy((workload.size,), (block,))
     asked = [as_one_axis(workload)]
-    value = unit_error(strategy, asked, problem.norm, problem.order, problem.neighbours)
+    value = unit_error(
+        strategy,
+        asked,
+        problem.norm,
+        problem.order,
+        problem.neighbours,
+    )
     status = f"{len(whole):,} measurements, as given"
 
-    return Candidate(strategy, value, None, "none", status, problem.neighbours)
+    return Candidate(
+        strategy,
+        value,
+        None,
+        "none",
+        status,
+        problem.neighbours,
+    )
 
 
 def _bits(problem: CentralProblem, rows: int) -> int:
@@ -109,7 +122,11 @@ def _check_support(real: FloatArray, workload: Workload) -> None:
             )
 
 
-def _on_grid(real: FloatArray, workload: Workload, bits: int) -> IntArray:
+def _on_grid(
+    real: FloatArray,
+    workload: Workload,
+    bits: int,
+) -> IntArray:
     if (real == np.rint(real)).all() and np.abs(real).max() <= _LARGEST_WHOLE:
         return real.astype(np.int64)
 

@@ -49,7 +49,10 @@ class CentralProblem:
         return self.privacy.neighbours
 
     def under(
-        self, privacy: Privacy, promise: Privacy | None, asked: Privacy
+        self,
+        privacy: Privacy,
+        promise: Privacy | None,
+        asked: Privacy,
     ) -> CentralProblem:
         """The same questions under a promise that is stronger than the one asked for."""
         problem = replace(self, privacy=privacy, promise=promise, asked=asked)
@@ -190,5 +193,10 @@ class Candidate:
         certificate = "none" if self.bound is None else self.certificate
         mechanism = BlockMechanism(self.strategy, problem.privacy, over=problem.sizes)
         return Proposal(
-            mechanism, self.value, self.bound, certificate, self.status, self.neighbours
+            mechanism,
+            self.value,
+            self.bound,
+            certificate,
+            self.status,
+            self.neighbours,
         )

@@ -147,7 +147,11 @@ class StreamMechanism:
 
 
 def stream_mechanism(
-    steps: int, privacy: Privacy, kind: Kind, band: int, appearances: Appearances = ONCE
+    steps: int,
+    privacy: Privacy,
+    kind: Kind,
+    band: int,
+    appearances: Appearances = ONCE,
 ) -> StreamMechanism:
     """The noise for a stream of at most `steps` steps."""
     if privacy.kind == "pure":
@@ -170,7 +174,13 @@ def stream_mechanism(
     law = calibrate(
         privacy, l2=sensitivity(factorization, bits, privacy.neighbours, appearances)
     )
-    return StreamMechanism(factorization, privacy, law, bits, appearances)
+    return StreamMechanism(
+        factorization,
+        privacy,
+        law,
+        bits,
+        appearances,
+    )
 
 
 def sensitivity(
@@ -380,7 +390,12 @@ class _Buffers:
         """What goes on from here needs."""
         return self.sums, self.estimates
 
-    def remember(self, sums: list[int], estimates: list[float], steps: int) -> None:
+    def remember(
+        self,
+        sums: list[int],
+        estimates: list[float],
+        steps: int,
+    ) -> None:
         """Go on from such a memory after so many steps."""
         check_state(len(sums) == len(estimates) == len(self.rates))
         check_state(steps > 0 or not any((*sums, *estimates)))
@@ -417,7 +432,12 @@ class _Band:
         """What goes on from here needs, latest first."""
         return self.values, self.estimates
 
-    def remember(self, values: list[int], estimates: list[float], steps: int) -> None:
+    def remember(
+        self,
+        values: list[int],
+        estimates: list[float],
+        steps: int,
+    ) -> None:
         """Go on from such a memory after so many steps."""
         for past, kept in ((self.values, values), (self.estimates, estimates)):
             assert past.maxlen is not None

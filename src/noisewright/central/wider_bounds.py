@@ -122,7 +122,10 @@ def _only_counts(problem: CentralProblem) -> bool:
 
 @lru_cache(maxsize=32)
 def least_factorization(
-    workload: Workload, sizes: tuple[int, ...], norm: float, neighbours: str
+    workload: Workload,
+    sizes: tuple[int, ...],
+    norm: float,
+    neighbours: str,
 ) -> float | None:
     """At most queries^(-1/p)·γ_(p)(W), for the sensitivity of these neighbours; None if unknown.
 
@@ -146,13 +149,21 @@ def least_factorization(
         ):
             return None
         return interaction_strategy(
-            structure.terms, sizes, norm, None, neighbours
+            structure.terms,
+            sizes,
+            norm,
+            None,
+            neighbours,
         ).bound
     except TooLarge:
         return None
 
 
-def _of_product(factors: tuple[Workload, ...], norm: float, neighbours: str) -> float:
+def _of_product(
+    factors: tuple[Workload, ...],
+    norm: float,
+    neighbours: str,
+) -> float:
     """For added people factor by factor, bounds multiplied; for replaced ones the whole."""
     if neighbours == "replace-one":
         whole = kron(list(factors)) if factors else Total(1)
@@ -186,7 +197,11 @@ def _of_factor(factor: Workload, norm: float) -> float:
     return inward(nuclear_norm(factor) / sqrt(factor.size * factor.queries), 4)
 
 
-def _solved(workload: Workload, norm: float, neighbours: str) -> float:
+def _solved(
+    workload: Workload,
+    norm: float,
+    neighbours: str,
+) -> float:
     tolerance = _TOLERANCES[workload.size > _SMALL]
     return factorize(
         workload, norm, neighbours=neighbours, tolerance=tolerance

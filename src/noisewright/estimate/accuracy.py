@@ -255,10 +255,8 @@ class Conditioned(Accuracy):
     def gain(self) -> FloatArray:
         """What one unit of error in each known answer tells about each of the others."""
         own = self._cross[self.known]
-        gain = self._cross[: self.count] @ np.linalg.pinv(
-            own, rcond=1e-10, hermitian=True
-        )
-        return gain
+        inverse = np.linalg.pinv(own, rcond=1e-10, hermitian=True)
+        return self._cross[: self.count] @ inverse
 
     def correct(self, answers: FloatArray, truth: FloatArray) -> FloatArray:
         """The first answers, given that those at the known places are `truth`."""

@@ -123,7 +123,9 @@ def _groups(
 
 
 def _agreed(
-    groups: list[_Group], values: list[FloatArray], total: float
+    groups: list[_Group],
+    values: list[FloatArray],
+    total: float,
 ) -> list[FloatArray]:
     """The nearest tables that agree: every interaction is the weighted mean of what they say."""
     length = 1 + max(

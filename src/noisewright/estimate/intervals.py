@@ -25,7 +25,13 @@ _NODES = 1000
 
 def check_level(level: float) -> float:
     """Refuse coverage levels outside (0, 1)."""
-    require(0 < level < 1, "level", level, "must lie in (0, 1)", "use 0.95 for 95 %")
+    require(
+        0 < level < 1,
+        "level",
+        level,
+        "must lie in (0, 1)",
+        "use 0.95 for 95 %",
+    )
     return float(level)
 
 
@@ -104,7 +110,13 @@ def sidak_multiplier(queries: int, level: float = 0.95) -> float:
     Šidák's inequality: centred Gaussians all stay within their bounds at least as often as
     independent ones would.
     """
-    require(queries >= 1, "queries", queries, "must be >= 1", "ask at least one query")
+    require(
+        queries >= 1,
+        "queries",
+        queries,
+        "must be >= 1",
+        "ask at least one query",
+    )
 
     from scipy.special import ndtri
 
@@ -125,7 +137,13 @@ def simultaneous_multiplier(
     Draws come in blocks, so that memory stays bounded.
     """
     check_level(level)
-    require(draws >= 100, "draws", draws, "must be >= 100", "simulate more")
+    require(
+        draws >= 100,
+        "draws",
+        draws,
+        "must be >= 100",
+        "simulate more",
+    )
 
     rng = np.random.default_rng() if rng is None else rng
     first = sample_correlated_normals(1, rng)

@@ -46,7 +46,11 @@ def _beyond(values: FloatArray, spectrum: FloatArray) -> FloatArray:
     return kept
 
 
-def above_noise(matrix: FloatArray, spectrum: FloatArray, trace: float) -> FloatArray:
+def above_noise(
+    matrix: FloatArray,
+    spectrum: FloatArray,
+    trace: float,
+) -> FloatArray:
     """Directions whose moments stand out of noise whose eigenvalues are about `spectrum`.
 
     What is left of the trace is spread evenly over the others, where it does least harm.

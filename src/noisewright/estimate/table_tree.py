@@ -52,7 +52,10 @@ def join_order(
 
 
 def _information(
-    sizes: Sequence[int], block: Block, known: Block, table: FloatArray
+    sizes: Sequence[int],
+    block: Block,
+    known: Block,
+    table: FloatArray,
 ) -> float:
     """What the known attributes of a table tell about its others: their mutual information."""
     if not known:
@@ -104,7 +107,9 @@ def rows_of_tables(
 
 
 def drawn_cells(
-    histogram: FloatArray, count: int, rng: np.random.Generator
+    histogram: FloatArray,
+    count: int,
+    rng: np.random.Generator,
 ) -> IntArray:
     """Cells of so many rows: whole parts for sure, fractions by systematic sampling.
 
@@ -123,7 +128,10 @@ def drawn_cells(
 
 
 def drawn_within(
-    kinds: IntArray, chances: FloatArray, numbers: IntArray, rng: np.random.Generator
+    kinds: IntArray,
+    chances: FloatArray,
+    numbers: IntArray,
+    rng: np.random.Generator,
 ) -> IntArray:
     """Cells of so many rows of every kind, spread over the cells of that kind by their chances.
 
@@ -151,7 +159,10 @@ def drawn_within(
 
 
 def distance(
-    sizes: Sequence[int], block: Block, table: FloatArray, rows: IntArray
+    sizes: Sequence[int],
+    block: Block,
+    table: FloatArray,
+    rows: IntArray,
 ) -> float:
     """The share of rows that would have to move for a table to come out as it is."""
     shape = [sizes[i] for i in block]

@@ -219,7 +219,13 @@ def continuous_deviation(privacy: Privacy) -> float:
 def _on_one_axis(term: Term, sizes: tuple[int, ...]) -> Term:
     whole = term.attributes == tuple(range(len(sizes)))
     inner = term.inner if whole else OnAttributes(sizes, term.attributes, term.inner)
-    return Term(term.weight, (0,), inner, (inner,), term.measure)
+    return Term(
+        term.weight,
+        (0,),
+        inner,
+        (inner,),
+        term.measure,
+    )
 
 
 def _content(array: Array) -> bytes:
@@ -256,7 +262,11 @@ class StoredBlock(
 
         weights = held[axes] if len(held) > axes else None
         return Block(
-            self.attributes, tuple(held[:axes]), self.noise, self.multiplier, weights
+            self.attributes,
+            tuple(held[:axes]),
+            self.noise,
+            self.multiplier,
+            weights,
         )
 
 
@@ -269,7 +279,10 @@ class StoredBlocks(StoredMechanism, frozen=True, tag="blocks"):
     content: Measure
 
     def unpacked(
-        self, arrays: Mapping[str, Array], privacy: Privacy, sizes: tuple[int, ...]
+        self,
+        arrays: Mapping[str, Array],
+        privacy: Privacy,
+        sizes: tuple[int, ...],
     ) -> BlockMechanism:
         """The mechanism under this budget, over attributes of these sizes."""
         if not self.blocks or min(self.sizes, default=0) < 0:

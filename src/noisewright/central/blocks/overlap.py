@@ -23,7 +23,10 @@ class Overlap:
     """How tables with given noise are combined, interaction by interaction."""
 
     def __init__(
-        self, sizes: Sequence[int], tables: Sequence[Table], deviations: Sequence[float]
+        self,
+        sizes: Sequence[int],
+        tables: Sequence[Table],
+        deviations: Sequence[float],
     ) -> None:
         self.sizes = tuple(sizes)
         self.tables = tuple(tables)

@@ -27,7 +27,11 @@ _EXACT_ENTRIES = 64
 _AUGMENT = 0.01  # raises the squared sensitivity by 1e-4: far below what anyone can see
 
 
-def quantise(strategy: FloatArray, workload: Workload, bits: int) -> IntArray:
+def quantise(
+    strategy: FloatArray,
+    workload: Workload,
+    bits: int,
+) -> IntArray:
     """Integer strategy close to a multiple of `strategy`, whose row space holds the workload's."""
     exact = small_integers(strategy)
     if exact is not None:
@@ -118,7 +122,11 @@ def rounded(matrix: FloatArray, bits: int) -> IntArray:
     return np.asarray(nearest, dtype=np.int64)
 
 
-def _restore(column: FloatArray, exact: FloatArray, excess: float) -> None:
+def _restore(
+    column: FloatArray,
+    exact: FloatArray,
+    excess: float,
+) -> None:
     """Move entries of a rounded column to their other neighbour until it is no longer too long."""
     grown = np.abs(column) - np.abs(exact)
     outward = np.sign(exact) * (1.0 if excess < 0 else -1.0)
@@ -139,13 +147,20 @@ def grid_bits(unit_noise: float) -> int:
     return min(USUAL_BITS + 2, floor(USUAL_BITS - log2(unit_noise)))
 
 
-def bits_each(total: float, factors: int, most: int) -> int:
+def bits_each(
+    total: float,
+    factors: int,
+    most: int,
+) -> int:
     """Bits of every one of so many factors; at least three, that rounding says anything at all."""
     return max(3, min(most, floor(total / max(1, factors))))
 
 
 def contrast_bits(
-    total: int, terms: Sequence[Term], sizes: Sequence[int], most: int
+    total: int,
+    terms: Sequence[Term],
+    sizes: Sequence[int],
+    most: int,
 ) -> int:
     """Bits of contrasts over the largest terms: columns are longer than entries, shares small."""
     spare = 6

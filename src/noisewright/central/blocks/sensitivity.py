@@ -31,7 +31,9 @@ _MARGIN = 1e-9
 
 
 def squared_change(
-    sizes: Sequence[int], blocks: Sequence[Block], neighbours: str
+    sizes: Sequence[int],
+    blocks: Sequence[Block],
+    neighbours: str,
 ) -> float | None:
     """Upper bound on the squared change; None where no sharper one than the sum is found."""
     used = sorted({i for block in blocks for i in block.attributes})
@@ -57,7 +59,9 @@ def _precision(block: Block) -> float:
 
 
 def _over_cells(
-    sizes: Sequence[int], used: Sequence[int], blocks: Sequence[Block]
+    sizes: Sequence[int],
+    used: Sequence[int],
+    blocks: Sequence[Block],
 ) -> float:
     total = np.zeros([sizes[i] for i in used])
     for block in blocks:
@@ -67,7 +71,9 @@ def _over_cells(
 
 
 def _over_pairs(
-    sizes: Sequence[int], used: Sequence[int], blocks: Sequence[Block]
+    sizes: Sequence[int],
+    used: Sequence[int],
+    blocks: Sequence[Block],
 ) -> float:
     """Squared distances of all pairs of cells, from the joint Gram matrix."""
     gram = np.zeros((1, 1))
@@ -108,7 +114,11 @@ class Span:
 Ends = tuple[FloatArray, FloatArray]
 
 
-def _times(ends: Ends, low: Array, high: Array) -> Ends:
+def _times(
+    ends: Ends,
+    low: Array,
+    high: Array,
+) -> Ends:
     """The product of two intervals."""
     corners = np.stack([a * b for a in ends for b in (low, high)])
     return corners.min(axis=0), corners.max(axis=0)
@@ -129,7 +139,9 @@ def _distance(spans: Sequence[Span], differ: Sequence[BoolArray]) -> FloatArray:
 
 
 def pattern_distances(
-    used: Sequence[int], block: Block, spans: Mapping[int, Span]
+    used: Sequence[int],
+    block: Block,
+    spans: Mapping[int, Span],
 ) -> FloatArray:
     """Squared distances of a block's columns, one for every set of attributes that differ."""
     masks = np.arange(1, 2 ** len(used))
@@ -147,7 +159,9 @@ def pattern_distances(
 
 
 def _over_patterns(
-    used: Sequence[int], blocks: Sequence[Block], spans: Mapping[int, Span]
+    used: Sequence[int],
+    blocks: Sequence[Block],
+    spans: Mapping[int, Span],
 ) -> float:
     """The worst set of attributes in which two people differ."""
     total = np.zeros(2 ** len(used) - 1)
@@ -157,7 +171,9 @@ def _over_patterns(
 
 
 def _over_counts(
-    used: Sequence[int], blocks: Sequence[Block], spans: Mapping[int, Span]
+    used: Sequence[int],
+    blocks: Sequence[Block],
+    spans: Mapping[int, Span],
 ) -> float | None:
     """The worst number of differing attributes of each sort; blocks alike count as the heaviest."""
     sorts = _sorts(used, blocks, spans)
@@ -209,7 +225,9 @@ def _over_counts(
 
 
 def _sorts(
-    used: Sequence[int], blocks: Sequence[Block], spans: Mapping[int, Span]
+    used: Sequence[int],
+    blocks: Sequence[Block],
+    spans: Mapping[int, Span],
 ) -> dict[int, Span] | None:
     """The one span of every attribute; None where they are too many or of several."""
     result: dict[int, Span] = {}

@@ -267,7 +267,10 @@ class BlockStrategy:
         )
 
     def _contribution(
-        self, block: Block, attributes: Table, values: Array
+        self,
+        block: Block,
+        attributes: Table,
+        values: Array,
     ) -> FloatArray:
         """What one block says of a table: inverse, summed over extra axes, spread over missing."""
         maps = []
@@ -396,7 +399,10 @@ class BlockStrategy:
         return known and len(self.visible(movable)) == 2 ** len(movable)
 
     def _measure_spread(
-        self, block: Block, attributes: Table, table: IntArray
+        self,
+        block: Block,
+        attributes: Table,
+        table: IntArray,
     ) -> FloatArray:
         """A block's measurement of the histogram that spreads a table over all other attributes."""
         extra = [i for i in block.attributes if i not in attributes]
@@ -494,7 +500,11 @@ def _variance_of(block: Block, term: Term) -> float:
     return total
 
 
-def _asked_of(term: Term, attribute: int, size: int) -> FloatArray:
+def _asked_of(
+    term: Term,
+    attribute: int,
+    size: int,
+) -> FloatArray:
     """The Gram matrix of a term on one attribute; of all its cells where it is no product."""
     if attribute not in term.attributes:
         return np.ones((size, size))

@@ -25,7 +25,9 @@ JOINT_LIMIT = 4096
 
 
 def query_variances(
-    strategy: BlockStrategy, terms: Sequence[Term], law: NoiseLaw
+    strategy: BlockStrategy,
+    terms: Sequence[Term],
+    law: NoiseLaw,
 ) -> list[FloatArray]:
     """Variance of every answer, term by term: independent blocks add up."""
     return _with_noise(
@@ -34,7 +36,9 @@ def query_variances(
 
 
 def _with_noise(
-    strategy: BlockStrategy, terms: Sequence[Term], variances: Sequence[float]
+    strategy: BlockStrategy,
+    terms: Sequence[Term],
+    variances: Sequence[float],
 ) -> list[FloatArray]:
     """Variance of every answer, when every block's noise has its own."""
     queries = sum(term.queries for term in terms)
@@ -111,7 +115,10 @@ def _term_variances(
 
 
 def _weighted_rows(
-    strategy: BlockStrategy, block: Block, term: Term, units: FloatArray
+    strategy: BlockStrategy,
+    block: Block,
+    term: Term,
+    units: FloatArray,
 ) -> FloatArray:
     """Variances from a block whose rows have variances of their own."""
     inverses = dict(zip(block.attributes, strategy.inverses(block), strict=True))
@@ -136,7 +143,9 @@ def _weighted_rows(
 
 
 def _overlapping(
-    term: Term, components: Mapping[tuple[int, ...], float], quadratics: _Quadratics
+    term: Term,
+    components: Mapping[tuple[int, ...], float],
+    quadratics: _Quadratics,
 ) -> FloatArray:
     """Variances from whole tables: interactions of cells, each with a variance of its own."""
     total = np.zeros(term.queries)
@@ -184,14 +193,24 @@ class _Quadratics:
 
         return self._covariances[key]
 
-    def of_factor(self, block: Block, attribute: int, factor: Workload) -> FloatArray:
+    def of_factor(
+        self,
+        block: Block,
+        attribute: int,
+        factor: Workload,
+    ) -> FloatArray:
         """Variances of all queries on the attribute."""
         key = (attribute, self._measures(block, attribute), id(factor))
         if key not in self._parts:
             self._parts[key] = self._variances(block, attribute, factor)
         return self._parts[key]
 
-    def _variances(self, block: Block, attribute: int, factor: Workload) -> FloatArray:
+    def _variances(
+        self,
+        block: Block,
+        attribute: int,
+        factor: Workload,
+    ) -> FloatArray:
         """Explicit rows from their images, whose squares keep twice the digits of a product.
 
         Contrasts see no constants, so large ones are left out before they round.
@@ -212,7 +231,10 @@ class _Quadratics:
         return np.eye(n) - 1.0 / n if inside else np.full((n, n), 1.0 / n**2)
 
     def of_interaction(
-        self, attribute: int, inside: bool, factor: Workload
+        self,
+        attribute: int,
+        inside: bool,
+        factor: Workload,
     ) -> FloatArray:
         """What an interaction gives to the queries on one attribute."""
         key = (attribute, -1 - int(inside), id(factor))

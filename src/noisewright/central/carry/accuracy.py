@@ -208,7 +208,11 @@ class CarryAccuracy(Accuracy):
         return best
 
 
-def _variances(term: Term, covariance: FloatArray, apart: FloatArray) -> FloatArray:
+def _variances(
+    term: Term,
+    covariance: FloatArray,
+    apart: FloatArray,
+) -> FloatArray:
     """Of a term whose table's cells have this covariance; `apart` is it without correlations.
 
     What is left of an answer that is public, as the number of replaced people, is rounding.

@@ -90,18 +90,34 @@ class Carries:
         """No cores at all: discrete Laplace noise."""
         zeros = np.zeros(rows, dtype=np.int64)
         empty = np.zeros((rows, 0), dtype=np.int64)
-        return cls(np.arange(rows), zeros, zeros + 1, empty, empty)
+        return cls(
+            np.arange(rows),
+            zeros,
+            zeros + 1,
+            empty,
+            empty,
+        )
 
     @classmethod
     def rounded(
-        cls, order: IntArray, cores: FloatArray, targets: IntArray, shares: FloatArray
+        cls,
+        order: IntArray,
+        cores: FloatArray,
+        targets: IntArray,
+        shares: FloatArray,
     ) -> Carries:
         """Real cores, in grid steps, and the shares of them that targets get, in whole numbers."""
         whole = np.rint(np.clip(cores, 0, LARGEST_CORE)).astype(np.int64)
         sizes = np.maximum(1, -(-whole // MOST_PACKETS))
         packets = np.rint(whole / sizes).astype(np.int64)
         parts = _dealt(np.abs(shares), packets) * np.sign(shares).astype(np.int64)
-        return cls(order, packets, sizes, np.where(parts != 0, targets, 0), parts)
+        return cls(
+            order,
+            packets,
+            sizes,
+            np.where(parts != 0, targets, 0),
+            parts,
+        )
 
     def scaled(self, ratio: float) -> Carries:
         """The same for noise so many times as large."""
@@ -167,20 +183,29 @@ class Carries:
         return noise
 
     def draw(
-        self, scale: float, count: int, source: ByteSource | None = None
+        self,
+        scale: float,
+        count: int,
+        source: ByteSource | None = None,
     ) -> IntArray:
         """So many columns of noise, exactly; only tests and simulations pass a source."""
         cores = np.repeat(self.cores[:, None], count, axis=1)
         return self.carried(flat_core(scale, cores, source))
 
     def simulated(
-        self, scale: float, count: int, rng: np.random.Generator
+        self,
+        scale: float,
+        count: int,
+        rng: np.random.Generator,
     ) -> FloatArray:
         """Columns of noise of the same law, for forecasts: not for releases."""
         return self.carried(self.simulated_draws(scale, count, rng)).astype(np.float64)
 
     def simulated_draws(
-        self, scale: float, count: int, rng: np.random.Generator
+        self,
+        scale: float,
+        count: int,
+        rng: np.random.Generator,
     ) -> IntArray:
         """What every row draws, before anything is carried."""
         width = 2 * self.cores[:, None] + 1

@@ -115,7 +115,11 @@ def log_mean(variances: FloatArray, power: float) -> tuple[float, FloatArray]:
     return float(np.log(largest) + np.log(total / largest) / power), (shares / total)
 
 
-def weighed_anew(weights: FloatArray, variances: FloatArray, norm: float) -> FloatArray:
+def weighed_anew(
+    weights: FloatArray,
+    variances: FloatArray,
+    norm: float,
+) -> FloatArray:
     """Towards the derivatives of the mean; for the largest error, ever more for large ones."""
     shares = np.maximum(variances / max(variances.max(), 1e-300), _FLOOR)
     largest = np.isinf(norm)

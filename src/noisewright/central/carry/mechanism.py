@@ -257,7 +257,10 @@ class StoredCarry(StoredMechanism, frozen=True, tag="carry"):
     closed: bool
 
     def unpacked(
-        self, arrays: Mapping[str, Array], privacy: Privacy, sizes: tuple[int, ...]
+        self,
+        arrays: Mapping[str, Array],
+        privacy: Privacy,
+        sizes: tuple[int, ...],
     ) -> CarryMechanism:
         """The mechanism under this budget: all that it promises follows from its integers."""
         measured = self.blocks.unpacked(arrays, privacy, sizes)

@@ -91,7 +91,14 @@ def _plan(problem: CentralProblem) -> Proposal:
     measured = BlockMechanism(strategy, problem.privacy, over=problem.sizes)
     mechanism = CarryMechanism(measured, cells.carries(best.carries), closed)
 
-    return Proposal(mechanism, None, None, "none", _status(best), problem.neighbours)
+    return Proposal(
+        mechanism,
+        None,
+        None,
+        "none",
+        _status(best),
+        problem.neighbours,
+    )
 
 
 def _status(design: Design) -> str:
@@ -126,11 +133,19 @@ def _designs(cells: CarriedCells, problem: CentralProblem) -> Iterator[Design]:
     coarse = _COARSE if problem.norm == 2 else _COARSE[:1]
 
     for multiplier in sorted({fine, *(m for m in coarse if m < fine)}):
-        yield cells_design(cells, order, multiplier, epsilon, problem.norm)
+        yield cells_design(
+            cells,
+            order,
+            multiplier,
+            epsilon,
+            problem.norm,
+        )
 
 
 def _sum_designs(
-    cells: CarriedCells, problem: CentralProblem, plain: float
+    cells: CarriedCells,
+    problem: CentralProblem,
+    plain: float,
 ) -> Iterator[Design]:
     """On cells and sums of them, where these promise less than the error `plain` of cells."""
     epsilon = problem.privacy.epsilon
@@ -170,14 +185,24 @@ def _closed_designs(cells: CarriedCells, problem: CentralProblem) -> Iterator[De
     for order in likely_orders(cells.gram):
         for multiplier in sorted({fine, *(m for m in _COARSE if m < fine)}):
             scale = 2 * multiplier / epsilon
-            for carries in _tried(cells, order, scale, problem.norm, closed=True):
+            for carries in _tried(
+                cells,
+                order,
+                scale,
+                problem.norm,
+                closed=True,
+            ):
                 covariance = ZeroTotal(carries, scale).covariance
                 error = _error(cells, covariance, problem.norm) / multiplier
                 yield Design(error, multiplier, carries)
 
 
 def cells_design(
-    cells: CarriedCells, order: IntArray, multiplier: int, epsilon: float, norm: float
+    cells: CarriedCells,
+    order: IntArray,
+    multiplier: int,
+    epsilon: float,
+    norm: float,
 ) -> Design:
     """Counts of cells on one grid."""
     scale = multiplier / epsilon
@@ -209,14 +234,24 @@ def _tried(
     if closed:
         queries = queries - queries.mean(axis=1, keepdims=True)
 
-    yield from carries_for_mean(queries, order, scale, norm, closed)
+    yield from carries_for_mean(
+        queries,
+        order,
+        scale,
+        norm,
+        closed,
+    )
 
 
 def _squares(cells: CarriedCells, norm: float) -> bool:
     return norm == 2 or cells.workload.queries * cells.classes**2 > _NORM_WORK
 
 
-def _error(cells: CarriedCells, covariance: FloatArray, norm: float) -> float:
+def _error(
+    cells: CarriedCells,
+    covariance: FloatArray,
+    norm: float,
+) -> float:
     """In the sense that is planned for, up to a factor; of squares where others take long."""
     if _squares(cells, norm):
         return float(np.sqrt(max(0.0, float((cells.gram * covariance).sum()))))

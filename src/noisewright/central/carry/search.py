@@ -81,7 +81,12 @@ class _Candidates:
     cancelled: bool
 
     @classmethod
-    def of(cls, weights: FloatArray, order: IntArray, cancelled: bool) -> _Candidates:
+    def of(
+        cls,
+        weights: FloatArray,
+        order: IntArray,
+        cancelled: bool,
+    ) -> _Candidates:
         rows = len(weights)
         place = np.empty(rows, dtype=np.int64)
         place[order] = np.arange(rows)
@@ -97,7 +102,14 @@ class _Candidates:
         square = weights[targets[:, :, None], targets[:, None, :]]
         square = square * usable[:, :, None] * usable[:, None, :]
 
-        return cls(targets, usable, (own), mixed, square, cancelled)
+        return cls(
+            targets,
+            usable,
+            (own),
+            mixed,
+            square,
+            cancelled,
+        )
 
     def of_rows(self, rows: IntArray) -> _Candidates:
         """Of these rows only."""
@@ -203,7 +215,10 @@ class _Candidates:
 
 
 def best_carries(
-    weights: FloatArray, order: IntArray, scale: float, cancelled: bool = False
+    weights: FloatArray,
+    order: IntArray,
+    scale: float,
+    cancelled: bool = False,
 ) -> tuple[float, Carries]:
     """The least error Σ_kl C_kl E[η_k η_l] found, and its carries, for noise of this scale.
 
@@ -229,7 +244,9 @@ def best_carries(
 
 
 def _line_search(
-    candidates: _Candidates, shares: FloatArray, scale: float
+    candidates: _Candidates,
+    shares: FloatArray,
+    scale: float,
 ) -> FloatArray:
     """The best core of every row among many, then among those close to it."""
     trials = np.broadcast_to(_CORES * scale, (len(shares), len(_CORES)))
@@ -243,7 +260,10 @@ def _line_search(
 
 
 def _whole(
-    candidates: _Candidates, cores: FloatArray, shares: FloatArray, scale: float
+    candidates: _Candidates,
+    cores: FloatArray,
+    shares: FloatArray,
+    scale: float,
 ) -> tuple[FloatArray, FloatArray]:
     """Cores of whole grid steps: the real ones rounded, or small ones dealt out unit by unit."""
     shares = np.where(np.abs(shares) > _NEGLIGIBLE, shares, 0.0)
@@ -263,7 +283,10 @@ def _whole(
 
 
 def _dealt(
-    candidates: _Candidates, cores: FloatArray, shares: FloatArray, scale: float
+    candidates: _Candidates,
+    cores: FloatArray,
+    shares: FloatArray,
+    scale: float,
 ) -> tuple[FloatArray, FloatArray]:
     """The best of these whole cores, of none, and of all cores of few steps."""
     options = [(cores, shares), (0 * cores, np.zeros_like(shares))]
@@ -287,7 +310,13 @@ def _lean(carries: Carries) -> Carries:
     used = int((carries.parts != 0).sum(axis=1).max(initial=0))
     parts = np.take_along_axis(carries.parts, rank, axis=1)[:, :used]
     targets = np.take_along_axis(carries.targets, rank, axis=1)[:, :used]
-    return Carries(carries.order, carries.packets, carries.sizes, targets, parts)
+    return Carries(
+        carries.order,
+        carries.packets,
+        carries.sizes,
+        targets,
+        parts,
+    )
 
 
 def project(points: FloatArray) -> FloatArray:

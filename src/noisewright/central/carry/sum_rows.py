@@ -204,7 +204,10 @@ class SumRows:
         return SumRows(self.rows[kept], self.covariance[np.ix_(all_rows, all_rows)])
 
     def on_grid(
-        self, gram: FloatArray, epsilon: float, wanted: Mean | None = None
+        self,
+        gram: FloatArray,
+        epsilon: float,
+        wanted: Mean | None = None,
     ) -> tuple[IntArray, Carries, FloatArray]:
         """The rows in integers, carries for this budget, and what cells have of both together.
 
@@ -241,7 +244,12 @@ class Mean:
             self.queries, log_mean(variances, min(_LIKE_LARGEST, self.norm / 2))[1]
         )
 
-    def widened(self, answers: LeastSquares, carries: Carries, scale: float) -> Carries:
+    def widened(
+        self,
+        answers: LeastSquares,
+        carries: Carries,
+        scale: float,
+    ) -> Carries:
         """With cores as wide as is best for these answers."""
         for power in powers(self.norm):
             recipes = answers.recipes(self.queries)
@@ -267,7 +275,11 @@ class Mean:
             gram = self.gram(variances)
 
 
-def with_sums(gram: FloatArray, sizes: tuple[int, ...], plain: float) -> SumRows | None:
+def with_sums(
+    gram: FloatArray,
+    sizes: tuple[int, ...],
+    plain: float,
+) -> SumRows | None:
     """The best rows found, or None where none promises less variance than `plain`, without any."""
     starts = map(SumRows.begun, _starts(sizes))
     raced = [start.improved(gram, _FIRST) for start in starts]
@@ -280,7 +292,9 @@ def with_sums(gram: FloatArray, sizes: tuple[int, ...], plain: float) -> SumRows
 
 
 def sums_for_mean(
-    wanted: Mean, sizes: tuple[int, ...], plain: float
+    wanted: Mean,
+    sizes: tuple[int, ...],
+    plain: float,
 ) -> tuple[SumRows | None, FloatArray]:
     """The best rows found for a mean, if any, and the Gram matrix that their carries are for.
 

@@ -66,7 +66,13 @@ def certified_design(
     if norm == 2:
         best = design(compile_family(sizes, products), bits)
         return Certified(best, best.value, lower_bound(best, neighbours), bits)
-    return _reweight(products, sizes, norm, neighbours, bits)
+    return _reweight(
+        products,
+        sizes,
+        norm,
+        neighbours,
+        bits,
+    )
 
 
 def as_product(term: Term, sizes: Sequence[int]) -> Term:
@@ -79,7 +85,11 @@ def as_product(term: Term, sizes: Sequence[int]) -> Term:
 
 
 def _reweight(
-    terms: Sequence[Term], sizes: Sequence[int], norm: float, neighbours: str, bits: int
+    terms: Sequence[Term],
+    sizes: Sequence[int],
+    norm: float,
+    neighbours: str,
+    bits: int,
 ) -> Certified:
     """Search table weights for the p-th mean error of product terms, p > 2."""
     rows = np.array([term.queries for term in terms], dtype=np.float64)
@@ -116,7 +126,11 @@ def _reweight(
     return best
 
 
-def _moved(importance: FloatArray, errors: FloatArray, norm: float) -> FloatArray:
+def _moved(
+    importance: FloatArray,
+    errors: FloatArray,
+    norm: float,
+) -> FloatArray:
     relative = errors / errors.max()
     if np.isinf(norm):
         target = importance * relative**2
@@ -125,13 +139,21 @@ def _moved(importance: FloatArray, errors: FloatArray, norm: float) -> FloatArra
     return np.asarray(np.maximum(target / target.max(), 1e-6))
 
 
-def _dual_length(importance: FloatArray, rows: FloatArray, norm: float) -> float:
+def _dual_length(
+    importance: FloatArray,
+    rows: FloatArray,
+    norm: float,
+) -> float:
     """‖a‖ in the exponent dual to norm/2, over all rows."""
     exponent = 1.0 if np.isinf(norm) else norm / (norm - 2)
     return float((rows @ importance**exponent) ** (1 / exponent))
 
 
-def _term_errors(trial: MixedDesign, terms: Sequence[Term], norm: float) -> FloatArray:
+def _term_errors(
+    trial: MixedDesign,
+    terms: Sequence[Term],
+    norm: float,
+) -> FloatArray:
     """p-th mean deviation of each term's queries at unit noise and sensitivity."""
     family = trial.family
     parts = _row_variances(trial)

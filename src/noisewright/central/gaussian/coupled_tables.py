@@ -73,7 +73,10 @@ def dimension(family: Family, blocks: Sequence[Table]) -> int:
 
 
 def dense(
-    family: Family, parts: Sequence[Parts], terms: CoupledTerms, blocks: Sequence[Table]
+    family: Family,
+    parts: Sequence[Parts],
+    terms: CoupledTerms,
+    blocks: Sequence[Table],
 ) -> FloatArray:
     """N over some interactions of coupled attributes, block by block."""
     ends = np.cumsum([0, *(dimension(family, [t]) for t in blocks)])
@@ -93,7 +96,11 @@ def dense(
     return matrix
 
 
-def _piece(part: Parts, left: bool, right: bool) -> FloatArray:
+def _piece(
+    part: Parts,
+    left: bool,
+    right: bool,
+) -> FloatArray:
     if left and right:
         return part.h
     if left:
@@ -147,7 +154,18 @@ def arrow_nuclear(
         k: np.linalg.eigh(parts[k].h)
         for k in {k for _, kinds, _ in terms for k in kinds}
     }
-    tips = [_Tip.of(parts, eigen, t, k, w, place) for t, k, w in terms if t in removed]
+    tips = [
+        _Tip.of(
+            parts,
+            eigen,
+            t,
+            k,
+            w,
+            place,
+        )
+        for t, k, w in terms
+        if t in removed
+    ]
     alike = [_Tips.of(tips, len(core)) for tips in _by_shape(tips)]
     top = max([float(np.trace(core))] + [float(part.diagonal.max()) for part in alike])
     positive = [part.diagonal[part.diagonal > 0] for part in alike]
@@ -200,7 +218,13 @@ class _Tip:
                 e.eigenvectors * v
                 if i in block
                 else parts[k].c[None, :] @ e.eigenvectors
-                for i, k, e, v in zip(table, kinds, own, values, strict=True)
+                for i, k, e, v in zip(
+                    table,
+                    kinds,
+                    own,
+                    values,
+                    strict=True,
+                )
             ]
             rows.append(place[block])
             coupling.append(weight * kron_all(pieces))

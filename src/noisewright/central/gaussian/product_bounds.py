@@ -83,7 +83,9 @@ def _pairs_scale(design: MixedDesign) -> float:
 
 
 def _joint_bound(
-    family: Family, parts: Sequence[Parts], public_total: bool
+    family: Family,
+    parts: Sequence[Parts],
+    public_total: bool,
 ) -> float | None:
     """Σ over interactions of plain attributes of the nuclear norm over the coupled ones."""
     counted: dict[tuple[CoupledTerms, bool], float] = defaultdict(float)
@@ -110,14 +112,23 @@ def _eigenproblem(family: Family, terms: CoupledTerms) -> float:
 
 
 def _nuclear(
-    family: Family, parts: Sequence[Parts], terms: CoupledTerms, without_total: bool
+    family: Family,
+    parts: Sequence[Parts],
+    terms: CoupledTerms,
+    without_total: bool,
 ) -> float:
     blocks = [block for block in closure(terms) if block or not without_total]
     if dimension(family, blocks) <= DENSE_LIMIT:
         return nuclear_from_gram(dense(family, parts, terms, blocks)) if blocks else 0.0
     largest = largest_tables(terms)
     assert largest is not None
-    return arrow_nuclear(family, parts, terms, largest, without_total)
+    return arrow_nuclear(
+        family,
+        parts,
+        terms,
+        largest,
+        without_total,
+    )
 
 
 def _problems(
@@ -162,7 +173,9 @@ def _problems(
 
 
 def _separate_bound(
-    family: Family, parts: Sequence[Parts], public_total: bool
+    family: Family,
+    parts: Sequence[Parts],
+    public_total: bool,
 ) -> float:
     """Blocks made independent by diag(x, H − ccᵀ/(g − x)), x chosen per group on a grid."""
     best = np.zeros(len(family.group_sizes))
@@ -181,7 +194,10 @@ def _separate_bound(
 
 
 def _separate_value(
-    family: Family, parts: Sequence[Parts], shares: FloatArray, public_total: bool
+    family: Family,
+    parts: Sequence[Parts],
+    shares: FloatArray,
+    public_total: bool,
 ) -> float:
     """Σ_T tr(Σ_S …)^½ ≥ Σ_T (Σ_S (w_S Π √x Π tr H'^½)²)^½, by concavity of the square root."""
     totals = np.empty(len(parts))
@@ -244,7 +260,9 @@ def _total_length(chosen: list[Term]) -> float:
 
 
 def _commuting_nuclear(
-    chosen: list[Term], known: dict[int, list[FloatArray]], used: list[int]
+    chosen: list[Term],
+    known: dict[int, list[FloatArray]],
+    used: list[int],
 ) -> float:
     bases = {i: _common_eigenvectors(known[i]) for i in used}
     total = np.zeros(prod(len(basis) for basis in bases.values()))
@@ -260,7 +278,11 @@ def _commuting_nuclear(
     return float(np.sqrt(total).sum())
 
 
-def _scaled_gram(term: Term, attribute: int, size: int) -> FloatArray:
+def _scaled_gram(
+    term: Term,
+    attribute: int,
+    size: int,
+) -> FloatArray:
     """The Gram matrix of one attribute under even cell weights."""
     if term.factors is None or attribute not in term.attributes:
         return np.full((size, size), 1.0 / size)

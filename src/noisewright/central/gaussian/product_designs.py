@@ -92,7 +92,10 @@ class Family:
         return sums.astype(np.float64)
 
     def gradients(
-        self, contributions: FloatArray, totals: FloatArray, contrasts: FloatArray
+        self,
+        contributions: FloatArray,
+        totals: FloatArray,
+        contrasts: FloatArray,
     ) -> tuple[FloatArray, FloatArray]:
         """Derivatives of Σ_T √v_T by g and by t of every kind."""
         slopes = 0.5 / np.sqrt(self.block_variances(contributions))[self.pair_block]
@@ -252,7 +255,15 @@ def design(family: Family, bits: int = 12) -> MixedDesign:
         states = [
             state
             if state.exact
-            else _improve(family, group, state, totals, contrasts, slopes, bits)
+            else _improve(
+                family,
+                group,
+                state,
+                totals,
+                contrasts,
+                slopes,
+                bits,
+            )
             for group, state in enumerate(states)
         ]
 
@@ -260,7 +271,9 @@ def design(family: Family, bits: int = 12) -> MixedDesign:
 
 
 def design_of(
-    family: Family, axes: Sequence[Axis], dual: Sequence[FloatArray]
+    family: Family,
+    axes: Sequence[Axis],
+    dual: Sequence[FloatArray],
 ) -> MixedDesign:
     """The design with given axes, one per group of attributes."""
     variances = family.block_variances(family.contributions(*_variances(family, axes)))
@@ -281,7 +294,11 @@ class _State:
     exact: bool
 
 
-def _start(family: Family, group: int, bits: int) -> _State:
+def _start(
+    family: Family,
+    group: int,
+    bits: int,
+) -> _State:
     size = family.group_sizes[group]
     grams = [kind.gram for kind in family.kinds if kind.group == group]
     if all(exchangeable(gram) for gram in grams):
@@ -300,12 +317,19 @@ def exchangeable(gram: FloatArray) -> bool:
 
 
 def _solve(
-    gram: FloatArray, tau_squared: float, start: FloatArray | None, bits: int
+    gram: FloatArray,
+    tau_squared: float,
+    start: FloatArray | None,
+    bits: int,
 ) -> _State:
     problem = _problem(gram, tau_squared)
     begin = None if start is None else Weights(None, start)
     solution = solve(
-        problem, 2, tolerance=_TOLERANCE, iterations=_ITERATIONS, start=begin
+        problem,
+        2,
+        tolerance=_TOLERANCE,
+        iterations=_ITERATIONS,
+        start=begin,
     )
     axis = from_strategy(problem.factors(solution.primal).strategy, bits)
 

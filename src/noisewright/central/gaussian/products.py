@@ -57,7 +57,10 @@ _SETTLED = 1.001  # of the bound: no other strategy could do visibly better
 
 
 def product_strategy(
-    term: Term, sizes: tuple[int, ...], norm: float, total_bits: int = USUAL_BITS
+    term: Term,
+    sizes: tuple[int, ...],
+    norm: float,
+    total_bits: int = USUAL_BITS,
 ) -> Candidate:
     """The best linear strategy for a product of workloads: factor by factor, bounds multiplied."""
     factors = term.factors or ()
@@ -84,7 +87,11 @@ def product_strategy(
     strategy = BlockStrategy(sizes, (block,))
 
     return Candidate(
-        strategy, value, bound, "weighted nuclear norm", "; ".join(dict.fromkeys(notes))
+        strategy,
+        value,
+        bound,
+        "weighted nuclear norm",
+        "; ".join(dict.fromkeys(notes)),
     )
 
 
@@ -95,7 +102,10 @@ def _tell(factor: Workload, gap: float) -> None:
 
 
 def replaced_product(
-    term: Term, sizes: tuple[int, ...], norm: float, total_bits: int = USUAL_BITS
+    term: Term,
+    sizes: tuple[int, ...],
+    norm: float,
+    total_bits: int = USUAL_BITS,
 ) -> Candidate:
     """For replaced people: few cells exactly, pair by pair; products as for added people."""
     exact = None
@@ -107,17 +117,36 @@ def replaced_product(
     if exact is not None:
         shifted = without_offsets(factors[0])
         target = replace(term, inner=shifted, factors=(shifted,))
-        reached = unit_error(exact.strategy, [target], norm, 2, "replace-one")
+        reached = unit_error(
+            exact.strategy,
+            [target],
+            norm,
+            2,
+            "replace-one",
+        )
         if reached <= _SETTLED * (exact.bound or 0.0):
             return exact
 
     strategy = product_strategy(term, sizes, norm, total_bits).strategy
-    value = unit_error(strategy, [term], norm, 2, "replace-one")
+    value = unit_error(
+        strategy,
+        [term],
+        norm,
+        2,
+        "replace-one",
+    )
     status = (
         "best linear strategy for added people, under the sensitivity of replaced ones"
     )
     if exact is None:
-        return Candidate(strategy, value, None, "none", status, "replace-one")
+        return Candidate(
+            strategy,
+            value,
+            None,
+            "none",
+            status,
+            "replace-one",
+        )
 
     return (
         exact
@@ -127,7 +156,10 @@ def replaced_product(
 
 
 def _by_pairs(
-    term: Term, sizes: tuple[int, ...], norm: float, total_bits: int
+    term: Term,
+    sizes: tuple[int, ...],
+    norm: float,
+    total_bits: int,
 ) -> Candidate | None:
     """The exact optimum over differences of columns, and the public number of people beside it."""
     (workload,) = term.factors or ()
@@ -148,7 +180,12 @@ def _by_pairs(
     certificate = "nuclear norm weighted over pairs of cells"
 
     return Candidate(
-        strategy, value, bound, certificate, solved.explanation, "replace-one"
+        strategy,
+        value,
+        bound,
+        certificate,
+        solved.explanation,
+        "replace-one",
     )
 
 
@@ -254,7 +291,13 @@ def _split(problem: CentralProblem) -> Proposal:
 
     return Candidate(
         strategy,
-        unit_error(strategy, terms, norm, 2, neighbours),
+        unit_error(
+            strategy,
+            terms,
+            norm,
+            2,
+            neighbours,
+        ),
         hardest if neighbours == "add-remove" else None,
         "the hardest part alone",
         f"{len(parts)} parts answered separately: they need not agree with each other",

@@ -80,7 +80,9 @@ def replaced_precisions(
 
 
 def contrasts_by_pairs(
-    workload: Workload, norm: float, bits: int
+    workload: Workload,
+    norm: float,
+    bits: int,
 ) -> tuple[Axis, Factorization] | None:
     """The optimal contrasts of one attribute for replaced people, and the solution they are from.
 
@@ -107,7 +109,11 @@ def contrasts_by_pairs(
     return Axis(rounded(rows, bits)), solved
 
 
-def _completed(rows: FloatArray, weights: FloatArray, share: float) -> FloatArray:
+def _completed(
+    rows: FloatArray,
+    weights: FloatArray,
+    share: float,
+) -> FloatArray:
     """As many contrasts as there are differences, the missing ones measured weakly.
 
     Rounding moves the row space by 2^-bits, and what it leaves unseen is answered from the weak

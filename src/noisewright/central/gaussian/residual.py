@@ -72,18 +72,34 @@ def interaction_strategy(
     return best if products else _restated(best, terms, norm)
 
 
-def _restated(best: Candidate, terms: Sequence[Term], norm: float) -> Candidate:
+def _restated(
+    best: Candidate,
+    terms: Sequence[Term],
+    norm: float,
+) -> Candidate:
     """Value for the queries really asked; the bound is that of the products among them."""
     products = [term for term in terms if term.factors is not None]
     bound = None
     if products:
         sizes = best.strategy.sizes
         neighbours = best.neighbours
-        known = interaction_strategy(products, sizes, norm, None, neighbours).bound
+        known = interaction_strategy(
+            products,
+            sizes,
+            norm,
+            None,
+            neighbours,
+        ).bound
         share = sum(t.queries for t in products) / sum(t.queries for t in terms)
         bound = None if known is None else known * share ** (1 / norm)
 
-    value = unit_error(best.strategy, terms, norm, 2, best.neighbours)
+    value = unit_error(
+        best.strategy,
+        terms,
+        norm,
+        2,
+        best.neighbours,
+    )
     return replace(best, value=value, bound=bound)
 
 
@@ -100,12 +116,25 @@ def _mixed(start: Certified) -> Candidate:
     )
 
 
-def _replaced(start: Certified, terms: Sequence[Term], norm: float) -> Candidate:
+def _replaced(
+    start: Certified,
+    terms: Sequence[Term],
+    norm: float,
+) -> Candidate:
     """For replaced people: the better of two sorts of axes, and the better of their bounds."""
     other = replaced_design(start.design, start.bits)
     designs = [start.design] if other is None else [start.design, other]
     strategies = [_replaced_strategy(mixed) for mixed in designs]
-    values = [unit_error(s, terms, norm, 2, "replace-one") for s in strategies]
+    values = [
+        unit_error(
+            s,
+            terms,
+            norm,
+            2,
+            "replace-one",
+        )
+        for s in strategies
+    ]
     best = int(np.argmin(values))
     bound: float | None = start.bound
     if other is not None and norm == 2:
@@ -149,12 +178,21 @@ def _unit_scaled(strategy: BlockStrategy) -> BlockStrategy:
 
 
 def _counts(
-    terms: Sequence[Term], sizes: tuple[int, ...], norm: float, neighbours: str
+    terms: Sequence[Term],
+    sizes: tuple[int, ...],
+    norm: float,
+    neighbours: str,
 ) -> Candidate:
     """Noise from the exact solution: a block's projection has covariance σ_T² on cells."""
     tables = [t.attributes for t in terms]
     weights = [t.weight for t in terms]
-    solved = residual_plan(sizes, tables, weights, norm, neighbours=neighbours)
+    solved = residual_plan(
+        sizes,
+        tables,
+        weights,
+        norm,
+        neighbours=neighbours,
+    )
     family = compile_family(sizes, terms)
     mixed = design(family)
     by_block = dict(zip(solved.blocks, np.sqrt(solved.block_variances), strict=True))
@@ -234,7 +272,11 @@ def _found_by_factors(problem: CentralProblem) -> bool:
 def _plan(problem: CentralProblem) -> Proposal:
     start = None if problem.counts else problem.once(certified)
     best = interaction_strategy(
-        problem.shifted_terms, problem.sizes, problem.norm, start, problem.neighbours
+        problem.shifted_terms,
+        problem.sizes,
+        problem.norm,
+        start,
+        problem.neighbours,
     )
     return best.proposal(problem)
 

@@ -90,7 +90,13 @@ def shared_basis(
     steps = max(
         20, min(_STEPS, _WORK // max(problem.rows if norm > 2 else 0, problem.columns))
     )
-    solution = solve(problem, norm, tolerance=_SETTLED, iterations=steps, start=start)
+    solution = solve(
+        problem,
+        norm,
+        tolerance=_SETTLED,
+        iterations=steps,
+        start=start,
+    )
     value = solution.upper * design.family.queries ** (-1 / norm)
 
     return Candidate(
@@ -161,7 +167,10 @@ class SharedProblem:
 
     @classmethod
     def of(
-        cls, design: MixedDesign, terms: Sequence[Term], total_bits: int = USUAL_BITS
+        cls,
+        design: MixedDesign,
+        terms: Sequence[Term],
+        total_bits: int = USUAL_BITS,
     ) -> SharedProblem:
         """The problem in the turned basis of a design."""
         family = design.family
@@ -288,7 +297,11 @@ def _along(matrices: list[FloatArray], values: FloatArray) -> FloatArray:
     return apply_along_axes([(*m.shape, m.__matmul__) for m in matrices], values)
 
 
-def _turned(design: MixedDesign, group: int, bits: int) -> Basis:
+def _turned(
+    design: MixedDesign,
+    group: int,
+    bits: int,
+) -> Basis:
     """The axis of a group, its contrasts turned to the eigenvectors of the queries' mean Gram."""
     axis = design.axes[group]
     if axis.size <= 2 or len(axis.contrasts) == axis.size:
@@ -317,7 +330,11 @@ def _plan(problem: CentralProblem) -> Proposal:
     start = problem.once(certified)
     bits = problem.grid_bits
     candidate = shared_basis(
-        problem.terms, start.design, problem.norm, start.bound, bits
+        problem.terms,
+        start.design,
+        problem.norm,
+        start.bound,
+        bits,
     )
     return candidate.proposal(problem)
 

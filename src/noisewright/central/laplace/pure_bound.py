@@ -99,7 +99,11 @@ def _averaged(gram: FloatArray) -> FloatArray:
     return sums / counts[:, None] / counts
 
 
-def _with_exponent(values: FloatArray, vectors: FloatArray, exponent: float) -> float:
+def _with_exponent(
+    values: FloatArray,
+    vectors: FloatArray,
+    exponent: float,
+) -> float:
     """(tr H^⅓)³ over the squared bound on the nuclear norm, for M = G^exponent."""
     scales = (values / values[0]) ** exponent
     numerator = float(np.cbrt(scales**2 * values).sum()) ** 3
@@ -122,7 +126,13 @@ def nuclear_bound(scales: FloatArray, vectors: FloatArray) -> float:
     for count, factor in product(cuts, _FACTORS if size <= _SMALL else _FACTORS[:1]):
         cut = np.maximum(scales, scales[min(count, len(scales)) - 1])
         weights = factor * np.sqrt(size / count) * cut / 2
-        shares = _cell_shares(scales, vectors, weights, sizes, float(np.sqrt(count)))
+        shares = _cell_shares(
+            scales,
+            vectors,
+            weights,
+            sizes,
+            float(np.sqrt(count)),
+        )
         traces = np.cumsum(np.concatenate([weights, np.zeros(size - len(weights))]))
         best = np.minimum(best, traces + _shared_by(shares, sizes[0], groups))
 
@@ -161,7 +171,11 @@ def _cell_shares(
     return shares
 
 
-def _shared_by(shares: FloatArray, least: IntArray, groups: FloatArray) -> FloatArray:
+def _shared_by(
+    shares: FloatArray,
+    least: IntArray,
+    groups: FloatArray,
+) -> FloatArray:
     """Σ_j share_j(m_j) over sizes m_j with Σ_j 1/m_j = r, bounded for every number r of groups."""
     multipliers = (
         np.concatenate([[0.0], np.geomspace(1e-4, 1e3, _MULTIPLIERS)]) * shares.max()

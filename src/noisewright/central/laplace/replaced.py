@@ -35,7 +35,10 @@ _FREE = 2**20
 
 
 def replaced_laplace(
-    workload: Workload, sizes: tuple[int, ...], norm: float, largest: float = inf
+    workload: Workload,
+    sizes: tuple[int, ...],
+    norm: float,
+    largest: float = inf,
 ) -> Candidate:
     """A strategy over all cells for replaced people, with an L1 distance of at most `largest`."""
     best = signed_identity(workload.gram(), tuple(n for n in sizes if n > 1))
@@ -48,12 +51,29 @@ def replaced_laplace(
         block = Block((0,), (rows,), multiplier=fine_grid([whole]))
         return BlockStrategy((whole.shape[1],), (block,))
 
-    strategy = finest(on_grid, MOST_BITS, 1, "replace-one", largest)
-    value = unit_error(strategy, [as_one_axis(workload)], norm, 1, "replace-one")
+    strategy = finest(
+        on_grid,
+        MOST_BITS,
+        1,
+        "replace-one",
+        largest,
+    )
+    value = unit_error(
+        strategy,
+        [as_one_axis(workload)],
+        norm,
+        1,
+        "replace-one",
+    )
     bound, name = replaced_bound(workload, norm)
 
     return Candidate(
-        strategy, value, bound, name, "best of several starts", "replace-one"
+        strategy,
+        value,
+        bound,
+        name,
+        "best of several starts",
+        "replace-one",
     )
 
 

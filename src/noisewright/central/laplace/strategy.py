@@ -81,7 +81,13 @@ def _options(problem: CentralProblem) -> list[Candidate]:
     whole = as_one_axis(problem.workload), (problem.workload.size,), norm, most, added
     options = []
     if problem.single_product:
-        product = laplace_product(problem.terms[0], problem.sizes, norm, most, added)
+        product = laplace_product(
+            problem.terms[0],
+            problem.sizes,
+            norm,
+            most,
+            added,
+        )
         if not problem.counts or product.value <= _SETTLED * (product.bound or 0.0):
             return [product]
         options.append(product)
@@ -105,9 +111,22 @@ def _for_replaced(problem: CentralProblem, option: Candidate) -> Candidate:
     """A strategy for added people, valued for replaced ones; its bound does not hold for them."""
     joint = option.strategy.sizes != problem.sizes
     terms = [as_one_axis(problem.workload)] if joint else problem.terms
-    value = unit_error(option.strategy, terms, problem.norm, 1, "replace-one")
+    value = unit_error(
+        option.strategy,
+        terms,
+        problem.norm,
+        1,
+        "replace-one",
+    )
     status = "planned for added people, under the sensitivity of replaced ones"
-    return Candidate(option.strategy, value, None, "none", status, "replace-one")
+    return Candidate(
+        option.strategy,
+        value,
+        None,
+        "none",
+        status,
+        "replace-one",
+    )
 
 
 LAPLACE_STRATEGY = CentralMechanism(

@@ -45,7 +45,9 @@ _ROUNDED = 1 - 1e-9  # far above what sums of many roots lose
 
 
 def laplace_tables(
-    terms: Sequence[Term], sizes: tuple[int, ...], norm: float = 2
+    terms: Sequence[Term],
+    sizes: tuple[int, ...],
+    norm: float = 2,
 ) -> Candidate:
     """Weighted whole tables for product queries; the best of several starts."""
     products = as_counts(terms) or [as_product(term, sizes) for term in terms]
@@ -95,7 +97,11 @@ def least_of_tables(terms: Sequence[Term], sizes: tuple[int, ...]) -> float:
     return sqrt(best / family.queries) * _ROUNDED
 
 
-def _most_seen(roots: FloatArray, order: int, count: int) -> float:
+def _most_seen(
+    roots: FloatArray,
+    order: int,
+    count: int,
+) -> float:
     """The largest Σ 1/√n_S∖T over T of one order within a table S, of `count` that are needed."""
     cells = 1.0
     most = 0.0
@@ -107,7 +113,9 @@ def _most_seen(roots: FloatArray, order: int, count: int) -> float:
 
 
 def _best_weights(
-    objective: TablesObjective, starts: Sequence[FloatArray], norm: float
+    objective: TablesObjective,
+    starts: Sequence[FloatArray],
+    norm: float,
 ) -> FloatArray:
     """The best over all starts for the total variance, moved on from small means to large ones.
 
@@ -135,7 +143,9 @@ def _best_weights(
 
 
 def _as_strategy(
-    sizes: tuple[int, ...], tables: Sequence[Table], weights: FloatArray
+    sizes: tuple[int, ...],
+    tables: Sequence[Table],
+    weights: FloatArray,
 ) -> BlockStrategy:
     """Every table of positive weight, cell by cell, on a fine grid; L1 sensitivity one."""
     blocks = tuple(
@@ -166,7 +176,11 @@ def _candidates(family: Family) -> list[Table]:
     return list(tables)
 
 
-def cover(sizes: Sequence[int], needed: Sequence[Table], cells: int) -> list[Table]:
+def cover(
+    sizes: Sequence[int],
+    needed: Sequence[Table],
+    cells: int,
+) -> list[Table]:
     """Tables of at most so many cells that hold every needed one, found greedily; or none."""
     if len(needed) * len(sizes) > _COVER_WORK:
         return []
@@ -190,7 +204,10 @@ def cover(sizes: Sequence[int], needed: Sequence[Table], cells: int) -> list[Tab
 
 
 def _best_addition(
-    table: set[int], open_: Sequence[frozenset[int]], sizes: Sequence[int], cells: int
+    table: set[int],
+    open_: Sequence[frozenset[int]],
+    sizes: Sequence[int],
+    cells: int,
 ) -> int | None:
     """The attribute that completes most of the tables still open, and touches most of them."""
     room = cells // prod(sizes[i] for i in table)
@@ -306,12 +323,20 @@ class TablesObjective:
 
         bounds = [(-12.0, 3.0)] * len(start)
         logs = np.log(np.maximum(start, np.exp(-12.0)))
-        result = minimize(self, logs, jac=True, method="L-BFGS-B", bounds=bounds)
+        result = minimize(
+            self,
+            logs,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=bounds,
+        )
         return float(result.fun), np.exp(result.x)
 
 
 def _pruned(
-    weights: FloatArray, tables: Sequence[Table], needed: Sequence[Table]
+    weights: FloatArray,
+    tables: Sequence[Table],
+    needed: Sequence[Table],
 ) -> FloatArray:
     """Weights without tables that hardly count, unless an interaction would go unmeasured."""
     pruned = np.where(weights >= _NEGLIGIBLE * weights.max(), weights, 0.0)

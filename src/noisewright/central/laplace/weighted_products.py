@@ -100,17 +100,29 @@ def laplace_product(
     joint = _joint_factor(factors, sizes, norm)
     if joint is not None and joint.error < (1 - _WORTHWHILE) * error:
         error = joint.error
-        strategy = _joint(term, sizes, factors, joint, largest)
+        strategy = _joint(
+            term,
+            sizes,
+            factors,
+            joint,
+            largest,
+        )
 
     bound, certificate = _bound(workloads, norm) if bounded else (None, "none")
     bound = None if bound is None else term.weight * bound
     return Candidate(
-        strategy, term.weight * error, bound, certificate, "best of several starts"
+        strategy,
+        term.weight * error,
+        bound,
+        certificate,
+        "best of several starts",
     )
 
 
 def _solve(
-    factor: Workload, norm: float, sizes: tuple[int, ...] | None = None
+    factor: Workload,
+    norm: float,
+    sizes: tuple[int, ...] | None = None,
 ) -> Factor:
     cells = merged_cells(factor)
     if isinstance(factor, Identity | Total):
@@ -133,7 +145,10 @@ def _solve(
 
 
 def _valued(
-    factor: Workload, cells: MergedCells, best: WeightedIdentity, norm: float
+    factor: Workload,
+    cells: MergedCells,
+    best: WeightedIdentity,
+    norm: float,
 ) -> Factor:
     squares = factor.row_quadratics(cells.covariance(best.covariance()))
     return Factor(factor, cells, best, mean_error(np.sqrt(squares), norm))
@@ -177,7 +192,10 @@ def _length_bound(factor: Workload, norm: float) -> float:
 
 
 def _product(
-    term: Term, sizes: tuple[int, ...], factors: Sequence[Factor], largest: float
+    term: Term,
+    sizes: tuple[int, ...],
+    factors: Sequence[Factor],
+    largest: float,
 ) -> BlockStrategy:
     """Factor by factor, on the finest grid whose sensitivity is not above `largest`."""
 
@@ -188,7 +206,13 @@ def _product(
 
     rounded = sum(not factor.exact for factor in factors)
     bits = max(6, min(MOST_BITS, _TOTAL_BITS // max(1, rounded)))
-    return finest(strategy, bits, rounded, "add-remove", largest)
+    return finest(
+        strategy,
+        bits,
+        rounded,
+        "add-remove",
+        largest,
+    )
 
 
 def finest(
@@ -212,7 +236,9 @@ def finest(
 
 
 def _joint_factor(
-    factors: Sequence[Factor], sizes: tuple[int, ...], norm: float
+    factors: Sequence[Factor],
+    sizes: tuple[int, ...],
+    norm: float,
 ) -> Factor | None:
     """All attributes that are no plain counts as one, where their cells are few."""
     searched = [factor.workload for factor in factors if not factor.plain]
@@ -323,7 +349,11 @@ def _similar(gram: FloatArray) -> tuple[IntArray, IntArray]:
     return owners, (leading * leading[owners]).astype(np.int64)
 
 
-def _differing(workload: Workload, owners: IntArray, signs: IntArray) -> IntArray:
+def _differing(
+    workload: Workload,
+    owners: IntArray,
+    signs: IntArray,
+) -> IntArray:
     """Cells whose column is not exactly what it is taken for: W(e_u − s·e_v) is not zero."""
     merged = np.flatnonzero((owners != np.arange(len(owners))) | (signs == 0))
     wrong = []

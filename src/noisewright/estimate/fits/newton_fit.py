@@ -55,7 +55,10 @@ class Rows:
 
 
 def gathered_rows(
-    workload: Workload, answers: FloatArray, weights: FloatArray, inside: IndexArray
+    workload: Workload,
+    answers: FloatArray,
+    weights: FloatArray,
+    inside: IndexArray,
 ) -> Rows | None:
     """The queries over the cells `inside`, those that weigh nothing left out; None if too many.
 
@@ -103,7 +106,10 @@ def _spread(term: Term, structure: Structure) -> Any:
 
 
 def _reduced(
-    workload: Workload, answers: FloatArray, weights: FloatArray, inside: IndexArray
+    workload: Workload,
+    answers: FloatArray,
+    weights: FloatArray,
+    inside: IndexArray,
 ) -> Rows:
     """The same sum of squares, up to a constant, from no more rows than there are cells."""
     from scipy.sparse import csr_array
@@ -118,7 +124,11 @@ def _reduced(
     return Rows(csr_array((vectors * lengths)[inside]), targets, np.ones(len(lengths)))
 
 
-def with_declared(rows: Rows, sums: FloatArray, values: FloatArray) -> Rows:
+def with_declared(
+    rows: Rows,
+    sums: FloatArray,
+    values: FloatArray,
+) -> Rows:
     """Sums over cells that must come out, as queries of (nearly) infinite weight."""
     from scipy.sparse import csr_array, hstack
 
@@ -131,7 +141,9 @@ def with_declared(rows: Rows, sums: FloatArray, values: FloatArray) -> Rows:
 
 
 def newton_fit(
-    rows: Rows, start: FloatArray, tolerance: float
+    rows: Rows,
+    start: FloatArray,
+    tolerance: float,
 ) -> tuple[FloatArray, int]:
     """The best x ≥ 0, and the Newton steps it took.
 
@@ -161,7 +173,12 @@ def newton_fit(
 class _Proximal:
     """The dual of one proximal step."""
 
-    def __init__(self, rows: Rows, start: FloatArray, length: float) -> None:
+    def __init__(
+        self,
+        rows: Rows,
+        start: FloatArray,
+        length: float,
+    ) -> None:
         self.rows = rows
         self.start = start
         self.length = length
@@ -199,7 +216,12 @@ class _Proximal:
         return u, _NEWTON_STEPS
 
     def _lower(
-        self, u: FloatArray, x: FloatArray, slope: FloatArray, *, far: bool
+        self,
+        u: FloatArray,
+        x: FloatArray,
+        slope: FloatArray,
+        *,
+        far: bool,
     ) -> FloatArray | None:
         """Multipliers of less cost, by Newton's step or, far from the end, by a damped one."""
         cost = self.cost(u, x)
@@ -219,7 +241,10 @@ class _Proximal:
         return None
 
     def _direction(
-        self, above: BoolArray, slope: FloatArray, damping: float
+        self,
+        above: BoolArray,
+        slope: FloatArray,
+        damping: float,
     ) -> FloatArray:
         from scipy.linalg import cho_factor, cho_solve
 

@@ -86,7 +86,10 @@ class Projector:
         return self._declared(x, rows, self.facts.values)
 
     def _declared(
-        self, x: FloatArray, rows: FloatArray, values: FloatArray
+        self,
+        x: FloatArray,
+        rows: FloatArray,
+        values: FloatArray,
     ) -> FloatArray:
         """Newton on the convex dual ½‖max(x − Aᵀλ, 0)‖² + cᵀλ, with shortened steps."""
         scale = 1.0 + float(np.abs(values).max())
@@ -117,7 +120,10 @@ class Projector:
 
     @staticmethod
     def _at(
-        x: FloatArray, rows: FloatArray, values: FloatArray, multipliers: FloatArray
+        x: FloatArray,
+        rows: FloatArray,
+        values: FloatArray,
+        multipliers: FloatArray,
     ) -> tuple[FloatArray, float]:
         nearest = np.maximum(x - rows.T @ multipliers, 0.0)
         return nearest, 0.5 * float(nearest @ nearest) + float(values @ multipliers)
@@ -164,7 +170,12 @@ def nonnegative_histogram(
     rows, values = facts.equalities(total, workload.size)
     unit = max(float(std.max()), np.finfo(float).tiny) ** 2
     problem = _Problem(
-        workload, answers, _weights(std, bool(len(rows))), rows, values, unit
+        workload,
+        answers,
+        _weights(std, bool(len(rows))),
+        rows,
+        values,
+        unit,
     )
     people = (
         float(total) if total is not None else max(0.0, float(np.abs(answers).max()))
@@ -175,14 +186,22 @@ def nonnegative_histogram(
     x, used = (
         newton
         if newton is not None
-        else _by_descent(problem, x, facts, steps, tolerance)
+        else _by_descent(
+            problem,
+            x,
+            facts,
+            steps,
+            tolerance,
+        )
     )
 
     return NonNegativeFit(Projector(facts, total)(x), used)
 
 
 def _by_newton(
-    problem: _Problem, start: FloatArray, possible: BoolArray | None
+    problem: _Problem,
+    start: FloatArray,
+    possible: BoolArray | None,
 ) -> tuple[FloatArray, int] | None:
     """The best point and its steps; None of too many queries to be written out, or if it fails."""
     inside = np.arange(start.size) if possible is None else np.flatnonzero(possible)
@@ -200,7 +219,11 @@ def _by_newton(
 
 
 def _by_descent(
-    problem: _Problem, x: FloatArray, facts: Facts, steps: int, tolerance: float
+    problem: _Problem,
+    x: FloatArray,
+    facts: Facts,
+    steps: int,
+    tolerance: float,
 ) -> tuple[FloatArray, int]:
     used = 0
     for _ in range(_ROUNDS if len(problem.rows) else 1):
@@ -333,7 +356,9 @@ def project_to_total(values: FloatArray, total: float) -> FloatArray:
 
 
 def check_agreement(
-    rows: FloatArray, declared: FloatArray, possible: BoolArray | None = None
+    rows: FloatArray,
+    declared: FloatArray,
+    possible: BoolArray | None = None,
 ) -> None:
     """Refuse declared values that no table of people can have together."""
     solution = np.linalg.lstsq(rows, declared, rcond=None)[0]
@@ -351,7 +376,9 @@ def check_agreement(
 
 
 def tells_total(
-    rows: FloatArray, declared: FloatArray, possible: BoolArray | None = None
+    rows: FloatArray,
+    declared: FloatArray,
+    possible: BoolArray | None = None,
 ) -> bool:
     """Whether all tables of people with these sums, and in possible cells alone, have one size."""
     from scipy.optimize import linprog

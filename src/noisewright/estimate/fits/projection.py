@@ -74,7 +74,10 @@ class AnswerSpace:
         return 1.05 * value
 
     def nearest(
-        self, answers: FloatArray, possible: Possible, tolerance: float
+        self,
+        answers: FloatArray,
+        possible: Possible,
+        tolerance: float,
     ) -> tuple[FloatArray, float]:
         """Histograms whose answers are nearest to every row, and how far from the nearest at most.
 

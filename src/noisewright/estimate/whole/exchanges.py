@@ -63,7 +63,11 @@ class _Pairs:
     goals: IntArray
 
 
-def exchanged(whole: IntArray, strayed: FloatArray, sums: Sums) -> IntArray:
+def exchanged(
+    whole: IntArray,
+    strayed: FloatArray,
+    sums: Sums,
+) -> IntArray:
     """The numbers after all moves found by which sums stray less than they do, `strayed`.
 
     Exact sums are kept, and none strays further than the worst one did. It ends as soon as none
@@ -131,12 +135,23 @@ class _Search:
 
         sources = kind[filled[_chosen(-slopes[filled], rng)]]
         goals = kind[_chosen(slopes, rng)]
-        pairs = _best_pairs(self.columns, weights, self.strayed, sources, goals)
+        pairs = _best_pairs(
+            self.columns,
+            weights,
+            self.strayed,
+            sources,
+            goals,
+        )
         moves = zip(pairs.sources.tolist(), pairs.goals.tolist(), strict=True)
 
         return sum(self._move(weights, source, goal) for source, goal in moves) > 0
 
-    def _move(self, weights: FloatArray, source: int, goal: int) -> bool:
+    def _move(
+        self,
+        weights: FloatArray,
+        source: int,
+        goal: int,
+    ) -> bool:
         """Make a move if it still gains after those before it."""
         if self.whole[source] == 0 or source == goal:
             return False
@@ -167,7 +182,11 @@ class _Search:
         return self.columns.indices[own], self.columns.data[own]
 
 
-def _pushed(after: FloatArray, before: FloatArray, most: float) -> bool:
+def _pushed(
+    after: FloatArray,
+    before: FloatArray,
+    most: float,
+) -> bool:
     """Whether a sum strays at least as far as any may, and further than before."""
     far = np.abs(after)
     return bool(((far >= most) & (far > np.abs(before))).any())

@@ -111,7 +111,10 @@ def controlled_rounding(values: FloatArray, sums: Sums) -> IntArray | None:
 
 
 def _cheapest_first(
-    whole: FloatArray, left: IntArray, costs: FloatArray, people: float
+    whole: FloatArray,
+    left: IntArray,
+    costs: FloatArray,
+    people: float,
 ) -> IntArray | None:
     """Cells by themselves, and so many people in all: those up that cost least."""
     missing = round(people - float(whole.sum()))
@@ -155,7 +158,11 @@ class _Program:
         return cls(sums.near[held], held, sums.exact[kept], kept)
 
     def vertex(
-        self, costs: FloatArray, below: FloatArray, above: FloatArray, exact: FloatArray
+        self,
+        costs: FloatArray,
+        below: FloatArray,
+        above: FloatArray,
+        exact: FloatArray,
     ) -> FloatArray | None:
         """The vertex of least cost; None where there is no point at all, or it takes long."""
         from scipy.optimize import linprog

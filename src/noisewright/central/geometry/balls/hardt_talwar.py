@@ -64,7 +64,11 @@ class Part:
 
     @classmethod
     def along(
-        cls, basis: FloatArray, shape: FloatArray, matrix: IntArray, replaced: bool
+        cls,
+        basis: FloatArray,
+        shape: FloatArray,
+        matrix: IntArray,
+        replaced: bool,
     ) -> Part:
         """Rows along combinations (`shape`) of directions among the queries (columns of `basis`).
 
@@ -144,7 +148,9 @@ def _flattened(columns: FloatArray) -> FloatArray:
 
 
 def best_balls(
-    sizes: tuple[int, ...], privacy: Privacy, matrix: IntArray
+    sizes: tuple[int, ...],
+    privacy: Privacy,
+    matrix: IntArray,
 ) -> BallMechanism:
     """Balls around the rows of a matrix, in as many parts as make their errors least.
 
@@ -187,7 +193,14 @@ def _plan(problem: CentralProblem) -> Proposal:
     levels = len(mechanism.parts)
     parts = "one ellipsoid" if levels == 1 else f"ellipsoids of {levels} parts"
     status = f"{parts}, by how much people differ"
-    return Proposal(mechanism, None, None, "none", status, problem.neighbours)
+    return Proposal(
+        mechanism,
+        None,
+        None,
+        "none",
+        status,
+        problem.neighbours,
+    )
 
 
 HARDT_TALWAR = CentralMechanism(

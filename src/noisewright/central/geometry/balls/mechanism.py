@@ -133,7 +133,11 @@ class BallMechanism:
             )
 
         require(
-            all(self.reaches), "rows", 0, "must be moved by somebody", "leave them out"
+            all(self.reaches),
+            "rows",
+            0,
+            "must be moved by somebody",
+            "leave them out",
         )
 
     @property
@@ -305,7 +309,10 @@ class StoredBalls(StoredMechanism, frozen=True, tag="balls"):
     shares: list[float]
 
     def unpacked(
-        self, arrays: Mapping[str, Array], privacy: Privacy, sizes: tuple[int, ...]
+        self,
+        arrays: Mapping[str, Array],
+        privacy: Privacy,
+        sizes: tuple[int, ...],
     ) -> BallMechanism:
         """The mechanism under this budget."""
         if not set(self.rows) <= set(arrays):

@@ -91,7 +91,10 @@ class StoredSketch(StoredMechanism, frozen=True, tag="sketch"):
     people: int
 
     def unpacked(
-        self, arrays: Mapping[str, Array], privacy: Privacy, sizes: tuple[int, ...]
+        self,
+        arrays: Mapping[str, Array],
+        privacy: Privacy,
+        sizes: tuple[int, ...],
     ) -> SketchMechanism:
         """The mechanism under this budget."""
         balls = StoredBalls(self.rows, self.shares).unpacked(arrays, privacy, sizes)
@@ -99,7 +102,13 @@ class StoredSketch(StoredMechanism, frozen=True, tag="sketch"):
             raise FileFormatError(
                 "the plan is for more people than there are; plan again"
             )
-        return SketchMechanism(sizes, balls.parts, balls.shares, privacy, self.people)
+        return SketchMechanism(
+            sizes,
+            balls.parts,
+            balls.shares,
+            privacy,
+            self.people,
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -84,7 +84,10 @@ def sketches(matrix: IntArray, rows: int) -> Iterator[IntArray]:
 
 
 def _planned(
-    problem: CentralProblem, measured: IntArray, number: int, net: Net | None
+    problem: CentralProblem,
+    measured: IntArray,
+    number: int,
+    net: Net | None,
 ) -> Planned:
     """A sketch under the balls that suit it, with its forecast."""
     assert problem.given is not None
@@ -99,10 +102,21 @@ def _planned(
         balls = best_balls(sizes, problem.privacy, measured)
 
     inner = SketchMechanism(
-        sizes, balls.parts, balls.shares, problem.privacy, given.people
+        sizes,
+        balls.parts,
+        balls.shares,
+        problem.privacy,
+        given.people,
     )
     support = None if net is None else net.cells
-    fitted = FittedMechanism(inner, fitted_to, sizes, "answers", given, support)
+    fitted = FittedMechanism(
+        inner,
+        fitted_to,
+        sizes,
+        "answers",
+        given,
+        support,
+    )
     error = mean_error(fitted.accuracy(problem.terms).error, problem.norm)
     status = f"{len(measured)} rows under {len(balls.parts)} balls"
     if net is not None:
@@ -111,7 +125,14 @@ def _planned(
     return (
         error,
         number,
-        Proposal(fitted, None, None, "none", status, problem.neighbours),
+        Proposal(
+            fitted,
+            None,
+            None,
+            "none",
+            status,
+            problem.neighbours,
+        ),
     )
 
 
@@ -145,7 +166,13 @@ def _plan_coarse(problem: CentralProblem, alpha: float | None) -> Proposal:
 
     nets = [Net.at_distance(matrix, distance) for distance in given]
     told = [net for net in nets if len(net.cells) > 1]
-    require(told, "alpha", alpha, "leaves one cell for all", "ask for less")
+    require(
+        told,
+        "alpha",
+        alpha,
+        "leaves one cell for all",
+        "ask for less",
+    )
 
     return _best(problem, list({len(net.cells): net for net in told}.values()))
 

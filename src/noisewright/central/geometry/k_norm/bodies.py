@@ -260,7 +260,11 @@ def _chosen(weights: Sequence[int], source: ByteSource | None) -> int:
     raise AssertionError("a number below the sum lies below some partial sum")
 
 
-def _distinct(count: int, bound: int, source: ByteSource | None) -> IntArray:
+def _distinct(
+    count: int,
+    bound: int,
+    source: ByteSource | None,
+) -> IntArray:
     """So many different numbers below a bound, in the order drawn, every sequence as likely."""
     numbers: dict[int, None] = {}
     while len(numbers) < count:

@@ -257,7 +257,10 @@ class StoredKNorm(StoredMechanism, frozen=True, tag="k-norm"):
     partitions: list[StoredPartition]
 
     def unpacked(
-        self, arrays: Mapping[str, Array], privacy: Privacy, sizes: tuple[int, ...]
+        self,
+        arrays: Mapping[str, Array],
+        privacy: Privacy,
+        sizes: tuple[int, ...],
     ) -> KNormMechanism:
         """The mechanism under this budget, over attributes of these sizes."""
         parts = []

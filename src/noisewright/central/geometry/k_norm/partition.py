@@ -200,7 +200,11 @@ class Reading:
         return people, weights
 
     def _check(
-        self, term: Term, whole: Workload, people: FloatArray, weights: FloatArray
+        self,
+        term: Term,
+        whole: Workload,
+        people: FloatArray,
+        weights: FloatArray,
     ) -> None:
         """Refuse queries that the groups do not determine: they would come out wrong, not noisy."""
         probe = np.random.default_rng(0).standard_normal((prod(self.sizes), 4))

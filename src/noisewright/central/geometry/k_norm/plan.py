@@ -132,7 +132,17 @@ def _plan(problem: CentralProblem) -> Proposal:
         error = mean_error(mechanism.accuracy(problem.terms).error, problem.norm)
         status = f"one draw for {len(parts)} partitions of people: {name}"
         proposals.append(
-            (error, Proposal(mechanism, None, None, "none", status, problem.neighbours))
+            (
+                error,
+                Proposal(
+                    mechanism,
+                    None,
+                    None,
+                    "none",
+                    status,
+                    problem.neighbours,
+                ),
+            )
         )
 
     return min(proposals, key=lambda pair: pair[0])[1]

@@ -28,7 +28,11 @@ _MOST_LENGTH = 1024
 
 
 @lru_cache(maxsize=4096)
-def log_words(length: int, letters_log: float, distance: int) -> float:
+def log_words(
+    length: int,
+    letters_log: float,
+    distance: int,
+) -> float:
     """At most the logarithm of how many words of so many letters differ in `distance` places."""
     others = letters_log if letters_log > 30 else log(max(exp(letters_log) - 1, 1e-300))
     terms = [
@@ -90,7 +94,12 @@ class CodePacking:
         blocks = (self.order / 4) ** (self.ways - 1)
         return self.copies**2 * blocks * self.changed * self.apart
 
-    def bound(self, attributes: int, epsilon: float, steps: int) -> float:
+    def bound(
+        self,
+        attributes: int,
+        epsilon: float,
+        steps: int,
+    ) -> float:
         """A root mean square error over all sets of attributes, under every ε-private mechanism."""
         if attributes < self.attributes:
             return 0.0
@@ -120,7 +129,11 @@ def binary_tables(workload: Workload) -> tuple[int, int] | None:
 
 
 def best_code_packing(
-    attributes: int, ways: int, epsilon: float, steps: int, people: int
+    attributes: int,
+    ways: int,
+    epsilon: float,
+    steps: int,
+    people: int,
 ) -> tuple[CodePacking, float] | None:
     """The blocks, distances and copies with the highest bound for so many people."""
     best: tuple[CodePacking, float] | None = None
@@ -133,8 +146,22 @@ def best_code_packing(
         pairs = product(_distances(word // 2), {most, max(1, most // 2)})
         for apart, sequences in pairs:
             for changed in _distances(sequences):
-                base = CodePacking(ways, word, apart, order, sequences, changed, 1)
-                found = _copied(base, attributes, epsilon, steps, people)
+                base = CodePacking(
+                    ways,
+                    word,
+                    apart,
+                    order,
+                    sequences,
+                    changed,
+                    1,
+                )
+                found = _copied(
+                    base,
+                    attributes,
+                    epsilon,
+                    steps,
+                    people,
+                )
                 if found is not None and (best is None or found[1] > best[1]):
                     best = found
 
@@ -147,7 +174,11 @@ def _distances(most: int) -> list[int]:
 
 
 def _copied(
-    base: CodePacking, attributes: int, epsilon: float, steps: int, people: int
+    base: CodePacking,
+    attributes: int,
+    epsilon: float,
+    steps: int,
+    people: int,
 ) -> tuple[CodePacking, float] | None:
     """The best number of copies: near where what is left of chances is a few times e^-2."""
     limit = (

@@ -40,7 +40,12 @@ class Packing:
     cells: IntArray
     moved: int
 
-    def bound(self, workload: Workload, epsilon: float, steps: int) -> float:
+    def bound(
+        self,
+        workload: Workload,
+        epsilon: float,
+        steps: int,
+    ) -> float:
         """A root mean square error that some data set has, under every ε-private mechanism.
 
         `steps` is how many neighbours apart a replacement is: one, or two where one is removed and
@@ -162,7 +167,11 @@ class Width:
         return vars(self).copy()
 
 
-def gaussian_width(workload: Workload, draws: int = 200, seed: int = 0) -> Width:
+def gaussian_width(
+    workload: Workload,
+    draws: int = 200,
+    seed: int = 0,
+) -> Width:
     """The Gaussian width of what one person can answer: small where projections help much."""
     rng = np.random.default_rng(seed)
     largest = np.array(

@@ -100,7 +100,11 @@ def log_ball(dimension: int) -> float:
     return dimension / 2 * log(pi) - lgamma(dimension / 2 + 1)
 
 
-def sampled_radius(columns: FloatArray, replaced: bool, basis: FloatArray) -> float:
+def sampled_radius(
+    columns: FloatArray,
+    replaced: bool,
+    basis: FloatArray,
+) -> float:
     """Below the radius of a ball of the body's volume, from how far it reaches some ways.
 
     Ways are drawn among all answers: those of a basis would turn with it, and which basis a
@@ -114,7 +118,11 @@ def sampled_radius(columns: FloatArray, replaced: bool, basis: FloatArray) -> fl
     return float(max(mean, 0.0) ** (1 / power))
 
 
-def reach_along(columns: FloatArray, way: FloatArray, replaced: bool) -> float:
+def reach_along(
+    columns: FloatArray,
+    way: FloatArray,
+    replaced: bool,
+) -> float:
     """How far the body reaches this way: 1 over the fewest people who are moved by a unit of it."""
     from scipy.optimize import linprog
 

@@ -254,7 +254,10 @@ class FittedMechanism:
         return answer_error(over_cells(self.sizes, asked), fitted, distance, possible)
 
     def _luck(
-        self, noise: FloatArray, asked: Sequence[Term], unbiased: Accuracy
+        self,
+        noise: FloatArray,
+        asked: Sequence[Term],
+        unbiased: Accuracy,
     ) -> float:
         """What these draws fall short of the noise's known size: most of a forecast's own error."""
         if self.space == "cells":
@@ -290,7 +293,14 @@ class FittedMechanism:
             arrays[_SUPPORT] = self.support
 
         held = self.support is not None
-        return StoredFit(inner, asked, self.space, self.given.people, public, held)
+        return StoredFit(
+            inner,
+            asked,
+            self.space,
+            self.given.people,
+            public,
+            held,
+        )
 
 
 class StoredFit(StoredMechanism, frozen=True, tag="projection"):
@@ -304,14 +314,24 @@ class StoredFit(StoredMechanism, frozen=True, tag="projection"):
     supported: bool = False
 
     def unpacked(
-        self, arrays: Mapping[str, Array], privacy: Privacy, sizes: tuple[int, ...]
+        self,
+        arrays: Mapping[str, Array],
+        privacy: Privacy,
+        sizes: tuple[int, ...],
     ) -> FittedMechanism:
         """The mechanism under this budget."""
         inner = self.inner.unpacked(arrays, privacy, sizes)
         given = Given(self.people, tuple(arrays[name] for name in self.public))
         asked = decode_workload(self.workload, arrays)
         support = arrays[_SUPPORT] if self.supported else None
-        return FittedMechanism(inner, asked, sizes, self.space, given, support)
+        return FittedMechanism(
+            inner,
+            asked,
+            sizes,
+            self.space,
+            given,
+            support,
+        )
 
 
 @dataclass(frozen=True, eq=False)

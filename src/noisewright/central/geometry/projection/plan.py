@@ -76,7 +76,11 @@ def _plan(problem: CentralProblem) -> Proposal:
     planned: list[tuple[float, int, Proposal]] = []
     for name, space, inner in options:
         fitted = FittedMechanism(
-            inner, problem.workload, problem.sizes, space, problem.given
+            inner,
+            problem.workload,
+            problem.sizes,
+            space,
+            problem.given,
         )
         try:
             fitted.check_reach(problem.terms)
@@ -84,7 +88,14 @@ def _plan(problem: CentralProblem) -> Proposal:
             continue
         error = mean_error(fitted.accuracy(problem.terms).error, problem.norm)
         status = f"noise of {name}, projected in {space}"
-        proposal = Proposal(fitted, None, None, "none", status, problem.neighbours)
+        proposal = Proposal(
+            fitted,
+            None,
+            None,
+            "none",
+            status,
+            problem.neighbours,
+        )
         planned.append((error, len(planned), proposal))
 
     return min(planned)[2]

@@ -20,7 +20,11 @@ _DRAWS = 100
 _SURE = 3.29  # deviations: 99.95 % for a mean of that many draws
 
 
-def fit_error(noise: Accuracy, fitted: FloatArray | None, possible: Possible) -> float:
+def fit_error(
+    noise: Accuracy,
+    fitted: FloatArray | None,
+    possible: Possible,
+) -> float:
     """Root of a mean of ‖y* - y‖² that no data exceed; `fitted` is None where cells are fitted.
 
     The mean of the largest product is by simulation, the upper end of a 99.95 % interval.
@@ -34,7 +38,10 @@ def fit_error(noise: Accuracy, fitted: FloatArray | None, possible: Possible) ->
 
 
 def answer_error(
-    asked: FloatArray, fitted: FloatArray | None, distance: float, possible: Possible
+    asked: FloatArray,
+    fitted: FloatArray | None,
+    distance: float,
+    possible: Possible,
 ) -> float:
     """A root mean square error of the answers asked that no data exceed.
 
