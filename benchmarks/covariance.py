@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import noisewright as nw
-from noisewright.central.geometry.rows.second_moments import GRID, SecondMoments
+from noisewright.central.geometry.second_moments import GRID, SecondMoments
 from noisewright.estimate.moments import above_noise, possible_moments
 
 PICTURE = Path(__file__).parent.parent / "docs" / "pictures" / "covariance.svg"

@@ -21,12 +21,12 @@ from typing import Any
 import numpy as np
 
 import noisewright as nw
-from noisewright.central.geometry.balls.hardt_talwar import best_balls, whole_queries
-from noisewright.central.geometry.balls.mechanism import BallMechanism
-from noisewright.central.geometry.balls.sketch_plan import sketches
+from noisewright.central.geometry.balls import BallMechanism
+from noisewright.central.geometry.fitted_plans import sketches
+from noisewright.central.geometry.hardt_talwar import best_balls, whole_queries
 from noisewright.central.mechanism import Given
 from noisewright.central.registry import CENTRAL
-from noisewright.estimate.fits.projection import AnswerSpace, Possible
+from noisewright.estimate.nearest import AnswerSpace, Possible
 from noisewright.planning.central.choice.problems import central_problem
 from noisewright.workload import workload as as_workload
 from noisewright.workload.structure import terms

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 import noisewright as nw
-from noisewright.central.geometry.balls import hardt_talwar
-from noisewright.central.geometry.balls import mechanism as balls
-from noisewright.central.geometry.balls.hardt_talwar import turned_parts
-from noisewright.central.geometry.balls.mechanism import BallMechanism, reach_square
+from noisewright.central.geometry import balls, hardt_talwar
+from noisewright.central.geometry.balls import BallMechanism, reach_square
+from noisewright.central.geometry.hardt_talwar import turned_parts
 from noisewright.errors import InvalidParameter, OutOfReach
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.workload import workload

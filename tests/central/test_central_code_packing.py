@@ -10,13 +10,13 @@ import pytest
 from scipy.linalg import hadamard
 
 import noisewright as nw
-from noisewright.central.geometry.limits.code_packing import (
+from noisewright.central.geometry.limits.packing import (
     CodePacking,
     best_code_packing,
     binary_tables,
     log_words,
+    packing_bound,
 )
-from noisewright.central.geometry.limits.packing import packing_bound
 from noisewright.central.mechanism import Given
 from noisewright.errors import InvalidParameter
 from noisewright.planning.central.choice.problems import central_problem

@@ -13,9 +13,9 @@ import pytest
 from scipy.stats import chi2
 
 import noisewright as nw
-from noisewright.central.geometry.k_norm.bodies import Entered, Headcount, Replaced
-from noisewright.central.geometry.k_norm.mechanism import KNormMechanism
-from noisewright.central.geometry.k_norm.partition import Partition, by_value
+from noisewright.central.geometry.bodies import Entered, Headcount, Replaced
+from noisewright.central.geometry.k_norm import KNormMechanism
+from noisewright.central.geometry.partition import Partition, by_value
 from noisewright.central.mechanism import Table
 from noisewright.errors import InvalidParameter, NoisewrightError
 from noisewright.privacy.noise import levels
@@ -197,9 +197,7 @@ def test_planted_faults_are_caught(neighbours, monkeypatch):
     def too_small(weights, rate, source=None):
         return levels.draw_level(weights, rate, source) // 2  # half the body
 
-    monkeypatch.setattr(
-        "noisewright.central.geometry.k_norm.mechanism.draw_level", too_small
-    )
+    monkeypatch.setattr("noisewright.central.geometry.k_norm.draw_level", too_small)
     statistic, freedom = statistic_of(small(neighbours))
     assert statistic > 2 * chi2.isf(FALSE_ALARM, freedom)
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from noisewright.central.laplace.replaced import (
+from noisewright.central.laplace.strategy import (
     replaced_bound,
     replaced_laplace,
 )

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from noisewright.central.blocks.axes import centred, from_strategy
+from noisewright.central.blocks.axes import centred_axis, from_strategy
 from noisewright.central.gaussian import product_bounds as bounds
 from noisewright.central.gaussian.coupled_tables import (
     arrow_nuclear,
@@ -71,7 +71,7 @@ def dense_strategy(found: MixedDesign) -> np.ndarray:
 @given(st.integers(2, 9), st.integers(0, 10**6))
 def test_an_axis_splits_every_vector(size: int, seed: int) -> None:
     strategy = np.random.default_rng(seed).normal(size=(size + 2, size)) + 0.5
-    for axis in (centred(size), from_strategy(strategy, 16)):
+    for axis in (centred_axis(size), from_strategy(strategy, 16)):
         split = np.outer(axis.reference, np.ones(size)) + axis.inverse @ axis.contrasts
         scale = np.abs(axis.reference).max()
         np.testing.assert_allclose(split, np.eye(size), atol=1e-8 * scale)

@@ -10,7 +10,7 @@ import pytest
 import noisewright as nw
 from noisewright.central.mechanism import Given
 from noisewright.errors import InvalidParameter
-from noisewright.estimate.fits.projection import AnswerSpace, Possible
+from noisewright.estimate.nearest import AnswerSpace, Possible
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.workload import workload
 from oracles.privacy_oracles import SeededSource
@@ -54,7 +54,7 @@ def test_large_and_small_domains_are_fitted_alike(monkeypatch):
     asked, rng = workload("parity:6:<=2"), np.random.default_rng(2)
     noisy = rng.normal(0, 30, (2, asked.queries))
     small = AnswerSpace(asked).nearest(noisy, Possible(50.0), 1e-3)[0]
-    monkeypatch.setattr("noisewright.estimate.fits.projection._DENSE_CELLS", 1)
+    monkeypatch.setattr("noisewright.estimate.nearest._DENSE_CELLS", 1)
     large = AnswerSpace(asked).nearest(noisy, Possible(50.0), 1e-3)[0]
     np.testing.assert_allclose(asked.matvec(small.T), asked.matvec(large.T), atol=3e-3)
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 import noisewright as nw
 from noisewright.central.blocks import sensitivity
-from noisewright.central.blocks.axes import centred
+from noisewright.central.blocks.axes import centred_axis
 from noisewright.central.blocks.block import Block
 from noisewright.central.blocks.strategy import BlockStrategy
-from noisewright.central.geometry.balls.mechanism import reach_square
+from noisewright.central.geometry.balls import reach_square
 from noisewright.errors import InvalidParameter
 from oracles.blocks import whole_matrix
 
@@ -35,7 +35,7 @@ def interactions(
     def factor(i: int) -> np.ndarray:
         if mixed and i == 0:
             return matrix
-        return centred(sizes[i]).contrasts
+        return centred_axis(sizes[i]).contrasts
 
     matrix = rng.integers(-9, 10, size=(sizes[0] - 1, sizes[0]))
     tables = [t for t in product((0, 1), repeat=len(sizes)) if rng.random() < 0.8] or [
@@ -87,7 +87,11 @@ def test_replaced_people_are_bounded_by_every_way(
 
 @pytest.mark.parametrize("size", [3, 40])
 def test_attributes_of_one_value_count_by_their_entries(size: int) -> None:
-    factors = (np.array([[5]]), centred(size).contrasts, centred(size).contrasts)
+    factors = (
+        np.array([[5]]),
+        centred_axis(size).contrasts,
+        centred_axis(size).contrasts,
+    )
     strategy = BlockStrategy((1, size, size), (Block((0, 1, 2), factors),))
     truth = largest(whole_matrix(strategy), "replace-one")
     assert (
@@ -103,7 +107,7 @@ def test_many_attributes_that_are_alike_are_counted_exactly() -> None:
         *((i,) for i in range(8)),
         *((i, j) for j in range(8) for i in range(j)),
     ]
-    axis = centred(3)
+    axis = centred_axis(3)
     blocks = tuple(Block(t, (axis.contrasts,) * len(t), 1.0 + len(t)) for t in tables)
     spans = {id(axis.contrasts): sensitivity.Span.of(axis.contrasts)}
     for measured in (blocks, blocks + blocks):  # some strategies measure a table twice
@@ -116,7 +120,7 @@ def test_many_attributes_that_are_alike_are_counted_exactly() -> None:
 def test_a_hundred_attributes_cost_less_than_the_sum_of_their_blocks() -> None:
     sizes = (10,) * 60
     tables = [(i,) for i in range(60)] + [(i, j) for j in range(60) for i in range(j)]
-    axis = centred(10)
+    axis = centred_axis(10)
     strategy = BlockStrategy(
         sizes, tuple(Block(t, (axis.contrasts,) * len(t)) for t in tables)
     )
@@ -126,10 +130,10 @@ def test_a_hundred_attributes_cost_less_than_the_sum_of_their_blocks() -> None:
 
 WEIGHTED = (
     Block((0,), (np.array([[3, -1, -2], [0, 4, -4]]),), 1.5, weights=np.array([7, 2])),
-    Block((1,), (centred(4).contrasts,), 2.0, 3, np.array([5])),
+    Block((1,), (centred_axis(4).contrasts,), 2.0, 3, np.array([5])),
     Block(
         (0, 1),
-        (np.array([[3, -1, -2], [0, 4, -4]]), centred(4).contrasts),
+        (np.array([[3, -1, -2], [0, 4, -4]]), centred_axis(4).contrasts),
         0.7,
         weights=np.array([[2], [9]]),
     ),

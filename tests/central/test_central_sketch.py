@@ -11,9 +11,9 @@ import pytest
 from scipy.stats import gamma, kstest
 
 import noisewright as nw
-from noisewright.central.geometry.balls import mechanism as balls
-from noisewright.central.geometry.balls.mechanism import BallMechanism
-from noisewright.central.geometry.balls.sketch_plan import Net, coarse_jl, sketches
+from noisewright.central.geometry import balls
+from noisewright.central.geometry.balls import BallMechanism
+from noisewright.central.geometry.fitted_plans import Net, coarse_jl, sketches
 from noisewright.central.mechanism import Given
 from noisewright.errors import InvalidParameter
 from noisewright.planning.central.choice.problems import central_problem

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy.optimize import LinearConstraint, milp
 from scipy.sparse import csr_array
 
-from noisewright.estimate.whole.rounding import Sums, controlled_rounding, on_grid
-from noisewright.estimate.whole.tables import alike, shared_out, whole_near
+from noisewright.estimate.rounding import Sums, controlled_rounding, on_grid
+from noisewright.estimate.whole import alike, shared_out, whole_near
 
 
 def sums_of(near: np.ndarray, people: float) -> Sums:

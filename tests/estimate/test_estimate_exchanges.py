@@ -7,8 +7,8 @@ import pytest
 from scipy.sparse import csr_array
 from test_estimate_controlled_rounding import margins, sums_of
 
-from noisewright.estimate.whole.exchanges import evenly_rounded, exchanged
-from noisewright.estimate.whole.rounding import Sums, on_grid
+from noisewright.estimate.rounding import Sums, on_grid
+from noisewright.estimate.whole import evenly_rounded, exchanged
 
 PAIRS = [(0, 1), (0, 2), (1, 2)]
 

@@ -10,16 +10,16 @@ from scipy.optimize import nnls
 from scipy.stats import binom, norm
 
 from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.estimate import nonnegative
 from noisewright.estimate.accuracy import Accuracy, Conditioned
-from noisewright.estimate.fits import nonnegative
-from noisewright.estimate.fits.nonnegative import (
+from noisewright.estimate.intervals import normal_multiplier
+from noisewright.estimate.nonnegative import (
     Facts,
     check_agreement,
     fixes_total,
     nonnegative_histogram,
     project_to_total,
 )
-from noisewright.estimate.intervals import normal_multiplier
 from noisewright.workload import workload
 from noisewright.workload.questions.quantiles import monotone_counts, quantiles
 

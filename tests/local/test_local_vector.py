@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from noisewright.central.laplace.replaced import replaced_laplace
+from noisewright.central.laplace.strategy import replaced_laplace
 from noisewright.errors import InvalidParameter
 from noisewright.local.analysis.analysis import Analysis
 from noisewright.local.storage import pack, unpack

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import noisewright as nw
-from noisewright.central.geometry.rows.second_moments import GRID, SecondMoments
+from noisewright.central.geometry.second_moments import GRID, SecondMoments
 from noisewright.errors import FileFormatError, InvalidParameter
 from noisewright.estimate.moments import (
     above_noise,

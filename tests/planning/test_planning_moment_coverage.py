@@ -12,7 +12,7 @@ import pytest
 from scipy.stats import binom
 
 import noisewright as nw
-from noisewright.estimate.moment_errors import MomentErrors
+from noisewright.estimate.moments import MomentErrors
 from noisewright.planning.rows.covariance import CovariancePlan, CovarianceRelease
 from noisewright.privacy.promise.budget import Privacy
 from oracles.privacy_oracles import SeededSource

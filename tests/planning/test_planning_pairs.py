@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 import noisewright as nw
-from noisewright.central.geometry.rows.pairs import PairMoments, Rows
-from noisewright.central.geometry.rows.second_moments import GRID, SecondMoments
+from noisewright.central.geometry.pairs import PairMoments, Rows
+from noisewright.central.geometry.second_moments import GRID, SecondMoments
 from noisewright.errors import FileFormatError, InvalidParameter
 from noisewright.estimate.moments import beyond_noise, common_factors, possible_pairs
 from noisewright.planning.rows.pairs import made_up

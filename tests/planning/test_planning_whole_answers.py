@@ -1,6 +1,6 @@
 """Whole numbers are rounded where answers were asked: the bounds, over random schemas.
 
-Bounds (proved in `estimate/whole/rounding`): an answer moves by less than one where the tables
+Bounds (proved in `estimate/rounding`): an answer moves by less than one where the tables
 asked are one table of counts or a chain of them, and else by less than the number of answers of
 more than one cell that a person counts towards, the number of people included.
 """

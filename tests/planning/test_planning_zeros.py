@@ -12,7 +12,7 @@ from test_planning_release import repeated
 import noisewright as nw
 from noisewright.central.blocks.mechanism import _chernoff, _proxy
 from noisewright.central.mechanism import Measurement
-from noisewright.estimate.fits.nonnegative import tells_total
+from noisewright.estimate.nonnegative import tells_total
 from noisewright.planning.after.postprocess import Steps, check_steps
 from noisewright.planning.central import empty_cells as zeros
 from noisewright.planning.central.plan import CentralPlan

@@ -18,7 +18,7 @@ from noisewright.arrays import Array, FloatArray, IntArray
 from noisewright.central.blocks.mechanism import StoredBlocks
 from noisewright.central.carry.mechanism import StoredCarry
 from noisewright.central.composite import StoredComposite
-from noisewright.central.geometry.k_norm.mechanism import StoredKNorm
+from noisewright.central.geometry.k_norm import StoredKNorm
 from noisewright.central.mechanism import (
     Counts,
     Measurement,

@@ -14,9 +14,9 @@ import numpy as np
 from noisewright.arrays import Array, FloatArray, IntArray
 from noisewright.central.blocks.mechanism import StoredBlocks
 from noisewright.central.carry.mechanism import StoredCarry
-from noisewright.central.geometry.balls.mechanism import StoredBalls
-from noisewright.central.geometry.k_norm.mechanism import StoredKNorm
-from noisewright.central.geometry.projection.fitted import StoredFit
+from noisewright.central.geometry.balls import StoredBalls
+from noisewright.central.geometry.fitted import StoredFit
+from noisewright.central.geometry.k_norm import StoredKNorm
 from noisewright.central.mechanism import (
     Counts,
     Measurement,

@@ -10,10 +10,9 @@ from noisewright.central.carry.plan import CARRY
 from noisewright.central.gaussian.products import GAUSSIAN_STRATEGY, SPLIT
 from noisewright.central.gaussian.residual import RESIDUAL
 from noisewright.central.gaussian.shared import SHARED_BASIS
-from noisewright.central.geometry.balls.hardt_talwar import HARDT_TALWAR
-from noisewright.central.geometry.balls.sketch_plan import COARSE_JL, JL
-from noisewright.central.geometry.k_norm.plan import K_NORM
-from noisewright.central.geometry.projection.plan import PROJECTION
+from noisewright.central.geometry.fitted_plans import COARSE_JL, JL, PROJECTION
+from noisewright.central.geometry.hardt_talwar import HARDT_TALWAR
+from noisewright.central.geometry.k_norm_plan import K_NORM
 from noisewright.central.laplace.strategy import LAPLACE_STRATEGY
 
 CENTRAL = {

@@ -5,7 +5,7 @@ A block measures the marginal table of a few attributes by one small integer mat
 strategy is one block on one axis; a Kronecker strategy one block on several; a strategy for tables
 of many attributes is a stack of blocks of one of three sorts: every attribute has one set of
 contrasts, the same in all blocks that measure it (see `axes`); or the blocks' row spaces are
-orthogonal, which is checked in integers; or every block is a whole table (see `overlap`). In the
+orthogonal, which is checked in integers; or every block is a whole table (`Overlap`). In the
 first two the least-squares answer is the sum of what each block says.
 """
 
@@ -21,9 +21,8 @@ from math import inf, isfinite, prod
 import numpy as np
 
 from noisewright.arrays import Array, FloatArray, IntArray
-from noisewright.central.blocks.axes import Axis
+from noisewright.central.blocks.axes import Axis, Components, Overlap
 from noisewright.central.blocks.block import Block, Table, is_identity
-from noisewright.central.blocks.overlap import Components, Overlap
 from noisewright.central.blocks.sensitivity import squared_change
 from noisewright.errors import OutOfReach, TooLarge, require
 from noisewright.privacy.exact.rounding import float_above, root_above

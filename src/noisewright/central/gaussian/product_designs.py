@@ -22,7 +22,7 @@ from math import prod
 import numpy as np
 
 from noisewright.arrays import BoolArray, FloatArray, IntArray
-from noisewright.central.blocks.axes import Axis, centred, from_strategy
+from noisewright.central.blocks.axes import Axis, centred_axis, from_strategy
 from noisewright.errors import TooLarge
 from noisewright.norm.exact.tridiagonal import TridiagonalProblem, prefix_gram_inverse
 from noisewright.norm.kernel.problems import GramProblem
@@ -302,7 +302,7 @@ def _start(
     size = family.group_sizes[group]
     grams = [kind.gram for kind in family.kinds if kind.group == group]
     if all(exchangeable(gram) for gram in grams):
-        return _State(centred(size), np.full(size, 1.0 / size), True)
+        return _State(centred_axis(size), np.full(size, 1.0 / size), True)
     mean = sum(gram / np.trace(gram) for gram in grams)
     return _solve((mean), 0.0, None, bits)
 

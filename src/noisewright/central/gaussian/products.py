@@ -22,7 +22,7 @@ from noisewright.central.blocks.quantise import (
 )
 from noisewright.central.blocks.strategy import BlockStrategy
 from noisewright.central.blocks.variance import unit_error
-from noisewright.central.gaussian.replaced import (
+from noisewright.central.gaussian.certified import (
     FREE_NOISE,
     PAIR_CELLS,
     contrasts_by_pairs,

@@ -17,9 +17,12 @@ from noisewright.central.blocks.block import Block
 from noisewright.central.blocks.strategy import BlockStrategy
 from noisewright.central.blocks.variance import JOINT_LIMIT, unit_error
 from noisewright.central.gaussian.certified import (
+    FREE_NOISE,
     Certified,
     certified,
     certified_design,
+    replaced_design,
+    replaced_precisions,
 )
 from noisewright.central.gaussian.product_bounds import lower_bound
 from noisewright.central.gaussian.product_designs import (
@@ -28,11 +31,6 @@ from noisewright.central.gaussian.product_designs import (
     design,
 )
 from noisewright.central.gaussian.products import DENSE_CELLS, fine_grid
-from noisewright.central.gaussian.replaced import (
-    FREE_NOISE,
-    replaced_design,
-    replaced_precisions,
-)
 from noisewright.central.problem import (
     Candidate,
     CentralMechanism,

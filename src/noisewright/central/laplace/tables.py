@@ -1,7 +1,7 @@
 """Pure privacy for tables over many attributes: whole tables with optimised weights.
 
 Table S is measured with weight θ_S, so the L1 sensitivity is Σθ_S and an interaction T has variance
-1/Σ_{S⊇T} θ_S²/Π_{i∈S∖T} n_i (see `overlap`). The weights minimise the total variance of the
+1/Σ_{S⊇T} θ_S²/Π_{i∈S∖T} n_i (`Overlap`). The weights minimise the total variance of the
 answers asked, or a mean of higher powers. Besides the tables asked, larger ones that cover many of
 them at once are tried: fewer tables share the budget, and each answer adds up a few more cells. The
 full domain, where it is small, is one of them.
@@ -17,8 +17,8 @@ from math import comb, prod, sqrt
 import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray
+from noisewright.central.blocks.axes import Table
 from noisewright.central.blocks.block import Block
-from noisewright.central.blocks.overlap import Table
 from noisewright.central.blocks.strategy import BlockStrategy
 from noisewright.central.blocks.variance import unit_error
 from noisewright.central.gaussian.certified import as_product

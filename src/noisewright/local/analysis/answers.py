@@ -13,7 +13,7 @@ import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray
 from noisewright.errors import InvalidParameter
-from noisewright.estimate.fits.nonnegative import (
+from noisewright.estimate.nonnegative import (
     nonnegative_histogram,
     project_to_total,
 )

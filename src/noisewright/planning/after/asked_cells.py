@@ -17,7 +17,7 @@ import numpy as np
 
 from noisewright.arrays import BoolArray, FloatArray, IntArray
 from noisewright.domain import Domain
-from noisewright.estimate.fits.nonnegative import LARGEST_HISTOGRAM
+from noisewright.estimate.nonnegative import LARGEST_HISTOGRAM
 from noisewright.workload import Workload
 from noisewright.workload.kinds.algebra import Kron, Weighted, stack
 from noisewright.workload.kinds.atoms import Identity, Total

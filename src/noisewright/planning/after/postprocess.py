@@ -22,7 +22,7 @@ from noisewright.arrays import FloatArray
 from noisewright.errors import InvalidParameter, TooLarge, meant, require
 from noisewright.estimate.accuracy import Conditioned
 from noisewright.estimate.agreeing_tables import agreeing_tables
-from noisewright.estimate.fits.nonnegative import (
+from noisewright.estimate.nonnegative import (
     LARGEST_HISTOGRAM,
     Facts,
     check_agreement,

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray
-from noisewright.central.geometry.projection.fitted import FittedMechanism
+from noisewright.central.geometry.fitted import FittedMechanism
 from noisewright.display import Shown
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter, TooLarge, require
-from noisewright.estimate.fits.nonnegative import LARGEST_HISTOGRAM
+from noisewright.estimate.nonnegative import LARGEST_HISTOGRAM
 from noisewright.estimate.table_tree import (
     distance,
     drawn_cells,

@@ -3,7 +3,7 @@
 Only what was asked is rounded, and judged by how far answers move. Attributes are grouped so that
 all tables lie in groups which make a tree (`workload/cliques`). Where one linear program over the
 cells of all groups comes out whole, no answer moves by one or more. Else the cells of all
-attributes asked are rounded together, as near as `estimate/whole/tables` finds.
+attributes asked are rounded together, as near as `estimate/whole` finds.
 """
 
 from __future__ import annotations
@@ -16,9 +16,13 @@ from typing import Any
 import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray
-from noisewright.estimate.whole.exchanges import evenly_rounded, exchanged
-from noisewright.estimate.whole.rounding import Sums, on_grid
-from noisewright.estimate.whole.tables import flow_rounding, whole_near
+from noisewright.estimate.rounding import Sums, on_grid
+from noisewright.estimate.whole import (
+    evenly_rounded,
+    exchanged,
+    flow_rounding,
+    whole_near,
+)
 from noisewright.planning.after.asked_cells import AskedCells, spread_rows
 from noisewright.workload.cliques import CliqueTree, clique_tree
 from noisewright.workload.linear.interactions import Table

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from noisewright.arrays import FloatArray
-from noisewright.central.geometry.projection.fitted import FittedMechanism
+from noisewright.central.geometry.fitted import FittedMechanism
 from noisewright.central.mechanism import Measurement
 from noisewright.planning.after.postprocess import Steps, held, processed
 from noisewright.planning.central.interval_widths import (

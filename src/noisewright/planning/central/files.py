@@ -13,9 +13,9 @@ from noisewright.central.blocks.mechanism import StoredBlocks
 from noisewright.central.carry.mechanism import StoredCarry
 from noisewright.central.combined import StoredCombined
 from noisewright.central.composite import StoredComposite
-from noisewright.central.geometry.balls.mechanism import StoredBalls
-from noisewright.central.geometry.k_norm.mechanism import StoredKNorm
-from noisewright.central.geometry.projection.fitted import StoredFit
+from noisewright.central.geometry.balls import StoredBalls
+from noisewright.central.geometry.fitted import StoredFit
+from noisewright.central.geometry.k_norm import StoredKNorm
 from noisewright.central.groups import RowBounds
 from noisewright.central.mechanism import Measurement, Mechanism
 from noisewright.central.problem import Proposal

@@ -13,7 +13,7 @@ import numpy as np
 
 from noisewright.arrays import FloatArray
 from noisewright.central.blocks.mechanism import continuous_deviation
-from noisewright.central.geometry.projection.fitted import FittedMechanism
+from noisewright.central.geometry.fitted import FittedMechanism
 from noisewright.central.groups import RowBounds
 from noisewright.central.mechanism import Counts, Measurement, Mechanism, Table
 from noisewright.central.problem import CentralProblem, Proposal

@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from noisewright.arrays import FloatArray
 from noisewright.errors import InvalidParameter, TooLarge
-from noisewright.estimate.fits.post_stratification import post_stratified
+from noisewright.estimate.post_stratification import post_stratified
 from noisewright.local.analysis.accuracy import LocalAccuracy
 from noisewright.local.strategy import DENSE_SIZE
 from noisewright.planning.plan import LEVEL

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray
-from noisewright.central.geometry.rows.second_moments import (
+from noisewright.central.geometry.second_moments import (
     LARGEST_SHARE,
     SecondMoments,
 )
 from noisewright.errors import require
 from noisewright.estimate.intervals import normal_multiplier, variance_gamma_multiplier
-from noisewright.estimate.moment_errors import MomentErrors
 from noisewright.estimate.moments import (
+    MomentErrors,
     above_noise,
     nearest_correlation,
     possible_moments,

@@ -8,8 +8,8 @@ import msgspec
 import numpy as np
 
 from noisewright.arrays import Array
-from noisewright.central.geometry.rows.pairs import MeasuredPairs, PairMoments
-from noisewright.central.geometry.rows.second_moments import (
+from noisewright.central.geometry.pairs import MeasuredPairs, PairMoments
+from noisewright.central.geometry.second_moments import (
     LARGEST_SHARE,
     SecondMoments,
 )

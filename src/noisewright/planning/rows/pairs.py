@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from noisewright.arrays import FloatArray
-from noisewright.central.geometry.rows.pairs import MeasuredPairs, PairMoments, Rows
-from noisewright.central.geometry.rows.second_moments import GRID
+from noisewright.central.geometry.pairs import MeasuredPairs, PairMoments, Rows
+from noisewright.central.geometry.second_moments import GRID
 from noisewright.errors import require
 from noisewright.estimate.intervals import normal_multiplier
 from noisewright.estimate.moments import common_factors, possible_pairs

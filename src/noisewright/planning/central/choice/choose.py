@@ -10,7 +10,7 @@ from math import inf, sqrt
 
 import numpy.typing as npt
 
-from noisewright.central import own_strategy
+from noisewright.central.baselines import OWN_STRATEGY, own_candidate
 from noisewright.central.groups import RowBounds, in_every_group, one_group
 from noisewright.central.mechanism import Given
 from noisewright.central.problem import (
@@ -294,8 +294,8 @@ def own_ranking(problem: CentralProblem, strategy: npt.ArrayLike) -> Ranking:
         "plan sums and means without it",
     )
 
-    proposal = own_strategy.own_candidate(problem, strategy).proposal(problem)
-    own = Contender(own_strategy.NAME, problem, proposal)
+    proposal = own_candidate(problem, strategy).proposal(problem)
+    own = Contender(OWN_STRATEGY, problem, proposal)
     ours = ranked(problem)
     best = _with_highest_bound(own, [own, ours.best])
 

@@ -15,16 +15,16 @@ import numpy as np
 
 from noisewright.arrays import FloatArray
 from noisewright.central.gaussian.residual import RESIDUAL
-from noisewright.central.geometry.k_norm.plan import K_NORM
+from noisewright.central.geometry.fitted_plans import refuses_fit
+from noisewright.central.geometry.k_norm_plan import K_NORM
 from noisewright.central.geometry.limits.packing import (
     Width,
     gaussian_width,
     packing_bound,
 )
 from noisewright.central.geometry.limits.volume import VolumeBound, volume_bound
-from noisewright.central.geometry.projection.plan import refuses_fit
 from noisewright.central.problem import CentralProblem
-from noisewright.estimate.fits.nonnegative import project_to_total
+from noisewright.estimate.nonnegative import project_to_total
 from noisewright.solution import BoundClass
 from noisewright.workload import Identity
 from noisewright.workload.kinds.algebra import stack

@@ -19,10 +19,9 @@ import numpy as np
 from noisewright.arrays import Array, FloatArray, IntArray
 from noisewright.central.blocks.mechanism import StoredBlocks
 from noisewright.central.carry.mechanism import StoredCarry
-from noisewright.central.geometry.balls.mechanism import StoredBalls, over_cells
-from noisewright.central.geometry.balls.sketch import SketchMechanism, StoredSketch
-from noisewright.central.geometry.k_norm.mechanism import StoredKNorm
-from noisewright.central.geometry.projection.worst_case import answer_error, fit_error
+from noisewright.central.geometry.balls import StoredBalls, over_cells
+from noisewright.central.geometry.k_norm import StoredKNorm
+from noisewright.central.geometry.sketch import SketchMechanism, StoredSketch
 from noisewright.central.mechanism import (
     Counts,
     Given,
@@ -33,7 +32,7 @@ from noisewright.central.mechanism import (
 )
 from noisewright.errors import FileFormatError, OutOfReach, require
 from noisewright.estimate.accuracy import Accuracy, Kind
-from noisewright.estimate.fits.projection import AnswerSpace, Possible
+from noisewright.estimate.nearest import AnswerSpace, Possible, answer_error, fit_error
 from noisewright.privacy.noise.source import ByteSource
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.privacy.promise.spend import Spend

@@ -7,13 +7,13 @@ from math import prod
 
 import numpy as np
 
-from noisewright.central.geometry.k_norm.mechanism import (
+from noisewright.central.geometry.k_norm import (
     LARGEST_EPSILON,
     LEAST_EPSILON,
     MOST_DIMENSIONS,
     KNormMechanism,
 )
-from noisewright.central.geometry.k_norm.partition import (
+from noisewright.central.geometry.partition import (
     MOST_CELLS,
     Partition,
     by_value,

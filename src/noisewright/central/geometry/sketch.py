@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from noisewright.arrays import Array, FloatArray
-from noisewright.central.geometry.balls.mechanism import (
+from noisewright.central.geometry.balls import (
     BallAccuracy,
     BallMechanism,
     StoredBalls,

@@ -1,4 +1,6 @@
-"""Johnson-Lindenstrauss releases [004, Algorithms 1 and 2]: noise on few signed sums of queries.
+"""Which noise a projection is put behind, and where it is nearest: both by forecast.
+
+Johnson-Lindenstrauss releases [004, Algorithms 1 and 2]: noise on few signed sums of queries.
 
 A random matrix T of signs turns the queries W into few rows TW; balls (`hardt_talwar`) are drawn
 around the rows of just this T, whole numbers that they are, and the histogram whose rows are
@@ -13,26 +15,125 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from math import ceil, isfinite
+from math import ceil, isfinite, prod
 
 import numpy as np
 
 from noisewright.arrays import IntArray
-from noisewright.central.geometry.balls.hardt_talwar import (
+from noisewright.central.geometry.balls import LARGEST_ENTRY
+from noisewright.central.geometry.fitted import (
+    MOST_CELLS,
+    FittedMechanism,
+    Space,
+)
+from noisewright.central.geometry.hardt_talwar import (
     balls_of_queries,
     best_balls,
     refuses_balls,
     whole_queries,
 )
-from noisewright.central.geometry.balls.mechanism import LARGEST_ENTRY
-from noisewright.central.geometry.balls.sketch import SketchMechanism
 from noisewright.central.geometry.limits.packing import farthest_first
-from noisewright.central.geometry.projection.fitted import FittedMechanism
-from noisewright.central.geometry.projection.plan import refuses_fit
+from noisewright.central.geometry.sketch import SketchMechanism
+from noisewright.central.mechanism import Mechanism
 from noisewright.central.problem import CentralMechanism, CentralProblem, Proposal
-from noisewright.errors import require
+from noisewright.errors import OutOfReach, require
 from noisewright.workload import workload
 from noisewright.workload.linear.tensor import mean_error
+from noisewright.workload.questions.measures import COUNT
+
+_NEEDS_PEOPLE = (
+    "its error depends on how many people there are: give their public number (people)"
+)
+_MOST_NOISES = 2  # that are tried in answer space: the best ones by themselves
+
+
+def refuses_fit(problem: CentralProblem) -> str | None:
+    """Why no histogram can be fitted, or its errors be told."""
+    if problem.given is None:
+        return _NEEDS_PEOPLE
+    if prod(problem.sizes) > MOST_CELLS:
+        return f"histograms are fitted to at most {MOST_CELLS:,} cells"
+    if problem.domain is not None and (
+        problem.domain.boxes or problem.domain.unit is not None
+    ):
+        return (
+            "impossible cells and several rows of a person are not for projections yet"
+        )
+    if problem.workload.measures != (COUNT,):
+        return "projections are for numbers of people"
+
+    return None
+
+
+def unbiased_proposals(problem: CentralProblem) -> list[tuple[float, str, Mechanism]]:
+    """All that measure without bias, and noise on cells, with their errors, best first."""
+    from noisewright.central.registry import CENTRAL
+
+    result = []
+    for entry in CENTRAL.values():
+        cells = entry.name.endswith("-cells")
+        if (
+            entry.biased
+            or (entry.baseline and not cells)
+            or entry.refuses(problem) is not None
+        ):
+            continue
+        if entry.slow is not None and entry.slow(problem):
+            continue
+
+        mechanism = problem.once(entry.plan).mechanism
+        error = mean_error(mechanism.accuracy(problem.terms).error, problem.norm)
+        result.append((error, entry.name, mechanism))
+
+    return sorted(result, key=lambda proposal: proposal[0])
+
+
+def _plan(problem: CentralProblem) -> Proposal:
+    assert problem.given is not None
+    noises = unbiased_proposals(problem)
+    options: list[tuple[str, Space, Mechanism]] = [
+        (name, "answers", mechanism) for _, name, mechanism in noises[:_MOST_NOISES]
+    ]
+
+    for _, name, mechanism in noises:
+        if name.endswith("-cells"):
+            options += [(name, "cells", mechanism), (name, "answers", mechanism)]
+
+    planned: list[tuple[float, int, Proposal]] = []
+    for name, space, inner in options:
+        fitted = FittedMechanism(
+            inner,
+            problem.workload,
+            problem.sizes,
+            space,
+            problem.given,
+        )
+        try:
+            fitted.check_reach(problem.terms)
+        except OutOfReach:
+            continue
+        error = mean_error(fitted.accuracy(problem.terms).error, problem.norm)
+        status = f"noise of {name}, projected in {space}"
+        proposal = Proposal(
+            fitted,
+            None,
+            None,
+            "none",
+            status,
+            problem.neighbours,
+        )
+        planned.append((error, len(planned), proposal))
+
+    return min(planned)[2]
+
+
+PROJECTION = CentralMechanism(
+    "projection",
+    "any noise, then the nearest possible answers: biased, nearer where people are few",
+    refuses_fit,
+    _plan,
+    biased=True,
+)
 
 _ROWS = (8, 32, 128)  # of a sketch, beside as many as the theory asks for and all
 # of the largest distance between cells: nets that are tried
@@ -151,7 +252,7 @@ def _best(problem: CentralProblem, nets: list[Net | None]) -> Proposal:
     return min(planned)[2]
 
 
-def _plan(problem: CentralProblem) -> Proposal:
+def _plan_sketch(problem: CentralProblem) -> Proposal:
     return _best(problem, [None])
 
 
@@ -211,7 +312,7 @@ JL = CentralMechanism(
     "jl",
     "pure privacy: balls around few signed sums of the queries, then the nearest histogram",
     _refuses,
-    _plan,
+    _plan_sketch,
     slow=_slow,
     biased=True,
 )

@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 
 from noisewright.arrays import ByteArray, FloatArray, IntArray
-from noisewright.central.geometry.k_norm.mechanism import (
+from noisewright.central.geometry.k_norm import (
     MOST_DIMENSIONS,
     KNormMechanism,
 )
-from noisewright.central.geometry.k_norm.partition import Partition
-from noisewright.central.geometry.rows.second_moments import SecondMoments
+from noisewright.central.geometry.partition import Partition
+from noisewright.central.geometry.second_moments import SecondMoments
 from noisewright.central.mechanism import Table
 from noisewright.errors import InvalidParameter, TooLarge, require
 from noisewright.privacy.exact.rounding import float_above, root_above

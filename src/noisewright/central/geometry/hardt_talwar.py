@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray
-from noisewright.central.geometry.balls.mechanism import (
+from noisewright.central.geometry.balls import (
     LARGEST_ENTRY,
     LARGEST_EPSILON,
     LEAST_EPSILON,

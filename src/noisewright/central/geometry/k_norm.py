@@ -20,13 +20,13 @@ import msgspec
 import numpy as np
 
 from noisewright.arrays import Array, FloatArray, IntArray
-from noisewright.central.geometry.k_norm.bodies import (
+from noisewright.central.geometry.bodies import (
     Body,
     Entered,
     Headcount,
     Replaced,
 )
-from noisewright.central.geometry.k_norm.partition import Partition, Reading
+from noisewright.central.geometry.partition import Partition, Reading
 from noisewright.central.mechanism import Counts, Measurement, StoredMechanism, Table
 from noisewright.errors import FileFormatError, InvalidParameter, OutOfReach, require
 from noisewright.estimate.accuracy import Accuracy

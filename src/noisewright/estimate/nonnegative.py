@@ -14,7 +14,7 @@ import numpy as np
 
 from noisewright.arrays import BoolArray, FloatArray
 from noisewright.errors import InvalidParameter, TooLarge, require
-from noisewright.estimate.fits.newton_fit import (
+from noisewright.estimate.newton_fit import (
     gathered_rows,
     newton_fit,
     with_declared,

@@ -1,1 +1,0 @@
-"""K-norm noise: one draw in the shape of what one person can change."""
