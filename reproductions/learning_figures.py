@@ -9,7 +9,7 @@ from typing import Any
 from noisewright import api
 from noisewright.learn.concept_classes import concepts
 from noisewright.learn.plans.make import plan as learn
-from noisewright.local.bounds.people.hard_instances import hard_instance, hard_learning
+from noisewright.local.bounds.hard_instances import hard_instance, hard_learning
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.workload import workload as read
 from reproductions.study import Drawing, Figure, Settings, Study, Value, slope

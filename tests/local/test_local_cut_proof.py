@@ -16,9 +16,8 @@ from local.test_local_bound_sweep import badly_placed
 from noisewright.errors import NoisewrightError
 from noisewright.local.analysis.grams import table_gram
 from noisewright.local.bounds.cuts import proof as cut_proof
-from noisewright.local.bounds.cuts.finding import violated
 from noisewright.local.bounds.cuts.proof import CutProof
-from noisewright.local.bounds.cuts.search import CutSearch
+from noisewright.local.bounds.cuts.search import CutSearch, violated
 from noisewright.local.bounds.joint_problem import Reports
 from noisewright.local.optimise.run import optimise
 from noisewright.planning.local.make import plan_local

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from scipy.optimize import nnls
 
-from noisewright.local.bounds.cuts.block import CutBlock
-from noisewright.local.bounds.cuts.finding import violated
-from noisewright.local.bounds.cuts.weights import Cuts, WeighedCuts
+from noisewright.local.bounds.cuts.block import CutBlock, Cuts, WeighedCuts
+from noisewright.local.bounds.cuts.search import violated
 
 
 def some_cuts(n, count, rng):

@@ -9,20 +9,17 @@ from pathlib import Path
 import pytest
 
 BOUNDS = "noisewright.local.bounds"
-CHECKS = ("proof", "sets.proof", "cuts.proof", "triples.proof", "kernels.intervals")
+CHECKS = ("proof", "sets.proof", "cuts.proof", "tables.proof", "intervals")
 SEARCHES = {
     "joint_problem",
     "folding",
     "sets.search",
     "sets.blocks",
-    "sets.completion",
     "cuts.search",
     "cuts.block",
-    "cuts.finding",
-    "cuts.weights",
-    "triples.search",
-    "triples.program",
-    "kernels.search",
+    "tables.search",
+    "tables.program",
+    "kernel_search",
 }
 CONTAINERS = {"SetProof", "CutProof", "TripleProof", "Proof", "MOST_CELLS", "LISTED"}
 CONTAINERS |= {"Claim", "FallingKernel", "centred_root"}
@@ -79,7 +76,7 @@ def test_no_check_leads_to_a_search(check):
 @pytest.mark.parametrize("search", sorted(SEARCHES))
 def test_a_search_takes_nothing_from_a_check_but_its_form(search):
     for module, names in imports(f"{BOUNDS}.{search}").items():
-        if module.removeprefix(f"{BOUNDS}.") in {*CHECKS, "sets.small_sets"}:
+        if module.removeprefix(f"{BOUNDS}.") in {*CHECKS, "tables.small_sets"}:
             assert names <= CONTAINERS, module
 
 

@@ -16,11 +16,11 @@ import pytest
 import noisewright as nw
 from noisewright.errors import NoisewrightError
 from noisewright.local.analysis.grams import table_gram
-from noisewright.local.bounds.kernels.delsarte import scheme_of
-from noisewright.local.bounds.triples import proof as triple_proof
-from noisewright.local.bounds.triples.program import Program, cube
-from noisewright.local.bounds.triples.proof import TripleProof
-from noisewright.local.bounds.triples.search import TripleSearch
+from noisewright.local.bounds.tables import proof as triple_proof
+from noisewright.local.bounds.tables.delsarte import scheme_of
+from noisewright.local.bounds.tables.program import Program, cube
+from noisewright.local.bounds.tables.proof import TripleProof
+from noisewright.local.bounds.tables.search import TripleSearch
 from noisewright.local.optimise.run import optimise
 from noisewright.workload import workload
 from noisewright.workload.kinds.atoms import Explicit

@@ -5,9 +5,9 @@ import importlib
 _HOMES = {
     name: f"noisewright.local.bounds.{home}"
     for home, names in {
-        "people.hard_instances": "hard_instance hard_learning hard_realizable hard_refutation",
-        "people.any_protocol": "assouad_bound van_trees_bound",
-        "people.known_people": "marginal_people parity_people selection_people threshold_people",
+        "hard_instances": "hard_instance hard_learning hard_realizable hard_refutation",
+        "people": "assouad_bound van_trees_bound "
+        "marginal_people parity_people selection_people threshold_people",
     }.items()
     for name in names.split()
 }

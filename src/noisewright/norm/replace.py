@@ -70,7 +70,7 @@ class PairsProblem:
         if isinstance(workload, Atom) or (large and not isinstance(workload, Explicit)):
             return None
         rows = workload.dense()
-        return np.asarray(rows[:, :-1] - rows[:, -1:])
+        return rows[:, :-1] - rows[:, -1:]
 
     @cached_property
     def _basis(self) -> FloatArray:
@@ -86,7 +86,7 @@ class PairsProblem:
         """The differences asked in coordinates of the basis."""
         if self._edges is None or len(self._basis) == self.workload.size - 1:
             return self._edges
-        return np.asarray(self._edges @ self._basis.T)
+        return self._edges @ self._basis.T
 
     @cached_property
     def _plain_gram(self) -> FloatArray:
@@ -107,7 +107,7 @@ class PairsProblem:
         if a is None:
             return self._plain_gram
         if self._queries is not None:
-            return np.asarray(self._queries.T @ (a[:, None] * self._queries))
+            return self._queries.T @ (a[:, None] * self._queries)
         return differences(self.workload.weighted_gram(a))
 
     def _singular(self, weights: Weights) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -126,7 +126,7 @@ class PairsProblem:
         gram = self._gram(a)
         values, vectors = np.linalg.eigh(c.T @ gram @ c)
         if values[0] > WELL_CONDITIONED * values[-1]:
-            return np.sqrt(values), np.asarray(vectors), c
+            return np.sqrt(values), (vectors), c
 
         if self._queries is None:
             _, s, vt = np.linalg.svd(gram_root(gram) @ c, full_matrices=False)

@@ -52,7 +52,7 @@ class Folding:
         even[..., h:, :h] = _ROOT * stack[..., 2 * h :, :h]
         even[..., h:, h:] = stack[..., 2 * h :, 2 * h :]
 
-        return even, np.asarray(near - far)
+        return even, (near - far)
 
     def whole(self, halves: tuple[FloatArray, ...]) -> FloatArray:
         """The matrices whose halves these are."""
@@ -100,7 +100,7 @@ class Folding:
         h = self.pairs
         swap[:h], swap[h : 2 * h] = swap[h : 2 * h].copy(), swap[:h].copy()
         image = array[swap] if array.ndim == 1 else array[np.ix_(swap, swap)]
-        return np.asarray((array + image) / 2)
+        return (array + image) / 2
 
     # --- eigenvalues ------------------------------------------------------------------------------
 

@@ -104,7 +104,7 @@ def _centred(gram: FloatArray, prior: FloatArray) -> FloatArray:
     """The Gram matrix of queries less their means under a prior."""
     mean = gram @ prior
     centred = gram - mean[:, None] - mean + float(prior @ mean)
-    return np.asarray((centred + centred.T) / 2)
+    return (centred + centred.T) / 2
 
 
 def _least_kept(values: FloatArray) -> float:
@@ -127,7 +127,7 @@ def split_phi(
         values, vectors = np.linalg.eigh(half)
         factors.append(vectors[:, values > 0] * np.sqrt(values[values > 0]))
 
-    return folding.spread(tuple(factors)), np.asarray(prices)
+    return folding.spread(tuple(factors)), (prices)
 
 
 class Blocks(Protocol):
@@ -183,7 +183,7 @@ class _Part:
     def inner(self, phi: FloatArray) -> FloatArray:
         """RΦRᵀ."""
         inner = self.root @ phi @ self.root.T
-        return np.asarray((inner + inner.T) / 2)
+        return (inner + inner.T) / 2
 
     def freed(self, matrix: FloatArray) -> FloatArray:
         """The matrix off π·e."""
@@ -191,13 +191,13 @@ class _Part:
         both = float(self.along @ matrix @ self.along) * np.outer(
             self.along, self.along
         )
-        return np.asarray(matrix - side - side.T + both)
+        return matrix - side - side.T + both
 
     def make_definite(self, weight: float) -> None:
         """The Z ⪰ 0 nearest to what is wanted."""
         short = self.own_duals - weight * self.freed(self.phi)
         values, vectors = np.linalg.eigh((short + short.T) / 2)
-        self.own = np.asarray((vectors * np.maximum(-values, 0.0)) @ vectors.T)
+        self.own = (vectors * np.maximum(-values, 0.0)) @ vectors.T
 
     def go(self, move: FloatArray) -> None:
         """As far along a move as keeps RΦRᵀ ≻ 0, halving."""
@@ -267,7 +267,7 @@ class JointProblem:
     @property
     def plain_phi(self) -> FloatArray:
         """Φ in the cells' own scale."""
-        return np.asarray(self.phi / np.outer(self.blocks.scale, self.blocks.scale))
+        return self.phi / np.outer(self.blocks.scale, self.blocks.scale)
 
     def __post_init__(self) -> None:
         self.image = self.blocks.forward(self.phi)
@@ -420,7 +420,7 @@ def _solved(
     basis, weights = preconditioner
 
     def conditioned(residual: FloatArray) -> FloatArray:
-        return np.asarray(basis @ (weights * (basis.T @ residual @ basis)) @ basis.T)
+        return basis @ (weights * (basis.T @ residual @ basis)) @ basis.T
 
     solution = np.zeros_like(right)
     residual = right

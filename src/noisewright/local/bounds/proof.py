@@ -182,4 +182,4 @@ def symmetric(packed: FloatArray, n: int) -> FloatArray:
     """The matrix with this upper triangle."""
     matrix = np.zeros((n, n))
     matrix[np.triu_indices(n)] = packed
-    return np.asarray(matrix + np.triu(matrix, 1).T)
+    return matrix + np.triu(matrix, 1).T

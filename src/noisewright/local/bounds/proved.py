@@ -10,8 +10,8 @@ from noisewright.local.analysis.grams import table_gram
 from noisewright.local.bounds.cuts.proof import CutProof
 from noisewright.local.bounds.proof import Proof
 from noisewright.local.bounds.sets.proof import SetProof
+from noisewright.local.bounds.tables.proof import TripleProof
 from noisewright.local.bounds.trace import LowerBound
-from noisewright.local.bounds.triples.proof import TripleProof
 from noisewright.workload.base import Workload
 
 MOST_LISTED = 1024

@@ -23,9 +23,9 @@ from noisewright.arrays import FloatArray
 from noisewright.errors import NoisewrightError, TooLarge
 from noisewright.local.analysis.analysis import check_alpha
 from noisewright.local.analysis.grams import squared_norm, table_gram
-from noisewright.local.bounds.kernels.delsarte import SchemeBound, scheme_of
-from noisewright.local.bounds.kernels.rearrangement import OrderedBound
-from noisewright.local.bounds.kernels.search import best_claim, merged
+from noisewright.local.bounds.kernel_search import best_claim, merged
+from noisewright.local.bounds.rearrangement import OrderedBound
+from noisewright.local.bounds.tables.delsarte import SchemeBound, scheme_of
 from noisewright.local.fixedpoint import check_epsilon
 from noisewright.local.transform.spectrum import centred_spectrum, lowered
 from noisewright.solution import BoundClass, Certificate, quotient, settled
@@ -263,7 +263,7 @@ def _prior_value(
 def _centred(m: FloatArray, prior: FloatArray) -> FloatArray:
     """(I − π1ᵀ) M (I − 1πᵀ): the Gram matrix of W − Wπ1ᵀ."""
     mean = m @ prior
-    return np.asarray(m - mean[:, None] - mean[None, :] + prior @ mean)
+    return m - mean[:, None] - mean[None, :] + prior @ mean
 
 
 def floors(workload: Workload, epsilon: float, gram: Gram) -> Iterator[LowerBound]:

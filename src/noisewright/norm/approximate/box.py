@@ -60,7 +60,7 @@ class Box:
         low = np.where(np.isfinite(self.lower), self.lower, self.upper)
         high = np.where(np.isfinite(self.upper), self.upper, self.lower)
         middle = low / 2 + high / 2
-        return np.asarray(np.where(np.isfinite(middle), middle, 0.0))
+        return np.where(np.isfinite(middle), middle, 0.0)
 
     @cached_property
     def size(self) -> float:
@@ -83,7 +83,7 @@ class Box:
         high = self.upper + shifts[:, None]
         inside = np.clip(block, low, high)
         inside[(np.abs(inside) < DUST) & (low <= 0) & (high >= 0)] = 0.0
-        return np.asarray(inside)
+        return inside
 
     def shifts(self, block: FloatArray) -> FloatArray:
         """The shift of each row that brings it closest to the box; zero where none is free."""

@@ -72,7 +72,7 @@ class _Columns:
                 / float(ones**2 @ (penalty / (2 + penalty * g)))
             )
 
-        return np.asarray(penalty * inner)
+        return penalty * inner
 
     def shifts(self, y: FloatArray) -> FloatArray:
         """The shift of every row that makes it cheapest."""

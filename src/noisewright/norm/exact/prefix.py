@@ -89,7 +89,7 @@ class StreamFactorization:
         for gain, rate in zip(gains.tolist(), rates.tolist(), strict=True):
             total += gain * -np.expm1(lags * math.log(rate)) / (1 - rate)
 
-        return np.asarray(np.sqrt(total))
+        return np.sqrt(total)
 
     @cached_property
     def _pairs(self) -> tuple[FloatArray, FloatArray]:
@@ -111,12 +111,10 @@ class StreamFactorization:
 
         impulse = np.zeros(self.steps)
         impulse[0] = 1.0
-        response = np.asarray(
-            lfilter([1.0], np.convolve([1.0, -1.0], self.band), impulse)
-        )
+        response = lfilter([1.0], np.convolve([1.0, -1.0], self.band), impulse)
         scale = float(self.column_lengths(0, 1)[0])
 
-        return np.asarray(scale**2 * np.cumsum(response**2))
+        return scale**2 * np.cumsum(response**2)
 
     def _variances(self) -> FloatArray:
         """Squared row lengths of R = W·D·T⁻¹, all of them in a few passes.
@@ -133,7 +131,7 @@ class StreamFactorization:
         tails = np.zeros((poles.size, n))
 
         for k, pole in enumerate(poles.tolist()):
-            tails[k, :-1] = np.asarray(lfilter([1.0], [1.0, -pole], d[:0:-1]))[::-1]
+            tails[k, :-1] = (lfilter([1.0], [1.0, -pole], d[:0:-1]))[::-1]
 
         weighted = residues[:, None] * tails
         u = d + weighted.sum(axis=0)
@@ -141,7 +139,7 @@ class StreamFactorization:
         steps = np.arange(1.0, n + 1)
 
         for k, pole in enumerate(poles.tolist()):
-            variances -= 2 * weighted[k] * np.asarray(lfilter([1.0], [1.0, -pole], u))
+            variances -= 2 * weighted[k] * (lfilter([1.0], [1.0, -pole], u))
             for m in range(k + 1):
                 both = pole * float(poles[m])
                 twice = 1.0 if m == k else 2.0
@@ -174,8 +172,8 @@ class StreamFactorization:
 def _geometric_sums(ratio: float, counts: FloatArray) -> FloatArray:
     """Σ_{i<count} ratio^i for every count; ratios lie below one and may be zero or negative."""
     if ratio > 0:
-        return np.asarray(-np.expm1(counts * math.log(ratio)) / (1 - ratio))
-    return np.asarray((1 - ratio**counts) / (1 - ratio))
+        return -np.expm1(counts * math.log(ratio)) / (1 - ratio)
+    return (1 - ratio**counts) / (1 - ratio)
 
 
 def prefix_nuclear_bound(steps: int) -> float:

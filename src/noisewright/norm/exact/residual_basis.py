@@ -212,7 +212,7 @@ class MarginalProblem:
         """The dual weight of a single query of each table."""
         if a is None:
             return np.ones(self.rows)
-        return np.asarray(a / self.table_cells ** (1 / dual_exponent(self.norm)))
+        return a / self.table_cells ** (1 / dual_exponent(self.norm))
 
     def pairs(self, b: FloatArray) -> dict[Table, float] | None:
         """Weight of the pairs of cells by the attributes in which they differ (replace-one)."""
@@ -224,16 +224,14 @@ class MarginalProblem:
         """Squared row lengths scaled so that one row stands for a whole table."""
         if math.isinf(self.norm):
             return squares
-        return np.asarray(squares * self.table_cells ** (2 / self.norm))
+        return squares * self.table_cells ** (2 / self.norm)
 
     def roots(
         self, a: FloatArray | None, b: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """g_T = (Σ_{S⊇T} a_S w_S² / Q_S)^½ and c_T = (Σ_D β_D · change)^½."""
         per_row = self.per_row(a) * self.table_weights**2 / self.table_cells
-        return np.asarray(np.sqrt(self.incidence.T @ per_row)), np.sqrt(
-            b @ self.changes
-        )
+        return (np.sqrt(self.incidence.T @ per_row)), np.sqrt(b @ self.changes)
 
     def row_squares(self, g: FloatArray, c: FloatArray) -> FloatArray:
         """w_S² Q_S⁻² Σ_{T⊆S} m_T c_T/g_T, the squared length of a row of table S."""
@@ -242,7 +240,7 @@ class MarginalProblem:
 
     def column_squares(self, g: FloatArray, c: FloatArray) -> FloatArray:
         """Squared change of the strategy's answers for each kind of change."""
-        return np.asarray(self.changes @ (self.multiplicity * g / c))
+        return self.changes @ (self.multiplicity * g / c)
 
     def largest_change(self, g: FloatArray, c: FloatArray) -> float:
         """The largest of them; over all patterns when only some carry weights."""

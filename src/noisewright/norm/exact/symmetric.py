@@ -165,7 +165,7 @@ def helmert(size: int) -> FloatArray:
 
     row, column = np.ogrid[1:size, :size]
     raw = np.where(column < row, 1.0, np.where(column == row, -row, 0.0))
-    return np.asarray(raw / np.sqrt(row * (row + 1.0)))
+    return raw / np.sqrt(row * (row + 1.0))
 
 
 def _errors(solution: ResidualSolution) -> FloatArray:

@@ -45,7 +45,7 @@ class ShiftedGram(Gram):
         """Product with `x`."""
         z = self.z.reshape((-1,) + (1,) * (x.ndim - 1))
         seen = self.inner.matvec(x - z * x.sum(axis=0))
-        return np.asarray(seen - self.z @ seen)
+        return seen - self.z @ seen
 
     def diagonal(self) -> FloatArray:
         """Diagonal."""

@@ -54,7 +54,7 @@ def _slices(rows: int, cells: int) -> Iterator[slice]:
 def _products(a: FloatArray, b: FloatArray) -> FloatArray:
     """a bᵀ for two sets of rows."""
     if len(a) * len(b) * a.shape[1] <= _ONE_THREAD:
-        return np.asarray(a @ b.T)
+        return a @ b.T
     total = np.zeros((len(a), len(b)))
     for piece in _slices(len(a), a.shape[1]):
         total += a[:, piece] @ b[:, piece].T
@@ -64,7 +64,7 @@ def _products(a: FloatArray, b: FloatArray) -> FloatArray:
 def _combined(matrix: FloatArray, rows: FloatArray) -> FloatArray:
     """A small matrix times rows."""
     if matrix.size * rows.shape[1] <= _ONE_THREAD:
-        return np.asarray(matrix @ rows)
+        return matrix @ rows
     result = np.empty((len(matrix), rows.shape[1]))
     for piece in _slices(len(matrix), rows.shape[1]):
         result[:, piece] = matrix @ rows[:, piece]
@@ -103,7 +103,7 @@ class WeightedIdentity:
         t = self.rows
         s = self._norms
         seen = t.T @ np.linalg.solve(np.eye(len(t)) + t @ t.T, t)
-        return np.asarray(s[:, None] * (np.eye(len(s)) - seen) * s)
+        return s[:, None] * (np.eye(len(s)) - seen) * s
 
 
 class TotalVariance:
@@ -177,7 +177,7 @@ class TotalVariance:
                 "ftol": 1e-10,
             },
         )
-        return spread(np.asarray(result.x)), int(result.nit)
+        return spread(result.x), int(result.nit)
 
 
 class PowerMean(TotalVariance):

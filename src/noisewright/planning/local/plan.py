@@ -28,7 +28,7 @@ from noisewright.local.analysis.shrinkage import (
 )
 from noisewright.local.approximate.largest_error import strategy_tails
 from noisewright.local.approximate.tails import MaxError, Tails, biases
-from noisewright.local.bounds.people.hard_instances import HardInstance, hard_instance
+from noisewright.local.bounds.hard_instances import HardInstance, hard_instance
 from noisewright.local.bounds.proof import Proof
 from noisewright.local.bounds.proved import proved_bound
 from noisewright.local.bounds.trace import LowerBound, best_bound, even_bound

@@ -148,4 +148,4 @@ def _left_over(proof: CutProof, r: float) -> tuple[FloatArray, FloatArray]:
     form = form - taken - (cut + cut.T) / 2
     size = size + np.abs(taken) + (cut_size + cut_size.T) / 2
 
-    return np.asarray(form), np.asarray(size)
+    return (form), (size)

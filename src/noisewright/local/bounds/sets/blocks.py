@@ -112,7 +112,7 @@ class SetBlocks:
         image += a * b * both.astype(digits)
         image += b * b * even.astype(digits)
 
-        return np.asarray(image)
+        return image
 
     def adjoint(self, matrices: FloatArray) -> FloatArray:
         """Σ Aᵀ over sizes."""
@@ -124,7 +124,7 @@ class SetBlocks:
         side = np.outer((a * b) @ sums, f)
         total = float((b * b) @ (sums @ e))
         weighed = np.tensordot((a * a).astype(matrices.dtype), matrices, 1)
-        return np.asarray(weighed + side + side.T + total * np.outer(f, f))
+        return weighed + side + side.T + total * np.outer(f, f)
 
     def normal(self, phi: FloatArray, e: FloatArray, f: FloatArray) -> FloatArray:
         """Σ AᵀA: (a²I + FgFᵀ)Φ(a²I + FgFᵀ) summed, F the columns e and f within a subspace."""
@@ -162,7 +162,7 @@ class SetBlocks:
         both = sides + sides.transpose(0, 2, 1)
         both[:, cells, cells] -= self.sizes[:, None] * tilts * e
 
-        return np.asarray(both)
+        return both
 
     def _best_tilts(self, rest: FloatArray) -> FloatArray:
         """The ν that takes most off: BᵀB is a diagonal and eeᵀ/2."""
@@ -178,7 +178,7 @@ class SetBlocks:
         along = e / diagonal
         share = (plain @ e) / (2.0 + along @ e)
 
-        return np.asarray(plain - share[:, None] * along)
+        return plain - share[:, None] * along
 
     def settle(self, image: FloatArray) -> FloatArray:
         """New ν, E and S for A(Φ); returns B(ν) + E + S."""
@@ -219,4 +219,4 @@ class SetBlocks:
         tilts = factor * self.tilts / self.scale
         tilts += 2 * self.slope * sums / d + float(sums.sum()) / d**2
         excess = factor[:, :, None] * self.excess / np.outer(self.scale, self.scale)
-        return np.asarray(tilts), np.maximum(excess, 0.0)
+        return (tilts), np.maximum(excess, 0.0)

@@ -93,7 +93,7 @@ class SetProof(Proof):
         packed = (1 - share) * self.excess[low].astype(np.float64)
         packed += share * self.excess[high]
 
-        return np.asarray(tilt), symmetric(packed, self.size)
+        return (tilt), symmetric(packed, self.size)
 
 
 @dataclass(frozen=True, eq=False)

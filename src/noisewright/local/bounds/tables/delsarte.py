@@ -18,7 +18,7 @@ from math import comb, exp, expm1, prod
 import numpy as np
 
 from noisewright.arrays import BoolArray, FloatArray
-from noisewright.local.bounds.sets.small_sets import Groups, pair_counts
+from noisewright.local.bounds.tables.small_sets import Groups, pair_counts
 from noisewright.local.shares import best_shares
 from noisewright.workload.linear.gram import (
     Gram,
@@ -57,7 +57,7 @@ class Scheme:
     @cached_property
     def counts(self) -> FloatArray:
         """Number of characters in each class."""
-        return np.asarray(self.characters[:, 0])
+        return self.characters[:, 0]
 
 
 def scheme_of(gram: Gram) -> Scheme | None:
@@ -235,7 +235,7 @@ class SchemeBound:
         d = np.arange(1, self.scheme.cells)
         r = expm1(self.epsilon)
         n = self.scheme.cells
-        return np.asarray(d * (r / (n + r * d)) ** 2)
+        return d * (r / (n + r * d)) ** 2
 
     def floor(self, kernel: FloatArray) -> float:
         """Proven floor under tr(MX⁻¹) off the total, from the kernel's eigenvalues by class."""
@@ -364,4 +364,4 @@ class SchemeBound:
 
     @cached_property
     def _weights(self) -> FloatArray:
-        return np.asarray((self.scheme.counts * self.scheme.eigenvalues)[self._seen])
+        return (self.scheme.counts * self.scheme.eigenvalues)[self._seen]

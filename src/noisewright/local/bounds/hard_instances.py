@@ -24,7 +24,7 @@ from noisewright.errors import (
     NoisewrightError,
     require,
 )
-from noisewright.local.bounds.people import telling
+from noisewright.local.bounds import people as telling
 from noisewright.local.fixedpoint import check_epsilon
 from noisewright.norm.approximate.approximate import approximate_norm
 from noisewright.norm.approximate.boxes import boxed_norm

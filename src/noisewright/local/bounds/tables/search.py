@@ -13,9 +13,9 @@ from math import expm1
 import numpy as np
 
 from noisewright.arrays import BoolArray, FloatArray
-from noisewright.local.bounds.kernels.delsarte import Scheme
-from noisewright.local.bounds.triples.program import Multipliers, Program, cube
-from noisewright.local.bounds.triples.proof import MOST_CELLS, TripleProof
+from noisewright.local.bounds.tables.delsarte import Scheme
+from noisewright.local.bounds.tables.program import Multipliers, Program, cube
+from noisewright.local.bounds.tables.proof import MOST_CELLS, TripleProof
 from noisewright.local.shares import best_shares
 from noisewright.local.work import Work
 
@@ -112,9 +112,7 @@ class TripleSearch:
     def _limits(self, spectrum: FloatArray) -> FloatArray:
         """What sets of each size make of a kernel at most, by its largest eigenvalue."""
         n = self.scheme.cells
-        return np.asarray(
-            self.gains * n * float(spectrum.max()) * (1 - np.arange(n) / n)
-        )
+        return self.gains * n * float(spectrum.max()) * (1 - np.arange(n) / n)
 
     def _needed(self, spectrum: FloatArray, level: float) -> list[int]:
         """Sizes that need more of a proof than the largest eigenvalue."""

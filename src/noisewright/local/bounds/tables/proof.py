@@ -32,7 +32,7 @@ import numpy as np
 from noisewright.arrays import FloatArray, IntArray
 from noisewright.errors import require
 from noisewright.local.bounds.proof import EPS, Layout, Proof, largest_eigenvalue
-from noisewright.local.bounds.sets.small_sets import pair_counts
+from noisewright.local.bounds.tables.small_sets import pair_counts
 
 MOST_CELLS = 256
 

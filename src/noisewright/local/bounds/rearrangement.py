@@ -209,4 +209,4 @@ def _made_definite(kernel: FloatArray) -> FloatArray:
     centred = centred - centred.mean(axis=1)[:, None]
     values = np.linalg.eigvalsh((centred + centred.T) / 2)
     short = max(-float(values[0]), 0.0) + 1e-13 * float(values[-1])
-    return np.asarray(kernel + short * np.eye(len(kernel)))
+    return kernel + short * np.eye(len(kernel))

@@ -66,14 +66,14 @@ class FallingKernel:
         m = length[None, :]
         line = np.where(m <= w, m * m, 2 * w * m - w * w)
         beyond = np.where(m <= 1 - w, m * m, 2 * (1 - w) * m - (1 - w) ** 2)
-        return np.asarray(line - self.circular[:, None] * beyond)
+        return line - self.circular[:, None] * beyond
 
 
 def _integrated(apart: FloatArray, width: float) -> FloatArray:
     """∫∫ 1[|x − y| ≤ width] over all pairs of cells whose ends are so far apart."""
     # The second antiderivative of the step, then differences over both cells.
     h = np.where(apart <= width, apart * apart / 2, width * apart - width * width / 2)
-    return np.asarray(h[1:, :-1] + h[:-1, 1:] - h[:-1, :-1] - h[1:, 1:])
+    return h[1:, :-1] + h[:-1, 1:] - h[:-1, :-1] - h[1:, 1:]
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +99,7 @@ class Claim:
         z = t - np.outer(prior, sums) - np.outer(sums, prior)
         z += float(sums.sum()) * np.outer(prior, prior)
 
-        return np.asarray((z + z.T) / 2), np.asarray(limit * prior - self.tilt * above)
+        return ((z + z.T) / 2), (limit * prior - self.tilt * above)
 
     def _limit(
         self, point: float, above: FloatArray, total: float, epsilon: float
@@ -185,4 +185,4 @@ def centred_root(
     root = np.sqrt(values[some])[:, None] * vectors[:, some].T
     known = max(float(prior @ np.diagonal(centred)), 0.0)
 
-    return np.asarray(root), known, float(prior @ np.diagonal(gram))
+    return (root), known, float(prior @ np.diagonal(gram))

@@ -68,7 +68,7 @@ class Cube:
         cells = np.arange(2**self.bits)
         w = self.weights
         side = self.bits + 1
-        return np.asarray((w[:, None] * side + w) * side + w[cells[:, None] ^ cells])
+        return (w[:, None] * side + w) * side + w[cells[:, None] ^ cells]
 
     @cached_property
     def pairs(self) -> IntArray:

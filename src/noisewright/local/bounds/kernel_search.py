@@ -13,7 +13,7 @@ from math import exp, expm1
 import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray
-from noisewright.local.bounds.kernels.intervals import (
+from noisewright.local.bounds.intervals import (
     Claim,
     FallingKernel,
     centred_root,

@@ -20,9 +20,138 @@ from typing import Literal
 import numpy as np
 
 from noisewright.errors import InvalidParameter, require, unknown_name
-from noisewright.local.bounds.people import telling
 from noisewright.local.fixedpoint import check_epsilon
 from noisewright.norm.approximate.marginal_norm import marginal_norm
+
+_ROUNDING = 1e-12
+
+
+def pair_constant(epsilon: float) -> float:
+    """Information of a report over κ, for any pairs."""
+    return math.expm1(epsilon) ** 2 / 4
+
+
+def reference_constant(epsilon: float) -> float:
+    """The same where all pairs are near one reference, with κ of M_v/√s_v."""
+    return math.sinh(epsilon / 2) ** 2
+
+
+def people_to_tell(
+    information: float, distance: float, epsilon: float, beta: float
+) -> int:
+    """People from whom pairs are told apart with errors of at most β both ways, at the least.
+
+    `distance` is the largest total variation of a pair.
+    """
+    needed = -math.log(4 * beta * (1 - beta))
+    return max(
+        1, math.ceil(needed / _loss(information, distance, epsilon) * (1 - _ROUNDING))
+    )
+
+
+def advantage(
+    people: int, information: float, distance: float, epsilon: float
+) -> float:
+    """True less false alarms, on average over pairs, are at most this."""
+    return math.sqrt(-math.expm1(-people * _loss(information, distance, epsilon)))
+
+
+def _loss(information: float, distance: float, epsilon: float) -> float:
+    """No less than −2·E_v ln ρ_v of one report: −ln(1 − u) ≤ u·(−ln(1 − U)/U) for u ≤ U."""
+    most = math.tanh(epsilon / 2) * math.tanh(epsilon / 4) * min(1.0, distance)
+    secant = -math.log1p(-most) / most if most > 0 else 1.0
+    return secant * information / 4
+
+
+_MOST_CELLS = 1024
+"""In pairs of which the bound is proved; more would not raise it by much."""
+
+
+def assouad_bound(size: int, people: int, *, epsilon: float = 1.0) -> float:
+    """Squared error summed over cells, against the population, that no protocol goes below.
+
+    Assouad over an even number s ≤ n of cells in pairs with chances (1 ± δτ)/s: the largest over
+    s and δ of (δ²/s)(1 − √(1 − ρ²)), ρ = ρ₁^N, by the exact mean affinity ρ̄ of two-valued rows and
+    −ln ρ₁ ≤ (1 − ρ̄)(−ln ρ_*)/(1 − ρ_*), ρ_* the least affinity of one pair.
+    """
+    check_epsilon(epsilon)
+    require(
+        size >= 2 and people >= 1,
+        "size",
+        size,
+        "must be two cells or more, for one person or more",
+    )
+
+    best = 0.0
+    even = min(size - size % 2, _MOST_CELLS)
+    for cells in sorted(
+        {2, even, *(c for c in (2**k for k in range(1, 11)) if c <= even)}
+    ):
+        # Errors stop falling with δ where people tell pairs apart: δ²N about s².
+        typical = cells / math.sqrt(people) / math.expm1(epsilon)
+        for delta in {
+            min(1.0, typical * factor) for factor in (0.3, 0.6, 1.0, 1.5, 2.2, 3.2, 5.0)
+        }:
+            loss = people * _pair_loss(cells, delta, epsilon)
+            kept = math.exp(-2 * loss)  # ρ²
+            best = max(best, delta**2 / cells * (1 - math.sqrt(max(0.0, 1 - kept))))
+
+    return best * (1 - 1e-9)
+
+
+def _pair_loss(cells: int, delta: float, epsilon: float) -> float:
+    """A number above −ln ρ₁ of the best non-interactive strategy."""
+    r = math.expm1(epsilon)
+    pairs = cells // 2
+    h = r * delta / cells
+    # 1 − ρ̄: the largest over rows that hold one cell of some pairs. A pair held whole would only
+    # raise a, and a − √(a² − h²) over the row's mean falls with it.
+    gain = 0.0
+
+    for split in range(1, pairs + 1):
+        signs = 2 * np.arange(split) - (split - 1)
+        ways = np.array([math.comb(split - 1, i) for i in range(split)], dtype=float)
+        mean = 1 + r / cells * split
+        a = mean + r / cells * delta * signs
+        lost = (
+            float(np.sum(ways * (a - np.sqrt(np.maximum(a**2 - h**2, 0.0)))))
+            / ways.sum()
+        )
+        gain = max(gain, split / pairs * lost / mean)
+
+    least = math.sqrt(1 - (r * delta / (cells + r)) ** 2)
+    return gain * (-math.log(least)) / (1 - least) * (1 + 1e-9)
+
+
+def van_trees_bound(size: int, people: int, *, epsilon: float = 1.0) -> float:
+    """Squared error summed over cells, against the population, by a Dirichlet(a) prior.
+
+    (s − 1)²/(N·I + J), J = (s − 1)(sa − 1)(sa − 2)/(a − 2), I the most that a report tells about
+    the chances: over two-valued rows with d own cells, r²(d(s − d)/s)E[1/(1 + r p(S))]/(1 + rd/s).
+    """
+    from scipy.special import hyp2f1
+
+    check_epsilon(epsilon)
+    require(
+        size >= 3 and people >= 1,
+        "size",
+        size,
+        "must be three cells or more, for one person or more",
+    )
+
+    s = size
+    r = math.expm1(epsilon)
+    best = 0.0
+    for a in 2 + np.geomspace(0.05, 200, 25):
+        d = np.arange(1, s)
+        # E 1/(1 + r·Beta(x, y)) = ₂F₁(1, x; x + y; −r)
+        mean = hyp2f1(1.0, a * d, a * s, -r)
+        told = float(np.max(r**2 * d * (s - d) / s * mean / (1 + r * d / s)))
+        prior = (s - 1) * (s * a - 1) * (s * a - 2) / (a - 2)
+        best = max(best, (s - 1) ** 2 / (people * told + prior))
+
+    return best * (1 - 1e-9)
+
 
 Protocols = Literal["non-interactive", "sequential"]
 _MULTIPLES = 1.0, 2.0, 4.0
@@ -80,17 +209,17 @@ def _naming(
     needed = lucky / _information(kappa, tilt, epsilon)
     if protocols == "non-interactive":
         fano = (1 - beta) * math.log(count) - math.log(2)
-        needed = max(needed, fano / (telling.reference_constant(epsilon) * kappa))
+        needed = max(needed, fano / (reference_constant(epsilon) * kappa))
 
     return max(1, math.ceil(needed * (1 - 1e-12)))
 
 
 def _information(kappa: float, tilt: float, epsilon: float) -> float:
     """Of a report, where families are a share 1 − tilt of a uniform reference, and the rest."""
-    free = telling.pair_constant(epsilon) * kappa
+    free = pair_constant(epsilon) * kappa
     if tilt >= 1:
         return free
-    return min(free, telling.reference_constant(epsilon) * kappa / (1 - tilt))
+    return min(free, reference_constant(epsilon) * kappa / (1 - tilt))
 
 
 def threshold_people(
@@ -175,7 +304,7 @@ def _marginals(
 def _telling(kappa: float, tilt: float, epsilon: float, beta: float) -> int:
     """People who tell two families apart with errors of at most β both ways."""
     information = _information(kappa, tilt, epsilon)
-    return telling.people_to_tell(information, tilt, epsilon, beta)
+    return people_to_tell(information, tilt, epsilon, beta)
 
 
 def _check(alpha: float, epsilon: float, beta: float, most: float) -> None:

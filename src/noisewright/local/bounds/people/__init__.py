@@ -1,1 +1,0 @@
-"""People without whom no protocol does a task, and the distributions that show it."""

@@ -1,0 +1,1 @@
+"""Proofs for tables and parities: cells that are alike, by pairs and triples of cells."""

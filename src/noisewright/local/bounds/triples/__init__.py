@@ -1,1 +1,0 @@
-"""Proofs by triples of cells, for tables and parities of yes/no attributes."""
