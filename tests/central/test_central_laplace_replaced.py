@@ -13,7 +13,7 @@ from noisewright.central.laplace.strategy import (
     replaced_bound,
     replaced_laplace,
 )
-from noisewright.norm.l1.signed_identity import signed_identity
+from noisewright.norm.l1_search import signed_identity
 from noisewright.workload import workload
 from oracles.l1_strategies import distance, known_total_error
 

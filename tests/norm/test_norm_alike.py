@@ -10,7 +10,7 @@ import pytest
 
 import noisewright as nw
 from noisewright.errors import Contradiction, InvalidParameter
-from noisewright.norm.approximate.boxes import boxed_norm
+from noisewright.norm.approximate.approximate import boxed_norm
 from noisewright.norm.approximate.marginal_norm import marginal_norm
 from oracles.sdp import approximate_gamma2, witness_value
 

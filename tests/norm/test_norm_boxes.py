@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from noisewright.errors import Contradiction, InvalidParameter
-from noisewright.norm.approximate.approximate import approximate_norm
-from noisewright.norm.approximate.boxes import boxed_norm
+from noisewright.norm.approximate.approximate import approximate_norm, boxed_norm
 from oracles.sdp import boxed_gamma2
 
 

@@ -6,17 +6,14 @@ import numpy as np
 import pytest
 from scipy.optimize import check_grad
 
-from noisewright.norm.l1.signed_identity import (
+from noisewright.norm.l1 import (
+    PowerMean,
     PublicTotal,
     ShiftedGram,
-    signed_identity,
-)
-from noisewright.norm.l1.weighted_identity import (
-    PowerMean,
     TotalVariance,
     WeightedIdentity,
-    weighted_identity,
 )
+from noisewright.norm.l1_search import signed_identity, weighted_identity
 from noisewright.workload import workload
 from oracles.l1_strategies import distance, known_total_error, slope_error
 

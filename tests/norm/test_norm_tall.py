@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 import noisewright as nw
-from noisewright.norm.exact import tall_matrix
+from noisewright.norm.exact import explicit as tall_matrix
 from noisewright.norm.exact.explicit import solve_explicit
 from noisewright.norm.kernel.factorization import Settings
 from noisewright.workload.kinds.atoms import Explicit

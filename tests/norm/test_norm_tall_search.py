@@ -8,9 +8,9 @@ import pytest
 import noisewright as nw
 from noisewright.errors import TooLarge
 from noisewright.learn.plans.penalties import penalty_box
+from noisewright.norm.approximate.approximate import boxed_norm
 from noisewright.norm.approximate.box import Box
-from noisewright.norm.approximate.boxes import boxed_norm
-from noisewright.norm.approximate.tall_search import TallSearch
+from noisewright.norm.approximate.box_search import TallSearch
 from oracles.sdp import boxed_gamma2
 
 

@@ -14,13 +14,12 @@ from math import prod
 import numpy as np
 
 from noisewright.errors import TooLarge
-from noisewright.norm.exact.explicit import solve_explicit
+from noisewright.norm.exact.explicit import solve_explicit, solve_tall
 from noisewright.norm.exact.symmetric import (
     LARGEST_TRANSFORM,
     solve_family,
     solve_invariant,
 )
-from noisewright.norm.exact.tall_matrix import solve_tall
 from noisewright.norm.exact.tridiagonal import (
     PrefixProblem,
     prefix_gram_inverse,

@@ -18,7 +18,8 @@ from noisewright.arrays import FloatArray, IntArray
 from noisewright.central.carry.carries import Carries
 from noisewright.central.carry.means import CoreWidths, log_mean, powers
 from noisewright.central.carry.search import best_carries
-from noisewright.norm.l1.weighted_identity import WeightedIdentity, intervals
+from noisewright.norm.l1 import WeightedIdentity
+from noisewright.norm.l1_search import intervals
 from noisewright.workload.linear.tensor import mean_error
 
 LEAST_SUMMED = 80

@@ -26,11 +26,8 @@ from noisewright.central.laplace.pure_bound import pure_bound
 from noisewright.central.problem import Candidate
 from noisewright.errors import InvalidParameter
 from noisewright.norm.factorize import factorize
-from noisewright.norm.l1.weighted_identity import (
-    WeightedIdentity,
-    for_norm,
-    weighted_identity,
-)
+from noisewright.norm.l1 import WeightedIdentity
+from noisewright.norm.l1_search import for_norm, weighted_identity
 from noisewright.workload import Identity, Prefix, Ranges, Total, Workload
 from noisewright.workload.kinds.algebra import kron
 from noisewright.workload.linear.gram import DenseGram, Gram

@@ -81,8 +81,7 @@ def norm(
 
     results: list[Factorization] | list[ApproximateNorm]
     if entrywise is not None:
-        from noisewright.norm.approximate.approximate import approximate_norm
-        from noisewright.norm.approximate.boxes import TOLERANCE
+        from noisewright.norm.approximate.approximate import TOLERANCE, approximate_norm
         from noisewright.norm.factorize import check_norm
 
         rule = "does not go with --entrywise, which limits every entry"

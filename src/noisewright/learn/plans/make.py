@@ -19,8 +19,11 @@ from noisewright.learn.plans.realizable import RealizablePlan, RealizableRefutat
 from noisewright.local.approximate.linear_answers import LinearAnswers, fitted_answers
 from noisewright.local.approximate.max_error import plan_answers
 from noisewright.local.fixedpoint import check_epsilon
-from noisewright.norm.approximate.approximate import approximate_norm
-from noisewright.norm.approximate.boxes import BoxedNorm, quickly_searched
+from noisewright.norm.approximate.approximate import (
+    BoxedNorm,
+    approximate_norm,
+    quickly_searched,
+)
 from noisewright.norm.factorize import factorize
 from noisewright.privacy.exact.rounding import probability
 from noisewright.privacy.promise.budget import Privacy

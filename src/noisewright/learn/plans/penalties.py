@@ -14,7 +14,7 @@ import numpy as np
 from noisewright.arrays import FloatArray
 from noisewright.errors import require
 from noisewright.learn.concept_classes import ConceptClass, Concepts, concepts
-from noisewright.norm.approximate.boxes import BoxedNorm, boxed_norm
+from noisewright.norm.approximate.approximate import BoxedNorm, boxed_norm
 
 
 def penalty_box(given: ConceptClass, alpha: float) -> tuple[FloatArray, FloatArray]:

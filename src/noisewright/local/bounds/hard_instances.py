@@ -26,8 +26,7 @@ from noisewright.errors import (
 )
 from noisewright.local.bounds import people as telling
 from noisewright.local.fixedpoint import check_epsilon
-from noisewright.norm.approximate.approximate import approximate_norm
-from noisewright.norm.approximate.boxes import boxed_norm
+from noisewright.norm.approximate.approximate import approximate_norm, boxed_norm
 from noisewright.solution import BoundClass
 from noisewright.workload.forms.text import Queries
 from noisewright.workload.forms.text import workload as as_workload

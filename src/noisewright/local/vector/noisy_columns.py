@@ -27,7 +27,7 @@ from noisewright.local.vector.held_columns import (
     largest_distance,
     whole_columns,
 )
-from noisewright.norm.l1.signed_identity import signed_identity
+from noisewright.norm.l1_search import signed_identity
 from noisewright.privacy.exact.rounding import probability
 from noisewright.privacy.noise.law import LawName, NoiseLaw
 from noisewright.privacy.promise.budget import Privacy

@@ -13,7 +13,7 @@ from noisewright.arrays import BoolArray, FloatArray
 from noisewright.errors import require
 from noisewright.norm.kernel.certificate import box_bound
 from noisewright.norm.kernel.solver import Weights
-from noisewright.solution import BoundClass, Certificate
+from noisewright.solution import BoundClass, Certificate, Status, quotient
 
 DUST = 1e-8
 
@@ -196,3 +196,9 @@ def _zero_sums(witness: FloatArray, free: BoolArray) -> FloatArray:
     grid -= free * (share + (np.cumsum(free, axis=1) <= left))
 
     return np.asarray(grid * step)
+
+
+def ended(value: float, bound: float, tolerance: float) -> Status:
+    """Whether the gap closed."""
+    closed = quotient(value, bound) - 1 <= tolerance
+    return Status.CONVERGED if closed else Status.ITERATION_LIMIT

@@ -21,7 +21,7 @@ import numpy as np
 
 from noisewright.arrays import FloatArray
 from noisewright.errors import Contradiction, require
-from noisewright.norm.approximate.boxes import ended
+from noisewright.norm.approximate.box import ended
 from noisewright.norm.approximate.orbit_program import Orbit, orbit_bound, solve_orbits
 from noisewright.solution import SLACK, BoundClass, Certificate, Solution
 

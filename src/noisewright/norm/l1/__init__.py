@@ -1,1 +1,0 @@
-"""Strategies for noise that is calibrated to L1 distances."""
