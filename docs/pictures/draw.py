@@ -19,7 +19,7 @@ import numpy as np
 import vl_convert
 
 import noisewright as nw
-from noisewright.privacy.promise.guessing import best_guess
+from noisewright.privacy.promise.spend import best_guess
 from noisewright.report.charts import styled
 from noisewright.solution import BoundClass
 

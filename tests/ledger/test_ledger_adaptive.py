@@ -13,7 +13,7 @@ import noisewright as nw
 from ledger.ledgers import ledger
 from noisewright.errors import BudgetExceeded
 from noisewright.ledger.book import Ledger
-from noisewright.privacy.promise.odometer import odometer
+from noisewright.privacy.promise.filters import odometer
 
 COUNTS = np.array([40, 0, 7, 1000])
 

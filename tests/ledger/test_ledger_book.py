@@ -25,7 +25,7 @@ from noisewright.ledger import book as book_module
 from noisewright.ledger.book import Ledger
 from noisewright.ledger.entries import Noise, Person
 from noisewright.planning.release import Release
-from noisewright.privacy.promise.contribution import Contribution
+from noisewright.privacy.promise.budget import Contribution
 
 COUNTS = np.array([40, 0, 7, 1000])
 

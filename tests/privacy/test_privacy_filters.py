@@ -28,9 +28,9 @@ from noisewright.privacy.promise.filters import (
     Amounts,
     Limits,
     limits_of,
+    odometer,
     pure_to_gaussian,
 )
-from noisewright.privacy.promise.odometer import odometer
 from noisewright.privacy.promise.spend import Gaussian, Laplace, Loss, Promise, Spend
 
 GRID = np.linspace(-12, 12, 24001)

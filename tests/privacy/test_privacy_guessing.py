@@ -8,8 +8,13 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from noisewright.privacy.promise.guessing import best_guess
-from noisewright.privacy.promise.spend import Gaussian, Laplace, Promise, Spend
+from noisewright.privacy.promise.spend import (
+    Gaussian,
+    Laplace,
+    Promise,
+    Spend,
+    best_guess,
+)
 
 
 def _right(first, second) -> float:

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noisewright import Privacy
-from noisewright.privacy.least.certificate import proved_second_moment
-from noisewright.privacy.least.least_noise import (
+from noisewright.privacy.least_noise import (
     least_second_moment,
     least_unbiased_variance,
+    proved_second_moment,
 )
 from oracles.least_noise_programs import (
     least_noise,

@@ -15,7 +15,7 @@ import noisewright as nw
 from noisewright.central.groups import RowBounds
 from noisewright.domain import Categorical, Domain, Numeric, Unit
 from noisewright.errors import InvalidParameter, NoisewrightError
-from noisewright.privacy.promise.contribution import most_squares
+from noisewright.privacy.promise.budget import most_squares
 from noisewright.tables.counter import DuckDBCounter
 from noisewright.workload.questions.measures import COUNT
 

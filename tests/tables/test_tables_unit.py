@@ -15,8 +15,8 @@ from noisewright import container
 from noisewright.domain import Categorical, Domain, Numeric, Unit
 from noisewright.errors import DomainError, InvalidParameter, NoisewrightError
 from noisewright.planning.files import FileKind
+from noisewright.privacy.promise.budget import Contribution
 from noisewright.privacy.promise.calibration import calibrate, row_budget
-from noisewright.privacy.promise.contribution import Contribution
 from noisewright.privacy.promise.spend import Gaussian, Laplace, Promise, Spend
 from noisewright.tables.counter import DuckDBCounter
 from noisewright.workload.questions.measures import COUNT

@@ -24,7 +24,7 @@ from noisewright.central.mechanism import Mechanism
 from noisewright.central.problem import CentralProblem, Proposal
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter
-from noisewright.privacy.promise.contribution import Contribution, most_squares
+from noisewright.privacy.promise.budget import Contribution, most_squares
 from noisewright.workload.base import Workload
 from noisewright.workload.kinds.algebra import Stack, Weighted, kron
 from noisewright.workload.kinds.atoms import Identity, Total

@@ -33,7 +33,7 @@ from noisewright.errors import TooLarge
 from noisewright.norm.factorize import factorize
 from noisewright.norm.kernel.certificate import inward
 from noisewright.norm.named_bounds import nuclear_norm
-from noisewright.privacy.least.least_noise import (
+from noisewright.privacy.least_noise import (
     least_second_moment,
     least_unbiased_variance,
 )

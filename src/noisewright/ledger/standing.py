@@ -20,8 +20,7 @@ from noisewright.ledger.history import Account, History, Spent
 from noisewright.ledger.refusals import largest_fitting
 from noisewright.privacy.exact.rounding import float_above, root_above
 from noisewright.privacy.promise.budget import Privacy
-from noisewright.privacy.promise.filters import STATEMENTS, Amounts, Limits
-from noisewright.privacy.promise.odometer import odometer
+from noisewright.privacy.promise.filters import STATEMENTS, Amounts, Limits, odometer
 
 DELTA = 1e-9  # where neither the dataset nor the caller names one
 

@@ -46,7 +46,7 @@ from noisewright.norm.factorize import factorize
 from noisewright.norm.kernel.factorization import without_offsets
 from noisewright.norm.l1_search import signed_identity
 from noisewright.privacy.exact.rounding import SCALE_LIMIT
-from noisewright.privacy.least.least_noise import least_second_moment
+from noisewright.privacy.least_noise import least_second_moment
 from noisewright.workload import Workload
 
 # cells up to which whole tables and a dense strategy are both tried

@@ -34,9 +34,8 @@ from noisewright.planning.kept import (
     inside,
 )
 from noisewright.planning.release import Release
-from noisewright.privacy.promise.budget import Privacy
+from noisewright.privacy.promise.budget import Contribution, Privacy
 from noisewright.privacy.promise.calibration import row_budget
-from noisewright.privacy.promise.contribution import Contribution
 from noisewright.workload.forms.stored import decode_workload, encode_workload
 from noisewright.workload.questions.measures import CentredSum, Count
 

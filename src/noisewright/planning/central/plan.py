@@ -66,9 +66,8 @@ from noisewright.planning.plan import (
 )
 from noisewright.planning.release import Release, fresh_name, now
 from noisewright.privacy.noise.source import ByteSource
-from noisewright.privacy.promise.budget import Privacy, pure_promise
+from noisewright.privacy.promise.budget import Contribution, Privacy, pure_promise
 from noisewright.privacy.promise.calibration import row_budget
-from noisewright.privacy.promise.contribution import Contribution
 from noisewright.privacy.promise.spend import Spend
 from noisewright.solution import ClassBound
 from noisewright.stages import stage

@@ -11,7 +11,7 @@ import numpy as np
 from noisewright import __version__
 from noisewright.planning.plan import LEVEL
 from noisewright.privacy.exact.rounding import float_above
-from noisewright.privacy.promise.contribution import Contribution
+from noisewright.privacy.promise.budget import Contribution
 
 if TYPE_CHECKING:
     from noisewright.planning.central.plan import CentralPlan

@@ -1,13 +1,20 @@
-"""The promise made to people: how much, and about which neighbouring tables."""
+"""The promise made to people: how much, about which neighbours, and how many rows of theirs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
 from typing import Literal, get_args
 
 from noisewright.errors import InvalidParameter, require
-from noisewright.privacy.exact.rounding import float_below, positive, probability
+from noisewright.privacy.exact.rounding import (
+    float_below,
+    positive,
+    probability,
+    root_above,
+)
 
 Kind = Literal["pure", "approximate", "zcdp"]
 Neighbours = Literal["add-remove", "replace-one"]
@@ -18,7 +25,9 @@ _MEANING = {
     "replace-one": "replace one person",
 }
 _WEAK_EPSILON = 10.0
+"""From here on what one person says may make an outcome 22,000 times as likely."""
 _WEAK_DELTA = 1e-3
+"""From here on the promise may fail altogether for one person in a thousand."""
 
 
 @dataclass(frozen=True)
@@ -139,3 +148,34 @@ def pure_promise(privacy: Privacy) -> Privacy | None:
     if privacy.kind != "approximate":
         return None
     return Privacy(epsilon=privacy.epsilon, neighbours=privacy.neighbours)
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """How far a person moves a measurement of whom several rows count, against one row.
+
+    At most `rows` times as far in L1, where all may move it the same way. In L2 it is the root of
+    `square`: less where rows in different groups move different numbers that are measured.
+    """
+
+    rows: int = 1
+    apart: Fraction | None = None
+
+    @property
+    def square(self) -> Fraction:
+        """The square of the multiple in L2: that of the rows, unless groups keep them apart."""
+        whole = Fraction(self.rows) ** 2
+        return whole if self.apart is None else min(whole, self.apart)
+
+    @cached_property
+    def multiple(self) -> Fraction:
+        """The multiple in L2, rounded up where it is no whole number."""
+        if self.square == self.rows**2:
+            return Fraction(self.rows)
+        return Fraction(root_above(self.square))
+
+
+def most_squares(rows: int, each: int) -> int:
+    """The largest Σ n² over groups, of n rows each, n <= `each`, `rows` in all."""
+    full, rest = divmod(rows, each)
+    return full * each**2 + rest**2

@@ -21,8 +21,7 @@ from noisewright.privacy.exact.rounding import (
 )
 from noisewright.privacy.noise.gaussian import gaussian_sigma, gaussian_sigma_for_rho
 from noisewright.privacy.noise.law import NoiseLaw
-from noisewright.privacy.promise.budget import Privacy
-from noisewright.privacy.promise.contribution import Contribution
+from noisewright.privacy.promise.budget import Contribution, Privacy
 
 _LEAST = 1e-24  # of the squared errors to weigh: everything gets some budget
 _MARGIN = 1 - Fraction(1, 2**45)  # far above the rounding of shares

@@ -11,6 +11,13 @@ one kind of amount, and amounts add up exactly:
 
 A pure release takes from `pure` while it fits there, and from `most` otherwise: as the Gaussian
 noise that protects no more at any error rates, or as the ρ that it keeps.
+
+An **odometer** says what may be said of a budget at any time one stops, though plans followed
+earlier answers. A filter promises its whole budget. For less, eleven filters are run side by side,
+each with half the limit of the one before and an eleventh of δ: what is used lies within one of
+them, and the answers given while it does are answers of that filter. So for every set S of
+transcripts, whatever the rule of stopping, P(S) <= E_Q[e^ε 1_S] + δ with the ε that was shown when
+it stopped (docs/concepts/adaptive.md).
 """
 
 from __future__ import annotations
@@ -25,13 +32,16 @@ import msgspec
 from noisewright.errors import InvalidParameter, require
 from noisewright.privacy.exact.rounding import (
     bracket,
+    float_above,
     float_below,
     number,
     positive,
+    root_above,
     root_below,
 )
 from noisewright.privacy.noise.gaussian import (
     gaussian_delta_enclosure,
+    gaussian_epsilon,
     gaussian_ratio,
     pure_to_zcdp,
     zcdp_epsilon,
@@ -49,6 +59,10 @@ STATEMENTS: dict[RuleName, str] = {
 }
 _NONE = Fraction(0)
 _SMALL = 1e-6  # below, the normal law is a straight line in floats
+_LEVELS = (
+    11  # of the odometer: the smallest filter has 2^-10 of the budget, and each its δ
+)
+_TINY = 2.0**-1022  # a promise has a positive ε
 _MARGIN = 1 + 1e-9  # far above the rounding of floats in the quantile of a normal law
 
 
@@ -250,3 +264,37 @@ def pure_to_gaussian(epsilon: float) -> float:
     )
 
     return -2 * NormalDist().inv_cdf(tail) * _MARGIN
+
+
+def odometer(
+    limits: Limits, used: Amounts, budget: Privacy, delta: float | None
+) -> Privacy:
+    """What holds for all that was used so far; ρ where no δ is named, in its own sense."""
+    relation = budget.neighbours
+    if not used.most:
+        epsilon = max(float_above(used.pure), _TINY)
+        failing = float_above(used.delta)
+        return Privacy(epsilon, failing or None, neighbours=relation)
+
+    if delta is None:
+        return Privacy(rho=float_above(used.most), neighbours=relation)
+
+    left = Fraction(delta) - Fraction(limits.delta)
+    if left <= 0:
+        return budget
+
+    cap = limits.amounts.most
+    for _ in range(_LEVELS - 1):
+        if used.most > cap / 2:
+            break
+        cap /= 2
+
+    epsilon = _epsilon_of(limits, cap, float_below(left / _LEVELS))
+    total = float_above(Fraction(epsilon) + used.pure)
+    return Privacy(max(total, _TINY), delta, neighbours=relation)
+
+
+def _epsilon_of(limits: Limits, cap: Fraction, delta: float) -> float:
+    if limits.rule == "gaussian":
+        return gaussian_epsilon(delta, root_above(cap))
+    return zcdp_epsilon(float_above(cap), delta)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from fractions import Fraction
-from math import exp
+from math import exp, tanh
 from typing import Any
 
 import msgspec
@@ -29,8 +29,12 @@ from noisewright.privacy.noise.gaussian import (
     pure_to_zcdp,
     zcdp_epsilon,
 )
-from noisewright.privacy.promise.budget import NEIGHBOURS, Neighbours, Privacy
-from noisewright.privacy.promise.contribution import Contribution
+from noisewright.privacy.promise.budget import (
+    NEIGHBOURS,
+    Contribution,
+    Neighbours,
+    Privacy,
+)
 
 
 class _Loss(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="loss"):
@@ -270,3 +274,28 @@ def _times(contribution: Contribution) -> Callable[[Loss], Loss]:
         return Promise(epsilon, delta)
 
     return grown
+
+
+def best_guess(spend: Spend) -> float:
+    """The largest chance to guess right, from an even start, which of two neighbours it was.
+
+    Whoever guesses knows everything but that one bit. For one Gaussian loss it is exact, for pure
+    ones attained by randomized response; several kinds together are bounded by what is left of the
+    overlap of each, since the overlap of a product is at least the product of the overlaps.
+    """
+    from scipy.special import ndtr
+
+    if not spend.losses:
+        return 0.5
+
+    overlap = 2 * float(ndtr(-spend.mu / 2))
+    pure = sum(loss.ratio for loss in spend.losses if isinstance(loss, Laplace))
+    for loss in spend.losses:
+        if isinstance(loss, Gaussian | Laplace):
+            continue
+        if loss.delta:
+            overlap *= max(0.0, 2 * (1 - loss.delta) / (1 + exp(loss.epsilon)))
+        else:
+            pure += loss.epsilon
+
+    return 1 - overlap * (1 - tanh(pure / 2)) / 2

@@ -8,7 +8,7 @@ from typing import Any
 from noisewright.ledger.book import Ledger
 from noisewright.ledger.history import Account
 from noisewright.ledger.standing import so_far, standing, told_entries
-from noisewright.privacy.promise.guessing import best_guess
+from noisewright.privacy.promise.spend import best_guess
 from noisewright.report.render import render
 from noisewright.report.words.numbers import plain, share, when
 from noisewright.report.words.promises import Tile, byline

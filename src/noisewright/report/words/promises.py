@@ -15,8 +15,7 @@ from noisewright.planning.central.plan import CentralPlan
 from noisewright.planning.local.plan import LocalPlan
 from noisewright.planning.plan import ReleasedTable
 from noisewright.privacy.promise.budget import Privacy
-from noisewright.privacy.promise.guessing import best_guess
-from noisewright.privacy.promise.spend import Spend
+from noisewright.privacy.promise.spend import Spend, best_guess
 from noisewright.report.words.numbers import figure, plain, share, when
 from noisewright.report.words.queries import workload_in_words
 from noisewright.solution import BoundClass

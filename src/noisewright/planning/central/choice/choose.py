@@ -33,7 +33,7 @@ from noisewright.planning.central.choice.problems import Composition, central_pr
 from noisewright.planning.central.choice.yardsticks import yardsticks
 from noisewright.planning.central.plan import CentralPlan, check_answerable
 from noisewright.planning.counting import Counter
-from noisewright.privacy.least.least_noise import least_second_moment
+from noisewright.privacy.least_noise import least_second_moment
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.privacy.promise.calibration import row_budget
 from noisewright.stages import stage

@@ -14,9 +14,8 @@ from noisewright.central.mechanism import Given
 from noisewright.central.problem import CentralProblem
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter
-from noisewright.privacy.promise.budget import Privacy, pure_promise
+from noisewright.privacy.promise.budget import Contribution, Privacy, pure_promise
 from noisewright.privacy.promise.calibration import row_budget
-from noisewright.privacy.promise.contribution import Contribution
 from noisewright.workload import Workload
 from noisewright.workload.questions.measures import COUNT
 from noisewright.workload.structure import check_magnitudes

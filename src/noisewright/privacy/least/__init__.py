@@ -1,1 +1,0 @@
-"""How little noise privacy allows, whatever the mechanism, with its proof."""
