@@ -132,7 +132,7 @@ def check_prior(prior: npt.ArrayLike, size: int) -> FloatArray:
         total = values.sum()
 
     # A prior that was read from a plan file stays as it is, to the last bit.
-    shares = values if abs(total - 1.0) < 1e-14 * size else np.asarray(values / total)
+    shares = values if abs(total - 1.0) < 1e-14 * size else values / total
     require(
         np.isfinite(total) and shares.min() >= np.finfo(np.float64).tiny,
         "prior",

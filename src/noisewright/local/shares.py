@@ -82,9 +82,7 @@ def _solve(root: FloatArray, ratio: FloatArray, right: FloatArray) -> FloatArray
 
     scaled = right * ratio[:, None]
     inner = np.eye(classes) + root.T @ (root * ratio[:, None])
-    return np.asarray(
-        scaled - ratio[:, None] * (root @ np.linalg.solve(inner, root.T @ scaled))
-    )
+    return scaled - ratio[:, None] * (root @ np.linalg.solve(inner, root.T @ scaled))
 
 
 def longest_step(point: FloatArray, move: FloatArray, most: float) -> float:

@@ -140,7 +140,7 @@ class Strategy(Shown, ABC):
         spread -= x.matvec(x.solve(self.prior * x.solve(x.matvec(ones))))
         total = float(spread.sum())
 
-        return np.asarray(spread / total) if total > _KNOWN_TOTAL else None
+        return spread / total if total > _KNOWN_TOTAL else None
 
     @abstractmethod
     def score(self, tally: IntArray, people: int) -> FloatArray:
@@ -167,17 +167,13 @@ class Strategy(Shown, ABC):
             m = m - mean[:, None] - mean + share @ mean
 
         half = self.information.solve(m)
-        return np.asarray(self.energy(self.information.solve(half.T)) - np.diagonal(m))
+        return self.energy(self.information.solve(half.T)) - np.diagonal(m)
 
     def estimate(self, tally: IntArray, people: int) -> FloatArray:
         """Unbiased estimate x̂ of the histogram, from the statistics of all reports."""
         cells = self.information.solve(self.score(tally, people))
         share = self.total_share
-        return (
-            cells
-            if share is None
-            else np.asarray(cells + share * (people - cells.sum()))
-        )
+        return cells if share is None else cells + share * (people - cells.sum())
 
     def worst_variance(self, gram: Gram) -> float:
         """The largest type variance; no array over types where a closed form knows it."""

@@ -73,12 +73,12 @@ class LocalAccuracy(Accuracy):
         variances = self._worst() if self.errors == "worst" else self._here()
         if self.population:
             variances = variances + self._sampling()
-        return np.asarray(self.price**2 * np.maximum(variances, 0.0))
+        return self.price**2 * np.maximum(variances, 0.0)
 
     def covariance(self, chosen: IntArray) -> FloatArray:
         unit = self._directions
         std = self.std
-        return np.asarray(std[:, None] * (unit @ unit[chosen].T) * std[chosen])
+        return std[:, None] * (unit @ unit[chosen].T) * std[chosen]
 
     def draw(self, count: int, rng: np.random.Generator) -> FloatArray:
         return self._standard_errors(count, rng) * self.std
@@ -107,7 +107,7 @@ class LocalAccuracy(Accuracy):
     def _standard_errors(self, count: int, rng: np.random.Generator) -> FloatArray:
         """Joint errors, each of unit variance, or zero where an answer is known exactly."""
         unit = self._directions
-        return np.asarray(rng.standard_normal((count, unit.shape[1])) @ unit.T)
+        return rng.standard_normal((count, unit.shape[1])) @ unit.T
 
     @cached_property
     def _directions(self) -> FloatArray:
@@ -126,11 +126,11 @@ class LocalAccuracy(Accuracy):
 
         values, vectors = np.linalg.eigh(covariance)
         root = vectors * np.sqrt(np.maximum(values, 0.0))
-        spread = np.asarray(self._questions.matvec(root))
+        spread = self._questions.matvec(root)
         std = np.sqrt((spread**2).sum(axis=1))
         known = std <= 1e-9 * max(float(std.max()), 1e-300)
 
-        return np.asarray(spread / np.where(known, np.inf, std)[:, None])
+        return spread / np.where(known, np.inf, std)[:, None]
 
     @property
     def _cells(self) -> FloatArray:
@@ -240,4 +240,4 @@ class LocalAccuracy(Accuracy):
             return self._tables.sampling_variances()
         x = self._cells
         asked = without_offsets(self.workload)
-        return np.asarray(asked.row_squares(x) - asked.matvec(x) ** 2 / self.people)
+        return asked.row_squares(x) - asked.matvec(x) ** 2 / self.people

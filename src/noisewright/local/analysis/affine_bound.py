@@ -57,7 +57,7 @@ def _told(strategy: Strategy, prior: FloatArray) -> FloatArray:
         seen = chances @ prior
         used = seen > 0
         scaled = chances[used] * root / np.sqrt(seen[used])[:, None]
-        return np.asarray(scaled.T @ scaled)
+        return scaled.T @ scaled
 
     means = strategy.information.dense() * root
     values, vectors = np.linalg.eigh(strategy.moment(prior))

@@ -115,7 +115,7 @@ class Analysis:
             raise TooLarge(
                 f"a covariance of {w.shape[0]} answers is too large; use variances"
             )
-        return np.asarray(w @ self.strategy.covariance(x) @ w.T)
+        return w @ self.strategy.covariance(x) @ w.T
 
     def reconstruction(self) -> FloatArray:
         """V with W = VQ: what each report adds to each answer, dense."""
@@ -123,7 +123,7 @@ class Analysis:
             raise TooLarge(
                 f"the reports of {self.strategy.kind} are too many to be listed"
             )
-        return np.asarray(self.workload.matvec(report_estimates(self.strategy)))
+        return self.workload.matvec(report_estimates(self.strategy))
 
 
 def report_estimates(strategy: IndexStrategy) -> FloatArray:
@@ -131,7 +131,7 @@ def report_estimates(strategy: IndexStrategy) -> FloatArray:
     if type(strategy).score is IndexStrategy.score:
         q = strategy.dense()
         scores = q / np.maximum(q @ strategy.prior, np.finfo(float).tiny)[:, None]
-        return np.asarray(strategy.information.solve(scores.T))
+        return strategy.information.solve(scores.T)
 
     # A coarser statistic, or a faster one: ask it what each report adds.
     reports = np.eye(strategy.collector.counters, dtype=np.int64)

@@ -134,7 +134,7 @@ def _drowns(workload: Workload) -> bool:
     with np.errstate(over="ignore", invalid="ignore"):
         if given:
             squares = workload.row_squares(ones)
-            constant = np.asarray(workload.matvec(ones) ** 2 / n)
+            constant = workload.matvec(ones) ** 2 / n
         else:
             gram = workload.gram()
             squares = np.array([gram.trace()])

@@ -57,7 +57,7 @@ def influence(
 
     if isinstance(collector, VectorTally):
         low, high = collector.reach(cap)
-        return np.asarray(np.abs(moved) @ (high - low))
+        return np.abs(moved) @ (high - low)
 
     sent = strategy.rows(0, listed_reports(strategy.specification) or 0).max(axis=1) > 0
     return np.asarray(np.ptp(moved[:, sent], axis=1))

@@ -68,7 +68,7 @@ class DenseInformation(Information):
 
     @cached_property
     def _symmetric(self) -> FloatArray:
-        return np.asarray((self.matrix + self.matrix.T) / 2)
+        return (self.matrix + self.matrix.T) / 2
 
     @cached_property
     def _triangle(self) -> FloatArray | None:
@@ -93,18 +93,18 @@ class DenseInformation(Information):
 
     def matvec(self, x: FloatArray) -> FloatArray:
         """Product with `x`."""
-        return np.asarray(self.matrix @ x)
+        return self.matrix @ x
 
     def solve(self, x: FloatArray) -> FloatArray:
         """Pseudo-inverse applied to `x`."""
         if self._triangle is not None:
             from scipy.linalg import cho_solve
 
-            return np.asarray(cho_solve((self._triangle, True), x, check_finite=False))
+            return cho_solve((self._triangle, True), x, check_finite=False)
 
         values, vectors = self._eigen
         scaled = (vectors.T @ x) / values.reshape((-1,) + (1,) * (x.ndim - 1))
-        return np.asarray(vectors @ scaled)
+        return vectors @ scaled
 
 
 @dataclass(frozen=True)

@@ -269,8 +269,8 @@ class _Program:
                 f"a linear program of limits ended with status {result.status}"
             )
 
-        above = np.maximum(-np.asarray(result.ineqlin.marginals), 0.0)
-        equal = np.asarray(result.eqlin.marginals)
+        above = np.maximum(-result.ineqlin.marginals, 0.0)
+        equal = result.eqlin.marginals
         rest = objective + above @ given["A_ub"] - equal @ given["A_eq"]
         least = float(equal @ given["b_eq"] - above @ given["b_ub"])
 

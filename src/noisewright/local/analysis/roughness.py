@@ -51,7 +51,7 @@ class Line:
         places = np.arange(steps)
         densities[places, self.first + places] = self.widths.mean() / self.widths
 
-        return np.asarray(np.diff(densities, order, axis=0) * float(steps) ** order)
+        return np.diff(densities, order, axis=0) * float(steps) ** order
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,4 +100,4 @@ def _on_axis(form: FloatArray, cells: list[int], axis: int) -> FloatArray:
     """A form on one axis, the same for all values of the others."""
     before = prod(cells[:axis])
     after = prod(cells[axis + 1 :])
-    return np.asarray(np.kron(np.kron(np.eye(before), form), np.eye(after)))
+    return np.kron(np.kron(np.eye(before), form), np.eye(after))

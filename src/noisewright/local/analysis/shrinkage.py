@@ -71,10 +71,10 @@ class _Reports:
         q = self.chances
         scores = q / np.maximum(q @ prior, np.finfo(float).tiny)[:, None]
         inner = np.eye(q.shape[1]) + (people - 1) * (scores.T @ q) * prior
-        return np.asarray(people * prior[:, None] * np.linalg.solve(inner, scores.T))
+        return people * prior[:, None] * np.linalg.solve(inner, scores.T)
 
     def mean(self, estimate: FloatArray) -> FloatArray:
-        return np.asarray(estimate @ self.chances)
+        return estimate @ self.chances
 
     def square(self, estimate: FloatArray, gram: FloatArray) -> FloatArray:
         """E of the squared answers to one report, of every type."""
@@ -96,7 +96,7 @@ class _Scores:
         return np.asarray(people * np.linalg.lstsq(spread, x * prior, rcond=1e-12)[0].T)
 
     def mean(self, estimate: FloatArray) -> FloatArray:
-        return np.asarray(estimate @ self.information)
+        return estimate @ self.information
 
     def square(self, estimate: FloatArray, gram: FloatArray) -> FloatArray:
         return self.strategy.energy(estimate.T @ gram @ estimate)
@@ -150,7 +150,7 @@ def minimax_affine(
 
     def histogram(tally: IntArray) -> FloatArray:
         seen = tally.astype(np.float64) if listed else strategy.score(tally, people)
-        return np.asarray(estimate @ seen)
+        return estimate @ seen
 
     reached = upper <= bound * (1 + tolerance)
     return Shrinkage(

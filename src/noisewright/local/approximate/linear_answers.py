@@ -217,7 +217,7 @@ class LinearAnswers(Shown):
         )
 
         cells = self.strategy.estimate(collected.total, collected.people)
-        return np.asarray(self.targets @ cells / collected.people)
+        return self.targets @ cells / collected.people
 
 
 def vector_answers(

@@ -186,7 +186,7 @@ def _targets(problem: LocalProblem) -> FloatArray | None:
     answers = _planned(problem)
     if answers.entrywise == 0:
         return None
-    return np.asarray(problem.workload.dense() + (answers.targets - answers.matrix))
+    return problem.workload.dense() + (answers.targets - answers.matrix)
 
 
 ENTRY = LocalMechanism(

@@ -46,7 +46,7 @@ class Bins:
         """Squared response of a bin to each frequency, in unitary transforms."""
         box = np.zeros(self.cells)
         box[: self.width] = 1.0
-        return np.asarray(np.abs(np.fft.fft(box)) ** 2 * self.bins / self.cells)
+        return np.abs(np.fft.fft(box)) ** 2 * self.bins / self.cells
 
     def gathered(self, spectrum: FloatArray) -> FloatArray:
         """UᵀDU for the circulant D with this spectrum, as a matrix."""
@@ -58,7 +58,7 @@ class Bins:
     def diagonal(self, matrix: FloatArray) -> FloatArray:
         """Diagonal of U N Uᵀ in the characters, for a matrix N over bins."""
         waves = np.fft.fft(np.fft.ifft(matrix, axis=1), axis=0)
-        return np.asarray(np.diagonal(waves).real[self.fold] * self.gain)
+        return np.diagonal(waves).real[self.fold] * self.gain
 
     def sums(self, x: FloatArray) -> FloatArray:
         """Uᵀx."""
@@ -72,9 +72,7 @@ class Bins:
 def filtered(spectrum: FloatArray, x: FloatArray) -> FloatArray:
     """The circulant matrix with a real even spectrum, times `x` (first axis)."""
     shape = (-1,) + (1,) * (x.ndim - 1)
-    return np.asarray(
-        np.fft.ifft(np.fft.fft(x, axis=0) * spectrum.reshape(shape), axis=0).real
-    )
+    return np.fft.ifft(np.fft.fft(x, axis=0) * spectrum.reshape(shape), axis=0).real
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,14 +105,13 @@ class CoarseFineInverse:
         k = np.linalg.solve(
             np.eye(self.bins.bins) + self.coarse @ self.gathered, self.coarse
         )
-        return np.asarray((k + k.T) / 2)
+        return (k + k.T) / 2
 
     def solve(self, x: FloatArray) -> FloatArray:
         """X⁻¹ applied to a vector or to columns, off the total."""
         y = filtered(self.inverse, x)
-        return np.asarray(
-            y
-            - filtered(self.inverse, self.bins.spread(self.middle @ self.bins.sums(y)))
+        return y - filtered(
+            self.inverse, self.bins.spread(self.middle @ self.bins.sums(y))
         )
 
 
@@ -129,7 +126,7 @@ class Sandwich:
     @cached_property
     def between(self) -> FloatArray:
         """Spectrum of DAD."""
-        return np.asarray(self.inverse.inverse**2 * self.spectrum)
+        return self.inverse.inverse**2 * self.spectrum
 
     @cached_property
     def between_bins(self) -> FloatArray:
@@ -160,7 +157,7 @@ class Sandwich:
         result = self.between - 2 * inv.inverse * self.between * inv.bins.diagonal(k)
         result += inv.inverse**2 * inv.bins.diagonal(k @ self.between_bins @ k)
         waves = np.abs(np.fft.fft(self.solved_ramp)) ** 2 / inv.bins.cells
-        return np.asarray(result + self.ramp * waves)
+        return result + self.ramp * waves
 
     def on_bins(self) -> FloatArray:
         """Uᵀ(X⁻¹MX⁻¹)U: minus the derivative of the value in the coarse matrix."""
@@ -168,9 +165,7 @@ class Sandwich:
             np.eye(self.inverse.bins.bins) - self.inverse.gathered @ self.inverse.middle
         )
         seen = self.inverse.bins.sums(self.solved_ramp)
-        return np.asarray(
-            rest @ self.between_bins @ rest.T + self.ramp * np.outer(seen, seen)
-        )
+        return rest @ self.between_bins @ rest.T + self.ramp * np.outer(seen, seen)
 
     def on_translates(self, values: FloatArray) -> FloatArray:
         """sᵀ(X⁻¹MX⁻¹)s for all translates s of one vector, less the part of DAD alone."""
@@ -236,9 +231,7 @@ class CoarseFineInformation(Information):
         spectrum = self.inverse.fine.copy()
         spectrum[0] = self.size
         bins = self.inverse.bins
-        return np.asarray(
-            filtered(spectrum, x) + bins.spread(self.inverse.coarse @ bins.sums(x))
-        )
+        return filtered(spectrum, x) + bins.spread(self.inverse.coarse @ bins.sums(x))
 
     def solve(self, x: FloatArray) -> FloatArray:
         """Inverse applied to `x`."""
@@ -295,7 +288,7 @@ class CoarseFine(Mixture):
 
     @cached_property
     def _centred_coarse(self) -> FloatArray:
-        return np.asarray(self._parts[0].information.dense() - 1.0)
+        return self._parts[0].information.dense() - 1.0
 
     @cached_property
     def information(self) -> CoarseFineInformation:

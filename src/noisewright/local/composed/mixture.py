@@ -134,9 +134,7 @@ class Coarsening:
     def gather(self, x: FloatArray) -> FloatArray:
         """G x: sums over the cells of each coarse cell (first axis)."""
         if self.table is None:
-            return np.asarray(
-                np.add.reduceat(x, np.arange(0, self.size, self.width), axis=0)
-            )
+            return np.add.reduceat(x, np.arange(0, self.size, self.width), axis=0)
 
         result = np.zeros((self.cells, *x.shape[1:]))
         np.add.at(result, self.table, x)
@@ -144,7 +142,7 @@ class Coarsening:
 
     def spread(self, z: FloatArray) -> FloatArray:
         """Gᵀ z: each cell gets the value of its coarse cell (first axis)."""
-        return np.asarray(z[self.map])
+        return z[self.map]
 
 
 @dataclass(frozen=True, eq=False)

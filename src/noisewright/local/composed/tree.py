@@ -92,7 +92,7 @@ def _interval_products_of_summed_gram(
     gram: SummedGram, a: IntArray, b: IntArray, c: IntArray, d: IntArray
 ) -> FloatArray:
     s = gram.sums
-    return np.asarray(s[b, d] - s[a, d] - s[b, c] + s[a, c])
+    return s[b, d] - s[a, d] - s[b, c] + s[a, c]
 
 
 @interval_products.register
@@ -106,7 +106,7 @@ def _interval_products_of_identity_gram(
 def _interval_products_of_ones_gram(
     gram: OnesGram, a: IntArray, b: IntArray, c: IntArray, d: IntArray
 ) -> FloatArray:
-    return np.asarray((b - a).astype(np.float64) * (d - c))
+    return (b - a).astype(np.float64) * (d - c)
 
 
 def _prefix_products(
@@ -119,7 +119,7 @@ def _prefix_products(
     inside = lead * w * (w + 1) / 2 + w * (w + 1) * (2 * w + 1) / 6
     reached = b - c
     between = w * (outer * (outer + 1) - reached * (reached + 1.0)) / 2
-    return np.asarray(inside + between + (n - d) * w * outer)
+    return inside + between + (n - d) * w * outer
 
 
 @interval_products.register
@@ -138,7 +138,7 @@ def _interval_products_of_ranges_gram(
 
     def total(start: IntArray, stop: IntArray) -> FloatArray:
         w = (stop - start).astype(np.float64)
-        return np.asarray(w * (w + 1) / 2 + (n - stop) * w)
+        return w * (w + 1) / 2 + (n - stop) * w
 
     return (n + 1) * _prefix_products(n, a, b, c, d) - total(a, b) * total(c, d)
 

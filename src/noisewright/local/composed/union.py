@@ -173,7 +173,7 @@ class Union(ManyTables, IndexStrategy):
         oracle = self.oracle(index)
         chance = self.weights[index] / WORD
         held = oracle.supporters(tally[self.starts[index] : self.starts[index + 1]])
-        return np.asarray(held / (oracle.support.gap * chance))
+        return held / (oracle.support.gap * chance)
 
     def table(self, estimates: FloatArray, attributes: Block) -> FloatArray:
         """Estimated counts of one marginal table: its estimated interactions, spread evenly."""

@@ -155,7 +155,7 @@ class LocalHashing(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrat
 
     def _combine(self, digits: Array) -> IntArray:
         powers = self.buckets ** np.arange(self.digits)
-        return np.asarray(digits.astype(np.int64) @ powers)
+        return digits.astype(np.int64) @ powers
 
     # --- analysis -----------------------------------------------------------------------------
 
@@ -217,19 +217,17 @@ class LocalHashing(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrat
         weights = gram.identity_and_ones()
         if weights is not None:
             # P M P = w (I − 11ᵀ/n): off the diagonal it is −w/n.
-            return np.asarray(
-                plain - scale * weights[0] * self._line_counts / self.size
-            )
+            return plain - scale * weights[0] * self._line_counts / self.size
 
         if self.size > DENSE_SIZE:
             spread = gram.trace() - float(gram.matvec(np.ones(self.size)).mean())
-            return np.asarray(plain + abs(scale) * (self.buckets - 2) * spread)
+            return plain + abs(scale) * (self.buckets - 2) * spread
 
         m = gram.dense()
         m -= m.mean(axis=0)
         m -= m.mean(axis=1)[:, None]
 
-        return np.asarray(plain + scale * self._line_sums(m))
+        return plain + scale * self._line_sums(m)
 
     def energy(self, quadratic: FloatArray) -> FloatArray:
         """E[sᵀ S s | u]."""
@@ -241,7 +239,7 @@ class LocalHashing(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrat
         centred = centred - centred.mean(axis=1)[:, None]
         scale = self.line_excess * (self.contrast / self.support.gap) ** 2
 
-        return np.asarray(plain + scale * self._line_sums(centred))
+        return plain + scale * self._line_sums(centred)
 
     def query_variances(self, workload: Workload, histogram: FloatArray) -> FloatArray:
         """By matrices up to 4096 cells; beyond, as if no cells were in line (exact for g = 2)."""
@@ -266,7 +264,7 @@ class LocalHashing(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrat
 
         lines -= lines.mean(axis=0)
         lines -= lines.mean(axis=1)[:, None]
-        return np.asarray(plain + self.line_excess / self.support.gap**2 * lines)
+        return plain + self.line_excess / self.support.gap**2 * lines
 
 
 def best_buckets(size: int, epsilon: float) -> int:

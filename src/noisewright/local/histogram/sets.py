@@ -168,7 +168,7 @@ class ListedSubsets(PlainStrategy, CentredStrategy, IndexStrategy):
 
     def supporters(self, tally: IntArray) -> IntArray:
         """How many reported sets hold each cell."""
-        return np.asarray(tally @ self._membership)
+        return tally @ self._membership
 
 
 def best_subset_size(size: int, epsilon: float) -> int:

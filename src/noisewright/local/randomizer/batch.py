@@ -272,7 +272,7 @@ Ranked = Callable[[IntArray, IntArray, bool], IntArray]
 
 
 def _same(cells: IntArray, ranks: IntArray, own: bool) -> IntArray:
-    return cells if own else np.asarray(ranks + (ranks >= cells))
+    return cells if own else ranks + (ranks >= cells)
 
 
 @singledispatch
@@ -331,7 +331,7 @@ def _with_parity(ranks: IntArray, columns: IntArray, parity: int) -> IntArray:
 def difference(sizes: Sequence[int], cells: IntArray, shifts: IntArray) -> IntArray:
     """cells − shifts, attribute by attribute."""
     if all(size == 2 for size in sizes):
-        return np.asarray(cells ^ shifts)
+        return cells ^ shifts
 
     result = np.zeros(np.broadcast(cells, shifts).shape, dtype=np.int64)
     stride = 1

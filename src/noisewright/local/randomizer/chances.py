@@ -94,7 +94,7 @@ def _chances(
         each = np.where(index == 0, 0.0, chance) if weights is None else weights[index]
         hashes = hashed(node.base, vectors[:, None], np.arange(cells)[None, :])
 
-        return np.asarray(own[number[:, None], hashes] * each[:, None])
+        return own[number[:, None], hashes] * each[:, None]
 
     return law_chances(node, start, stop)
 
@@ -120,9 +120,9 @@ def owned(owner: Owner, start: int, stop: int) -> BoolArray:
     if isinstance(owner, Same):
         return np.asarray(outcomes == cells)
     if isinstance(owner, Rows):
-        return np.asarray(owner.owned[:, start:stop].T)
+        return owner.owned[:, start:stop].T
     if isinstance(owner, Translate):
-        return np.asarray(owner.places[difference(owner.sizes, cells, outcomes)])
+        return owner.places[difference(owner.sizes, cells, outcomes)]
 
     assert isinstance(owner, Parity)
     block, column = np.divmod(cells, owner.width - 1)
@@ -135,7 +135,7 @@ def owned(owner: Owner, start: int, stop: int) -> BoolArray:
 
 @law_chances.register
 def _law_chances_of_weigh(law: Weigh, start: int, stop: int) -> FloatArray:
-    return np.asarray(law.matrix[start:stop] / UNIT)
+    return law.matrix[start:stop] / UNIT
 
 
 @law_chances.register

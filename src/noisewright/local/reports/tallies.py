@@ -85,7 +85,7 @@ class NumberTally(Tally):
         self._gaps = np.array(gaps, dtype=np.int64).reshape(-1, 2)
 
     def valid(self, reports: Array) -> BoolArray:
-        result = np.asarray((reports >= 0) & (reports < self.counters))
+        result = (reports >= 0) & (reports < self.counters)
         if len(self._gaps):
             before = np.searchsorted(self._gaps[:, 0], reports, side="right") - 1
             result &= (before < 0) | (reports >= self._gaps[before, 1])

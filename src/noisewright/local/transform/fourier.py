@@ -74,7 +74,7 @@ class WalshInformation(Information):
 
     def _filtered(self, x: FloatArray, gains: FloatArray) -> FloatArray:
         waves = walsh_hadamard(x) * gains.reshape((-1,) + (1,) * (x.ndim - 1))
-        return np.asarray(walsh_hadamard(waves) / self.size)
+        return walsh_hadamard(waves) / self.size
 
     def matvec(self, x: FloatArray) -> FloatArray:
         """Product with `x`."""
@@ -172,7 +172,7 @@ class Fourier(FavouringStrategy, TableStrategy, IndexStrategy):
     def coefficients(self, tally: IntArray) -> FloatArray:
         """Unbiased estimates of Σ_u x_u χ(u) for the characters drawn."""
         signs = tally.reshape(-1, 2)
-        return np.asarray((signs[:, 0] - signs[:, 1]) / (self.slope * self.chances))
+        return (signs[:, 0] - signs[:, 1]) / (self.slope * self.chances)
 
     # --- over vectors of cells ----------------------------------------------------------------
 
@@ -311,7 +311,7 @@ class Fourier(FavouringStrategy, TableStrategy, IndexStrategy):
     ) -> FloatArray:
         """Estimated counts of one marginal table."""
         spectrum = interactions[1 + self._inside(attributes)]
-        return np.asarray(walsh_hadamard(spectrum) / len(spectrum))
+        return walsh_hadamard(spectrum) / len(spectrum)
 
     def table_covariance(
         self,

@@ -145,7 +145,7 @@ class HadamardResponse(FavouringStrategy, PlainStrategy, IndexStrategy):
         The others get nothing by transforms but rounding, and it would be divided by their small
         chances.
         """
-        return np.asarray(self._inside_sums(np.ones(self.size)) > 0.5)
+        return self._inside_sums(np.ones(self.size)) > 0.5
 
     def score(self, tally: IntArray, people: int) -> FloatArray:
         """Σ_o y_o q_o / (q_oᵀπ)."""

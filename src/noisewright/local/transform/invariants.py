@@ -49,7 +49,7 @@ class Decomposition:
 
 def ramp_vector(cells: int) -> FloatArray:
     """a: the mean of the prefix sums of a histogram is aᵀx, up to its total."""
-    return np.asarray((cells - 1) / 2 - np.arange(cells)) / cells
+    return ((cells - 1) / 2 - np.arange(cells)) / cells
 
 
 def decompose(gram: Gram, group: Translations) -> Decomposition | None:
@@ -125,7 +125,7 @@ def _decompose(gram: Gram, group: Translations) -> Decomposition | None:
     column = np.asarray(gram.matvec(first), dtype=np.float64)
     spectrum = group.forward(column[None])[0]
     x = np.random.default_rng(0).standard_normal((3, gram.size))
-    image = np.asarray(gram.matvec(x.T)).T
+    image = gram.matvec(x.T).T
     missed = np.abs(group.apply(spectrum, x) - image).max()
     if missed > _TOLERANCE * max(float(np.abs(image).max()), 1e-300):
         return None

@@ -73,7 +73,7 @@ class Family:
         chance = np.array([t / WORD for t in self.thresholds])
         high = chance / self.counts
         low = (1.0 - chance) / (cells - self.counts)
-        return np.asarray(cells * np.where(self.patterns, high[:, None], low[:, None]))
+        return cells * np.where(self.patterns, high[:, None], low[:, None])
 
     @property
     def shares(self) -> FloatArray:

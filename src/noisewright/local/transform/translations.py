@@ -69,21 +69,19 @@ class Translations:
         from scipy import fft
 
         axes = tuple(range(1, len(self.sizes) + 1))
-        return np.asarray(
-            fft.rfftn(x.reshape(-1, *self.sizes), axes=axes).reshape(len(x), -1)
-        )
+        return fft.rfftn(x.reshape(-1, *self.sizes), axes=axes).reshape(len(x), -1)
 
     def backward(self, spectrum: Array) -> FloatArray:
         """The rows with these coefficients: the inverse of `forward`."""
         if self.binary:
-            return np.asarray(_walsh(spectrum) / self.cells)
+            return _walsh(spectrum) / self.cells
 
         from scipy import fft
 
         axes = tuple(range(1, len(self.sizes) + 1))
         full = fft.irfftn(spectrum.reshape(-1, *self.shape), s=self.sizes, axes=axes)
 
-        return np.asarray(full.reshape(len(spectrum), -1))
+        return full.reshape(len(spectrum), -1)
 
     def everywhere(self, half: FloatArray) -> FloatArray:
         """Eigenvalues at all characters, as a tensor, from those at the kept ones."""
@@ -109,7 +107,7 @@ class Translations:
     def subtract(self, u: IntArray, t: IntArray) -> IntArray:
         """Cells u − t, by their numbers."""
         if self.binary:
-            return np.asarray(np.bitwise_xor(u, t))
+            return np.bitwise_xor(u, t)
         if len(self.sizes) == 1:
             return np.asarray(np.mod(u - t, self.sizes[0]))
 
@@ -123,7 +121,7 @@ class Translations:
 
 def squared_modulus(spectrum: Array) -> FloatArray:
     """|z|² of real or complex coefficients."""
-    return np.asarray(
+    return (
         spectrum.real**2 + spectrum.imag**2
         if spectrum.dtype.kind == "c"
         else spectrum**2

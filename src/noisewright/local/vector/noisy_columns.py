@@ -153,7 +153,7 @@ class VectorStrategy(Strategy):
     @cached_property
     def _noise_matrix(self) -> FloatArray:
         weighted = self._centred[1]
-        return np.asarray(weighted.T @ weighted)
+        return weighted.T @ weighted
 
     def moment(self, histogram: FloatArray) -> FloatArray:
         """X Diag(x) X + N CᵀΛ⁻²C."""
@@ -226,7 +226,7 @@ def matrix_l1(workload: Workload, epsilon: float) -> VectorStrategy:
 
 def _l1_choices(workload: Workload, gram: Gram) -> list[FloatArray]:
     n = workload.size
-    choices = [np.asarray(Identity(n).dense())]
+    choices = [Identity(n).dense()]
     if n <= _SEARCHED:
         choices.append(signed_identity(gram, (n,)).strategy)
     else:
