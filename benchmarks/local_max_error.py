@@ -13,7 +13,7 @@ import sys
 import numpy as np
 
 import noisewright as nw
-from noisewright.local.approximate.max_error import plan_answers
+from noisewright.local.vector.max_error import plan_answers
 
 ERROR, BETA, RUNS = 0.05, 0.05, 100
 

@@ -23,8 +23,11 @@ from noisewright.local.analysis.analysis import Analysis
 from noisewright.local.composed.hierarchical import hierarchical
 from noisewright.local.composed.union import union
 from noisewright.local.histogram.hashing import LocalHashing
-from noisewright.local.histogram.sets import RandomizedResponse, SubsetSelection
-from noisewright.local.histogram.unary import UnaryEncoding
+from noisewright.local.histogram.sets import (
+    RandomizedResponse,
+    SubsetSelection,
+    UnaryEncoding,
+)
 from noisewright.local.strategy import Strategy
 from noisewright.local.transform.fourier import fourier
 from noisewright.local.transform.hadamard import HadamardResponse

@@ -13,8 +13,8 @@ import argparse
 import numpy as np
 
 import noisewright as nw
+from noisewright.local.analysis.analysis import influence
 from noisewright.local.analysis.goodness import LEVEL, goodness_of_fit
-from noisewright.local.analysis.influence import influence
 from noisewright.local.analysis.robust import least_liars, robust_answers
 
 MECHANISMS = ["randomized-response", "hadamard", "subset-selection", "rappor"]

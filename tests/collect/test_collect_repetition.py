@@ -20,7 +20,7 @@ from collect.collector import campaign, plan_bytes, running, submission
 from noisewright.cli import main
 from noisewright.collect.campaign import Repetition
 from noisewright.errors import NoisewrightError
-from noisewright.local.randomizer.whole_numbers import WORD
+from noisewright.local.fixedpoint import WORD
 
 NODE = shutil.which("node")
 needs_node = pytest.mark.skipif(NODE is None, reason="node is not installed")

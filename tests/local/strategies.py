@@ -16,8 +16,8 @@ from noisewright.local.histogram.sets import (
     ListedSubsets,
     RandomizedResponse,
     SubsetSelection,
+    UnaryEncoding,
 )
-from noisewright.local.histogram.unary import UnaryEncoding
 from noisewright.local.listed import Decoded, MatrixStrategy
 from noisewright.local.transform.fourier import fourier
 from noisewright.local.transform.hadamard import HadamardResponse

@@ -12,11 +12,13 @@ from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.estimate.nonnegative import project_to_total
 from noisewright.local.analysis import distribution as distribution_module
 from noisewright.local.analysis.distribution import (
+    Line,
+    Roughness,
     distribution,
     likely_shares,
+    lines_of,
     smoothing,
 )
-from noisewright.local.analysis.roughness import Line, Roughness, lines_of
 from noisewright.local.composed.union import union
 from noisewright.local.histogram.sets import RandomizedResponse
 from noisewright.local.reports.aggregate import Aggregate

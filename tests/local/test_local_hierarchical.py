@@ -14,14 +14,14 @@ from noisewright.local.composed.hierarchical import (
     level_weights,
 )
 from noisewright.local.composed.mixture import Coarsening, Mixture
-from noisewright.local.composed.tree import (
+from noisewright.local.histogram.sets import RandomizedResponse
+from noisewright.local.listed import Decoded
+from noisewright.local.transform.spectrum import (
     SummedGram,
     block_traces,
     has_closed_form,
     interval_products,
 )
-from noisewright.local.histogram.sets import RandomizedResponse
-from noisewright.local.listed import Decoded
 from noisewright.workload import workload
 
 

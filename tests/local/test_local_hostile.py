@@ -17,17 +17,19 @@ from noisewright.errors import FileFormatError, InvalidParameter, NoisewrightErr
 from noisewright.local.composed.mixture import Coarsening, Mixture
 from noisewright.local.composed.parts import Parts
 from noisewright.local.composed.union import Union
-from noisewright.local.histogram.sets import RandomizedResponse, SubsetSelection
-from noisewright.local.histogram.unary import UnaryEncoding
+from noisewright.local.histogram.sets import (
+    RandomizedResponse,
+    SubsetSelection,
+    UnaryEncoding,
+)
 from noisewright.local.listed import MatrixStrategy
-from noisewright.local.randomizer import batch
+from noisewright.local.randomizer.routers import Listed
 from noisewright.local.randomizer.verify import log_above
 from noisewright.local.reports.aggregate import Aggregate, AggregateHeader
 from noisewright.local.reports.format import ReportFormat
 from noisewright.local.storage import HOMES, pack, unpack
-from noisewright.local.transform.orbit_families import Family
 from noisewright.local.transform.orbits import OrbitStrategy
-from noisewright.local.transform.translations import Translations
+from noisewright.local.transform.translations import Family, Translations
 from noisewright.local.vector.noisy_columns import VectorStrategy
 from oracles.privacy_oracles import SeededSource
 
@@ -142,7 +144,7 @@ def test_chances_of_draws_are_checked(weights):
 def test_no_component_reports_on_what_is_not_its_own(monkeypatch):
     """A guard of its own: even a map that no constructor let through sends nothing."""
     mixture = coarse(np.array([0, 1, 2, 2]))
-    monkeypatch.setattr(batch, "seen", lambda through, values: values - 1)
+    monkeypatch.setattr(Listed, "seen", lambda through, values: values - 1)
     with pytest.raises(InvalidParameter, match="values"):
         mixture.randomize(np.array([0]))
 

@@ -20,8 +20,7 @@ from noisewright.errors import (
     NoisewrightError,
 )
 from noisewright.local.composed.mixture import Coarsening, Mixture
-from noisewright.local.histogram.sets import RandomizedResponse
-from noisewright.local.histogram.unary import UnaryEncoding
+from noisewright.local.histogram.sets import RandomizedResponse, UnaryEncoding
 from noisewright.local.reports.aggregate import REASONS, Aggregate
 from noisewright.local.reports.exchange import as_arrow
 from noisewright.local.reports.format import HEADER, Client, ReportFormat

@@ -9,8 +9,8 @@ import pytest
 
 import noisewright as nw
 from noisewright.errors import NoisewrightError
+from noisewright.local.analysis.analysis import influence
 from noisewright.local.analysis.goodness import LEVEL, goodness_of_fit
-from noisewright.local.analysis.influence import influence
 from noisewright.local.reports.aggregate import Aggregate
 from noisewright.planning.local.population import Margins
 

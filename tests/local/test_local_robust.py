@@ -7,8 +7,8 @@ import pytest
 
 import noisewright as nw
 from noisewright.errors import NoisewrightError
+from noisewright.local.analysis.analysis import influence
 from noisewright.local.analysis.goodness import goodness_of_fit
-from noisewright.local.analysis.influence import influence
 from noisewright.local.analysis.robust import robust_answers
 
 MECHANISMS = ["randomized-response", "hadamard", "subset-selection", "rappor"]

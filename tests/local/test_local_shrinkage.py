@@ -11,9 +11,8 @@ from click.testing import CliRunner
 import noisewright as nw
 from noisewright.cli import main
 from noisewright.errors import InvalidParameter
-from noisewright.local.analysis.affine_bound import affine_bound
 from noisewright.local.analysis.grams import table_gram
-from noisewright.local.analysis.shrinkage import minimax_affine
+from noisewright.local.analysis.shrinkage import affine_bound, minimax_affine
 from noisewright.local.histogram.sets import RandomizedResponse
 
 PRIVACY = nw.Privacy(epsilon=1)

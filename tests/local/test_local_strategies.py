@@ -18,8 +18,7 @@ from noisewright.local.analysis.analysis import Analysis
 from noisewright.local.bounds.trace import contrast_limit
 from noisewright.local.histogram import hashing
 from noisewright.local.histogram.hashing import LocalHashing
-from noisewright.local.histogram.sets import SubsetSelection
-from noisewright.local.histogram.unary import UnaryEncoding
+from noisewright.local.histogram.sets import SubsetSelection, UnaryEncoding
 from noisewright.local.storage import pack, unpack
 from noisewright.workload import workload
 from oracles import local_matrix as oracle

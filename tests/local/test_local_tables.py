@@ -16,7 +16,7 @@ from noisewright.local.fixedpoint import whole_weights
 from noisewright.local.storage import pack, unpack
 from noisewright.local.transform import fourier as fourier_module
 from noisewright.local.transform.fourier import fourier
-from noisewright.local.transform.walsh import _dense, walsh_energies
+from noisewright.local.transform.invariants import _dense, walsh_energies
 from noisewright.workload import workload
 from oracles import local_matrix as oracle
 from oracles.privacy_oracles import SeededSource

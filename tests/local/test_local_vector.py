@@ -9,8 +9,13 @@ from noisewright.central.laplace.strategy import replaced_laplace
 from noisewright.errors import InvalidParameter
 from noisewright.local.analysis.analysis import Analysis
 from noisewright.local.storage import pack, unpack
-from noisewright.local.vector.codebook import Codebook, one_bit, privunit
-from noisewright.local.vector.held_columns import factor_columns, largest_distance
+from noisewright.local.vector.codebook import (
+    Codebook,
+    factor_columns,
+    largest_distance,
+    one_bit,
+    privunit,
+)
 from noisewright.local.vector.noisy_columns import VectorStrategy, matrix_l1, matrix_l2
 from noisewright.workload import workload
 from oracles.privacy_oracles import SeededSource

@@ -8,7 +8,7 @@ import pytest
 import noisewright as nw
 from noisewright.errors import TooLarge
 from noisewright.local.transform.hadamard import HadamardResponse
-from noisewright.local.transform.walsh import prefix_sums
+from noisewright.local.transform.invariants import prefix_sums
 from reproductions.paper_strategies import people_needed
 
 

@@ -28,8 +28,8 @@ from noisewright.local.histogram.sets import (
     ListedSubsets,
     RandomizedResponse,
     SubsetSelection,
+    UnaryEncoding,
 )
-from noisewright.local.histogram.unary import UnaryEncoding
 from noisewright.local.listed import Decoded, MatrixStrategy
 from noisewright.local.storage import HOMES
 from noisewright.local.strategy import Strategy

@@ -8,8 +8,8 @@ import numpy as np
 
 from noisewright.collect.campaign import Campaign
 from noisewright.errors import NoisewrightError
+from noisewright.local.analysis.analysis import influence
 from noisewright.local.analysis.goodness import Fit, goodness_of_fit
-from noisewright.local.analysis.influence import influence
 from noisewright.local.reports.aggregate import Aggregate
 from noisewright.planning.release import Release
 

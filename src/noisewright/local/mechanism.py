@@ -24,10 +24,10 @@ from noisewright.errors import (
     unknown_name,
 )
 from noisewright.local.analysis.grams import table_gram, without_offsets
-from noisewright.local.approximate.tails import MaxError
 from noisewright.local.fixedpoint import check_planned
 from noisewright.local.strategy import DENSE_SIZE, Strategy
 from noisewright.local.time_limit import TimeLimit
+from noisewright.local.vector.tails import MaxError
 from noisewright.privacy.exact.rounding import number, positive
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.workload.base import Workload

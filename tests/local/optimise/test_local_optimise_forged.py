@@ -9,8 +9,7 @@ import pytest
 from msgspec.structs import asdict, replace
 
 from noisewright.container import Header, read, write
-from noisewright.local.histogram.sets import RandomizedResponse
-from noisewright.local.histogram.unary import UnaryEncoding
+from noisewright.local.histogram.sets import RandomizedResponse, UnaryEncoding
 from noisewright.local.listed import MatrixStrategy
 from noisewright.local.optimise.kept import Cache, KeptStrategy, Snapshot
 from noisewright.local.optimise.run import optimise

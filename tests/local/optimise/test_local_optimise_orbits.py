@@ -29,9 +29,8 @@ from noisewright.local.transform.invariants import (
     possible_groups,
     ramp_vector,
 )
-from noisewright.local.transform.orbit_families import Family
 from noisewright.local.transform.orbits import OrbitStrategy
-from noisewright.local.transform.translations import Translations
+from noisewright.local.transform.translations import Family, Translations
 from noisewright.workload import workload
 from oracles import local_matrix
 

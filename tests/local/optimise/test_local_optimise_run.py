@@ -12,7 +12,6 @@ from noisewright.container import read, write
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.local.bounds.trace import lower_bound, prior_bound
 from noisewright.local.histogram.sets import RandomizedResponse, SubsetSelection
-from noisewright.local.interruption import interrupted
 from noisewright.local.listed import MatrixStrategy
 from noisewright.local.mechanism import Search
 from noisewright.local.optimise.dense.column_generation import reweight
@@ -28,6 +27,7 @@ from noisewright.local.optimise.kept import (
 )
 from noisewright.local.optimise.run import optimise
 from noisewright.local.optimise.task import Task, weighted_gram
+from noisewright.local.time_limit import interrupted
 from noisewright.solution import Status
 from noisewright.workload import workload
 from noisewright.workload.linear.gram import DenseGram

@@ -19,14 +19,13 @@ from noisewright.local.histogram.sets import (
     ListedSubsets,
     RandomizedResponse,
     SubsetSelection,
+    UnaryEncoding,
 )
-from noisewright.local.histogram.unary import UnaryEncoding
 from noisewright.local.listed import Decoded, MatrixStrategy
 from noisewright.local.transform.fourier import Fourier, fourier
 from noisewright.local.transform.hadamard import HadamardResponse
-from noisewright.local.transform.orbit_families import Family
 from noisewright.local.transform.orbits import OrbitStrategy
-from noisewright.local.transform.translations import Translations
+from noisewright.local.transform.translations import Family, Translations
 from noisewright.local.vector.codebook import Codebook
 from noisewright.local.vector.noisy_columns import VectorStrategy
 from noisewright.workload import workload

@@ -23,10 +23,9 @@ from noisewright.learn.concept_classes import MOST_ENTRIES, ConceptClass, concep
 from noisewright.learn.plans.plan import AgnosticPlan, LearningPlan, RefutationPlan
 from noisewright.learn.plans.realizable import RealizablePlan, RealizableRefutationPlan
 from noisewright.learn.selection.plan import Selection, SelectionFile
-from noisewright.local.approximate.linear_answers import LinearAnswers
-from noisewright.local.reading import stored
-from noisewright.local.storage import pack, unpack
+from noisewright.local.storage import pack, stored, unpack
 from noisewright.local.strategy import IndexStrategy
+from noisewright.local.vector.linear_answers import LinearAnswers
 from noisewright.workload.kinds.atoms import Explicit
 
 _REMEDY = "plan again"

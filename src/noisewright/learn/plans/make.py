@@ -16,9 +16,9 @@ from noisewright.learn.plans.one_each import one_concept_each
 from noisewright.learn.plans.penalties import eta
 from noisewright.learn.plans.plan import AgnosticPlan, LearningPlan, RefutationPlan
 from noisewright.learn.plans.realizable import RealizablePlan, RealizableRefutationPlan
-from noisewright.local.approximate.linear_answers import LinearAnswers, fitted_answers
-from noisewright.local.approximate.max_error import plan_answers
 from noisewright.local.fixedpoint import check_epsilon
+from noisewright.local.vector.linear_answers import LinearAnswers, fitted_answers
+from noisewright.local.vector.max_error import plan_answers
 from noisewright.norm.approximate.approximate import (
     BoxedNorm,
     approximate_norm,

@@ -13,9 +13,9 @@ import numpy as np
 from noisewright.arrays import BoolArray, FloatArray
 from noisewright.errors import TooLarge
 from noisewright.learn.concept_classes import ConceptClass
-from noisewright.local.approximate.linear_answers import LinearAnswers
 from noisewright.local.strategy import DENSE_SIZE, Strategy
 from noisewright.local.vector.codebook import Codebook
+from noisewright.local.vector.linear_answers import LinearAnswers
 
 FACTORIZATION = "factorization"
 ONE_EACH = "one concept a person"

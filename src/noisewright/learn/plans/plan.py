@@ -29,11 +29,10 @@ from noisewright.learn.concept_classes import ConceptClass
 from noisewright.learn.plans.one_each import protocol_of
 from noisewright.learn.plans.outcomes import Learned, Outcome, Refutation
 from noisewright.learn.queries.learners import labelled_cells
-from noisewright.local.approximate.comparisons import Comparisons, comparisons
-from noisewright.local.approximate.linear_answers import LinearAnswers
-from noisewright.local.approximate.tails import Tails, biases
 from noisewright.local.reports.aggregate import Aggregate
 from noisewright.local.reports.format import Client
+from noisewright.local.vector.linear_answers import LinearAnswers
+from noisewright.local.vector.tails import Comparisons, Tails, biases, comparisons
 from noisewright.privacy.exact.rounding import probability
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.privacy.promise.spend import Promise, Spend

@@ -35,8 +35,8 @@ from noisewright.learn.selection.protocols import (
     Protocol,
     Runs,
 )
-from noisewright.local.reading import stored
 from noisewright.local.reports.format import Client, ReportFormat
+from noisewright.local.storage import stored
 from noisewright.privacy.noise.source import uniform_below
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.privacy.promise.spend import Promise, Spend

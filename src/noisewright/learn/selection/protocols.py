@@ -30,7 +30,7 @@ from noisewright.arrays import FloatArray, IntArray
 from noisewright.errors import InvalidParameter, require
 from noisewright.local.fixedpoint import WORD, check_epsilon
 from noisewright.local.histogram.sets import RandomizedResponse
-from noisewright.local.reading import whole
+from noisewright.local.storage import whole
 from noisewright.privacy.exact.rounding import probability
 
 _GROWTH = 1.3  # from one checkpoint to the next

@@ -35,7 +35,7 @@ from noisewright.errors import (
 )
 from noisewright.estimate.intervals import sidak_multiplier
 from noisewright.local.analysis.accuracy import LocalAccuracy
-from noisewright.local.analysis.influence import added_by_one, chances_of_reports
+from noisewright.local.analysis.analysis import added_by_one, chances_of_reports
 from noisewright.local.reports.aggregate import Aggregate
 from noisewright.local.reports.tallies import FlipTally, SubsetTally, VectorTally
 from noisewright.local.strategy import Strategy

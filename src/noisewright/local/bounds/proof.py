@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from noisewright.arrays import Array, FloatArray, IntArray
 from noisewright.errors import FileFormatError, InvalidParameter, refusing, require
-from noisewright.local.reading import stored
+from noisewright.local.storage import stored
 
 EPS = 2.0**-52
 # of the two numbers whose difference a floor is: far above their own rounding

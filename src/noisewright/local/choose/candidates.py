@@ -15,7 +15,6 @@ from noisewright.errors import (
     unknown_name,
 )
 from noisewright.local.analysis.analysis import Analysis
-from noisewright.local.approximate.largest_error import strategy_tails
 from noisewright.local.bounds.trace import LowerBound, even_bound
 from noisewright.local.choose.cost import ALPHA, LocalComparison
 from noisewright.local.choose.options import Local, LocalOptions
@@ -23,6 +22,7 @@ from noisewright.local.histogram.centred import check_cells
 from noisewright.local.mechanism import LocalMechanism, LocalProblem, Progress
 from noisewright.local.registry import MECHANISMS
 from noisewright.local.time_limit import TimeLimit
+from noisewright.local.vector.max_error import strategy_tails
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.workload.base import Workload
 from noisewright.workload.questions.statistics import Counts

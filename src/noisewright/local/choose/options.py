@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from noisewright.errors import InvalidParameter, refuse_given
 from noisewright.local.analysis.analysis import check_alpha
-from noisewright.local.approximate.tails import MaxError
 from noisewright.local.choose.cost import check_people
 from noisewright.local.mechanism import Search, SearchOptions
+from noisewright.local.vector.tails import MaxError
 
 
 class LocalOptions(SearchOptions, total=False):

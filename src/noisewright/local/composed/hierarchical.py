@@ -6,6 +6,7 @@ contrast a: the best weights follow from traces of the Gram matrix alone.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -15,12 +16,6 @@ from noisewright.arrays import FloatArray
 from noisewright.errors import TooLarge, require
 from noisewright.local.analysis.information import Information
 from noisewright.local.composed.mixture import Coarsening, Mixture
-from noisewright.local.composed.tree import (
-    SummedGram,
-    TreeInformation,
-    block_traces,
-    has_closed_form,
-)
 from noisewright.local.fixedpoint import check_epsilon, whole_weights
 from noisewright.local.histogram.centred import CentredStrategy, check_cells
 from noisewright.local.histogram.hashing import LocalHashing
@@ -29,6 +24,12 @@ from noisewright.local.listed import Decoded
 from noisewright.local.mechanism import LocalMechanism, slow_matrices
 from noisewright.local.shares import faded_shares
 from noisewright.local.strategy import DENSE_SIZE, IndexStrategy
+from noisewright.local.transform.spectrum import (
+    SummedGram,
+    block_traces,
+    has_closed_form,
+    interval_products,
+)
 from noisewright.workload.linear.gram import Gram
 
 _BRANCHINGS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 32, 64)
@@ -36,6 +37,78 @@ _STEPS = 300
 _LISTED_ENTRIES = 2**22  # chances, of which a decoder takes products for a second
 
 Oracle = RandomizedResponse | LocalHashing
+
+
+@dataclass(frozen=True, eq=False)
+class TreeInformation(Information):
+    """X = Σ_l λ_l Π_l + 11ᵀ for widths that divide one another, the last below n."""
+
+    cells: int
+    widths: tuple[int, ...]
+    eigenvalues: FloatArray
+
+    @property
+    def size(self) -> int:
+        """Number of types."""
+        return self.cells
+
+    @property
+    def full_rank(self) -> bool:
+        """Whether every level is seen."""
+        return bool((self.eigenvalues > 0).all())
+
+    def _filtered(
+        self, x: FloatArray, gains: Sequence[float], total: float
+    ) -> FloatArray:
+        tail = x.shape[1:]
+        mean = x.mean(axis=0)
+        result = np.broadcast_to(total * mean, x.shape).copy()
+        above = np.broadcast_to(mean, x.shape)
+
+        for width, gain in zip(self.widths[::-1], gains[::-1], strict=True):
+            blocks = x.reshape(self.cells // width, width, *tail).mean(axis=1)
+            here = np.repeat(blocks, width, axis=0)
+            result += gain * (here - above)
+            above = here
+
+        return result
+
+    def matvec(self, x: FloatArray) -> FloatArray:
+        """Product with `x`."""
+        return self._filtered(x, self.eigenvalues.tolist(), float(self.cells))
+
+    def solve(self, x: FloatArray) -> FloatArray:
+        """Pseudo-inverse applied to `x`."""
+        seen = self.eigenvalues > 0
+        gains = np.where(seen, 1.0 / np.where(seen, self.eigenvalues, 1.0), 0.0)
+        return self._filtered(x, gains.tolist(), 1.0 / self.cells)
+
+    def inverse_products(self, gram: Gram, level: int) -> FloatArray:
+        """(X⁻¹1_B)ᵀ M (X⁻¹1_B) for every block B of a level, without a matrix over cells.
+
+        X⁻¹1_B is a combination of the indicators of the blocks around B, one per level above.
+        """
+        widths = [*self.widths[level:], self.cells]
+        inverse = 1.0 / np.append(self.eigenvalues[level:], float(self.cells))
+        share = widths[0] / np.array(widths)
+        k = share * np.diff(inverse, prepend=0.0)
+        starts = np.arange(0, self.cells, widths[0])
+        total = np.zeros(len(starts))
+
+        for i, inner in enumerate(widths):
+            # Products over blocks of one level are needed once per block, not once per B.
+            first = np.arange(0, self.cells, inner)
+            part = np.zeros(len(first))
+            for j in range(i, len(widths)):
+                outer = first // widths[j] * widths[j]
+                twice = 1.0 if i == j else 2.0
+                product = interval_products(
+                    gram, first, first + inner, outer, outer + widths[j]
+                )
+                part += twice * k[i] * k[j] * product
+            total += part[starts // inner]
+
+        return total
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,12 +18,10 @@ import numpy.typing as npt
 from noisewright.arrays import FloatArray, IntArray
 from noisewright.errors import InvalidParameter, require
 from noisewright.local.analysis.information import DenseInformation, Information
-from noisewright.local.fixedpoint import WORD, whole_weights
+from noisewright.local.fixedpoint import WORD, numbers, whole_weights
 from noisewright.local.randomizer.routers import Axes, Blocks, Draw, Listed
 from noisewright.local.randomizer.specification import Nodes, Place
-from noisewright.local.randomizer.whole_numbers import numbers
-from noisewright.local.reading import check_weights, listed, whole
-from noisewright.local.storage import described, restored
+from noisewright.local.storage import check_weights, described, listed, restored, whole
 from noisewright.local.strategy import Arrays, IndexStrategy, Settings, check_dense
 
 

@@ -22,7 +22,7 @@ from noisewright.local.composed.table_strategy import ManyTables, drawn_tables
 from noisewright.local.fixedpoint import whole_weights
 from noisewright.local.randomizer.routers import Axes
 from noisewright.local.randomizer.specification import Nodes, Place
-from noisewright.local.reading import check_axes, check_sizes, check_weights
+from noisewright.local.storage import check_axes, check_sizes, check_weights
 from noisewright.local.strategy import Arrays, IndexStrategy, Settings
 from noisewright.workload.base import Workload
 from noisewright.workload.linear.gram import DenseGram

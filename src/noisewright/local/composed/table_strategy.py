@@ -15,9 +15,9 @@ from noisewright.estimate.agreeing_tables import Block, agreeing_tables
 from noisewright.estimate.nonnegative import project_to_total
 from noisewright.local.analysis.grams import without_offsets
 from noisewright.local.analysis.information import Information, UnformedInformation
+from noisewright.local.fixedpoint import numbers
 from noisewright.local.randomizer.routers import Axes, Draw
 from noisewright.local.randomizer.specification import Place
-from noisewright.local.randomizer.whole_numbers import numbers
 from noisewright.local.strategy import Strategy, out_of_reach
 from noisewright.workload.base import Workload
 from noisewright.workload.structure import Term, terms

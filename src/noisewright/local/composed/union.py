@@ -28,8 +28,8 @@ from noisewright.local.histogram.sets import (
 )
 from noisewright.local.randomizer.routers import Axes
 from noisewright.local.randomizer.specification import Nodes, Place
-from noisewright.local.reading import check_axes, check_sizes, check_weights
 from noisewright.local.shares import faded_shares
+from noisewright.local.storage import check_axes, check_sizes, check_weights
 from noisewright.local.strategy import Arrays, IndexStrategy, Settings, check_dense
 from noisewright.workload.linear.gram import Gram, MarginalGram
 from noisewright.workload.linear.interactions import interactions, table_of

@@ -21,7 +21,7 @@ from noisewright.arrays import FloatArray, IntArray
 from noisewright.errors import InvalidParameter, require
 from noisewright.local.analysis.information import CentredInformation, Information
 from noisewright.local.fixedpoint import check_epsilon, exponential, odds_threshold
-from noisewright.local.reading import whole
+from noisewright.local.storage import whole
 from noisewright.local.strategy import Strategy, check_dense
 from noisewright.workload.base import Workload
 from noisewright.workload.linear.gram import Gram

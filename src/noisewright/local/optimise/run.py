@@ -15,7 +15,6 @@ from noisewright.arrays import FloatArray
 from noisewright.errors import InvalidParameter, NoisewrightError, OutOfReach, require
 from noisewright.local.analysis.grams import without_offsets
 from noisewright.local.histogram.sets import SubsetSelection
-from noisewright.local.interruption import keeping_the_best
 from noisewright.local.listed import MatrixStrategy
 from noisewright.local.mechanism import Search, SearchOptions
 from noisewright.local.optimise.kept import (
@@ -35,7 +34,7 @@ from noisewright.local.optimise.ways import (
     seeing_all,
 )
 from noisewright.local.strategy import Arrays, Strategy
-from noisewright.local.time_limit import TimeLimit
+from noisewright.local.time_limit import TimeLimit, keeping_the_best
 from noisewright.parallel import one_thread_if_small
 from noisewright.solution import Status
 from noisewright.workload.base import Workload

@@ -6,9 +6,9 @@ the specification in groups: those who come to the same node are handled togethe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import singledispatch
-from math import prod
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +16,11 @@ import numpy.typing as npt
 from noisewright.arrays import Array, IntArray
 from noisewright.errors import require
 from noisewright.local.fixedpoint import (
+    UNIT,
     bernoulli,
     categorical,
     integers_below,
+    numbers,
     thresholds,
 )
 from noisewright.local.randomizer.bits import (
@@ -39,118 +41,85 @@ from noisewright.local.randomizer.laws import (
     Translate,
     Weigh,
 )
-from noisewright.local.randomizer.routers import (
-    Axes,
-    Blocks,
-    Draw,
-    Listed,
-    Project,
-    View,
-)
-from noisewright.local.randomizer.specification import Specification
-from noisewright.local.randomizer.whole_numbers import UNIT, numbers
+from noisewright.local.randomizer.routers import Draw, Project, View
+from noisewright.local.randomizer.specification import Primitive, Specification
 from noisewright.parallel import run_blocks
 from noisewright.privacy.noise.law import NoiseLaw
 from noisewright.privacy.noise.source import ByteSource, uniform_integers
 
 Outcomes = Callable[[IntArray, ByteSource | None], Array]
 """What a law reports of cells: numbers, or rows of bits or coordinates."""
+
 Places = Callable[[int, ByteSource | None], IntArray]
 """A place for each of so many people."""
+
+
+class Led(NamedTuple):
+    """Some of the people who came to a node, what it adds to their numbers, and where they go."""
+
+    members: IntArray | slice
+    added: Array | int
+    cells: IntArray
+    to: int | None
+    """The next node, or None where the report is made."""
+
+
+Step = Callable[[IntArray, ByteSource | None], Iterator[Led]]
+"""What a node makes of the cells of those who come to it."""
+
+_EVERYBODY = slice(None)
 
 
 class Sampler:
     """Reports of many people at once."""
 
     def __init__(self, specification: Specification) -> None:
-        self.layout, self.cells = specification.layout, specification.cells
-        self._nodes, self._shapes = specification.nodes, specification.shapes
-        require(
-            not self._shapes[-1].payload or len(self._nodes) <= 1,
-            "nodes",
-            None,
-            "must not lead a draw to sets or vectors",
-        )
+        self.layout = specification.layout
+        self.cells = specification.cells
+        nodes = specification.nodes
+        plain = not specification.shapes[-1].payload or len(nodes) <= 1
+        require(plain, "nodes", None, "must not lead a draw to sets or vectors")
 
-        self._law: dict[int, Outcomes] = {}
-        self._drawn: dict[int, Places] = {}
-        self._starts: dict[int, IntArray] = {}
-        self._listed: dict[int, IntArray] = {}
-
-        for place, node in enumerate(self._nodes):
-            if isinstance(node, Draw):
-                self._drawn[place] = _places(numbers(node.weights))
-                counts = [self._shapes[child].outcomes for child in node.of]
-                self._starts[place] = np.cumsum([0, *counts[:-1]])
-            elif isinstance(node, Project):
-                self._drawn[place] = _vectors(node)
-                self._listed[place] = np.array(node.listed, dtype=np.int64)
-            elif not isinstance(node, View):
-                self._law[place] = outcomes(node)
-
-    @property
-    def block(self) -> int:
-        """How many people at a time: few enough for the cache, many where they are grouped."""
-        root = self._nodes[-1]
-        if isinstance(root, Subset | Flip):
-            return max(1, 2**24 // root.cells)
-        if isinstance(root, Grid):
-            return max(1, 2**22 // root.coordinates)
-        return 2**20 if isinstance(root, Draw | Weigh) else 2**16
+        self.block = people_at_once(nodes[-1])
+        self._law = outcomes(nodes[-1]) if len(nodes) == 1 else None
+        self._steps = [step_of(node, specification) for node in nodes]
 
     def randomize(
         self, values: npt.ArrayLike, source: ByteSource | None = None
     ) -> Array:
         """One report per value, after checking that every value is a cell."""
         checked = check_values(values, self.cells)
-        step = self.block
         reports = np.empty(self.layout.shape(len(checked)), dtype=self.layout.dtype)
 
         def fill(start: int) -> None:
-            reports[start : start + step] = self.sample(
-                checked[start : start + step], source
-            )
+            some = slice(start, start + self.block)
+            reports[some] = self.sample(checked[some], source)
 
         # A given source is read in order, so that a seed repeats; the system's has no order.
-        run_blocks(fill, range(0, len(checked), step), together=source is None)
+        starts = range(0, len(checked), self.block)
+        run_blocks(fill, starts, together=source is None)
         return reports
 
     def sample(self, values: IntArray, source: ByteSource | None = None) -> Array:
         """One report per value, which is a cell."""
-        root = len(self._nodes) - 1
-        if root in self._law:
-            return self._law[root](values, source)
+        if self._law is not None:
+            return self._law(values, source)
 
         result = np.zeros(len(values), dtype=np.int64)
         cells = values.copy()
+        root = len(self._steps) - 1
         waiting: dict[int, list[IntArray]] = {root: [np.arange(len(values))]}
+
         # Children stand before their parents: everybody has come to the last place that is left.
         while waiting:
             place = max(waiting)
-            groups = waiting.pop(place)
-            people = groups[0] if len(groups) == 1 else np.concatenate(groups)
-            node = self._nodes[place]
-            if isinstance(node, Draw):
-                choices = self._drawn[place](len(people), source)
-                result[people] += self._starts[place][choices]
-                for index, members in grouped(choices):
-                    waiting.setdefault(node.of[index], []).append(people[members])
-                continue
-
-            if isinstance(node, View):
-                cells[people] = seen(node.through, cells[people])
-            elif isinstance(node, Project):
-                choices = self._drawn[place](len(people), source)
-                result[people] += choices * self._shapes[node.of].outcomes
-                vectors = self._listed[place][choices] if node.listed else choices
-                cells[people] = hashed(node.base, vectors, cells[people])
-            else:
-                # What a law reports of anything but its own cells, its ratio says nothing about.
-                own = check_values(cells[people], self._shapes[place].cells)
-                result[people] += self._law[place](own, source)
-                continue
-
-            waiting.setdefault(node.of, []).append(people)
+            people = np.concatenate(waiting.pop(place))
+            for led in self._steps[place](cells[people], source):
+                members = people[led.members]
+                result[members] += led.added
+                cells[members] = led.cells
+                if led.to is not None:
+                    waiting.setdefault(led.to, []).append(members)
 
         return result
 
@@ -158,27 +127,81 @@ class Sampler:
 def check_values(values: npt.ArrayLike, size: int) -> IntArray:
     """Values as whole numbers of the domain; the message never quotes a person's value."""
     array = np.asarray(values)
-    require(
-        array.dtype.kind in "iu" and array.ndim <= 1,
-        "values",
-        f"array of {array.dtype}",
-        "must be a list of whole numbers",
-        "encode first",
-    )
+    plain = array.dtype.kind in "iu" and array.ndim <= 1
+    given = f"array of {array.dtype}"
+    require(plain, "values", given, "must be a list of whole numbers", "encode first")
 
     array = np.atleast_1d(array)
-    require(
-        not array.size or (array.min() >= 0 and array.max() < size),
-        "values",
-        f"{array.size} values",
-        f"must lie in 0..{size - 1}",
-        "encode by the domain",
-    )
+    within = not array.size or (array.min() >= 0 and array.max() < size)
+    rule = f"must lie in 0..{size - 1}"
+    require(within, "values", f"{array.size} values", rule, "encode by the domain")
 
     return array.astype(np.int64)
 
 
+def people_at_once(root: Primitive) -> int:
+    """How many people at a time: few enough for the cache, many where they are grouped."""
+    match root:
+        case Subset() | Flip():
+            return max(1, 2**24 // root.cells)
+        case Grid():
+            return max(1, 2**22 // root.coordinates)
+        case Draw() | Weigh():
+            return 2**20
+        case _:
+            return 2**16
+
+
 # --- routers --------------------------------------------------------------------------------------
+
+
+@singledispatch
+def step_of(node: Primitive, specification: Specification) -> Step:
+    """What becomes of people at a node; at a law, their reports."""
+    report = outcomes(node)
+    size = node.shape([]).cells
+
+    def step(cells: IntArray, source: ByteSource | None) -> Iterator[Led]:
+        # What a law reports of anything but its own cells, its ratio says nothing about.
+        yield Led(_EVERYBODY, report(check_values(cells, size), source), cells, None)
+
+    return step
+
+
+@step_of.register
+def _step_of_draw(node: Draw, specification: Specification) -> Step:
+    places = _places(numbers(node.weights))
+    counts = [specification.shapes[child].outcomes for child in node.of]
+    starts = np.cumsum([0, *counts])
+
+    def step(cells: IntArray, source: ByteSource | None) -> Iterator[Led]:
+        for index, members in grouped(places(len(cells), source)):
+            yield Led(members, starts[index], cells[members], node.of[index])
+
+    return step
+
+
+@step_of.register
+def _step_of_view(node: View, specification: Specification) -> Step:
+    def step(cells: IntArray, source: ByteSource | None) -> Iterator[Led]:
+        yield Led(_EVERYBODY, 0, node.through.seen(cells), node.of)
+
+    return step
+
+
+@step_of.register
+def _step_of_project(node: Project, specification: Specification) -> Step:
+    places = _vectors(node)
+    listed = np.array(node.listed, dtype=np.int64)
+    outcomes_below = specification.shapes[node.of].outcomes
+
+    def step(cells: IntArray, source: ByteSource | None) -> Iterator[Led]:
+        drawn = places(len(cells), source)
+        vectors = listed[drawn] if node.listed else drawn
+        hashes = hashed(node.base, vectors, cells)
+        yield Led(_EVERYBODY, drawn * outcomes_below, hashes, node.of)
+
+    return step
 
 
 def grouped(values: IntArray) -> list[tuple[int, IntArray]]:
@@ -203,22 +226,6 @@ def _vectors(node: Project) -> Places:
     return lambda count, source: 1 + integers_below(reach, count, source)
 
 
-def seen(through: Axes | Blocks | Listed, cells: IntArray) -> IntArray:
-    """What a view shows of cells."""
-    if isinstance(through, Listed):
-        return np.array(through.table)[cells]
-    if isinstance(through, Blocks):
-        return cells // through.width
-
-    result = np.zeros_like(cells)
-    for axis in through.keep:
-        stride = prod(through.sizes[axis + 1 :])
-        size = through.sizes[axis]
-        result = result * size + cells // stride % size
-
-    return result
-
-
 def hashed(base: int, vectors: IntArray, cells: IntArray) -> IntArray:
     """Σ a_j u_j mod base over the digits of vectors and cells, which are broadcast together."""
     if base == 2:
@@ -226,6 +233,7 @@ def hashed(base: int, vectors: IntArray, cells: IntArray) -> IntArray:
 
     total: IntArray = np.zeros(np.broadcast(vectors, cells).shape, dtype=np.int64)
     while vectors.any() and cells.any():
+        # Several times as quick as a division with remainder.
         shorter = vectors // base
         fewer = cells // base
         total += (vectors - base * shorter) * (cells - base * fewer)
@@ -239,7 +247,7 @@ def hashed(base: int, vectors: IntArray, cells: IntArray) -> IntArray:
 
 
 @singledispatch
-def outcomes(law: object) -> Outcomes:
+def outcomes(law: Primitive) -> Outcomes:
     """How a law reports many cells."""
     raise NotImplementedError(type(law).__name__)
 
@@ -247,20 +255,18 @@ def outcomes(law: object) -> Outcomes:
 @outcomes.register
 def _outcomes_of_favour(law: Favour) -> Outcomes:
     threshold = int(law.threshold)
-    owner = law.owner
-    rank = _same if isinstance(owner, Same) else _ranked(owner)
-    others = owner.outcomes - owner.own
+    ranked = ranked_outcomes(law.owner)
+    own = law.owner.own
+    others = law.owner.outcomes - own
 
     def draw(cells: IntArray, source: ByteSource | None) -> IntArray:
         inside = bernoulli(threshold, len(cells), source)
-        own = np.flatnonzero(inside)
         result = np.empty(len(cells), dtype=np.int64)
 
-        for members, of_own in ((own, True), (np.flatnonzero(~inside), False)):
-            ranks = integers_below(
-                owner.own if of_own else others, len(members), source
-            )
-            result[members] = rank(cells[members], ranks, of_own)
+        for of_own, count in ((True, own), (False, others)):
+            members = np.flatnonzero(inside == of_own)
+            ranks = integers_below(count, len(members), source)
+            result[members] = ranked(cells[members], ranks, of_own)
 
         return result
 
@@ -271,48 +277,49 @@ Ranked = Callable[[IntArray, IntArray, bool], IntArray]
 """The outcomes of some ranks among those that cells own, or among the others."""
 
 
-def _same(cells: IntArray, ranks: IntArray, own: bool) -> IntArray:
-    return cells if own else ranks + (ranks >= cells)
-
-
 @singledispatch
-def _ranked(owner: Owner) -> Ranked:
+def ranked_outcomes(owner: Owner) -> Ranked:
+    """How outcomes follow from their ranks."""
     raise NotImplementedError(type(owner).__name__)
 
 
-@_ranked.register
-def _ranked_of_rows(owner: Rows) -> Ranked:
-    held = owner.owned
-    lists = {
-        own: np.nonzero(held == own)[1].reshape(owner.cells, -1)
-        for own in (True, False)
-    }
+@ranked_outcomes.register
+def _ranked_outcomes_of_same(owner: Same) -> Ranked:
+    return lambda cells, ranks, own: cells if own else ranks + (ranks >= cells)
+
+
+@ranked_outcomes.register
+def _ranked_outcomes_of_rows(owner: Rows) -> Ranked:
+    def places(own: bool) -> IntArray:
+        return np.nonzero(owner.owned == own)[1].reshape(owner.cells, -1)
+
+    lists = {own: places(own) for own in (True, False)}
     return lambda cells, ranks, own: lists[own][cells, ranks]
 
 
-@_ranked.register
-def _ranked_of_translate(owner: Translate) -> Ranked:
+@ranked_outcomes.register
+def _ranked_outcomes_of_translate(owner: Translate) -> Ranked:
     lists = {own: np.flatnonzero(owner.places == own) for own in (True, False)}
     return lambda cells, ranks, own: difference(owner.sizes, cells, lists[own][ranks])
 
 
-@_ranked.register
-def _ranked_of_parity(owner: Parity) -> Ranked:
+@ranked_outcomes.register
+def _ranked_outcomes_of_parity(owner: Parity) -> Ranked:
     half = owner.width // 2
 
-    def rank(cells: IntArray, ranks: IntArray, own: bool) -> IntArray:
+    def ranked(cells: IntArray, ranks: IntArray, own: bool) -> IntArray:
         block, column = np.divmod(cells, owner.width - 1)
         first = block * owner.width
         if own:
             return first + _with_parity(ranks, column + 1, 0)
 
-        beside = ranks - first  # in the own block where it is within its half
+        # In the cell's own block where the rank lies within its half of others.
+        beside = ranks - first
         within = (beside >= 0) & (beside < half)
-        own_block = first + _with_parity(np.where(within, beside, 0), column + 1, 1)
+        odd = first + _with_parity(np.where(within, beside, 0), column + 1, 1)
+        return np.where(within, odd, ranks + half * (beside >= half))
 
-        return np.where(within, own_block, ranks + half * (beside >= half))
-
-    return rank
+    return ranked
 
 
 def _with_parity(ranks: IntArray, columns: IntArray, parity: int) -> IntArray:
@@ -323,9 +330,8 @@ def _with_parity(ranks: IntArray, columns: IntArray, parity: int) -> IntArray:
     """
     lowest = columns & -columns
     spread = ((ranks & ~(lowest - 1)) << 1) | (ranks & (lowest - 1))
-    return np.asarray(
-        spread | lowest * (np.bitwise_count(spread & columns) % 2 != parity)
-    )
+    wrong = np.bitwise_count(spread & columns) % 2 != parity
+    return np.asarray(spread | lowest * wrong)
 
 
 def difference(sizes: Sequence[int], cells: IntArray, shifts: IntArray) -> IntArray:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from functools import singledispatch
 from itertools import accumulate
-from math import prod
 
 from noisewright.errors import InvalidParameter, require
 from noisewright.local.randomizer.laws import (
@@ -18,6 +18,7 @@ from noisewright.local.randomizer.laws import (
     Grid,
     Law,
     Owner,
+    Parity,
     Rows,
     Same,
     Subset,
@@ -25,10 +26,7 @@ from noisewright.local.randomizer.laws import (
     Weigh,
 )
 from noisewright.local.randomizer.routers import (
-    Axes,
-    Blocks,
     Draw,
-    Listed,
     Project,
     View,
 )
@@ -94,48 +92,32 @@ def report(specification: Specification, value: int, choices: Choices) -> bytes:
 
     number = 0
     cell = value
+    shapes = specification.shapes
     place = len(specification.nodes) - 1
     while True:
-        node = specification.nodes[place]
-        if isinstance(node, Draw):
-            index = choices.place(node.sums)
-            number += sum(
-                specification.shapes[child].outcomes for child in node.of[:index]
-            )
-            place = node.of[index]
-        elif isinstance(node, View):
-            cell = seen(node.through, cell)
-            place = node.of
-        elif isinstance(node, Project):
-            row, vector = _vector(node, choices)
-            number += row * specification.shapes[node.of].outcomes
-            cell = hashed(node, vector, cell)
-            place = node.of
-        else:
-            own, payload = _outcome(node, cell, choices)
-            written = (number + own).to_bytes(
-                specification.number_bytes, "little"
-            ) + payload
-            return written.ljust(specification.report_bytes, b"\0")
+        match specification.nodes[place]:
+            case Draw() as node:
+                index = choices.place(node.sums)
+                number += sum(shapes[child].outcomes for child in node.of[:index])
+                place = node.of[index]
+            case View() as node:
+                cell = int(node.through.seen(cell))
+                place = node.of
+            case Project() as node:
+                row, vector = _vector(node, choices)
+                number += row * shapes[node.of].outcomes
+                cell = hashed(node, vector, cell)
+                place = node.of
+            case law:
+                outcome, payload = report_of(law, cell, choices)
+                number += outcome
+                break
+
+    written = number.to_bytes(specification.number_bytes, "little") + payload
+    return written.ljust(specification.report_bytes, b"\0")
 
 
 # --- routers --------------------------------------------------------------------------------------
-
-
-def seen(through: Axes | Blocks | Listed, cell: int) -> int:
-    """What a view shows of a cell."""
-    if isinstance(through, Listed):
-        return through.table[cell]
-    if isinstance(through, Blocks):
-        return cell // through.width
-
-    result = 0
-    for axis in through.keep:
-        stride = prod(through.sizes[axis + 1 :])
-        size = through.sizes[axis]
-        result = result * size + cell // stride % size
-
-    return result
 
 
 def _vector(node: Project, choices: Choices) -> tuple[int, int]:
@@ -160,46 +142,83 @@ def hashed(node: Project, vector: int, cell: int) -> int:
 # --- laws -----------------------------------------------------------------------------------------
 
 
-def _outcome(law: Law, cell: int, choices: Choices) -> tuple[int, bytes]:
-    """The number that a law adds, and the bytes after the number."""
-    if isinstance(law, Favour):
-        inside = choices.chance(int(law.threshold))
-        rest = law.owner.own if inside else law.owner.outcomes - law.owner.own
-        return outcome_of_rank(law.owner, cell, inside, choices.below(rest)), b""
-
-    if isinstance(law, Weigh):
-        entries = (law.entry(row, cell) for row in range(len(law.rows)))
-        return choices.place(list(accumulate(entries))), b""
-
-    if isinstance(law, Subset):
-        return 0, _subset(law, cell, choices)
-
-    if isinstance(law, Flip):
-        own = int(law.own)
-        other = int(law.other)
-        held = [
-            v for v in range(law.cells) if choices.chance(own if v == cell else other)
-        ]
-        return 0, _bits(held, law.cells)
-
-    noisy = zip(law.columns[cell], _noise(law, choices), strict=True)
-    within = (
-        max(min(mean + noise, _FARTHEST), -_FARTHEST - 1) for mean, noise in noisy
-    )
-    return 0, b"".join(
-        coordinate.to_bytes(8, "little", signed=True) for coordinate in within
-    )
+@singledispatch
+def report_of(law: Law, cell: int, choices: Choices) -> tuple[int, bytes]:
+    """The number that a law adds to the report, and the bytes after the number."""
+    raise NotImplementedError(type(law).__name__)
 
 
+@report_of.register
+def _report_of_favour(law: Favour, cell: int, choices: Choices) -> tuple[int, bytes]:
+    owner = law.owner
+    inside = choices.chance(int(law.threshold))
+    rank = choices.below(owner.own if inside else owner.outcomes - owner.own)
+    return outcome_of_rank(owner, cell, inside, rank), b""
+
+
+@report_of.register
+def _report_of_weigh(law: Weigh, cell: int, choices: Choices) -> tuple[int, bytes]:
+    entries = (law.entry(row, cell) for row in range(len(law.rows)))
+    return choices.place(list(accumulate(entries))), b""
+
+
+@report_of.register
+def _report_of_subset(law: Subset, cell: int, choices: Choices) -> tuple[int, bytes]:
+    """The true cell or not, then a uniform set of the others by Floyd's method."""
+    inside = choices.chance(int(law.threshold))
+    others = law.cells - 1
+    count = law.size - inside
+    chosen: set[int] = set()
+
+    for last in range(others - count, others):
+        pick = choices.below(last + 1)
+        chosen.add(last if pick in chosen else pick)
+
+    # Others are numbered as if the true cell were not there.
+    members = [other + (other >= cell) for other in chosen]
+    return 0, _bits(members + [cell] * inside, law.cells)
+
+
+@report_of.register
+def _report_of_flip(law: Flip, cell: int, choices: Choices) -> tuple[int, bytes]:
+    own = int(law.own)
+    other = int(law.other)
+    held = [v for v in range(law.cells) if choices.chance(own if v == cell else other)]
+    return 0, _bits(held, law.cells)
+
+
+@report_of.register
+def _report_of_grid(law: Grid, cell: int, choices: Choices) -> tuple[int, bytes]:
+    payload = b""
+    for mean, noise in zip(law.columns[cell], _noise(law, choices), strict=True):
+        coordinate = max(min(mean + noise, _FARTHEST), -_FARTHEST - 1)
+        payload += coordinate.to_bytes(8, "little", signed=True)
+    return 0, payload
+
+
+@singledispatch
 def outcome_of_rank(owner: Owner, cell: int, inside: bool, rank: int) -> int:
     """The outcome of some rank among those that a cell owns, or among the others."""
-    if isinstance(owner, Same):
-        return cell if inside else rank + (rank >= cell)
-    if isinstance(owner, Rows):
-        return place_of_bit(owner.row(cell), rank, inside)
-    if isinstance(owner, Translate):
-        return _difference(owner.sizes, cell, place_of_bit(owner.pattern, rank, inside))
+    raise NotImplementedError(type(owner).__name__)
 
+
+@outcome_of_rank.register
+def _outcome_of_same(owner: Same, cell: int, inside: bool, rank: int) -> int:
+    return cell if inside else rank + (rank >= cell)
+
+
+@outcome_of_rank.register
+def _outcome_of_rows(owner: Rows, cell: int, inside: bool, rank: int) -> int:
+    return place_of_bit(owner.row(cell), rank, inside)
+
+
+@outcome_of_rank.register
+def _outcome_of_translate(owner: Translate, cell: int, inside: bool, rank: int) -> int:
+    return _difference(owner.sizes, cell, place_of_bit(owner.pattern, rank, inside))
+
+
+@outcome_of_rank.register
+def _outcome_of_parity(owner: Parity, cell: int, inside: bool, rank: int) -> int:
     block, column = divmod(cell, owner.width - 1)
     first = block * owner.width
     half = owner.width // 2
@@ -247,20 +266,6 @@ def _difference(sizes: Sequence[int], cell: int, shift: int) -> int:
         shift = shift // size
         stride = stride * size
     return result
-
-
-def _subset(law: Subset, cell: int, choices: Choices) -> bytes:
-    """The true cell or not, then a uniform set of the others by Floyd's method."""
-    inside = choices.chance(int(law.threshold))
-    others = law.cells - 1
-    count = law.size - inside
-    chosen: set[int] = set()
-
-    for last in range(others - count, others):
-        pick = choices.below(last + 1)
-        chosen.add(last if pick in chosen else pick)
-
-    return _bits([v + (v >= cell) for v in chosen] + [cell] * inside, law.cells)
 
 
 def _bits(cells: Sequence[int], count: int) -> bytes:

@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from fractions import Fraction
 from functools import cached_property
 from math import gcd
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from msgspec import Meta
 
 from noisewright.arrays import BoolArray, IntArray
-from noisewright.local.randomizer.whole_numbers import (
+from noisewright.errors import require
+from noisewright.local.fixedpoint import (
     EXACT,
     UNIT,
     Count,
@@ -30,7 +31,6 @@ from noisewright.local.randomizer.whole_numbers import (
     check_bits,
     check_threshold,
     numbers,
-    require,
 )
 
 
@@ -63,16 +63,11 @@ class Parity(Part, tag_field="by", tag="parity", frozen=True):
 
     def __post_init__(self) -> None:
         power = self.width >= 2 and self.width & (self.width - 1) == 0
+        columns = self.blocks * (self.width - 1)
+        others = self.own < self.outcomes
         require(power, "width", self.width, "must be a power of two")
-        require(
-            self.cells <= self.blocks * (self.width - 1),
-            "cells",
-            self.cells,
-            "need columns",
-        )
-        require(
-            self.own < self.outcomes, "blocks", self.blocks, "must leave other outcomes"
-        )
+        require(self.cells <= columns, "cells", self.cells, "need columns")
+        require(others, "blocks", self.blocks, "must leave other outcomes")
 
     @property
     def outcomes(self) -> int:
@@ -93,9 +88,8 @@ class Translate(Part, tag_field="by", tag="translate", frozen=True):
 
     def __post_init__(self) -> None:
         check_bits("pattern", self.pattern, self.cells)
-        require(
-            0 < self.own < self.cells, "pattern", self.own, "must have ones and zeros"
-        )
+        mixed = 0 < self.own < self.cells
+        require(mixed, "pattern", self.own, "must have ones and zeros")
 
     @cached_property
     def cells(self) -> int:
@@ -128,24 +122,17 @@ class Rows(Part, tag_field="by", tag="rows", frozen=True):
 
     def __post_init__(self) -> None:
         expected = self.cells * self.length
-        require(
-            len(self.rows) == expected,
-            "rows",
-            len(self.rows),
-            f"must be {expected} bytes",
-        )
-        for cell in range(self.cells):
-            check_bits("rows", self.row(cell), self.outcomes)
-            require(
-                bit_count(self.row(cell)) == self.own,
-                "rows",
-                cell,
-                "must own as many each",
-            )
+        held = len(self.rows)
+        require(held == expected, "rows", held, f"must be {expected} bytes")
 
-        require(
-            0 < self.own < self.outcomes, "rows", self.own, "must have ones and zeros"
-        )
+        for cell in range(self.cells):
+            row = self.row(cell)
+            check_bits("rows", row, self.outcomes)
+            alike = bit_count(row) == self.own
+            require(alike, "rows", cell, "must own as many each")
+
+        mixed = 0 < self.own < self.outcomes
+        require(mixed, "rows", self.own, "must have ones and zeros")
 
     @classmethod
     def of(cls, owned: BoolArray) -> Rows:
@@ -184,6 +171,7 @@ class Favour(Node, tag="favour", frozen=True):
 
     threshold: Digits
     owner: Owner
+    two_valued: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_threshold("threshold", self.threshold)
@@ -200,60 +188,48 @@ class TwoValued(Part, frozen=True):
     high: Digits
     bits: bytes
 
+    @cached_property
+    def ones(self) -> int:
+        """Cells that have the high value."""
+        return bit_count(self.bits)
+
+
+Row = TwoValued | tuple[Digits, ...]
+
 
 class Weigh(Node, tag="weigh", frozen=True):
     """A matrix of whole numbers, one row an outcome, whose columns sum to 2^62."""
 
     cells: Count
-    rows: Annotated[tuple[TwoValued | tuple[Digits, ...], ...], Meta(min_length=1)]
+    rows: Annotated[tuple[Row, ...], Meta(min_length=1)]
 
     def __post_init__(self) -> None:
+        # Before anything of that many cells is formed.
+        shaped = [_is_of(row, self.cells) for row in self.rows]
         require(
-            self._shaped(), "rows", len(self.rows), "must hold an entry for every cell"
+            all(shaped), "rows", len(self.rows), "must hold an entry for every cell"
         )
+
         # Halves of 31 bits sum without wrapping, however many rows there are.
-        halves = np.zeros((2, self.cells), dtype=np.int64)
+        low_half = 2**31 - 1
+        high = np.zeros(self.cells, dtype=np.int64)
+        low = np.zeros(self.cells, dtype=np.int64)
         for row in self.rows:
             entries = _entries(row, self.cells)
-            require(
-                0 < entries.min() <= entries.max() <= UNIT,
-                "rows",
-                None,
-                "must be in 1..2^62",
-            )
-            halves += np.stack([entries >> 31, entries & (2**31 - 1)])
+            positive = 0 < entries.min() <= entries.max() <= UNIT
+            require(positive, "rows", None, "must be in 1..2^62")
+            high += entries >> 31
+            low += entries & low_half
 
-        sums = (halves[0] + (halves[1] >> 31) == 2**31) & (halves[1] & (2**31 - 1) == 0)
-        require(
-            bool(sums.all()), "rows", len(self.rows), "must sum to 2^62 in every column"
-        )
+        whole = (high + (low >> 31) == 2**31) & (low & low_half == 0)
+        rule = "must sum to 2^62 in every column"
+        require(bool(whole.all()), "rows", len(self.rows), rule)
 
     @classmethod
     def of(cls, weights: IntArray) -> Weigh:
         """A matrix by rows, those of two values only as bits."""
-        rows: list[TwoValued | tuple[str, ...]] = []
-        lowest = weights.min(axis=1)
-        highest = weights.max(axis=1)
-        for row, low, high in zip(
-            weights, lowest.tolist(), highest.tolist(), strict=True
-        ):
-            raised = row == high
-            if (raised | (row == low)).all():
-                bits = np.packbits(raised & (high > low)).tobytes()
-                rows.append(TwoValued(low=str(low), high=str(high), bits=bits))
-            else:
-                rows.append(tuple(map(str, row.tolist())))
-
-        return cls(cells=weights.shape[1], rows=tuple(rows))
-
-    def _shaped(self) -> bool:
-        """Whether rows fit the cells, before anything of that many cells is formed."""
-        for row in self.rows:
-            if isinstance(row, TwoValued):
-                check_bits("bits", row.bits, self.cells)
-        return all(
-            isinstance(row, TwoValued) or len(row) == self.cells for row in self.rows
-        )
+        rows = tuple(_row_of(row) for row in weights)
+        return cls(cells=weights.shape[1], rows=rows)
 
     @cached_property
     def values(self) -> tuple[tuple[int, ...], ...]:
@@ -267,29 +243,64 @@ class Weigh(Node, tag="weigh", frozen=True):
 
     def entry(self, row: int, cell: int) -> int:
         """The weight of an outcome under a cell."""
-        held = self.rows[row]
         values = self.values[row]
-        if isinstance(held, TwoValued):
-            return values[held.bits[cell >> 3] >> (7 - (cell & 7)) & 1]
-        return values[cell]
+        match self.rows[row]:
+            case TwoValued(bits=bits):
+                return values[bits[cell >> 3] >> (7 - (cell & 7)) & 1]
+            case _:
+                return values[cell]
+
+    @property
+    def two_valued(self) -> bool:
+        """Whether at most one row, which rounding leaves, has more than two values."""
+        return sum(isinstance(row, tuple) for row in self.rows) < 2
 
     def shape(self, below: Sequence[Shape]) -> Shape:
         """One outcome a row."""
         return Shape(self.cells, len(self.rows))
 
 
-def _written(row: TwoValued | tuple[str, ...]) -> tuple[str, ...]:
-    return (row.low, row.high) if isinstance(row, TwoValued) else row
+def _row_of(entries: IntArray) -> Row:
+    """A row as it is written: as bits where it has two values only."""
+    low = int(entries.min())
+    high = int(entries.max())
+    raised = entries == high
+    if (raised | (entries == low)).all():
+        bits = np.packbits(raised & (high > low)).tobytes()
+        return TwoValued(low=str(low), high=str(high), bits=bits)
+    return tuple(map(str, entries.tolist()))
 
 
-def _entries(row: TwoValued | tuple[str, ...], cells: int) -> IntArray:
+def _is_of(row: Row, cells: int) -> bool:
+    """Whether a row is of so many cells."""
+    match row:
+        case TwoValued(bits=bits):
+            check_bits("bits", bits, cells)
+            return True
+        case _:
+            return len(row) == cells
+
+
+def _written(row: Row) -> tuple[str, ...]:
+    """Low and high, or all entries."""
+    match row:
+        case TwoValued(low=low, high=high):
+            return low, high
+        case _:
+            return row
+
+
+def _entries(row: Row, cells: int) -> IntArray:
     """A row as an array; what exceeds 2^62 is refused before it could wrap."""
     values = numbers(_written(row))
     require(max(values) <= UNIT, "rows", None, "must be in 1..2^62")
     held = np.array(values, dtype=np.int64)
-    if isinstance(row, TwoValued):
-        return held[np.unpackbits(np.frombuffer(row.bits, dtype=np.uint8), count=cells)]
-    return held
+    match row:
+        case TwoValued(bits=bits):
+            packed = np.frombuffer(bits, dtype=np.uint8)
+            return held[np.unpackbits(packed, count=cells)]
+        case _:
+            return held
 
 
 class Subset(Node, tag="subset", frozen=True):
@@ -298,14 +309,11 @@ class Subset(Node, tag="subset", frozen=True):
     cells: Annotated[int, Meta(ge=2, le=1 << 28)]
     size: Count
     threshold: Digits
+    two_valued: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        require(
-            self.size < self.cells,
-            "size",
-            self.size,
-            f"must lie in 1..{self.cells - 1}",
-        )
+        rule = f"must lie in 1..{self.cells - 1}"
+        require(self.size < self.cells, "size", self.size, rule)
         check_threshold("threshold", self.threshold)
 
     def shape(self, below: Sequence[Shape]) -> Shape:
@@ -319,6 +327,7 @@ class Flip(Node, tag="flip", frozen=True):
     cells: Annotated[int, Meta(ge=2, le=1 << 28)]
     own: Digits
     other: Digits
+    two_valued: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_threshold("own", self.own)
@@ -339,39 +348,29 @@ class Grid(Node, tag="grid", frozen=True):
     law: Literal["discrete-laplace", "rounded-gaussian"]
     scale: tuple[Digits, Digits]
     epsilon: tuple[Digits, Digits] | None = None
+    two_valued: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         lengths = {len(column) for column in self.columns}
-        require(
-            len(lengths) == 1 and 0 not in lengths, "columns", lengths, "must be alike"
-        )
-        largest = max(max(map(abs, column)) for column in self.columns)
+        alike = len(lengths) == 1 and 0 not in lengths
+        require(alike, "columns", lengths, "must be alike")
+
         # So that sums of distances are exact in double precision too.
+        largest = max(max(map(abs, column)) for column in self.columns)
         small = 2 * self.coordinates * largest < EXACT
-        require(
-            small,
-            "columns",
-            largest,
-            "must be below 2^52 over the number of coordinates",
-        )
-        require(
-            _reduced(self.scale),
-            "scale",
-            self.scale,
-            "must be a fraction in lowest terms",
-        )
+        rule = "must be below 2^52 over the number of coordinates"
+        require(small, "columns", largest, rule)
+
+        reduced = "must be a fraction in lowest terms"
+        require(_reduced(self.scale), "scale", self.scale, reduced)
         within = Fraction(1, 2**40) <= self.spread <= 2**40
         require(within, "scale", self.scale, "must lie between 2^-40 and 2^40")
+
         stated = (self.law == "rounded-gaussian") == (self.epsilon is not None)
-        require(
-            stated, "epsilon", self.epsilon, "belongs to a Gaussian, and only there"
-        )
-        require(
-            self.epsilon is None or _reduced(self.epsilon),
-            "epsilon",
-            self.epsilon,
-            "must be a fraction in lowest terms",
-        )
+        rule = "belongs to a Gaussian, and only there"
+        require(stated, "epsilon", self.epsilon, rule)
+        if self.epsilon is not None:
+            require(_reduced(self.epsilon), "epsilon", self.epsilon, reduced)
 
     @property
     def coordinates(self) -> int:

@@ -6,11 +6,14 @@ from collections.abc import Sequence
 from functools import cached_property
 from itertools import accumulate
 from math import prod
-from typing import Annotated
+from typing import Annotated, ClassVar, TypeVar
 
+import numpy as np
 from msgspec import Meta
 
-from noisewright.local.randomizer.whole_numbers import (
+from noisewright.arrays import IntArray
+from noisewright.errors import require
+from noisewright.local.fixedpoint import (
     MOST_CELLS,
     Count,
     Digits,
@@ -21,8 +24,10 @@ from noisewright.local.randomizer.whole_numbers import (
     cells_of,
     check_weights,
     numbers,
-    require,
 )
+
+Cell = TypeVar("Cell", int, IntArray)
+"""A cell, or many."""
 
 
 class Draw(Node, tag="draw", frozen=True):
@@ -83,9 +88,23 @@ class Axes(Part, tag_field="by", tag="axes", frozen=True):
         """Number of cells seen."""
         return cells_of(self.sizes)
 
+    @property
+    def everything(self) -> bool:
+        """Whether all cells are seen in their order."""
+        return self.keep == tuple(range(len(self.sizes)))
+
     def fits(self, cells: int) -> bool:
         """Whether a table of that many cells results."""
         return prod(self.sizes[axis] for axis in self.keep) == cells
+
+    def seen(self, cell: Cell) -> Cell:
+        """What is seen of a cell, or of each of many."""
+        result = 0 * cell
+        for axis in self.keep:
+            stride = prod(self.sizes[axis + 1 :])
+            size = self.sizes[axis]
+            result = result * size + cell // stride % size
+        return result
 
 
 class Blocks(Part, tag_field="by", tag="blocks", frozen=True):
@@ -99,15 +118,26 @@ class Blocks(Part, tag_field="by", tag="blocks", frozen=True):
         """Number of cells seen."""
         return int(self.domain)
 
+    @property
+    def everything(self) -> bool:
+        """Whether all cells are seen in their order."""
+        return self.width == 1
+
     def fits(self, cells: int) -> bool:
         """Whether that many blocks result."""
         return 0 < self.cells <= MOST_CELLS and -(-self.cells // self.width) == cells
+
+    def seen(self, cell: Cell) -> Cell:
+        """What is seen of a cell, or of each of many."""
+        return cell // self.width
 
 
 class Listed(Part, tag_field="by", tag="table", frozen=True):
     """What a table says of the cell."""
 
     table: Annotated[tuple[Natural, ...], Meta(min_length=1)]
+    everything: ClassVar[bool] = False
+    """A table is written out, whatever it says."""
 
     @property
     def cells(self) -> int:
@@ -117,6 +147,15 @@ class Listed(Part, tag_field="by", tag="table", frozen=True):
     def fits(self, cells: int) -> bool:
         """Whether the table names no other cells than that many."""
         return max(self.table) < cells
+
+    @cached_property
+    def _entries(self) -> IntArray:
+        return np.array(self.table, dtype=np.int64)
+
+    def seen(self, cell: Cell) -> Cell:
+        """What is seen of a cell, or of each of many."""
+        entry: Cell = self._entries[cell]
+        return entry
 
 
 class View(Node, tag="view", frozen=True):

@@ -12,7 +12,8 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from noisewright.errors import FileFormatError, TooLarge
+from noisewright.errors import FileFormatError, TooLarge, require
+from noisewright.local.fixedpoint import EXACT, UNIT, Part, Shape
 from noisewright.local.randomizer.laws import (
     Favour,
     Flip,
@@ -20,7 +21,6 @@ from noisewright.local.randomizer.laws import (
     Law,
     Owner,
     Subset,
-    TwoValued,
     Weigh,
 )
 from noisewright.local.randomizer.routers import (
@@ -31,7 +31,6 @@ from noisewright.local.randomizer.routers import (
     Project,
     View,
 )
-from noisewright.local.randomizer.whole_numbers import EXACT, UNIT, Part, Shape, require
 
 LARGEST_TEXT = 1 << 26
 """Bytes of JSON that are read or written: bounds all that a hostile one can make us hold."""
@@ -120,34 +119,23 @@ class Specification(Part, frozen=True):
     @cached_property
     def layout(self) -> ReportLayout:
         """Reports as machine numbers: one number, bytes of a set, or coordinates."""
-        law = self.nodes[-1]
-        payload = self.shapes[-1].payload
-        if isinstance(law, Grid):
-            return ReportLayout("int64", law.coordinates)
-        if payload:
-            return ReportLayout("uint8", self.report_bytes)
-        return ReportLayout(f"uint{8 * self.report_bytes}", 1, rows=False)
+        match self.nodes[-1]:
+            case Grid() as law:
+                return ReportLayout("int64", law.coordinates)
+            case _ if self.shapes[-1].payload:
+                return ReportLayout("uint8", self.report_bytes)
+            case _:
+                return ReportLayout(f"uint{8 * self.report_bytes}", 1, rows=False)
 
     @property
     def laws(self) -> tuple[Law, ...]:
         """The nodes that look at a person; all are reached."""
-        return tuple(
-            n
-            for n in self.nodes
-            if isinstance(n, Favour | Weigh | Subset | Flip | Grid)
-        )
+        return tuple(n for n in self.nodes if not isinstance(n, Draw | View | Project))
 
     @property
     def two_valued(self) -> bool:
         """Whether reports have two chances each, but for one row a matrix that rounding leaves."""
-        return all(
-            isinstance(law, Favour | Subset)
-            or (
-                isinstance(law, Weigh)
-                and sum(not isinstance(r, TwoValued) for r in law.rows) < 2
-            )
-            for law in self.laws
-        )
+        return all(law.two_valued for law in self.laws)
 
     @cached_property
     def digest(self) -> str:
@@ -206,12 +194,11 @@ class Place:
     @property
     def shown(self) -> tuple[Axes | Blocks | Listed | None, Place]:
         """What the node below a view is shown, and that node; None where there is no view."""
-        node = self.specification.nodes[self.index]
-        return (
-            (node.through, self.below(node.of))
-            if isinstance(node, View)
-            else (None, self)
-        )
+        match self.specification.nodes[self.index]:
+            case View() as view:
+                return view.through, self.below(view.of)
+            case _:
+                return None, self
 
 
 class Nodes:
@@ -240,12 +227,7 @@ class Nodes:
 
     def view(self, of: int, through: Axes | Blocks | Listed) -> int:
         """The place of a view; seeing everything in its order needs none."""
-        everything = isinstance(through, Axes) and through.keep == tuple(
-            range(len(through.sizes))
-        )
-        if everything or (isinstance(through, Blocks) and through.width == 1):
-            return of
-        return self.add(View(of=of, through=through))
+        return of if through.everything else self.add(View(of=of, through=through))
 
     def draw(self, weights: Iterable[int], of: Iterable[int]) -> int:
         """The place of a draw."""

@@ -13,16 +13,17 @@ from functools import singledispatch
 
 import numpy as np
 
+from noisewright.local.fixedpoint import WORD
 from noisewright.local.randomizer.laws import (
     Favour,
     Flip,
     Grid,
+    Row,
     Subset,
     TwoValued,
     Weigh,
 )
 from noisewright.local.randomizer.specification import Specification
-from noisewright.local.randomizer.whole_numbers import WORD
 from noisewright.privacy.exact.rounding import float_above, root_above
 from noisewright.privacy.noise.gaussian import gaussian_delta_enclosure
 
@@ -41,6 +42,8 @@ class Loss:
     exponent: Fraction = Fraction(0)
     delta: float = 0.0
     exact: bool = True
+    rational: bool = True
+    """Whether every ratio of chances is a fraction: noise has the exponent alone."""
 
     @property
     def epsilon(self) -> float:
@@ -63,7 +66,7 @@ class Promise:
 def verify(specification: Specification) -> Promise:
     """The promise that a specification keeps."""
     losses = [loss(law) for law in specification.laws]
-    rational = not any(isinstance(law, Grid) for law in specification.laws)
+    rational = all(each.rational for each in losses)
     return Promise(
         max(each.epsilon for each in losses),
         max(each.delta for each in losses),
@@ -101,35 +104,43 @@ def _loss_of_flip(law: Flip) -> Loss:
 
 @loss.register
 def _loss_of_weigh(law: Weigh) -> Loss:
-    largest = (1, 1)
+    worst = Fraction(1)
     for row, values in zip(law.rows, law.values, strict=True):
-        used = values
-        if isinstance(row, TwoValued):
-            ones = int.from_bytes(row.bits, "big").bit_count()
-            used = values[: 1 if ones == 0 else 2][1 if ones == law.cells else 0 :]
-        high = max(used)
-        low = min(used)
-        if high * largest[1] > largest[0] * low:
-            largest = high, low
+        used = _used_values(row, values, law.cells)
+        ratio = max(used), min(used)
+        # Fractions are slow to make: one a row that is worse than all before.
+        if ratio[0] * worst.denominator > worst.numerator * ratio[1]:
+            worst = Fraction(*ratio)
 
-    return Loss(Fraction(*largest))
+    return Loss(worst)
+
+
+def _used_values(row: Row, values: tuple[int, ...], cells: int) -> tuple[int, ...]:
+    """The values that some cell has."""
+    match row:
+        case TwoValued(ones=0):
+            return values[:1]
+        case TwoValued(ones=ones) if ones == cells:
+            return values[1:]
+        case _:
+            return values
 
 
 @loss.register
 def _loss_of_grid(law: Grid) -> Loss:
     if law.epsilon is None:
         distance, exact = _distance(law)
-        return Loss(exponent=distance / law.spread, exact=exact)
+        return Loss(exponent=distance / law.spread, exact=exact, rational=False)
 
     distance, exact = _squared_distance(law)
     if distance == 0:
-        return Loss()
+        return Loss(rational=False)
 
     epsilon = Fraction(int(law.epsilon[0]), int(law.epsilon[1]))
     ratio = Fraction(float_above(Fraction(root_above(distance)) / law.spread))
     delta = float_above(gaussian_delta_enclosure(epsilon, ratio)[1])
 
-    return Loss(exponent=epsilon, delta=delta, exact=exact)
+    return Loss(exponent=epsilon, delta=delta, exact=exact, rational=False)
 
 
 def _either_way(numerator: int, denominator: int) -> Loss:

@@ -17,10 +17,10 @@ from noisewright.arrays import Array, IntArray
 from noisewright.container import Header, decode, encode, write
 from noisewright.display import Shown
 from noisewright.errors import FileFormatError, InvalidParameter, require
-from noisewright.local.reading import stored
 from noisewright.local.reports.exchange import as_arrow, report_batches, rows_of_length
 from noisewright.local.reports.format import HEADER, VERSION, ReportFormat
 from noisewright.local.reports.tallies import exact_sum
+from noisewright.local.storage import stored
 from noisewright.privacy.noise.source import ByteSource, uniform_integers
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ import numpy as np
 
 from noisewright.arrays import Array, BoolArray, FloatArray, IntArray
 from noisewright.errors import require
+from noisewright.local.fixedpoint import WORD
 from noisewright.local.randomizer.laws import Flip, Grid, Subset
 from noisewright.local.randomizer.routers import Draw, Project, View
 from noisewright.local.randomizer.specification import Specification
-from noisewright.local.randomizer.whole_numbers import WORD
 from noisewright.privacy.noise.law import NoiseLaw
 
 FARTHEST = 2**50

@@ -25,6 +25,7 @@ from noisewright.local.composed.table_strategy import TableStrategy
 from noisewright.local.fixedpoint import (
     WORD,
     check_epsilon,
+    numbers,
     whole_weights,
 )
 from noisewright.local.histogram.centred import FavouringStrategy, check_cells
@@ -32,8 +33,7 @@ from noisewright.local.mechanism import LocalMechanism
 from noisewright.local.randomizer.laws import Same
 from noisewright.local.randomizer.routers import Project
 from noisewright.local.randomizer.specification import Nodes, Place
-from noisewright.local.randomizer.whole_numbers import numbers
-from noisewright.local.reading import check_weights
+from noisewright.local.storage import check_weights
 from noisewright.local.strategy import (
     DENSE_SIZE,
     LARGEST_VECTOR,
@@ -43,12 +43,12 @@ from noisewright.local.strategy import (
     check_dense,
     out_of_reach,
 )
-from noisewright.local.transform.translations import is_power_of_two
-from noisewright.local.transform.walsh import (
+from noisewright.local.transform.invariants import (
     block_mask,
     padded_size,
     walsh_energies,
 )
+from noisewright.local.transform.translations import is_power_of_two
 from noisewright.workload.base import Workload
 from noisewright.workload.linear.gram import Gram, MarginalGram
 from noisewright.workload.linear.tensor import walsh_hadamard

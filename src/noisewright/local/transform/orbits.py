@@ -20,13 +20,11 @@ from noisewright.arrays import Array, BoolArray, FloatArray, IntArray
 from noisewright.errors import require
 from noisewright.local.analysis.information import Information
 from noisewright.local.composed.table_strategy import drawn_tables
-from noisewright.local.fixedpoint import check_epsilon, whole_weights
-from noisewright.local.randomizer.batch import seen
+from noisewright.local.fixedpoint import WORD, check_epsilon, whole_weights
 from noisewright.local.randomizer.laws import Favour, Translate
 from noisewright.local.randomizer.routers import Axes
 from noisewright.local.randomizer.specification import Nodes, Place
-from noisewright.local.randomizer.whole_numbers import WORD
-from noisewright.local.reading import check_axes, check_sizes
+from noisewright.local.storage import check_axes, check_sizes
 from noisewright.local.strategy import (
     DENSE_SIZE,
     Arrays,
@@ -35,12 +33,12 @@ from noisewright.local.strategy import (
     check_dense,
 )
 from noisewright.local.transform.invariants import decompose, ramp_vector
-from noisewright.local.transform.orbit_families import (
+from noisewright.local.transform.translations import (
     Family,
+    Translations,
     family_energy,
     family_moment,
 )
-from noisewright.local.transform.translations import Translations
 from noisewright.workload.base import Workload
 from noisewright.workload.linear.gram import Gram
 
@@ -361,7 +359,7 @@ class OrbitStrategy(IndexStrategy):
         for family in self.families:
             others = tuple(a for a in range(len(self.sizes)) if a not in family.axes)
             small = family_moment(family, tensor.sum(axis=others).ravel())
-            index = seen(Axes(sizes=self.sizes, keep=family.axes), cells)
+            index = Axes(sizes=self.sizes, keep=family.axes).seen(cells)
             total += small[np.ix_(index, index)]
 
         return total
@@ -371,7 +369,7 @@ class OrbitStrategy(IndexStrategy):
         total = np.full(self.size, self.spare / WORD * quadratic.sum())
         cells = np.arange(self.size)
         for family in self.families:
-            index = seen(Axes(sizes=self.sizes, keep=family.axes), cells)
+            index = Axes(sizes=self.sizes, keep=family.axes).seen(cells)
             small = np.zeros((family.group.cells, self.size))
             np.add.at(small, index, quadratic)
             both = np.zeros((family.group.cells, family.group.cells))

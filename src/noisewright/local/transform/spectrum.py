@@ -11,7 +11,7 @@ from math import prod
 
 import numpy as np
 
-from noisewright.arrays import Array, FloatArray
+from noisewright.arrays import Array, FloatArray, IntArray
 from noisewright.errors import TooLarge
 from noisewright.local.strategy import DENSE_SIZE
 from noisewright.workload.linear.gram import (
@@ -191,3 +191,135 @@ def _merged(values: FloatArray, counts: FloatArray) -> tuple[FloatArray, FloatAr
     np.minimum.at(least, groups, values)
 
     return least, np.bincount(groups, weights=counts).astype(np.float64)
+
+
+# --- sums over blocks of cells ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class SummedGram(Gram):
+    """A Gram matrix with its sums over [0, i) × [0, j): sums over any blocks are then immediate."""
+
+    inner: Gram
+    sums: FloatArray
+
+    @classmethod
+    def of(cls, gram: Gram) -> SummedGram:
+        """Sum once what will be asked many times."""
+        if gram.size > DENSE_SIZE:
+            raise TooLarge(f"no closed form for sums over blocks of {gram.size} cells")
+        sums = np.zeros((gram.size + 1, gram.size + 1))
+        np.cumsum(np.cumsum(gram.dense(), axis=0), axis=1, out=sums[1:, 1:])
+        return cls(gram, sums)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.inner.shape
+
+    def matvec(self, x: Array) -> Array:
+        """Product with `x`."""
+        return self.inner.matvec(x)
+
+    def diagonal(self) -> FloatArray:
+        """Diagonal."""
+        return self.inner.diagonal()
+
+
+def block_traces(gram: Gram, width: int) -> float:
+    """Σ over blocks of 1ᵀM1: the trace of the Gram matrix of block totals."""
+    starts = np.arange(0, gram.size, width)
+    stops = np.minimum(starts + width, gram.size)
+    return float(interval_products(gram, starts, stops, starts, stops).sum())
+
+
+def has_closed_form(gram: Gram) -> bool:
+    """Whether sums over blocks need no matrix."""
+    if isinstance(gram, ScaledGram):
+        return has_closed_form(gram.inner)
+    if isinstance(gram, SumGram):
+        return all(has_closed_form(part) for part in gram.parts)
+    return isinstance(
+        gram, IdentityGram | OnesGram | PrefixGram | RangesGram | SummedGram
+    )
+
+
+@singledispatch
+def interval_products(
+    gram: Gram,
+    start: IntArray,
+    stop: IntArray,
+    outer_start: IntArray,
+    outer_stop: IntArray,
+) -> FloatArray:
+    """1ᵀM1' over intervals [start, stop) of cells, each inside its outer interval."""
+    raise TooLarge(f"no closed form for sums over blocks of {gram.size} cells")
+
+
+@interval_products.register
+def _interval_products_of_summed_gram(
+    gram: SummedGram, a: IntArray, b: IntArray, c: IntArray, d: IntArray
+) -> FloatArray:
+    s = gram.sums
+    return s[b, d] - s[a, d] - s[b, c] + s[a, c]
+
+
+@interval_products.register
+def _interval_products_of_identity_gram(
+    gram: IdentityGram, a: IntArray, b: IntArray, c: IntArray, d: IntArray
+) -> FloatArray:
+    return np.asarray(b - a, dtype=np.float64)
+
+
+@interval_products.register
+def _interval_products_of_ones_gram(
+    gram: OnesGram, a: IntArray, b: IntArray, c: IntArray, d: IntArray
+) -> FloatArray:
+    return (b - a).astype(np.float64) * (d - c)
+
+
+def _prefix_products(
+    n: int, a: IntArray, b: IntArray, c: IntArray, d: IntArray
+) -> FloatArray:
+    """Σ_t S(t) S'(t): prefix sums rise by one a cell inside an interval and stay after it."""
+    w = (b - a).astype(np.float64)
+    outer = (d - c).astype(np.float64)
+    lead = a - c
+    inside = lead * w * (w + 1) / 2 + w * (w + 1) * (2 * w + 1) / 6
+    reached = b - c
+    between = w * (outer * (outer + 1) - reached * (reached + 1.0)) / 2
+    return inside + between + (n - d) * w * outer
+
+
+@interval_products.register
+def _interval_products_of_prefix_gram(
+    gram: PrefixGram, a: IntArray, b: IntArray, c: IntArray, d: IntArray
+) -> FloatArray:
+    return _prefix_products(gram.size, a, b, c, d)
+
+
+@interval_products.register
+def _interval_products_of_ranges_gram(
+    gram: RangesGram, a: IntArray, b: IntArray, c: IntArray, d: IntArray
+) -> FloatArray:
+    # (n+1) ΣSS' − ΣS ΣS' over the n+1 prefix sums S and S'.
+    n = gram.size
+
+    def total(start: IntArray, stop: IntArray) -> FloatArray:
+        w = (stop - start).astype(np.float64)
+        return w * (w + 1) / 2 + (n - stop) * w
+
+    return (n + 1) * _prefix_products(n, a, b, c, d) - total(a, b) * total(c, d)
+
+
+@interval_products.register
+def _interval_products_of_scaled_gram(
+    gram: ScaledGram, a: IntArray, b: IntArray, c: IntArray, d: IntArray
+) -> FloatArray:
+    return gram.weight * interval_products(gram.inner, a, b, c, d)
+
+
+@interval_products.register
+def _interval_products_of_sum_gram(
+    gram: SumGram, a: IntArray, b: IntArray, c: IntArray, d: IntArray
+) -> FloatArray:
+    return np.asarray(sum(interval_products(part, a, b, c, d) for part in gram.parts))

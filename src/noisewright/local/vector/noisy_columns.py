@@ -22,7 +22,7 @@ from noisewright.local.mechanism import LocalMechanism, LocalProblem
 from noisewright.local.randomizer.laws import Grid
 from noisewright.local.randomizer.specification import Nodes, Place
 from noisewright.local.strategy import Arrays, Settings, Strategy, check_dense
-from noisewright.local.vector.held_columns import (
+from noisewright.local.vector.codebook import (
     factor_columns,
     largest_distance,
     whole_columns,

@@ -99,10 +99,9 @@ class LocalFile(Kept, frozen=True, tag="local-plan"):
     def content(self, arrays: Arrays) -> LocalPlan:
         """The plan again: its promise is what its clients' specification keeps."""
         from noisewright.local.analysis.analysis import check_alpha
-        from noisewright.local.approximate.tails import MaxError
         from noisewright.local.choose.cost import check_people
-        from noisewright.local.reading import stored
-        from noisewright.local.storage import unpack
+        from noisewright.local.storage import stored, unpack
+        from noisewright.local.vector.tails import MaxError
 
         workload = decode_workload(self.workload, arrays)
 

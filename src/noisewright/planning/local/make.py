@@ -12,10 +12,9 @@ from noisewright.errors import InvalidParameter, NoisewrightError
 from noisewright.local.choose.candidates import candidates, checked_domain, narrowed
 from noisewright.local.choose.cost import ALPHA
 from noisewright.local.choose.options import Local, LocalOptions
-from noisewright.local.interruption import keeping_the_best
+from noisewright.local.listed import own_mechanism
 from noisewright.local.mechanism import LocalMechanism, LocalProblem, Progress, Search
-from noisewright.local.own_chances import own_mechanism
-from noisewright.local.time_limit import TimeLimit
+from noisewright.local.time_limit import TimeLimit, keeping_the_best
 from noisewright.planning.counting import Counter
 from noisewright.planning.local.plan import LocalPlan
 from noisewright.privacy.promise.budget import Privacy

@@ -18,16 +18,13 @@ from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter, NoisewrightError, require
 from noisewright.local.analysis.accuracy import Errors, LocalAccuracy
 from noisewright.local.analysis.analysis import Analysis
-from noisewright.local.analysis.distribution import distribution
+from noisewright.local.analysis.distribution import distribution, lines_of
 from noisewright.local.analysis.goodness import goodness_of_fit
 from noisewright.local.analysis.grams import table_gram
-from noisewright.local.analysis.roughness import lines_of
 from noisewright.local.analysis.shrinkage import (
     Shrinkage,
     minimax_affine,
 )
-from noisewright.local.approximate.largest_error import strategy_tails
-from noisewright.local.approximate.tails import MaxError, Tails, biases
 from noisewright.local.bounds.hard_instances import HardInstance, hard_instance
 from noisewright.local.bounds.proof import Proof
 from noisewright.local.bounds.proved import proved_bound
@@ -38,6 +35,8 @@ from noisewright.local.reports.aggregate import Aggregate
 from noisewright.local.reports.exchange import round_in
 from noisewright.local.reports.format import Client, ReportFormat
 from noisewright.local.strategy import Strategy
+from noisewright.local.vector.max_error import strategy_tails
+from noisewright.local.vector.tails import MaxError, Tails, biases
 from noisewright.planning.counting import Counter, Source
 from noisewright.planning.local.forecast import LocalForecast, local_forecast
 from noisewright.planning.local.population import Margins

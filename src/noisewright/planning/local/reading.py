@@ -15,8 +15,8 @@ import numpy as np
 from noisewright.arrays import FloatArray
 from noisewright.errors import InvalidParameter, require
 from noisewright.local.analysis.accuracy import Errors
+from noisewright.local.analysis.analysis import influence
 from noisewright.local.analysis.answers import estimate
-from noisewright.local.analysis.influence import influence
 from noisewright.local.analysis.robust import can_be_robust, robust_answers
 from noisewright.planning.local.population import Margins, in_population
 from noisewright.planning.plan import LEVEL

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from noisewright.arrays import BoolArray, FloatArray
 from noisewright.display import Shown
 from noisewright.errors import InvalidParameter, require
-from noisewright.local.reading import whole
+from noisewright.local.storage import whole
 
 if TYPE_CHECKING:
     from noisewright.planning.local.plan import LocalPlan

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 
-from noisewright.local.approximate import comparisons as module
-from noisewright.local.approximate.comparisons import Comparisons, comparisons
-from noisewright.local.approximate.linear_answers import LinearAnswers, fitted_answers
-from noisewright.local.approximate.tails import Tails
+from noisewright.local.vector import tails as module
+from noisewright.local.vector.linear_answers import LinearAnswers, fitted_answers
+from noisewright.local.vector.tails import Comparisons, Tails, comparisons
 
 THRESHOLDS = np.where(np.arange(4) < np.arange(5)[:, None], 1.0, -1.0)
 SIGNED = np.hstack([THRESHOLDS, -THRESHOLDS])

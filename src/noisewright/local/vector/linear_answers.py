@@ -22,11 +22,11 @@ from noisewright.arrays import Array, FloatArray
 from noisewright.display import Shown
 from noisewright.errors import OutOfReach, require
 from noisewright.local.analysis.analysis import report_estimates
-from noisewright.local.approximate.tails import Tails
 from noisewright.local.reports.aggregate import Aggregate
 from noisewright.local.reports.format import ReportFormat
 from noisewright.local.strategy import IndexStrategy
 from noisewright.local.vector.codebook import Randomizer, codebook, padded_vectors
+from noisewright.local.vector.tails import Tails
 
 _BLOCK_ENTRIES = 2**23
 _CENTRING_STEPS = 40

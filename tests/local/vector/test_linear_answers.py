@@ -7,9 +7,9 @@ import pytest
 
 import noisewright as nw
 from noisewright.errors import InvalidParameter
-from noisewright.local.approximate.linear_answers import LinearAnswers, vector_answers
-from noisewright.local.approximate.max_error import plan_answers
-from noisewright.local.approximate.tails import Tails
+from noisewright.local.vector.linear_answers import LinearAnswers, vector_answers
+from noisewright.local.vector.max_error import plan_answers
+from noisewright.local.vector.tails import Tails
 
 SIGNS = np.where(np.tril(np.ones((5, 5))) > 0, 1.0, -1.0)
 

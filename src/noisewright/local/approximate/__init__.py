@@ -1,1 +1,0 @@
-"""Answers to a maximum error: biased within a tolerance where fewer people are needed for that."""
