@@ -33,7 +33,7 @@ def lengths() -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     print(f"{'steps':>9s} {'carry':>8s} {'levels':>6s} {'tree':>8s} {'ratio':>6s}")
     for power in range(6, 21):
-        plan = nw.plan_stream(2**power, PURE)
+        plan = nw.plan(nw.RunningCount(2**power), PURE)
         carry, tree = float(np.sqrt(np.mean(plan.errors**2))), best_tree_error(2**power)
         print(f"{2**power:9d} {carry:8.3f} {len(plan.levels):6d} {tree:8.3f} {carry / tree:6.3f}",
               flush=True)  # fmt: skip
@@ -77,10 +77,12 @@ def shapes(core: float) -> list[dict[str, object]]:
 def by_step(steps: int) -> list[dict[str, object]]:
     """Standard errors of every running count."""
     strategy = (
-        nw.plan(f"prefix:{steps}", PURE, mechanism="laplace-strategy").forecast().std
+        nw.plan(f"prefix:{steps}", PURE, nw.Central(mechanism="laplace-strategy"))
+        .forecast()
+        .std
     )
     alone = np.sqrt(2.0 * np.arange(1, steps + 1))
-    carry = nw.plan_stream(steps, PURE).errors
+    carry = nw.plan(nw.RunningCount(steps), PURE).errors
     pairs = ((LAPLACE, alone), (STRATEGY, strategy), (CARRY, carry))
     return [
         {"step": k + 1, "error": float(v), "noise": name}

@@ -63,7 +63,7 @@ def row(
 ) -> None:
     """The error per unit of noise: of the strategy, and of its integers as they are measured."""
     began = time.perf_counter()
-    plan = nw.plan(asked, privacy, error=error)
+    plan = nw.plan(asked, privacy, nw.Central(error=error))
     seconds = time.perf_counter() - began
     planned = plan.proposal
     ratio = "" if planned.bound is None else f"{planned.value / planned.bound:.5f}"
@@ -75,7 +75,11 @@ def row(
 
 def union(text: str, error: str, privacy: nw.Privacy = ZCDP) -> None:
     """Every way to plan a union of products: error over the best certified bound."""
-    rows = [r for r in nw.compare(text, privacy, error=error) if r.refusal is None]
+    rows = [
+        r
+        for r in nw.compare(text, privacy, nw.Central(error=error))
+        if r.refusal is None
+    ]
     told = ", ".join(
         f"{r.mechanism} {r.ratio:.4f} ({r.seconds:.1f} s)" for r in rows if r.ratio
     )

@@ -36,10 +36,13 @@ REFERENCE = {  # root mean square, largest
 
 def row(text: str, error: str, reference: float) -> None:
     began = time.perf_counter()
-    plan = nw.plan(text, PURE, error=error, mechanism="laplace-strategy")
+    plan = nw.plan(text, PURE, nw.Central(error=error, mechanism="laplace-strategy"))
     seconds = time.perf_counter() - began
     began = time.perf_counter()
-    carry = nw.plan(text, PURE, error=error, mechanism="carry").achieved / DEVIATION
+    carry = (
+        nw.plan(text, PURE, nw.Central(error=error, mechanism="carry")).achieved
+        / DEVIATION
+    )
     more = time.perf_counter() - began
     planned = plan.proposal
     measured = plan.achieved / DEVIATION

@@ -253,7 +253,7 @@ def benchmark(database: str, workers: int, loads: list[Load]) -> None:
         folder = Path(name)
         plan_file = str(folder / "load.nw")
         nw.plan(
-            "identity:64", nw.Privacy(epsilon=1), model="local", mechanism="hadamard"
+            "identity:64", nw.Privacy(epsilon=1), nw.Local(mechanism="hadamard")
         ).save(plan_file)
         settings = Settings(database=database or str(folder / "load.db"))
         campaign = prepare(

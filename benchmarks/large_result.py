@@ -28,7 +28,7 @@ def released(answers: int) -> nw.Release:
     domain = Domain([Categorical(name, names) for name in ("first", "second", "third")])
     questions = {"queries": [{"marginal": ["first", "second", "third"]}]}
     asked = nw.Workload.from_spec(questions, domain)
-    plan = nw.plan(asked, nw.Privacy(rho=0.1), mechanism="gaussian")
+    plan = nw.plan(asked, nw.Privacy(rho=0.1), nw.Central(mechanism="gaussian"))
     release = plan.release(np.zeros(domain.size, dtype=np.int64))
     _ = release.intervals
     return release

@@ -54,9 +54,10 @@ def needs(text: str, epsilon: float) -> Iterator[tuple[int, str]]:
     for name in MECHANISMS:
         try:
             plan = nw.plan(
-                text, nw.Privacy(epsilon=epsilon), model="local", mechanism=name,
-                error="max", max_error=ERROR, beta=BETA, effort="low",
-            )  # fmt: skip
+                text,
+                nw.Privacy(epsilon=epsilon),
+                nw.Local(mechanism=name, max_error=ERROR, beta=BETA, effort="low"),
+            )
         except nw.NoisewrightError:
             continue
         yield plan.people_for_max_error(), plan.mechanism
@@ -66,7 +67,7 @@ def simulated(text: str = "prefix:16") -> None:
     matrix, rng = nw.workload(text).dense(), np.random.default_rng(0)
     instance = nw.local.hard_instance(text, ERROR, beta=BETA)
     for name in ("approximate", "hierarchical", "privunit"):
-        plan = nw.plan(text, nw.Privacy(epsilon=1.0), model="local", mechanism=name)
+        plan = nw.plan(text, nw.Privacy(epsilon=1.0), nw.Local(mechanism=name))
         for times in (1, 40):
             people, alarms = times * instance.people, np.zeros(2)
             for trial in range(TRIALS):

@@ -38,7 +38,7 @@ Point = dict[str, object]
 def points(workload: Workload, epsilon: float) -> list[Point]:
     """The ratio of a plan to every floor."""
     plan = plan_local(
-        workload, nw.Privacy(epsilon=epsilon), effort="normal", cache=False
+        workload, nw.Privacy(epsilon=epsilon), nw.Local(effort="normal", cache=False)
     )
     worst = plan.analysis.worst_case
     ratios = {

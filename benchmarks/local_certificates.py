@@ -45,7 +45,7 @@ def figure(text: str, epsilon: float, effort: str | None) -> Figure:
     effort = effort or ("normal" if nw.workload(text).size <= SMALL else "high")
     began = time.process_time()
     plan = nw.plan(
-        text, nw.Privacy(epsilon=epsilon), model="local", effort=effort, cache=False
+        text, nw.Privacy(epsilon=epsilon), nw.Local(effort=effort, cache=False)
     )
     facts = plan.summary()
     names = ("certified_ratio", "certificate", "sample_complexity")

@@ -66,7 +66,7 @@ def distances(
 
 def main(cells: int = 64, epsilon: float = 1.0, runs: int = 10, *people: int) -> None:
     """Print the mean distances, and the last one over the better of the two before it."""
-    plan = nw.plan(f"prefix:{cells}", nw.Privacy(epsilon=epsilon), model="local")
+    plan = nw.plan(f"prefix:{cells}", nw.Privacy(epsilon=epsilon), nw.Local())
     print(f"prefix:{cells}, ε = {epsilon:g}, {runs} runs; W1 of", ", ".join(READOUTS))
     for number in people or (10_000, 20_000, 100_000):
         for name, shares in densities(cells).items():

@@ -48,7 +48,7 @@ def run(mechanism: str, text: str) -> str:
 
     lap()
     plan = nw.plan(
-        text, nw.Privacy(epsilon=1.0), model="local", mechanism=mechanism, effort="low"
+        text, nw.Privacy(epsilon=1.0), nw.Local(mechanism=mechanism, effort="low")
     )
     plan.forecast(PEOPLE)
     lap()

@@ -51,10 +51,7 @@ def main() -> None:
         write_cells(table, given.reports)
         for name in given.mechanism or MECHANISMS:
             plan = nw.plan(
-                f"identity:{CELLS}",
-                nw.Privacy(epsilon=1),
-                model="local",
-                mechanism=name,
+                f"identity:{CELLS}", nw.Privacy(epsilon=1), nw.Local(mechanism=name)
             )
             wall, spent, aggregate = seconds(lambda plan=plan: plan.tally_table(table))
             assert aggregate.people == given.reports

@@ -36,7 +36,7 @@ def tables(size: int, people: int) -> list[np.ndarray]:
 
 
 def line(text: str) -> None:
-    plan = nw.plan(text, nw.Privacy(epsilon=1), model="local", effort="low")
+    plan = nw.plan(text, nw.Privacy(epsilon=1), nw.Local(effort="low"))
     needed = plan.analysis.worst_case / plan.workload.queries
     for variance in VARIANCES:
         people = max(1, ceil(needed / variance))

@@ -35,7 +35,7 @@ def main() -> None:
         nw.Privacy(1.0, 1e-9, neighbours="replace-one"),
     ]
     for privacy in budgets:
-        plan = nw.plan_pairs(ATTRIBUTES, privacy)
+        plan = nw.plan(nw.Pairs(ATTRIBUTES), privacy)
         for count in (10**4, 10**5):
             for kind in ("three latent factors", "strong factor", "rare attributes"):
                 rows = people(kind, count, rng)

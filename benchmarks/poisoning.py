@@ -87,9 +87,7 @@ def main() -> None:
     )
     print(f"{'mechanism':>22}" + "".join(f"{share:>12.0%} liars" for share in SHARES))
     for name in MECHANISMS:
-        plan = nw.plan(
-            "identity:64", nw.Privacy(epsilon=1), model="local", mechanism=name
-        )
+        plan = nw.plan("identity:64", nw.Privacy(epsilon=1), nw.Local(mechanism=name))
         rates = [
             alarms(plan, share, options.people, options.trials, rng) for share in SHARES
         ]
@@ -99,9 +97,7 @@ def main() -> None:
     )
     print("width of its limits over that from the influence of a report; liars proved")
     for name in MECHANISMS:
-        plan = nw.plan(
-            "identity:16", nw.Privacy(epsilon=1), model="local", mechanism=name
-        )
+        plan = nw.plan("identity:16", nw.Privacy(epsilon=1), nw.Local(mechanism=name))
         plain, robust, width, least = attacked(
             plan, 0.05, options.people, options.robust_trials, rng
         )

@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from noisewright import api
+from noisewright.planning.central.options import Central
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.workload import workload as read
 from reproductions.study import Drawing, Figure, Settings, Study, Value
@@ -25,7 +26,7 @@ _MECHANISMS = (
 def _errors(text: str, people: int) -> dict[str, Value]:
     """Root mean square errors of shares, by mechanism, and the packing bound."""
     privacy = Privacy(epsilon=_EPSILON, neighbours="replace-one")
-    rows = api.compare(read(text), privacy, people=people)
+    rows = api.compare(read(text), privacy, Central(people=people))
     told: dict[str, Value] = {
         row.mechanism: row.rmse / people for row in rows if row.rmse
     }

@@ -10,6 +10,7 @@ from noisewright import api
 from noisewright.learn.concept_classes import concepts
 from noisewright.learn.plans.make import plan as learn
 from noisewright.local.bounds.hard_instances import hard_instance, hard_learning
+from noisewright.local.choose.options import Local
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.workload import workload as read
 from reproductions.study import Drawing, Figure, Settings, Study, Value, slope
@@ -22,8 +23,8 @@ _PROTOCOL = "lower bound: any non-interactive protocol"
 
 
 def _planned(size: int) -> dict[str, Value]:
-    plan = api.plan(f"prefix:{size}", _PRIVACY, model="local", effort="low",
-                    error="max", max_error=_ALPHA, beta=_BETA)  # fmt: skip
+    options = Local(effort="low", max_error=_ALPHA, beta=_BETA)
+    plan = api.plan(f"prefix:{size}", _PRIVACY, options)
     return {"people": plan.people_for_max_error(_ALPHA), "mechanism": plan.mechanism}
 
 

@@ -11,6 +11,7 @@ from noisewright import api
 from noisewright.arrays import FloatArray
 from noisewright.errors import NoisewrightError
 from noisewright.local.bounds.trace import best_bound
+from noisewright.local.choose.options import Local
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.workload import Workload
 from noisewright.workload import workload as read
@@ -99,7 +100,7 @@ def _ours(workload: Workload, epsilon: float, mechanism: str) -> dict[str, Value
     delta = _DELTA if mechanism == "matrix-l2" else None
     privacy = Privacy(epsilon=epsilon, delta=delta)
     try:
-        plan = api.plan(workload, privacy, model="local", mechanism=mechanism)
+        plan = api.plan(workload, privacy, Local(mechanism=mechanism))
     except NoisewrightError as refusal:
         return {"people": "", "refusal": str(refusal).replace('"', "'")}
 
@@ -242,8 +243,8 @@ def _figure_3a(study: Study, settings: Settings) -> None:
         ("optimised", "worst"),
         ("optimised for the average", "average"),
     ):
-        plan = api.plan(workload, Privacy(epsilon=1.0), model="local", mechanism="optimised",
-                        objective=objective)  # fmt: skip
+        options = Local(mechanism="optimised", objective=objective)
+        plan = api.plan(workload, Privacy(epsilon=1.0), options)
         variances = plan.analysis.type_variances
         for name, shares in {**data, "worst case": None}.items():
             spread = variances.max() if shares is None else float(shares @ variances)

@@ -89,9 +89,11 @@ def test_releases_estimates_and_pages_name_the_class() -> None:
     for bound in release.metadata["bounds"]:
         assert BoundClass(bound["class"]).statement in text
         assert f"{bound['lower_bound']:,.4g}" in text
-    plan = nw.plan("prefix:4", nw.Privacy(epsilon=1), model="local", effort="low")
+    plan = nw.plan("prefix:4", nw.Privacy(epsilon=1), nw.Local(effort="low"))
     assert plan.record()["bound_class"] == UNBIASED
-    unbounded = nw.plan("prefix:4", nw.Privacy(rho=0.5), mechanism="gaussian-cells")
+    unbounded = nw.plan(
+        "prefix:4", nw.Privacy(rho=0.5), nw.Central(mechanism="gaussian-cells")
+    )
     # Without one for linear strategies, the headline is the one for any mechanism whatever.
     widest = unbounded.forecast().bounds[-1]
     assert f"bound for {widest.bound_class}" in page(unbounded.release(np.arange(4)))
@@ -104,7 +106,7 @@ def test_strategies_with_a_delta_are_outside_the_class_of_local_bounds(
 ) -> None:
     """At δ = 0.1 Gaussian reports need fewer people than any strategy of ε alone could."""
     promise = nw.Privacy(epsilon=0.2, delta=delta, neighbours="replace-one")
-    plan = nw.plan("identity:8", promise, model="local", mechanism="matrix-l2")
+    plan = nw.plan("identity:8", promise, nw.Local(mechanism="matrix-l2"))
     summary = plan.summary()
     bounds = [
         name
@@ -113,9 +115,7 @@ def test_strategies_with_a_delta_are_outside_the_class_of_local_bounds(
     ]
     assert bounds
     assert {name: summary[name] for name in bounds} == dict.fromkeys(bounds)
-    rows = {
-        row.mechanism: row for row in nw.compare("identity:8", promise, model="local")
-    }
+    rows = {row.mechanism: row for row in nw.compare("identity:8", promise, nw.Local())}
     assert rows["matrix-l2"].ratio is None
     assert rows["matrix-l2"].to_dict()["bound_class"] is None
     assert rows["subset-selection"].to_dict()["bound_class"] == UNBIASED
@@ -130,7 +130,7 @@ def test_the_noise_of_a_bound_is_the_noise_of_the_plan(
 ) -> None:
     """A discrete Laplace law has less variance than 2/ε²: no plan may go below its own bound."""
     privacy = nw.Privacy(epsilon=epsilon)
-    plan = nw.plan(text, privacy, mechanism="laplace-strategy")
+    plan = nw.plan(text, privacy, nw.Central(mechanism="laplace-strategy"))
     bound = plan.lower_bound
     assert bound is not None
     assert plan.achieved >= bound * (1 - 1e-12)

@@ -25,11 +25,9 @@ BUDGET = nw.Privacy(epsilon=1, delta=1e-9)
 @cache
 def objects() -> dict[str, tuple[Any, str]]:
     """Every public kind of object, and a part of the line that shows it."""
-    sums = nw.plan_sums("age", [["<town>"]], BUDGET, DOMAIN)
-    central = nw.plan("prefix:64", BUDGET, composition="many")
-    local = nw.plan(
-        "prefix:16", nw.Privacy(epsilon=1), model="local", mechanism="unary"
-    )
+    sums = nw.plan(nw.Sums("age", [["<town>"]], DOMAIN), BUDGET)
+    central = nw.plan("prefix:64", BUDGET, nw.Central(composition="many"))
+    local = nw.plan("prefix:16", nw.Privacy(epsilon=1), nw.Local(mechanism="unary"))
     reports = local.aggregate(local.randomize(np.zeros(50, dtype=np.int64)))
     return {
         "domain": (DOMAIN, "age (100), <town> (501)"),
@@ -43,9 +41,9 @@ def objects() -> dict[str, tuple[Any, str]]:
         "approximate": (nw.approximate_norm("prefix:4", 0.1), "entrywise=0.1"),
         "plan": (central, "mechanism=gaussian-strategy"),
         "plan of sums": (sums, "CentralPlan"),
-        "plan of a stream": (nw.plan_stream(64, BUDGET), "StreamPlan"),
+        "plan of a stream": (nw.plan(nw.RunningCount(64), BUDGET), "StreamPlan"),
         "plans together": (
-            nw.plan_together(["prefix:8", "identity:8"], BUDGET),
+            nw.plan(nw.Several(["prefix:8", "identity:8"]), BUDGET),
             "Together",
         ),
         "local plan": (local, "mechanism=unary"),

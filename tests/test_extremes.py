@@ -68,7 +68,7 @@ def tried(call: Callable[[], object]) -> None:
 
 
 def moments(privacy: nw.Privacy, radius: float = 1.0) -> None:
-    plan = nw.plan_covariance(2, privacy, radius=radius)
+    plan = nw.plan(nw.Moments(2, radius=radius), privacy)
     plan.forecast()
     plan.errors(10)
     release = plan.release(ROWS)
@@ -79,14 +79,14 @@ def moments(privacy: nw.Privacy, radius: float = 1.0) -> None:
 
 
 def pairs(privacy: nw.Privacy) -> None:
-    plan = nw.plan_pairs(3, privacy)
+    plan = nw.plan(nw.Pairs(3), privacy)
     plan.forecast()
     plan.expected(50)
     plan.release(np.eye(3)).to_arrow()
 
 
 def stream(privacy: nw.Privacy) -> None:
-    plan = nw.plan_stream(20, privacy)
+    plan = nw.plan(nw.RunningCount(20), privacy)
     plan.forecast()
     running = plan.start()
     running.step(3)
@@ -95,7 +95,7 @@ def stream(privacy: nw.Privacy) -> None:
 
 def local(privacy: nw.Privacy) -> None:
     for text in ("identity:4", "prefix:6", "marginals:2^3:2"):
-        plan = nw.plan(text, privacy, model="local")
+        plan = nw.plan(text, privacy, nw.Local())
         plan.forecast(100)
         plan.estimate(plan.randomize(np.arange(100) % plan.workload.size))
 
@@ -113,10 +113,10 @@ BY_BUDGET: dict[str, Callable[[nw.Privacy], object]] = {
     "stream": stream,
     "local": local,
     "learning": learning,
-    "values": lambda p: nw.plan_values("town", p).summary(),
+    "values": lambda p: nw.plan(nw.Values("town"), p).summary(),
     "explain": lambda p: nw.explain("prefix:4", p),
     "compare": lambda p: nw.compare("prefix:4", p),
-    "compare local": lambda p: nw.compare("prefix:4", p, model="local"),
+    "compare local": lambda p: nw.compare("prefix:4", p, nw.Local()),
     "bounds": lambda p: nw.find_bounds(pa.table({"x": [1.0, 2.0, 3.0] * 50}), ["x"], p),
     "epsilon_of": lambda p: nw.epsilon_of(
         [nw.plan("prefix:4", p), nw.plan("prefix:4", ONE)], 1e-6
@@ -142,8 +142,8 @@ def sums(size: float) -> None:
     domain = Domain([column, Categorical("c", ["a", "b"])])
     for unit in (1.0, size):
         tried(
-            lambda unit=unit: nw.plan_sums(
-                "v", [["c"]], ONE, domain, unit=unit
+            lambda unit=unit: nw.plan(
+                nw.Sums("v", [["c"]], domain, unit=unit), ONE
             ).forecast()
         )
 
@@ -160,28 +160,36 @@ def matrices(size: float) -> None:
                 )
             )
             tried(
-                lambda p=privacy, m=matrix: nw.plan("prefix:3", p, strategy=np.array(m))
+                lambda p=privacy, m=matrix: nw.plan(
+                    "prefix:3", p, nw.Central(strategy=np.array(m))
+                )
             )
-        for model in ("central", "local"):
-            tried(lambda m=matrix, k=model: nw.compare(np.array(m), ONE, model=k))
-        tried(
-            lambda m=matrix: nw.plan(
-                "prefix:3", ONE, strategy=np.array(m), model="local"
-            )
-        )
+        for options in (nw.Central(), nw.Local()):
+            tried(lambda m=matrix, o=options: nw.compare(np.array(m), ONE, o))
+        tried(lambda m=matrix: nw.plan("prefix:3", ONE, nw.Local(strategy=np.array(m))))
         for kind in ("add-remove", "replace-one"):
             tried(lambda m=matrix, k=kind: nw.factorize(np.array(m), neighbours=k))
         tried(lambda m=matrix: nw.approximate_norm(np.array(m), 0.1, iterations=20))
 
 
 def targets(size: float) -> None:
-    tried(lambda: nw.plan_for("prefix:6", [nw.Target("rmse", size)]))
-    tried(lambda: nw.plan_for("prefix:6", [nw.Target("max", size)], pure=True))
-    tried(lambda: nw.plan_for("prefix:6", [nw.Target("max", size)], delta=1e-6))
-    tried(lambda: nw.plan_for("prefix:6", [nw.Target("max", 10.0)], delta=size))
+    tried(lambda: nw.explain("prefix:6", nw.Target("rmse", size)))
+    tried(
+        lambda: nw.explain("prefix:6", nw.Accuracy([nw.Target("max", size)], pure=True))
+    )
+    tried(
+        lambda: nw.explain(
+            "prefix:6", nw.Accuracy([nw.Target("max", size)], delta=1e-6)
+        )
+    )
+    tried(
+        lambda: nw.explain(
+            "prefix:6", nw.Accuracy([nw.Target("max", 10.0)], delta=size)
+        )
+    )
     for name in ("shares", "importance"):
         given: Any = {name: [size, 1.0]}
-        tried(lambda g=given: nw.plan_together(["prefix:6", "identity:6"], ONE, **g))
+        tried(lambda g=given: nw.plan(nw.Several(["prefix:6", "identity:6"], **g), ONE))
 
 
 def chances(size: float) -> None:
@@ -203,19 +211,19 @@ def chances(size: float) -> None:
         {"max_error": 0.1, "beta": size},
     ):
         told: Any = given
-        tried(lambda t=told: nw.plan("identity:4", ONE, model="local", **t).summary())
+        tried(lambda t=told: nw.plan("identity:4", ONE, nw.Local(**t)).summary())
 
 
 def people(size: float) -> None:
     for count in (size, int(size) if abs(size) < inf else 0):
-        tried(lambda n=count: nw.plan("prefix:6", ONE, people=n))
-        tried(lambda n=count: nw.compare("prefix:6", ONE, people=n))
+        tried(lambda n=count: nw.plan("prefix:6", ONE, nw.Central(people=n)))
+        tried(lambda n=count: nw.compare("prefix:6", ONE, nw.Central(people=n)))
         tried(
             lambda n=count: (
-                nw.plan_stream(n, ONE) if n < 1 or n > 1e9 or n != n else None
+                nw.plan(nw.RunningCount(n), ONE) if n < 1 or n > 1e9 or n != n else None
             )
         )
-    tried(lambda: nw.plan("prefix:6", ONE, error=size))
+    tried(lambda: nw.plan("prefix:6", ONE, nw.Central(error=size)))
 
 
 BY_NUMBER: dict[str, Callable[[float], object]] = {
@@ -254,7 +262,7 @@ def test_ledgers_of_every_size_are_kept_or_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("radius", [1e300, 1e-300, nan, inf, 0.0, -1.0])
 def test_radii_whose_errors_no_float_holds_are_refused_by_name(radius: float) -> None:
     with pytest.raises(InvalidParameter, match="radius="):
-        nw.plan_covariance(3, ONE, radius=radius)
+        nw.plan(nw.Moments(3, radius=radius), ONE)
 
 
 @pytest.mark.parametrize("model", ["central", "local"])
@@ -319,23 +327,23 @@ def test_settings_of_the_wrong_kind_are_refused_by_name(name: str, text: str) ->
             continue  # not given
         given: Any = {name: value}
         with pytest.raises(InvalidParameter, match=rf"^{name}\b"):
-            nw.plan(text, ONE, model="local", **given)
+            nw.plan(text, ONE, nw.Local(**given))
 
 
 def test_efforts_that_nobody_knows_are_refused_where_nothing_is_searched() -> None:
     with pytest.raises(
         InvalidParameter, match="effort='quick' must be one of low, normal, high"
     ):
-        nw.plan("identity:6", ONE, model="local", effort="quick")
+        nw.plan("identity:6", ONE, nw.Local(effort="quick"))
 
 
-@pytest.mark.parametrize("model", ["central", "local"])
+@pytest.mark.parametrize("options", [nw.Central(), nw.Local()])
 @pytest.mark.parametrize(
     "matrix", [[[1, 2], [3]], [["a"]], [[1j, 1], [1, 1]], [[{}]]], ids=str
 )
-def test_matrices_of_what_is_no_number_are_refused(matrix: Any, model: Any) -> None:
+def test_matrices_of_what_is_no_number_are_refused(matrix: Any, options: Any) -> None:
     """Complex ones too, whose imaginary parts were left out of every answer."""
     with pytest.raises(InvalidParameter, match="must hold real numbers"):
-        nw.plan(matrix, ONE, model=model)
+        nw.plan(matrix, ONE, options)
     with pytest.raises(InvalidParameter, match="prior="):
-        nw.plan("prefix:4", ONE, model="local", prior=matrix)
+        nw.plan("prefix:4", ONE, nw.Local(prior=matrix))

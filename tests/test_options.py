@@ -16,7 +16,6 @@ from noisewright import api
 from noisewright.builder import TableQuestions
 from noisewright.cli import COMMANDS, main
 from noisewright.errors import InvalidParameter, NoisewrightError, refuse_given
-from noisewright.local.choose.options import LocalOptions
 from noisewright.local.mechanism import Search, SearchOptions
 from noisewright.local.optimise.run import optimise
 from noisewright.planning.budgets.together import Together
@@ -37,14 +36,17 @@ PEOPLE = {"region": ["N", "S", "N"]}
 ENTRIES: list[tuple[Callable[..., Any], tuple[object, ...]]] = [
     (nw.plan, (W, BUDGET)),
     (nw.explain, (W, BUDGET)),
-    (nw.plan_for, (W, [nw.Target("rmse", 5)])),
-    (nw.plan_together, ([W, W], BUDGET)),
-    (nw.plan_sums, ("income", [[]], BUDGET, REGION)),
-    (nw.plan_covariance, (2, BUDGET)),
-    (nw.plan_pairs, (3, BUDGET)),
-    (nw.plan_open, ({}, {}, BUDGET)),
-    (nw.plan_values, ("region", BUDGET)),
-    (nw.plan_stream, (4, BUDGET)),
+    (nw.Accuracy, ([nw.Target("rmse", 5)],)),
+    (nw.Several, ([W, W],)),
+    (nw.Sums, ("income", [[]], REGION)),
+    (nw.Moments, (2,)),
+    (nw.Pairs, (3,)),
+    (nw.OpenQuestions, ({}, {})),
+    (nw.Values, ("region",)),
+    (nw.RunningCount, (4,)),
+    (nw.Central, ()),
+    (nw.Local, ()),
+    (nw.Stream, ()),
     (nw.compare, (W, BUDGET)),
     (nw.find_bounds, (PEOPLE, ["region"], BUDGET)),
     (nw.factorize, (W,)),
@@ -60,7 +62,7 @@ ENTRIES: list[tuple[Callable[..., Any], tuple[object, ...]]] = [
     (nw.table(PEOPLE).count().plan, (BUDGET,)),
     (nw.table(PEOPLE).count().release, (BUDGET,)),
     (nw.plan(W, BUDGET).release, (np.arange(4),)),
-    (nw.plan_covariance(2, BUDGET).release, (np.zeros((3, 2)),)),
+    (nw.plan(nw.Moments(2), BUDGET).release, (np.zeros((3, 2)),)),
 ]
 LOCAL_ONLY: dict[str, object] = {
     "effort": "high",
@@ -89,16 +91,6 @@ def test_an_unknown_argument_is_refused_by_its_name(
         entry(*given, banana=3)
 
 
-@pytest.mark.parametrize("entry", [nw.plan, nw.compare])
-def test_an_unknown_argument_is_refused_in_the_local_model(
-    entry: Callable[..., Any],
-) -> None:
-    with pytest.raises(
-        InvalidParameter, match="banana' is no option of the local model"
-    ):
-        entry(W, BUDGET, model="local", banana=3)
-
-
 def test_no_entry_takes_arguments_that_are_not_named() -> None:
     """Whatever is exported: names are listed, or typed as the struct they are fields of."""
     entries = [
@@ -116,61 +108,95 @@ def test_no_entry_takes_arguments_that_are_not_named() -> None:
                 parameter.kind is parameter.VAR_KEYWORD
                 and entry is not TableQuestions.by
             ):
-                assert parameter.annotation in (
-                    "Unpack[LocalOptions]",
-                    "Unpack[SearchOptions]",
-                )
+                assert parameter.annotation == "Unpack[SearchOptions]"
 
 
 def test_options_by_name_are_the_fields_of_their_struct() -> None:
     assert sorted(get_type_hints(SearchOptions)) == sorted(Search.names())
-    by_name = [*get_type_hints(LocalOptions), "people"]
-    assert sorted(by_name) == sorted(nw.Local.names())
-    assert sorted([*LOCAL_ONLY, "people"]) == sorted(nw.Local.names())
+    of_both = ["people", "mechanism", "strategy"]
+    assert sorted([*LOCAL_ONLY, *of_both]) == sorted(nw.Local.names())
 
 
-@pytest.mark.parametrize("entry", [nw.plan, nw.compare])
-@pytest.mark.parametrize("name", [*LOCAL_ONLY, "local"])
-def test_options_of_the_local_model_are_refused_with_a_curator(
-    entry: Callable[..., Any], name: str
+@pytest.mark.parametrize("name", LOCAL_ONLY)
+def test_options_of_the_local_model_are_none_of_the_central_one(name: str) -> None:
+    with pytest.raises(TypeError, match=name):
+        nw.Central(**{name: LOCAL_ONLY[name]})  # type: ignore[arg-type]
+
+
+QUESTIONS: list[tuple[Any, type[Any] | None]] = [
+    (W, nw.Central),
+    (nw.Several([W, W]), nw.Central),
+    (nw.RunningCount(4), nw.Stream),
+    (nw.OpenQuestions({}, {}), nw.Central),
+    (nw.Moments(2), None),
+    (nw.Pairs(3), None),
+    (nw.Values("region"), None),
+]
+
+
+@pytest.mark.parametrize(("question", "taken"), QUESTIONS, ids=str)
+def test_options_that_a_question_does_not_take_are_refused(
+    question: Any, taken: type[Any] | None
 ) -> None:
-    value = nw.Local() if name == "local" else LOCAL_ONLY[name]
-    with pytest.raises(InvalidParameter, match=f"{name}' is for the local model"):
-        entry(W, BUDGET, **{name: value})
+    local = () if question is W else (nw.Local(),)
+    for options in (nw.Central(), nw.Stream(), *local, "local", {"people": 50}):
+        if type(options) is not taken:
+            with pytest.raises(InvalidParameter, match=r"^options="):
+                nw.plan(question, BUDGET, options)
+
+
+@pytest.mark.parametrize("question", [each for each, _ in QUESTIONS[1:]], ids=str)
+def test_what_is_for_linear_queries_is_refused_elsewhere(question: Any) -> None:
+    with pytest.raises(InvalidParameter, match=r"^budget="):
+        nw.plan(question, nw.Target("rmse", 5))
+    with pytest.raises(InvalidParameter, match=r"^domain="):
+        nw.plan(question, BUDGET, domain=REGION)
 
 
 INAPPLICABLE: list[tuple[Callable[[], object], str]] = [
-    (lambda: nw.plan(W, BUDGET, model="local", public=[np.ones(4)]), "public"),
-    (lambda: nw.plan(W, BUDGET, model="local", error=4), "error"),
-    (lambda: nw.plan(W, BUDGET, model="local", error="max"), "error"),
-    (lambda: nw.plan(W, BUDGET, model="local", error=3, max_error=0.1), "error"),
-    (lambda: nw.plan(W, BUDGET, model="local", beta=0.1), "beta"),
-    (lambda: nw.plan(W, BUDGET, model="local", local=nw.Local(), alpha=0.1), "alpha"),
-    (lambda: nw.plan(W, BUDGET, model="local", local=nw.Local(), people=50), "people"),
-    (lambda: nw.plan(W, BUDGET, model="local", local={"people": 50}), "local"),
-    (lambda: nw.plan(W, BUDGET, public=[np.ones(4)]), "public"),
-    (lambda: nw.plan(W, BUDGET, strategy=np.eye(4), mechanism="carry"), "strategy"),
-    (lambda: nw.plan("conjunctions:40:2", BUDGET, error="max"), "error"),
-    (lambda: nw.plan("conjunctions:40:2", BUDGET, strategy=np.eye(4)), "strategy"),
-    (lambda: nw.plan("conjunctions:40:2", BUDGET, people=500), "people"),
-    (lambda: nw.plan(BY_REGION, BUDGET, domain=SEX), "domain"),
-    (lambda: nw.plan(BY_REGION, BUDGET, domain=SEX, model="local"), "domain"),
-    (lambda: nw.explain(BY_REGION, BUDGET, domain=SEX), "domain"),
-    (lambda: nw.plan_for(BY_REGION, [nw.Target("rmse", 5)], domain=SEX), "domain"),
-    (lambda: nw.plan_for(W, [nw.Target("rmse", 5)], pure=True, delta=1e-9), "delta"),
-    (lambda: nw.plan_together([BY_REGION], BUDGET, domain=SEX), "domain"),
+    (lambda: nw.plan(W, BUDGET, nw.Local(beta=0.1)), "beta"),
     (
-        lambda: nw.plan_together([W, W], BUDGET, shares=[0.5, 0.5], importance=[1, 2]),
+        lambda: nw.plan(
+            W, nw.Target("rmse", 5), nw.Central(strategy=np.eye(4), people=500)
+        ),
+        "strategy",
+    ),
+    (lambda: nw.plan(W, nw.Target("rmse", 5), nw.Local()), "budget"),
+    (lambda: nw.plan(W, BUDGET, nw.Central(public=[np.ones(4)])), "public"),
+    (
+        lambda: nw.plan(W, BUDGET, nw.Central(strategy=np.eye(4), mechanism="carry")),
+        "strategy",
+    ),
+    (lambda: nw.plan("conjunctions:40:2", BUDGET, nw.Central(error="max")), "error"),
+    (
+        lambda: nw.plan("conjunctions:40:2", BUDGET, nw.Central(strategy=np.eye(4))),
+        "strategy",
+    ),
+    (lambda: nw.plan("conjunctions:40:2", BUDGET, nw.Central(people=500)), "people"),
+    (lambda: nw.plan(BY_REGION, BUDGET, domain=SEX), "domain"),
+    (lambda: nw.plan(BY_REGION, BUDGET, nw.Local(), domain=SEX), "domain"),
+    (lambda: nw.explain(BY_REGION, BUDGET, domain=SEX), "domain"),
+    (lambda: nw.explain(BY_REGION, nw.Target("rmse", 5), domain=SEX), "domain"),
+    (
+        lambda: nw.explain(
+            W, nw.Accuracy([nw.Target("rmse", 5)], pure=True, delta=1e-9)
+        ),
+        "delta",
+    ),
+    (lambda: nw.plan(nw.Several([BY_REGION], domain=SEX), BUDGET), "domain"),
+    (
+        lambda: nw.plan(
+            nw.Several([W, W], shares=[0.5, 0.5], importance=[1, 2]), BUDGET
+        ),
         "importance",
     ),
     (lambda: nw.compare(BY_REGION, BUDGET, domain=SEX), "domain"),
-    (lambda: nw.compare(W, BUDGET, strategy=np.eye(4)), "strategy"),  # type: ignore[call-overload]
-    (lambda: nw.compare(W, BUDGET, mechanism="carry"), "mechanism"),  # type: ignore[call-overload]
-    (lambda: nw.compare(W, BUDGET, model="local", strategy=HALVES), "strategy"),  # type: ignore
-    (lambda: nw.compare(W, BUDGET, model="local", error="max"), "error"),  # type: ignore
-    (lambda: nw.compare(W, BUDGET, model="local", people=50), "people"),  # type: ignore
-    (lambda: nw.compare(W, BUDGET, model="local", max_error=0.1), "max_error"),
-    (lambda: nw.compare(W, BUDGET, model="local", local=nw.Local(people=5)), "people"),
+    (lambda: nw.compare(W, BUDGET, nw.Central(strategy=np.eye(4))), "strategy"),
+    (lambda: nw.compare(W, BUDGET, nw.Central(mechanism="carry")), "mechanism"),
+    (lambda: nw.compare(W, BUDGET, nw.Local(strategy=HALVES)), "strategy"),
+    (lambda: nw.compare(W, BUDGET, nw.Local(people=50)), "people"),
+    (lambda: nw.compare(W, BUDGET, nw.Local(max_error=0.1)), "max_error"),
+    (lambda: nw.compare(W, BUDGET, nw.Local(people=5)), "people"),
     (lambda: nw.plan(W, BUDGET).release(np.arange(4), again="spend"), "again"),
     (lambda: nw.plan(W, BUDGET).release(np.arange(4), dataset="people"), "ledger"),
     (lambda: nw.find_bounds(PEOPLE, ["region"], BUDGET, again="stored"), "again"),
@@ -196,21 +222,7 @@ def test_what_steers_a_search_is_refused_where_nothing_is_searched(
     name: str, how: dict[str, Any]
 ) -> None:
     with pytest.raises(InvalidParameter, match=f"^{name}=.* steers a search"):
-        nw.plan(W, BUDGET, model="local", **how, **{name: LOCAL_ONLY[name]})
-
-
-def test_a_struct_says_what_names_say() -> None:
-    own = nw.Local(effort="low", people=5000, alpha=0.1, cache=False)
-    plan = nw.plan(W, BUDGET, model="local", local=own)
-    named = nw.plan(
-        W, BUDGET, model="local", effort="low", people=5000, alpha=0.1, cache=False
-    )
-    assert (plan.people, plan.alpha) == (named.people, named.alpha) == (5000, 0.1)
-    left = {name: value for name, value in plan.summary().items() if name != "seconds"}
-    right = {
-        name: value for name, value in named.summary().items() if name != "seconds"
-    }
-    assert left == right
+        nw.plan(W, BUDGET, nw.Local(**how, **{name: LOCAL_ONLY[name]}))
 
 
 def test_zero_is_given_and_nothing_is_not() -> None:
@@ -239,6 +251,7 @@ LINES = [
     (LOCAL_LINE, "--target-max 5"),
     (LOCAL_LINE, "--target rmse:5"),
     (LOCAL_LINE, "--pure"),
+    (LOCAL_LINE, "--error max"),
     (LOCAL_LINE, "--values-share 0.5"),
     (LOCAL_LINE, "--neighbours add-remove"),
     (LOCAL_LINE + " --mechanism hadamard", "--effort high"),
@@ -290,7 +303,10 @@ def test_every_command_refuses_an_unknown_option() -> None:
 
 
 def test_defaults_may_be_said() -> None:
-    assert api.plan(W, BUDGET, error="rmse", mechanism="auto").privacy == BUDGET
+    assert (
+        api.plan(W, BUDGET, nw.Central(error="rmse", mechanism="auto")).privacy
+        == BUDGET
+    )
     result = CliRunner().invoke(
         main, ["norm", "prefix:4", "--entrywise", "0.1", "--norm", "inf"]
     )

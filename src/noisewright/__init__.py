@@ -11,20 +11,7 @@ from typing import TYPE_CHECKING
 # what type checkers and editors see; the names below do the same at run time
 if TYPE_CHECKING:
     from noisewright import learn, local
-    from noisewright.api import (
-        compare,
-        explain,
-        find_bounds,
-        load,
-        plan,
-        plan_covariance,
-        plan_for,
-        plan_open,
-        plan_pairs,
-        plan_sums,
-        plan_together,
-        plan_values,
-    )
+    from noisewright.api import compare, explain, find_bounds, load, plan
     from noisewright.builder import table
     from noisewright.domain import Boolean, Categorical, Date, Domain, Numeric, Unit
     from noisewright.errors import NoisewrightError
@@ -36,12 +23,22 @@ if TYPE_CHECKING:
     from noisewright.planning.after.combining import combine
     from noisewright.planning.after.postprocess import post_process
     from noisewright.planning.after.quantiles import release_quantiles
-    from noisewright.planning.budgets.targets import Target
+    from noisewright.planning.budgets.targets import Accuracy, Target
     from noisewright.planning.budgets.together import epsilon_of
+    from noisewright.planning.central.options import Central
     from noisewright.planning.plan import Forecast, Plan
     from noisewright.planning.release import Release
-    from noisewright.planning.streams.plan import plan_stream
     from noisewright.privacy.promise.budget import Privacy
+    from noisewright.questions import (
+        Moments,
+        OpenQuestions,
+        Pairs,
+        RunningCount,
+        Several,
+        Stream,
+        Sums,
+        Values,
+    )
     from noisewright.report import report
     from noisewright.workload import Workload, workload
 
@@ -51,8 +48,7 @@ _ROOMS = ("learn", "local")  # public as a whole
 _HOMES = {
     name: f"noisewright.{module}"
     for module, names in {
-        "api": "compare explain find_bounds load plan plan_covariance plan_for plan_pairs"
-        " plan_open plan_sums plan_together plan_values",
+        "api": "compare explain find_bounds load plan",
         "builder": "table",
         "domain": "Boolean Categorical Date Domain Numeric Unit",
         "errors": "NoisewrightError",
@@ -66,10 +62,11 @@ _HOMES = {
         "planning.after.postprocess": "post_process",
         "planning.release": "Release",
         "planning.after.quantiles": "release_quantiles",
-        "planning.streams.plan": "plan_stream",
-        "planning.budgets.targets": "Target",
+        "planning.budgets.targets": "Accuracy Target",
         "planning.budgets.together": "epsilon_of",
+        "planning.central.options": "Central",
         "privacy.promise.budget": "Privacy",
+        "questions": "Moments OpenQuestions Pairs RunningCount Several Stream Sums Values",
         "report": "report",
         "workload": "Workload workload",
     }.items()
@@ -77,21 +74,31 @@ _HOMES = {
 }
 
 __all__ = [
+    "Accuracy",
     "Boolean",
     "Categorical",
+    "Central",
     "Date",
     "Domain",
     "Factorization",
     "Forecast",
     "Ledger",
     "Local",
+    "Moments",
     "NoisewrightError",
     "Numeric",
+    "OpenQuestions",
+    "Pairs",
     "Plan",
     "Privacy",
     "Release",
+    "RunningCount",
+    "Several",
+    "Stream",
+    "Sums",
     "Target",
     "Unit",
+    "Values",
     "Workload",
     "__version__",
     "approximate_norm",
@@ -106,14 +113,6 @@ __all__ = [
     "local",
     "marginal_norm",
     "plan",
-    "plan_covariance",
-    "plan_for",
-    "plan_open",
-    "plan_pairs",
-    "plan_stream",
-    "plan_sums",
-    "plan_together",
-    "plan_values",
     "post_process",
     "release_quantiles",
     "report",

@@ -22,14 +22,13 @@ from noisewright.display import Shown
 from noisewright.domain import Categorical, Domain, Numeric
 from noisewright.domain.attribute import Attribute
 from noisewright.errors import DomainError, InvalidParameter, require
+from noisewright.planning.central.options import Central
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.workload import Workload
 from noisewright.workload.questions.spec import Questions
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from noisewright.central.problem import CentralMechanism
+    from noisewright.api import Budget
     from noisewright.planning.budgets.spending import Again, LedgerLike
     from noisewright.planning.central.choice.problems import Composition
     from noisewright.planning.central.plan import CentralPlan
@@ -218,28 +217,9 @@ class TableQuestions(Shown):
         """The questions over the declared attributes."""
         return Workload.from_spec(self.specification, self.domain)
 
-    def plan(
-        self,
-        privacy: Privacy,
-        *,
-        error: str | float = "rmse",
-        mechanism: str | CentralMechanism = "auto",
-        strategy: npt.ArrayLike | None = None,
-        people: int | None = None,
-        public: Sequence[npt.ArrayLike] = (),
-        composition: Composition = "one",
-    ) -> CentralPlan:
-        """Plan the questions (choices as in `nw.plan`); no data is read and nothing is spent."""
-        return api.plan(
-            self.workload,
-            privacy,
-            error=error,
-            mechanism=mechanism,
-            strategy=strategy,
-            people=people,
-            public=public,
-            composition=composition,
-        )
+    def plan(self, budget: Budget, options: Central | None = None) -> CentralPlan:
+        """Plan the questions, as `nw.plan` does; no data is read and nothing is spent."""
+        return api.plan(self, budget, options)
 
     def release(
         self,
@@ -257,7 +237,8 @@ class TableQuestions(Shown):
         if composition is None:
             adds_up = ledger is not None and privacy.kind == "approximate"
             composition = "many" if adds_up else "one"
-        plan = self.plan(privacy, composition=composition)
+
+        plan = self.plan(privacy, Central(composition=composition))
         return plan.release(self.source, ledger=ledger, dataset=dataset, again=again)
 
     # --- declarations -----------------------------------------------------------------------------

@@ -1,9 +1,11 @@
-"""Objects as people see them: one line in a console, a small table in a notebook."""
+"""Objects as people see them: one line in a console, a table in a notebook, rooms to call."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from html import escape
+from types import ModuleType
 
 from noisewright.errors import shortened
 
@@ -63,3 +65,17 @@ class Shown:
 
     def _repr_html_(self) -> str:
         return html_table(type(self).__name__, (), self._facts())
+
+
+def make_callable(name: str, function: Callable[..., object]) -> None:
+    """Let the room of that name be called like `function`: `nw.workload("prefix:64")`.
+
+    Importing a room binds its module to the package's attribute of the same name, where people
+    expect the function.
+    """
+
+    class CallableModule(ModuleType):
+        def __call__(self, *args: object, **options: object) -> object:
+            return function(*args, **options)
+
+    sys.modules[name].__class__ = CallableModule

@@ -83,8 +83,8 @@ def test_every_pattern_of_steps_stays_within_the_sensitivity(
 
 
 def test_noise_is_for_all_steps_of_a_person_together() -> None:
-    once = nw.plan_stream(64, PRIVACY)
-    often = nw.plan_stream(64, PRIVACY, appearances=4, apart=8)
+    once = nw.plan(nw.RunningCount(64), PRIVACY)
+    often = nw.plan(nw.RunningCount(64, appearances=4, apart=8), PRIVACY)
     assert often.factorization.band.size <= 8
     assert often.spend.promise().rho <= PRIVACY.rho
     assert often.sensitivity == sensitivity(
@@ -92,33 +92,33 @@ def test_noise_is_for_all_steps_of_a_person_together() -> None:
     )
     assert often.forecast().rmse > once.forecast().rmse
     # Better than to hide four steps of a person as if they could all be one.
-    plain = nw.plan_stream(64, nw.Privacy(rho=0.5 / 16))
+    plain = nw.plan(nw.RunningCount(64), nw.Privacy(rho=0.5 / 16))
     assert often.forecast().rmse < plain.forecast().rmse
 
 
 def test_appearances_are_kept_with_the_plan(tmp_path: Path) -> None:
-    plan = nw.plan_stream(40, PRIVACY, appearances=3, apart=10)
+    plan = nw.plan(nw.RunningCount(40, appearances=3, apart=10), PRIVACY)
     plan.save(tmp_path / "s.nw")
     loaded = nw.load(tmp_path / "s.nw")
     assert loaded.appearances == plan.appearances
     assert loaded.law == plan.law
     assert loaded.cost.plan == plan.cost.plan
-    assert loaded.mark == plan.mark != nw.plan_stream(40, PRIVACY).mark
+    assert loaded.mark == plan.mark != nw.plan(nw.RunningCount(40), PRIVACY).mark
 
 
 def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(InvalidParameter, match="need Gaussian noise"):
-        nw.plan_stream(10, nw.Privacy(epsilon=1), appearances=2)
+        nw.plan(nw.RunningCount(10, appearances=2), nw.Privacy(epsilon=1))
     for given in ({"appearances": 0}, {"apart": 0}, {"appearances": True}):
         with pytest.raises(InvalidParameter, match="must be a whole number >= 1"):
-            nw.plan_stream(10, PRIVACY, **given)
+            nw.plan(nw.RunningCount(10, **given), PRIVACY)
 
 
 def test_no_bound_for_one_appearance_is_held_against_people_who_come_back(
     tmp_path: Path,
 ) -> None:
     """Neither in the forecast nor in a record, a file, a page or what the command prints."""
-    plan = nw.plan_stream(40, PRIVACY, appearances=4, apart=8)
+    plan = nw.plan(nw.RunningCount(40, appearances=4, apart=8), PRIVACY)
     plan.save(tmp_path / "s.nw")
     stream = plan.start()
     stream.step(3)
@@ -148,9 +148,13 @@ def test_no_bound_for_one_appearance_is_held_against_people_who_come_back(
 
 
 def test_who_cannot_come_back_within_the_stream_counts_once() -> None:
-    once = nw.plan_stream(40, PRIVACY, "column-normalised").forecast()
-    rarely = nw.plan_stream(
-        40, PRIVACY, "column-normalised", appearances=3, apart=40
+    once = nw.plan(
+        nw.RunningCount(40), PRIVACY, nw.Stream("column-normalised")
+    ).forecast()
+    rarely = nw.plan(
+        nw.RunningCount(40, appearances=3, apart=40),
+        PRIVACY,
+        nw.Stream("column-normalised"),
     ).forecast()
     assert rarely.ratio == once.ratio is not None
     assert rarely.bounds == once.bounds

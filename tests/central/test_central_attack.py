@@ -101,7 +101,9 @@ def attack(seed: int) -> None:
         mechanism = "laplace-strategy" if privacy.kind == "pure" else "auto"
         gaussian = "many" if "delta" in budget else "one"
         plan = nw.plan(
-            matrix, privacy, error=error, mechanism=mechanism, composition=gaussian
+            matrix,
+            privacy,
+            nw.Central(error=error, mechanism=mechanism, composition=gaussian),
         )
     except InvalidParameter as refused:
         refusal, plan = str(refused), None
@@ -157,7 +159,9 @@ def test_plans_for_replaced_people_are_as_good_as_the_factorization(
 ) -> None:
     rng = np.random.default_rng(shape[1])
     matrix = rng.integers(0, 2, size=shape).astype(np.float64)
-    plan = nw.plan(matrix, Privacy(rho=0.5, neighbours="replace-one"), error=error)
+    plan = nw.plan(
+        matrix, Privacy(rho=0.5, neighbours="replace-one"), nw.Central(error=error)
+    )
     best = nw.factorize(matrix, plan.norm, neighbours="replace-one")
     assert plan.achieved <= 1.001 * best.value
     assert plan.forecast().ratio < 1.001

@@ -61,7 +61,7 @@ def test_nobody_moves_rows_by_more_than_the_radius(seed, monkeypatch):
 )
 def test_parts_keep_the_budget_and_errors_are_as_said(text, privacy):
     """300 measurements; the mean square of all answers within eight of its deviations."""
-    plan = nw.plan(text, privacy, mechanism="hardt-talwar")
+    plan = nw.plan(text, privacy, nw.Central(mechanism="hardt-talwar"))
     assert plan.spend.promise().epsilon <= 1.0
     people = np.arange(plan.workload.size) * 7
     truth, source = plan.workload.matvec(people), SeededSource(2)
@@ -77,7 +77,7 @@ def test_one_ball_has_the_error_of_the_paper():
     """√(k + 1)·diameter/ε for k independent queries."""
     rng = np.random.default_rng(4)
     queries = rng.choice([-1.0, 1.0], size=(6, 200))
-    plan = nw.plan(queries, REPLACED, mechanism="hardt-talwar")
+    plan = nw.plan(queries, REPLACED, nw.Central(mechanism="hardt-talwar"))
     farthest = max(np.linalg.norm(a - b) for a, b in combinations(queries.T, 2))
     assert plan.forecast().rmse <= np.sqrt(7) * farthest * 1.01
 
@@ -88,7 +88,7 @@ def test_directions_in_which_people_differ_little_get_less_noise(monkeypatch):
     rng = np.random.default_rng(5)
     queries = rng.integers(-1, 2, (16, 60)).astype(float)
     queries[:8] *= 100
-    plan = nw.plan(queries, REPLACED, mechanism="hardt-talwar")
+    plan = nw.plan(queries, REPLACED, nw.Central(mechanism="hardt-talwar"))
     assert len(plan.method.parts) > 1
     one = turned_parts(queries.astype(np.int64), True)[0][0]
     single = BallMechanism((60,), (one.rows,), (1.0,), REPLACED)
@@ -102,7 +102,7 @@ def test_directions_in_which_people_differ_little_get_less_noise(monkeypatch):
 @pytest.mark.parametrize("text", ["prefix:8", "ranges:6", "total:5+identity:5"])
 def test_ellipsoids_are_at_most_as_large_as_balls(text, privacy, monkeypatch):
     """And their error is that of the best L2 factorization with ball noise, within 3 %."""
-    plan = nw.plan(text, privacy, mechanism="hardt-talwar")
+    plan = nw.plan(text, privacy, nw.Central(mechanism="hardt-talwar"))
     asked = plan.workload
     best = nw.factorize(asked, neighbours=privacy.neighbours).value
     dimension = np.linalg.matrix_rank(asked.dense()) - (
@@ -117,7 +117,7 @@ def test_ellipsoids_are_at_most_as_large_as_balls(text, privacy, monkeypatch):
     if privacy.neighbours == "add-remove":
         assert error <= best * np.sqrt(dimension + 1) * 1.03
     monkeypatch.setattr(hardt_talwar, "_MOST_WEIGHED", 0)
-    balls_alone = nw.plan(text, privacy, mechanism="hardt-talwar")
+    balls_alone = nw.plan(text, privacy, nw.Central(mechanism="hardt-talwar"))
     assert plan.forecast().rmse <= balls_alone.forecast().rmse * (1 + 1e-9)
 
 
@@ -128,7 +128,7 @@ def test_few_queries_of_many_values_are_planned_by_balls():
 
 @pytest.mark.parametrize("privacy", BOTH, ids=lambda p: p.text())
 def test_files_hold_rows_and_radii_are_computed_anew(privacy, tmp_path):
-    plan = nw.plan("prefix:5", privacy, mechanism="hardt-talwar")
+    plan = nw.plan("prefix:5", privacy, nw.Central(mechanism="hardt-talwar"))
     release = plan.release(np.arange(5))
     release.save(tmp_path / "r.nwr")
     again = nw.load(tmp_path / "r.nwr")
@@ -137,7 +137,7 @@ def test_files_hold_rows_and_radii_are_computed_anew(privacy, tmp_path):
 
 
 def test_forged_mechanisms_are_refused():
-    method = nw.plan("prefix:5", REPLACED, mechanism="hardt-talwar").method
+    method = nw.plan("prefix:5", REPLACED, nw.Central(mechanism="hardt-talwar")).method
     forged = [
         {"shares": (-1.0,) * len(method.parts)},
         {"shares": ()},

@@ -211,7 +211,7 @@ def test_second_moments_are_those_of_the_integers(scale: float) -> None:
 
 @pytest.mark.parametrize("text", FIGURES)
 def test_errors_are_those_stated_and_below_every_laplace_strategy(text: str) -> None:
-    plan = nw.plan(text, PURE, mechanism="carry")
+    plan = nw.plan(text, PURE, nw.Central(mechanism="carry"))
     assert plan.achieved <= 1.01 * FIGURES[text]
     assert plan.proposal.bound is None
     assert plan.lower_bound is None
@@ -222,7 +222,7 @@ def test_errors_are_those_stated_and_below_every_laplace_strategy(text: str) -> 
     [("prefix:8", 2.550), ("prefix:16", 3.152), ("prefix:64", 4.892)],
 )
 def test_largest_errors_are_planned_for_too(text: str, largest: float) -> None:
-    plan = nw.plan(text, PURE, error="max")
+    plan = nw.plan(text, PURE, nw.Central(error="max"))
     assert plan.mechanism == "carry"
     assert plan.forecast().max <= 1.01 * largest
 
@@ -257,7 +257,7 @@ def test_it_is_the_default_where_it_is_better_and_the_strategy_stays_what_it_was
     None
 ):
     chosen = nw.plan("prefix:16", PURE)
-    strategy = nw.plan("prefix:16", PURE, mechanism="laplace-strategy")
+    strategy = nw.plan("prefix:16", PURE, nw.Central(mechanism="laplace-strategy"))
     assert chosen.mechanism == "carry"
     assert strategy.method.law.law == "discrete-laplace"
     assert chosen.achieved < 0.85 * strategy.achieved
@@ -284,7 +284,7 @@ def test_it_is_the_default_where_it_is_better_and_the_strategy_stays_what_it_was
 def test_edges_are_planned_released_and_kept(
     text: str, epsilon: float, tmp_path: Path
 ) -> None:
-    plan = nw.plan(text, nw.Privacy(epsilon=epsilon), mechanism="carry")
+    plan = nw.plan(text, nw.Privacy(epsilon=epsilon), nw.Central(mechanism="carry"))
     assert plan.spend.promise().epsilon <= epsilon
     people = np.arange(plan.workload.size)
     released = plan.release(people)
@@ -298,7 +298,7 @@ def test_edges_are_planned_released_and_kept(
 def test_a_plan_forged_to_carry_more_than_its_cores_is_refused(tmp_path: Path) -> None:
     from noisewright.planning.files import FileKind
 
-    nw.plan("prefix:8", PURE, mechanism="carry").save(tmp_path / "plan.nw")
+    nw.plan("prefix:8", PURE, nw.Central(mechanism="carry")).save(tmp_path / "plan.nw")
     header, arrays = container.read(tmp_path / "plan.nw", FileKind, "plan again")
     for name, forge in {
         "carry.0.parts": lambda a: 2 * a,
@@ -327,7 +327,7 @@ def test_a_plan_forged_to_carry_more_than_its_cores_is_refused(tmp_path: Path) -
 
 
 def test_what_is_proved_of_tails_is_above_what_is_drawn() -> None:
-    plan = nw.plan("prefix:6", PURE, mechanism="carry")
+    plan = nw.plan("prefix:6", PURE, nw.Central(mechanism="carry"))
     errors = (
         np.abs(plan.accuracy.draw(200_000, np.random.default_rng(2)))
         / plan.accuracy.std
@@ -477,7 +477,7 @@ def test_replaced_people_have_the_errors_stated_and_their_number_exactly(
 
 
 def test_what_is_proved_of_replaced_people_is_above_what_is_drawn() -> None:
-    plan = nw.plan("prefix:6", REPLACED, mechanism="carry")
+    plan = nw.plan("prefix:6", REPLACED, nw.Central(mechanism="carry"))
     errors = (
         plan.accuracy.draw(50_000, np.random.default_rng(1))[:, :-1]
         / plan.accuracy.std[:-1]

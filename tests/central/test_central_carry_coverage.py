@@ -36,7 +36,7 @@ class Case:
     @cached_property
     def plan(self) -> Any:
         privacy = nw.Privacy(epsilon=self.epsilon, neighbours=self.neighbours)
-        return nw.plan(self.text, privacy, mechanism="carry")
+        return nw.plan(self.text, privacy, nw.Central(mechanism="carry"))
 
     @cached_property
     def people(self) -> np.ndarray:

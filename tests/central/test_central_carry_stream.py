@@ -30,7 +30,7 @@ def errors_of(plan: CarryStreamMechanism, runs: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    "plan", [SMALL, nw.plan_stream(12, PURE)], ids=["levels", "one level"]
+    "plan", [SMALL, nw.plan(nw.RunningCount(12), PURE)], ids=["levels", "one level"]
 )
 def test_errors_are_those_forecast_and_intervals_hold(
     plan: CarryStreamMechanism,
@@ -50,7 +50,9 @@ def test_errors_are_those_forecast_and_intervals_hold(
 
 def test_every_level_counts_a_person_once_and_all_spend_the_budget() -> None:
     for neighbours, people in (("add-remove", 1), ("replace-one", 2)):
-        plan = nw.plan_stream(5000, nw.Privacy(epsilon=1, neighbours=neighbours))
+        plan = nw.plan(
+            nw.RunningCount(5000), nw.Privacy(epsilon=1, neighbours=neighbours)
+        )
         assert len(plan.levels) > 1
         spent = sum(people / Fraction(level.scale) for level in plan.levels)
         (loss,) = plan.spend.losses
@@ -65,13 +67,13 @@ def test_without_noise_the_count_is_exact() -> None:
 
 @pytest.mark.parametrize("steps", [64, 1024, 2**14])
 def test_it_is_better_than_trees_with_negative_digits(steps: int) -> None:
-    plan = nw.plan_stream(steps, PURE)
+    plan = nw.plan(nw.RunningCount(steps), PURE)
     assert np.sqrt(np.mean(plan.errors**2)) < 0.85 * best_tree_error(steps)
 
 
 @pytest.mark.slow
 def test_a_million_steps_are_planned_and_answered() -> None:
-    plan = nw.plan_stream(10**6, PURE)
+    plan = nw.plan(nw.RunningCount(10**6), PURE)
     forecast = plan.forecast()
     assert forecast.rmse < 30
     stream = CarryStream(plan, SeededSource(1))
@@ -82,7 +84,7 @@ def test_a_million_steps_are_planned_and_answered() -> None:
 
 
 def test_plans_are_kept(tmp_path: Path) -> None:
-    plan = nw.plan_stream(40, PURE)
+    plan = nw.plan(nw.RunningCount(40), PURE)
     plan.save(tmp_path / "plan.nw")
     again = nw.load(tmp_path / "plan.nw")
     np.testing.assert_array_equal(again.errors, plan.errors)
@@ -90,7 +92,7 @@ def test_plans_are_kept(tmp_path: Path) -> None:
 
 
 def test_refusals() -> None:
-    stream = nw.plan_stream(1, PURE).start()
+    stream = nw.plan(nw.RunningCount(1), PURE).start()
     with pytest.raises(InvalidParameter, match="increment='\\?'"):
         stream.step(0.5)  # type: ignore[arg-type]
     stream.step(1)
@@ -98,6 +100,6 @@ def test_refusals() -> None:
         stream.step(1)
     for steps in (0, 10**12):
         with pytest.raises(InvalidParameter, match="steps="):
-            nw.plan_stream(steps, PURE)
+            nw.plan(nw.RunningCount(steps), PURE)
     with pytest.raises(InvalidParameter, match="epsilon="):
-        nw.plan_stream(5, nw.Privacy(epsilon=1e-14))
+        nw.plan(nw.RunningCount(5), nw.Privacy(epsilon=1e-14))

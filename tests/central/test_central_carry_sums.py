@@ -28,7 +28,7 @@ SUMMED = "prefix:96"
 
 @pytest.fixture(scope="module")
 def plan() -> nw.Plan:
-    return nw.plan(SUMMED, PURE, mechanism="carry")
+    return nw.plan(SUMMED, PURE, nw.Central(mechanism="carry"))
 
 
 def generalised(
@@ -166,9 +166,9 @@ def test_sums_are_never_worse_than_cells_alone(
     text: str, epsilon: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     privacy = nw.Privacy(epsilon=epsilon)
-    achieved = nw.plan(text, privacy, mechanism="carry").achieved
+    achieved = nw.plan(text, privacy, nw.Central(mechanism="carry")).achieved
     monkeypatch.setattr(carry_plan, "LEAST_SUMMED", np.inf)
-    assert achieved <= nw.plan(text, privacy, mechanism="carry").achieved
+    assert achieved <= nw.plan(text, privacy, nw.Central(mechanism="carry")).achieved
 
 
 def test_plans_with_sums_are_kept_and_forged_ones_pay_for_their_columns(

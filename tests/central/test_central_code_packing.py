@@ -127,4 +127,4 @@ def test_tables_of_binary_attributes_are_known_by_their_form():
 def test_no_plan_is_below(text, name):
     problem = central_problem(workload(text), REPLACED, 2.0, None, Given(1000))
     bound = packing_bound(problem)
-    assert 0 < bound < nw.plan(text, REPLACED, mechanism=name).achieved
+    assert 0 < bound < nw.plan(text, REPLACED, nw.Central(mechanism=name)).achieved

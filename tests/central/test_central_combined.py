@@ -24,7 +24,7 @@ PURE, RHO = nw.Privacy(epsilon=1), nw.Privacy(rho=0.05)
 def released(query: dict, privacy: nw.Privacy) -> nw.Release:
     mechanism = "laplace-strategy" if privacy.kind == "pure" else "gaussian-strategy"
     asked = nw.Workload.from_spec({"queries": [query]}, DOMAIN)
-    return nw.plan(asked, privacy, mechanism=mechanism).release(X)
+    return nw.plan(asked, privacy, nw.Central(mechanism=mechanism)).release(X)
 
 
 def information(release: nw.Release) -> np.ndarray:

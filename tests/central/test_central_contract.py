@@ -365,7 +365,7 @@ def test_a_refused_plan_says_why(name: str) -> None:
     )
     asked = PROBLEMS[key[1:]]
     with pytest.raises(InvalidParameter) as refused:
-        nw.plan(asked.workload, asked.privacy, error="rmse", mechanism=name)
+        nw.plan(asked.workload, asked.privacy, nw.Central(error="rmse", mechanism=name))
     assert reason in str(refused.value)
 
 
@@ -376,7 +376,9 @@ def test_plans_survive_their_files(name: str, neighbours: str, tmp_path: Path) -
     for key in keys[:: max(1, len(keys) // 2)]:
         asked = PROBLEMS[key[1:]]
         error = "rmse" if key[-1] == 2 else "max"
-        plan = nw.plan(asked.workload, asked.privacy, error=error, mechanism=name)
+        plan = nw.plan(
+            asked.workload, asked.privacy, nw.Central(error=error, mechanism=name)
+        )
         plan.save(tmp_path / "plan.nw")
         again = nw.load(tmp_path / "plan.nw")
         assert again.privacy == plan.privacy

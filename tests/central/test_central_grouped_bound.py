@@ -100,7 +100,9 @@ def test_steps_are_all_pairs_of_neighbours_both_ways() -> None:
     ("text", "gain"), [("prefix:8", 1.045), ("marginals:2^4:2", 1.03)]
 )
 def test_two_cells_at_a_time_tell_more_than_one(text: str, gain: float) -> None:
-    plan = nw.plan(text, nw.Privacy(epsilon=1.0), mechanism="laplace-strategy")
+    plan = nw.plan(
+        text, nw.Privacy(epsilon=1.0), nw.Central(mechanism="laplace-strategy")
+    )
     least = {bound.bound_class: bound.lower_bound for bound in plan.bounds}
     single = math.sqrt(2) * least[BoundClass.ANY_UNBIASED]  # that is √V of pure privacy
     assert gain * single < least[BoundClass.ANY_NOISE] < plan.achieved

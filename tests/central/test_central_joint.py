@@ -35,7 +35,8 @@ def plan_by(name: str) -> CentralPlan:
             # it does not apply; another of these will do
             with suppress(InvalidParameter):
                 people = {"people": 1_000} if CENTRAL[name].biased else {}
-                return nw.plan(text, Privacy(**budget), mechanism=name, **people)
+                options = nw.Central(mechanism=name, **people)
+                return nw.plan(text, Privacy(**budget), options)
     raise AssertionError(name)
 
 

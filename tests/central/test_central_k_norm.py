@@ -217,7 +217,7 @@ def test_errors_of_queries_of_two_values_are_those_of_a_cube(queries, epsilon):
     """The continuous law: E z² = (k+1)(k+2)/3ε² for 0/1 queries, which the grid is close to."""
     rows = np.array(list(product([0.0, 1.0], repeat=queries))).T
     privacy = Privacy(epsilon=epsilon, neighbours="replace-one")
-    plan = nw.plan(rows, privacy, mechanism="k-norm")
+    plan = nw.plan(rows, privacy, nw.Central(mechanism="k-norm"))
     limit = sqrt((queries + 1) * (queries + 2) / 3) / epsilon
     assert plan.forecast().rmse == pytest.approx(limit, rel=2e-3)
 
@@ -229,7 +229,7 @@ def test_one_query_of_two_values_has_laplace_noise():
     law = nw.plan(
         "identity:2",
         Privacy(1.0, neighbours="replace-one"),
-        mechanism="laplace-strategy",
+        nw.Central(mechanism="laplace-strategy"),
     )
     assert mechanism.variances[1] / 2 == pytest.approx(
         law.forecast().std[0] ** 2, rel=4e-3
@@ -243,7 +243,9 @@ def test_intervals_cover(neighbours):
     Bands of five standard deviations below the level: false alarm below 1e-6.
     """
     plan = nw.plan(
-        "marginals:2x3x4:1", Privacy(1.0, neighbours=neighbours), mechanism="k-norm"
+        "marginals:2x3x4:1",
+        Privacy(1.0, neighbours=neighbours),
+        nw.Central(mechanism="k-norm"),
     )
     histogram = np.arange(24)
     truth, source = plan.workload.matvec(histogram), SeededSource(4)
@@ -277,13 +279,17 @@ def test_groups_by_value_are_named_alike_and_listed_once():
 @pytest.mark.parametrize("neighbours", NEIGHBOURS)
 def test_extreme_budgets(epsilon, neighbours):
     plan = nw.plan(
-        "marginals:2^3:1", Privacy(epsilon, neighbours=neighbours), mechanism="k-norm"
+        "marginals:2^3:1",
+        Privacy(epsilon, neighbours=neighbours),
+        nw.Central(mechanism="k-norm"),
     )
     release = plan.release(np.arange(8))
     assert np.isfinite(release.answers).all()
     assert plan.forecast().rmse == pytest.approx(
         nw.plan(
-            "marginals:2^3:1", Privacy(1.0, neighbours=neighbours), mechanism="k-norm"
+            "marginals:2^3:1",
+            Privacy(1.0, neighbours=neighbours),
+            nw.Central(mechanism="k-norm"),
         )
         .forecast()
         .rmse
@@ -294,9 +300,9 @@ def test_extreme_budgets(epsilon, neighbours):
 
 def test_what_sorts_nobody_is_refused():
     with pytest.raises(NoisewrightError):
-        nw.plan("identity:1", Privacy(1.0), mechanism="k-norm")
+        nw.plan("identity:1", Privacy(1.0), nw.Central(mechanism="k-norm"))
     with pytest.raises(InvalidParameter, match="pure"):
-        nw.plan("prefix:8", Privacy(rho=1.0), mechanism="k-norm")
+        nw.plan("prefix:8", Privacy(rho=1.0), nw.Central(mechanism="k-norm"))
 
 
 @pytest.mark.parametrize("labels", [[0, 1, 3], [-1, 0, 1], [0, 0]])
@@ -309,7 +315,9 @@ def test_where_it_is_better_a_plan_takes_it():
     """One-way tables of many attributes: one draw for all beats noise of their own for each."""
     privacy = Privacy(1.0, neighbours="replace-one")
     plan = nw.plan("marginals:2^5:1", privacy)
-    named = nw.plan("marginals:2^5:1", privacy, mechanism="laplace-strategy")
+    named = nw.plan(
+        "marginals:2^5:1", privacy, nw.Central(mechanism="laplace-strategy")
+    )
     assert plan.mechanism == "k-norm"
     assert plan.forecast().rmse < named.forecast().rmse
 

@@ -78,7 +78,7 @@ def test_the_width_of_the_simplex_is_the_largest_gaussian():
 
 
 def test_comparisons_with_people_tell_it():
-    rows = nw.compare("prefix:6", BOTH[0], people=40)
+    rows = nw.compare("prefix:6", BOTH[0], nw.Central(people=40))
     told = {row.limits.packing for row in rows if row.refusal is None}
     assert told == {best_packing(problem("prefix:6", BOTH[0], 40))[1]}
     assert "packing_bound" in rows[0].to_dict()

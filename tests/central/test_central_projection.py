@@ -61,7 +61,9 @@ def test_large_and_small_domains_are_fitted_alike(monkeypatch):
 
 @pytest.mark.parametrize("privacy", BUDGETS, ids=lambda p: p.text())
 def test_answers_are_possible_and_unbiased_ones_stay_beside(privacy, tmp_path):
-    plan = nw.plan("marginals:2^4:2", privacy, mechanism="projection", people=60)
+    plan = nw.plan(
+        "marginals:2^4:2", privacy, nw.Central(mechanism="projection", people=60)
+    )
     assert plan.spend.neighbours == privacy.neighbours
     assert plan.stated == privacy
     histogram = np.random.default_rng(3).multinomial(60, np.ones(16) / 16)
@@ -86,7 +88,9 @@ def test_answers_are_possible_and_unbiased_ones_stay_beside(privacy, tmp_path):
 
 def test_what_is_measured_is_the_noise_of_the_inner_mechanism():
     """Fed the same bytes, both measure the same: a projection spends nothing of its own."""
-    plan = nw.plan("marginals:2^4:2", REPLACED, mechanism="projection", people=60)
+    plan = nw.plan(
+        "marginals:2^4:2", REPLACED, nw.Central(mechanism="projection", people=60)
+    )
     counts = plan.counts(np.arange(16))
     whole = plan.method.measure(counts, SeededSource(5))
     inner = plan.method.inner.measure(counts, SeededSource(5))
@@ -95,7 +99,7 @@ def test_what_is_measured_is_the_noise_of_the_inner_mechanism():
     assert whole.values[0][0] == np.arange(16).sum()
     assert plan.spend == plan.method.inner.spend
     protected = nw.plan(
-        "marginals:2^4:2", Privacy(1.0), mechanism="projection", people=60
+        "marginals:2^4:2", Privacy(1.0), nw.Central(mechanism="projection", people=60)
     )
     assert protected.method.measure(protected.counts(np.arange(16)), None).values == ()
 
@@ -105,7 +109,9 @@ def test_forecasts_are_met_at_the_histograms_they_are_for(text):
     """60 releases at an even histogram: within a third, some five deviations of the mean square."""
     size = workload(text).size
     even = np.ones(size)
-    plan = nw.plan(text, REPLACED, mechanism="projection", people=40, public=[even])
+    plan = nw.plan(
+        text, REPLACED, nw.Central(mechanism="projection", people=40, public=[even])
+    )
     people = np.random.default_rng(6).multinomial(40, even / size)
     truth, source = plan.workload.matvec(people), SeededSource(7)
     errors = [plan._release(people, None, source).answers - truth for _ in range(60)]
@@ -117,12 +123,12 @@ def test_forecasts_are_met_at_the_histograms_they_are_for(text):
 
 
 def test_few_people_are_told_nearer_and_the_choice_is_the_best_forecast():
-    rows = nw.compare("parity:6:<=2", REPLACED, people=20)
+    rows = nw.compare("parity:6:<=2", REPLACED, nw.Central(people=20))
     planned = {row.mechanism: row for row in rows if row.refusal is None}
     assert planned["projection"].achieved < planned["laplace-strategy"].achieved / 1.5
     assert planned["projection"].errors == planned["no-data"].errors == "simulated"
     assert planned["carry"].errors == "exact"
-    chosen = nw.plan("parity:6:<=2", REPLACED, people=20)
+    chosen = nw.plan("parity:6:<=2", REPLACED, nw.Central(people=20))
     best = min(
         (r for r in planned.values() if r.mechanism != "no-data"),
         key=lambda r: r.achieved,
@@ -135,9 +141,9 @@ def test_without_people_nothing_biased_is_planned():
         row.mechanism for row in nw.compare("prefix:6", REPLACED) if row.refusal is None
     }
     with pytest.raises(InvalidParameter, match="people"):
-        nw.plan("prefix:6", REPLACED, mechanism="projection")
+        nw.plan("prefix:6", REPLACED, nw.Central(mechanism="projection"))
     with pytest.raises(InvalidParameter, match="people"):
-        nw.plan("prefix:6", REPLACED, public=[np.ones(6)])
+        nw.plan("prefix:6", REPLACED, nw.Central(public=[np.ones(6)]))
     for people in (0, -3, 1.5):
         with pytest.raises(InvalidParameter, match="people"):
             Given(people)
@@ -151,7 +157,10 @@ def test_steps_that_fit_again_are_refused_and_rows_come_from_the_histogram():
         [nw.Categorical("a", ["x", "y"]), nw.Categorical("b", ["u", "v", "w"])]
     )
     plan = nw.plan(
-        "identity:6", REPLACED, mechanism="projection", people=9, domain=domain
+        "identity:6",
+        REPLACED,
+        nw.Central(mechanism="projection", people=9),
+        domain=domain,
     )
     release = plan.release(np.array([9, 0, 0, 0, 0, 0]))
     with pytest.raises(InvalidParameter, match="histogram"):
@@ -163,7 +172,9 @@ def test_steps_that_fit_again_are_refused_and_rows_come_from_the_histogram():
 @pytest.mark.parametrize("privacy", [REPLACED, Privacy(1.0)], ids=lambda p: p.text())
 def test_no_data_are_told_worse_than_the_bound_beside_the_forecast(privacy, space):
     """Everybody in one cell, in two, and spread: 40 releases each; the bound is on their mean."""
-    plan = nw.plan("marginals:2^4:2", privacy, mechanism="projection", people=30)
+    plan = nw.plan(
+        "marginals:2^4:2", privacy, nw.Central(mechanism="projection", people=30)
+    )
     plan = replace(
         plan,
         proposal=replace(plan.proposal, mechanism=replace(plan.method, space=space)),
@@ -185,8 +196,10 @@ def test_no_data_are_told_worse_than_the_bound_beside_the_forecast(privacy, spac
 
 
 def test_few_people_are_bounded_by_the_width_and_not_by_the_noise():
-    few = nw.plan("parity:4:<=2", REPLACED, mechanism="projection", people=2)
-    unbiased = nw.plan("parity:4:<=2", REPLACED, mechanism="carry")
+    few = nw.plan(
+        "parity:4:<=2", REPLACED, nw.Central(mechanism="projection", people=2)
+    )
+    unbiased = nw.plan("parity:4:<=2", REPLACED, nw.Central(mechanism="carry"))
     assert unbiased.accuracy.worst_rmse is None
     assert "worst_rmse" not in unbiased.summary()
     assert few.summary()["worst_rmse"] == few.accuracy.worst_rmse < unbiased.achieved
@@ -194,16 +207,20 @@ def test_few_people_are_bounded_by_the_width_and_not_by_the_noise():
 
 def test_plans_say_where_what_is_easily_had_is_nearer():
     even = np.ones(16)
-    plan = nw.plan("marginals:2^4:2", REPLACED, people=30, public=[even])
+    plan = nw.plan("marginals:2^4:2", REPLACED, nw.Central(people=30, public=[even]))
     assert "no-data" in plan.status
     assert "one-way" in plan.status
-    many = nw.plan("marginals:2^4:2", REPLACED, people=10**6, mechanism="carry")
+    many = nw.plan(
+        "marginals:2^4:2", REPLACED, nw.Central(people=10**6, mechanism="carry")
+    )
     assert "less" not in many.status
     rows = {
         row.mechanism: row
-        for row in nw.compare("marginals:2^4:2", REPLACED, people=10**6)
+        for row in nw.compare("marginals:2^4:2", REPLACED, nw.Central(people=10**6))
     }
     assert rows["one-way"].errors == "simulated"
     assert rows["one-way"].achieved < rows["no-data"].achieved
-    single = {row.mechanism for row in nw.compare("prefix:6", REPLACED, people=20)}
+    single = {
+        row.mechanism for row in nw.compare("prefix:6", REPLACED, nw.Central(people=20))
+    }
     assert "one-way" not in single

@@ -33,7 +33,7 @@ def listed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_noise_that_is_not_per_number_is_planned_and_released(
     asked: str, privacy: nw.Privacy
 ) -> None:
-    plan = nw.plan(asked, privacy, mechanism="common-shift")
+    plan = nw.plan(asked, privacy, nw.Central(mechanism="common-shift"))
     assert plan.mechanism == "common-shift"
     assert plan.spend.neighbours == privacy.neighbours
     kept = plan.spend.promise(privacy.delta)
@@ -58,7 +58,7 @@ def test_it_is_compared_and_chosen_from(asked: str) -> None:
     assert set(rows) == set(CENTRAL)
     row = rows["common-shift"]
     assert row.rmse == pytest.approx(
-        nw.plan(asked, BUDGETS[0], mechanism="common-shift").achieved
+        nw.plan(asked, BUDGETS[0], nw.Central(mechanism="common-shift")).achieved
     )
     chosen = nw.plan(asked, BUDGETS[0])
     assert chosen.mechanism != "common-shift"  # it is never better than its cells alone
@@ -69,13 +69,13 @@ def test_refusals_are_told_with_those_of_others() -> None:
     with pytest.raises(
         InvalidParameter, match="common-shift: Gaussian noise gives no pure"
     ):
-        nw.plan("prefix:6", nw.Privacy(epsilon=1), mechanism="common-shift")
+        nw.plan("prefix:6", nw.Privacy(epsilon=1), nw.Central(mechanism="common-shift"))
     with pytest.raises(InvalidParameter, match=r"choose from auto, .*common-shift"):
-        nw.plan("prefix:6", BUDGETS[0], mechanism="uncommon-shift")
+        nw.plan("prefix:6", BUDGETS[0], nw.Central(mechanism="uncommon-shift"))
 
 
 def test_a_plan_of_no_known_kind_is_not_kept(tmp_path: Path) -> None:
-    plan = nw.plan("prefix:6", BUDGETS[0], mechanism="common-shift")
+    plan = nw.plan("prefix:6", BUDGETS[0], nw.Central(mechanism="common-shift"))
     with pytest.raises(FileFormatError, match="plans by common-shift cannot be kept"):
         plan.save(tmp_path / "plan.nw")
     assert not list(tmp_path.iterdir())
@@ -98,7 +98,13 @@ def test_what_is_slow_comes_last_and_is_not_asked_where_it_refuses(
 
     entries = [slow("refusing", "never"), slow("slow", None), quick]
     monkeypatch.setattr(choice, "CENTRAL", {entry.name: entry for entry in entries})
-    assert nw.plan("prefix:6", BUDGETS[1], composition="many").mechanism == quick.name
+    assert (
+        nw.plan("prefix:6", BUDGETS[1], nw.Central(composition="many")).mechanism
+        == quick.name
+    )
     assert times == ["slow asked"]
-    assert nw.plan("prefix:6", BUDGETS[1], mechanism="slow").mechanism == "slow"
+    assert (
+        nw.plan("prefix:6", BUDGETS[1], nw.Central(mechanism="slow")).mechanism
+        == "slow"
+    )
     assert times[-1] == "slow planned"

@@ -28,7 +28,10 @@ BOTH = ["jl", "coarse-jl"]
 
 @pytest.fixture(scope="module")
 def plans():
-    return {name: nw.plan(ASKED, REPLACED, mechanism=name, people=10) for name in BOTH}
+    return {
+        name: nw.plan(ASKED, REPLACED, nw.Central(mechanism=name, people=10))
+        for name in BOTH
+    }
 
 
 def loss_of_a_replacement(method: BallMechanism) -> float:
@@ -140,7 +143,7 @@ def test_nets_are_maximal_and_move_nobody_by_more_than_half_alpha(text, alpha):
 
 def test_a_net_of_ones_own_keeps_people_in_its_cells():
     entry = coarse_jl(alpha=1.2)
-    plan = nw.plan("prefix:16", REPLACED, mechanism=entry, people=15)
+    plan = nw.plan("prefix:16", REPLACED, nw.Central(mechanism=entry, people=15))
     assert plan.mechanism == "coarse-jl"
     cells = plan.method.support
     assert len(cells) < 16
@@ -159,7 +162,7 @@ def test_a_net_of_ones_own_keeps_people_in_its_cells():
         with pytest.raises(InvalidParameter, match="alpha"):
             coarse_jl(alpha)
     with pytest.raises(InvalidParameter, match="one cell for all"):
-        nw.plan("prefix:16", REPLACED, mechanism=coarse_jl(1e6), people=15)
+        nw.plan("prefix:16", REPLACED, nw.Central(mechanism=coarse_jl(1e6), people=15))
 
 
 @pytest.mark.parametrize("name", BOTH)
@@ -197,7 +200,7 @@ def test_linear_answers_are_off_by_no_more_than_told(name, plans):
 
 
 def test_few_rows_tell_no_unbiased_answers_and_say_so():
-    plan = nw.plan(ASKED, REPLACED, mechanism="jl", people=4)
+    plan = nw.plan(ASKED, REPLACED, nw.Central(mechanism="jl", people=4))
     assert plan.method.workload.queries < plan.queries
     assert not plan.tells_unbiased
     release = plan.release(np.array([4] + [0] * 31))
@@ -221,7 +224,9 @@ def test_more_people_than_planned_are_refused(plans):
 def test_forecasts_are_met_at_the_histograms_they_are_for(name):
     """80 releases: within a third, some five deviations of the mean square."""
     even = np.ones(16)
-    plan = nw.plan("parity:4:<=2", REPLACED, mechanism=name, people=30, public=[even])
+    plan = nw.plan(
+        "parity:4:<=2", REPLACED, nw.Central(mechanism=name, people=30, public=[even])
+    )
     people = np.random.default_rng(6).multinomial(30, even / 16)
     truth, source = plan.workload.matvec(people), SeededSource(7)
     errors = [plan._release(people, None, source).answers - truth for _ in range(80)]
@@ -270,7 +275,7 @@ def test_sketches_say_what_they_are_not_for(name):
         assert "epsilon" in reason(
             ASKED, Privacy(epsilon, neighbours="replace-one"), few
         )
-    rows = nw.compare("parity:4:<=2", REPLACED, people=10)
+    rows = nw.compare("parity:4:<=2", REPLACED, nw.Central(people=10))
     row = {row.mechanism: row for row in rows}[name].to_dict()
     assert row["rmse"] > 0
     assert row["errors"] == "simulated"

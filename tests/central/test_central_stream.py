@@ -212,7 +212,7 @@ def test_an_interrupted_step_is_not_repeated(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_refusals() -> None:
-    stream = nw.plan_stream(2, PRIVACY).start()
+    stream = nw.plan(nw.RunningCount(2), PRIVACY).start()
     for increment in (0.5, float("nan"), float("inf"), "secret", True, None):
         with pytest.raises(InvalidParameter, match="increment='\\?'"):
             stream.step(increment)  # type: ignore[arg-type]

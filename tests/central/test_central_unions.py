@@ -30,7 +30,7 @@ WAYS = ("residual", "shared-basis", "split")
 @pytest.mark.parametrize("text", UNIONS.values(), ids=UNIONS)
 @pytest.mark.parametrize("way", WAYS)
 def test_errors_are_those_of_brute_force(text: str, way: str) -> None:
-    plan = nw.plan(text, ZCDP, mechanism=way)
+    plan = nw.plan(text, ZCDP, nw.Central(mechanism=way))
     w = workload(text).dense()
     longest = np.linalg.norm(whole_matrix(plan.method.strategy), axis=0).max()
     assert longest <= plan.method.sensitivity <= longest * 1.5
@@ -72,7 +72,9 @@ def separately(strategy: BlockStrategy, part: np.ndarray) -> np.ndarray:
 def test_values_are_ordered_as_they_must_be(text: str, error: str) -> None:
     norm = 2 if error == "rmse" else np.inf
     best = factorize(text, norm=norm)
-    found = {way: nw.plan(text, ZCDP, error=error, mechanism=way) for way in WAYS}
+    found = {
+        way: nw.plan(text, ZCDP, nw.Central(error=error, mechanism=way)) for way in WAYS
+    }
     for plan in found.values():
         assert plan.proposal.value >= best.lower_bound * (1 - 1e-9)
         bound = plan.proposal.bound
@@ -81,7 +83,7 @@ def test_values_are_ordered_as_they_must_be(text: str, error: str) -> None:
     if error == "rmse":
         residual, shared = found["residual"].proposal, found["shared-basis"].proposal
         assert shared.value <= residual.value * (1 + 1e-3)
-    automatic = nw.plan(text, ZCDP, error=error)
+    automatic = nw.plan(text, ZCDP, nw.Central(error=error))
     assert automatic.achieved <= min(plan.achieved for plan in found.values()) * (
         1 + 1e-9
     )
@@ -125,7 +127,7 @@ def test_commuting_bound_is_the_nuclear_norm_where_all_terms_commute() -> None:
 @pytest.mark.parametrize("way", WAYS)
 def test_a_plan_survives_its_file_and_releases(way: str, tmp_path: object) -> None:
     path = f"{tmp_path}/plan.nw"
-    plan = nw.plan(UNIONS["with totals"], ZCDP, mechanism=way)
+    plan = nw.plan(UNIONS["with totals"], ZCDP, nw.Central(mechanism=way))
     plan.save(path)
     again = nw.load(path)
     np.testing.assert_array_equal(again.accuracy.variance, plan.accuracy.variance)

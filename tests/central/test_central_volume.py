@@ -73,7 +73,7 @@ def test_a_cube_is_measured_by_directions():
     queries = np.array(list(product([-1.0, 1.0], repeat=6))).T
     true = sqrt(7) * radius_of(4.0**6, 6)
     assert 0.85 * true < bound(queries, REPLACED) <= true
-    drawn = nw.plan(queries, REPLACED, mechanism="k-norm").achieved
+    drawn = nw.plan(queries, REPLACED, nw.Central(mechanism="k-norm")).achieved
     assert true < drawn < 1.15 * true
 
 
@@ -81,7 +81,7 @@ def test_a_ball_meets_its_bound():
     """Points on a circle: the ball around them is drawn, and nothing is left to gain but 1 %."""
     angles = np.linspace(0, 2 * np.pi, 400, endpoint=False)
     queries = np.rint(500 * np.stack([np.cos(angles), np.sin(angles)]))
-    drawn = nw.plan(queries, REPLACED, mechanism="hardt-talwar").achieved
+    drawn = nw.plan(queries, REPLACED, nw.Central(mechanism="hardt-talwar")).achieved
     exact = sqrt(3) * 1000
     assert drawn == pytest.approx(exact, rel=0.02)
     assert 0.97 * exact < bound(queries, REPLACED) <= drawn

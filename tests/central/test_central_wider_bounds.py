@@ -219,8 +219,8 @@ def test_sums_and_impossible_cells_have_no_wider_bound() -> None:
     empty = nw.Domain(DOMAIN, impossible=[{"work": ["paid"], "region": ["a"]}])
     assert nw.plan(nw.Workload.from_spec(ASKED, empty), privacy).bounds == ()
     income = nw.Numeric("income", edges=(0, 20, 50), lower=10.0, upper=60.0)
-    plan = nw.plan_sums(
-        "income", [["work"]], privacy, nw.Domain((*DOMAIN, income)), unit=1.0
+    plan = nw.plan(
+        nw.Sums("income", [["work"]], nw.Domain((*DOMAIN, income)), unit=1.0), privacy
     )
     assert plan.bounds == ()
     assert plan.summary()["bounds"] == []
@@ -279,7 +279,7 @@ def test_streams_have_the_bounds_of_all_their_running_counts(
 ) -> None:
     privacy = nw.Privacy(**budget, neighbours=neighbours)
     for steps in (1, 2, 12, 300):
-        stream = nw.plan_stream(steps, privacy).forecast()
+        stream = nw.plan(nw.RunningCount(steps), privacy).forecast()
         assert stream.bounds or (steps == 1 and neighbours == "replace-one")
         for bound in stream.bounds:
             assert bound.ratio is not None

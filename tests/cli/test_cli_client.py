@@ -25,9 +25,7 @@ def run(*arguments: str) -> Result:
 @pytest.fixture
 def plan_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.chdir(tmp_path)
-    plan = nw.plan(
-        "identity:9", nw.Privacy(1.0), model="local", mechanism="local-hashing"
-    )
+    plan = nw.plan("identity:9", nw.Privacy(1.0), nw.Local(mechanism="local-hashing"))
     plan.save("p.nw")
     return "p.nw"
 

@@ -126,9 +126,9 @@ def test_every_file_is_described(here: Path, file: str, kind: str) -> None:
 def test_other_kinds_of_plan_are_described(here: Path) -> None:
     import noisewright as nw
 
-    nw.plan("identity:4", nw.Privacy(epsilon=1), model="local").save("l.nw")
-    nw.plan_stream(10, nw.Privacy(rho=1)).save("s.nw")
-    nw.plan_together(["prefix:4", "identity:4"], nw.Privacy(rho=1)).save("t.nw")
+    nw.plan("identity:4", nw.Privacy(epsilon=1), nw.Local()).save("l.nw")
+    nw.plan(nw.RunningCount(10), nw.Privacy(rho=1)).save("s.nw")
+    nw.plan(nw.Several(["prefix:4", "identity:4"]), nw.Privacy(rho=1)).save("t.nw")
     for file, kind in (
         ("l.nw", "local-plan"),
         ("s.nw", "stream-plan"),
@@ -168,7 +168,9 @@ def test_streams_are_shown_and_drawn_and_their_state_is_called_secret(
 ) -> None:
     import noisewright as nw
 
-    stream = nw.plan_stream(10, nw.Privacy(rho=1)).start(position="s.position")
+    stream = nw.plan(nw.RunningCount(10), nw.Privacy(rho=1)).start(
+        position="s.position"
+    )
     stream.step(3)
     stream.save("s.stream")
     stream.release.write("s.nwr")

@@ -31,9 +31,7 @@ QUERIES = "queries:\n  - marginal: [transport, age]\n"
 def plan_bytes(mechanism: str = "randomized-response", epsilon: float = 2.0) -> bytes:
     domain = nw.Domain.from_yaml(SCHEMA)
     workload = nw.Workload.from_spec(QUERIES, domain)
-    plan = nw.plan(
-        workload, nw.Privacy(epsilon=epsilon), model="local", mechanism=mechanism
-    )
+    plan = nw.plan(workload, nw.Privacy(epsilon=epsilon), nw.Local(mechanism=mechanism))
     with TemporaryDirectory() as folder:
         path = Path(folder) / "plan.nw"
         plan.save(path)

@@ -43,7 +43,7 @@ PEOPLE = 12_000
 def survey_plan() -> nw.LocalPlan:
     domain = nw.Domain.from_yaml(SCHEMA)
     workload = nw.Workload.from_spec(QUERIES, domain)
-    return nw.plan(workload, nw.Privacy(2), model="local", mechanism="subset-selection")
+    return nw.plan(workload, nw.Privacy(2), nw.Local(mechanism="subset-selection"))
 
 
 def answer(folder: Path, plan: nw.LocalPlan) -> None:

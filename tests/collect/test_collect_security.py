@@ -346,9 +346,7 @@ def test_campaigns_are_published_with_a_key_and_never_changed(collector):
 def test_plans_that_browsers_cannot_run_are_refused_with_what_they_can(tmp_path):
     import noisewright as nw
 
-    plan = nw.plan(
-        "prefix:4", nw.Privacy(1, 1e-6), model="local", mechanism="matrix-l2"
-    )
+    plan = nw.plan("prefix:4", nw.Privacy(1, 1e-6), nw.Local(mechanism="matrix-l2"))
     plan.save(tmp_path / "gaussian.nw")
     with pytest.raises(NoisewrightError, match="matrix-l1"):
         Campaign.published(
@@ -372,9 +370,7 @@ def test_downloaded_answers_run_in_no_spreadsheet(tmp_path):
     }
     domain = nw.Domain.from_dict(schema)
     workload = nw.Workload.from_spec({"queries": [{"marginal": "way"}]}, domain)
-    plan = nw.plan(
-        workload, nw.Privacy(2), model="local", mechanism="randomized-response"
-    )
+    plan = nw.plan(workload, nw.Privacy(2), nw.Local(mechanism="randomized-response"))
     plan.save(tmp_path / "plan.nw")
     terms = Terms(name="travel", title="Ways")
     asked = Campaign.published(terms, (tmp_path / "plan.nw").read_bytes())

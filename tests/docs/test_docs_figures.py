@@ -97,7 +97,9 @@ def test_streams_are_as_near_their_bound_as_the_page_says() -> None:
     )
     for steps in (2, 16, 64, 256, 1000, longest + 1, 4096, 100_000):
         ratio = (
-            nw.plan_stream(steps, nw.Privacy(epsilon=1, delta=1e-9)).forecast().ratio
+            nw.plan(nw.RunningCount(steps), nw.Privacy(epsilon=1, delta=1e-9))
+            .forecast()
+            .ratio
         )
         assert ratio <= 1 + (short if steps <= longest else long) / 100
 

@@ -339,7 +339,7 @@ def test_what_one_person_spends_is_added_up_with_other_plans(
     plans: dict[str, LearningPlan],
 ) -> None:
     selection = nw.learn.select(4, PRIVACY)
-    reports = nw.plan("identity:4", PRIVACY, model="local")
+    reports = nw.plan("identity:4", PRIVACY, nw.Local())
     every = [*plans.values(), selection, reports]
     assert nw.epsilon_of(every, 1e-9) == pytest.approx(len(every), rel=1e-3)
     for plan in plans.values():

@@ -36,7 +36,9 @@ def many(budget: Mapping[str, object]) -> Any:
 
 
 def plan(**budget: float) -> nw.Plan:
-    return nw.plan("prefix:4", nw.Privacy(**budget), composition=many(budget))
+    return nw.plan(
+        "prefix:4", nw.Privacy(**budget), nw.Central(composition=many(budget))
+    )
 
 
 def entries(book: Ledger) -> int:
@@ -96,7 +98,10 @@ def test_people_of_several_rows_are_charged_for_all_of_them(
     table = tmp_path / "people.csv"
     table.write_text("person,sex\n1,F\n1,M\n2,F\n")
     made = nw.plan(
-        "identity:2", nw.Privacy(**budget), domain=domain, composition=many(budget)
+        "identity:2",
+        nw.Privacy(**budget),
+        nw.Central(composition=many(budget)),
+        domain=domain,
     )
     book = ledger(tmp_path, nw.Privacy(**budget), unit="person")
     release = made.release(table, ledger=book, dataset="people")
@@ -129,10 +134,12 @@ def test_a_budget_is_of_rows_or_of_those_that_a_column_names(tmp_path: Path) -> 
     ):
         with pytest.raises(InvalidParameter, match=said):
             book.reserve(dataset, plan_.cost)
-    stream = nw.plan_stream(8, nw.Privacy(rho=0.1))
+    stream = nw.plan(nw.RunningCount(8), nw.Privacy(rho=0.1))
     with pytest.raises(InvalidParameter, match="unit='one row'"):
         stream.start(ledger=book, dataset="people")
-    values = nw.plan_values("job", nw.Privacy(epsilon=0.1, delta=1e-9), unit="person")
+    values = nw.plan(
+        nw.Values("job", unit="person"), nw.Privacy(epsilon=0.1, delta=1e-9)
+    )
     assert values.cost.unit == nw.Unit("person")
     assert entries(book) == 3
     book.reserve("people", named.cost)
@@ -175,7 +182,7 @@ def test_a_refusal_names_the_largest_plan_that_fits(
     }
     with pytest.raises(BudgetExceeded):
         plan(**larger).release(COUNTS, ledger=book, dataset="people")
-    nw.plan("prefix:4", fits, composition=many(fits.to_dict())).release(
+    nw.plan("prefix:4", fits, nw.Central(composition=many(fits.to_dict()))).release(
         COUNTS, ledger=book, dataset="people"
     )
 
@@ -232,14 +239,14 @@ def test_a_table_that_cannot_be_read_spends_nothing(tmp_path: Path) -> None:
 
 def test_several_plans_and_streams_are_entries_too(tmp_path: Path) -> None:
     book = ledger(tmp_path, nw.Privacy(epsilon=1, delta=1e-9))
-    half = nw.plan_together(
-        ["identity:4", "prefix:4"],
+    half = nw.plan(
+        nw.Several(["identity:4", "prefix:4"]),
         nw.Privacy(epsilon=0.5, delta=1e-9),
-        composition="many",
+        nw.Central(composition="many"),
     )
     releases = half.release(COUNTS, ledger=book, dataset="people")
     assert {release.metadata["ledger"]["entry"] for release in releases} == {3}
-    stream = nw.plan_stream(8, nw.Privacy(epsilon=0.5, delta=1e-9))
+    stream = nw.plan(nw.RunningCount(8), nw.Privacy(epsilon=0.5, delta=1e-9))
     stream.start(ledger=book, dataset="people").step(3)
     account = book.account("people")
     assert [len(s.reserved.spend.losses) for s in account.releases] == [2, 1]

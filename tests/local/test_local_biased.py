@@ -42,7 +42,7 @@ def shrunk_error(
 def test_shrinking_needs_fewer_people_than_the_bound_on_unbiased_estimates(
     cells: int, times: float
 ) -> None:
-    plan = nw.plan(f"identity:{cells}", nw.Privacy(epsilon=1), model="local")
+    plan = nw.plan(f"identity:{cells}", nw.Privacy(epsilon=1), nw.Local())
     assert plan.mechanism == "subset-selection"
     summary = plan.summary()
     bound = summary["certified_lower_bound"]

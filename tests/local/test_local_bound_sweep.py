@@ -13,6 +13,7 @@ import pytest
 from noisewright.errors import InvalidParameter
 from noisewright.local.analysis.grams import table_gram
 from noisewright.local.bounds.trace import floors, prior_bound
+from noisewright.local.choose.options import Local
 from noisewright.planning.local.make import plan_local
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.workload import workload
@@ -62,7 +63,9 @@ def check_floors(asked, matrix, epsilon, prior):
 
 def check_plan(asked, epsilon, worst):
     """A plan is made, and states nothing that cannot be."""
-    plan = plan_local(asked, Privacy(epsilon), cache=False, effort="low", people=1000)
+    plan = plan_local(
+        asked, Privacy(epsilon), Local(cache=False, effort="low", people=1000)
+    )
     summary = plan.summary()
     assert plan.analysis.worst_case >= worst.below * (1 - TINY)
     for name in ("ratio", "certified_ratio"):
@@ -113,4 +116,4 @@ def test_queries_that_tell_nobody_apart_have_no_floor_above_nothing_and_no_plan(
     prior = np.random.default_rng(0).dirichlet(np.ones(asked.size))
     check_floors(asked, asked.dense(), 2.0, prior)
     with pytest.raises(InvalidParameter, match="tells no two people apart"):
-        plan_local(asked, Privacy(2.0), cache=False, effort="low")
+        plan_local(asked, Privacy(2.0), Local(cache=False, effort="low"))

@@ -316,15 +316,15 @@ def test_budgets_sizes_and_deltas_are_refused(name):
         with pytest.raises(NoisewrightError, match="epsilon"):
             MECHANISMS[name].plan(LocalProblem(workload(asked), epsilon, DELTA, QUICK))
     with pytest.raises(InvalidParameter, match="rho"):
-        nw.plan(asked, nw.Privacy(rho=1.0), model="local", mechanism=name)
+        nw.plan(asked, nw.Privacy(rho=1.0), nw.Local(mechanism=name))
     with pytest.raises(InvalidParameter, match="size=1"):
-        nw.plan("identity:1", nw.Privacy(1.0, DELTA), model="local", mechanism=name)
+        nw.plan("identity:1", nw.Privacy(1.0, DELTA), nw.Local(mechanism=name))
     if MECHANISMS[name].needs_delta:
         with pytest.raises(InvalidParameter, match="give a delta"):
-            nw.plan(asked, nw.Privacy(1.0), model="local", mechanism=name)
+            nw.plan(asked, nw.Privacy(1.0), nw.Local(mechanism=name))
     else:  # a delta that is not needed is not spent
         plan = nw.plan(
-            asked, nw.Privacy(1.0, DELTA), model="local", mechanism=name, effort="low"
+            asked, nw.Privacy(1.0, DELTA), nw.Local(mechanism=name, effort="low")
         )
         assert plan.privacy.delta is None
 
@@ -355,15 +355,14 @@ def test_settings_that_only_a_search_reads_are_refused_at_once():
     for settings in (
         {"effort": "none"},
         {"norm": 0.5, "objective": "average"},
-        {"effrot": "low"},
     ):
         with pytest.raises(InvalidParameter):
-            nw.plan("prefix:6", nw.Privacy(1.0), model="local", **settings)
+            nw.plan("prefix:6", nw.Privacy(1.0), nw.Local(**settings))
 
 
 def test_a_plan_without_a_search_does_not_load_it():
     script = (
-        "import sys, noisewright as nw; nw.plan('identity:8', nw.Privacy(1.0), model='local');"
+        "import sys, noisewright as nw; nw.plan('identity:8', nw.Privacy(1.0), nw.Local());"
         "print('noisewright.local.optimise.run' in sys.modules)"
     )
     told = subprocess.run(
@@ -379,15 +378,15 @@ def test_a_plan_without_a_search_does_not_load_it():
 def test_a_mechanism_is_one_file_and_one_entry(asked, monkeypatch, tmp_path):
     """Listed, it is planned by name, compared, chosen from, and held to the contract above."""
     monkeypatch.setitem(MECHANISMS, two_answers.ENTRY.name, two_answers.ENTRY)
-    plan = nw.plan(asked, nw.Privacy(1.0), model="local", mechanism="two-answers")
+    plan = nw.plan(asked, nw.Privacy(1.0), nw.Local(mechanism="two-answers"))
     assert plan.mechanism == "two-answers"
-    rows = nw.compare(asked, nw.Privacy(1.0), model="local", effort="low")
+    rows = nw.compare(asked, nw.Privacy(1.0), nw.Local(effort="low"))
     (row,) = [row for row in rows if row.mechanism == "two-answers"]
     assert row.sample_complexity == plan.sample_complexity()
-    chosen = nw.plan(asked, nw.Privacy(1.0), model="local", effort="low")
+    chosen = nw.plan(asked, nw.Privacy(1.0), nw.Local(effort="low"))
     assert "two-answers" in {each["mechanism"] for each in chosen.runners_up}
     with pytest.raises(InvalidParameter, match="two-answers"):
-        nw.plan(asked, nw.Privacy(1.0), model="local", mechanism="three-answers")
+        nw.plan(asked, nw.Privacy(1.0), nw.Local(mechanism="three-answers"))
     for epsilon in EPSILONS:
         test_privacy("two-answers", asked, epsilon)
         test_law("two-answers", asked, epsilon)
@@ -401,7 +400,7 @@ def test_a_mechanism_is_one_file_and_one_entry(asked, monkeypatch, tmp_path):
 @pytest.mark.parametrize("text", ["prefix:8", "marginals:2^3:2", "identity:5"])
 def test_refusals_are_reasons_in_words(text: str) -> None:
     """What is said of a mechanism that does not apply names no argument that nobody gave."""
-    rows = nw.compare(text, nw.Privacy(1), model="local", effort="low")
+    rows = nw.compare(text, nw.Privacy(1), nw.Local(effort="low"))
     refused = [row.refusal for row in rows if row.refusal is not None]
     assert refused
     assert not any("='" in reason for reason in refused)

@@ -19,6 +19,7 @@ from noisewright.local.bounds.cuts import proof as cut_proof
 from noisewright.local.bounds.cuts.proof import CutProof
 from noisewright.local.bounds.cuts.search import CutSearch, violated
 from noisewright.local.bounds.joint_problem import Reports
+from noisewright.local.choose.options import Local
 from noisewright.local.optimise.run import optimise
 from noisewright.planning.local.make import plan_local
 from noisewright.privacy.promise.budget import Privacy
@@ -200,7 +201,7 @@ def test_a_plan_with_few_queries_keeps_its_proof(tmp_path):
 
     asked = workload("random:3x12:1")
     plan = plan_local(
-        asked, Privacy(2.0), effort="normal", cache=tmp_path, target_ratio=1.04
+        asked, Privacy(2.0), Local(effort="normal", cache=tmp_path, target_ratio=1.04)
     )
     assert plan.certificate.name == "cuts"
     ratio = plan.summary()["certified_ratio"]

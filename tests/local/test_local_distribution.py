@@ -55,7 +55,7 @@ def test_it_is_far_nearer_than_clipped_answers_and_the_projection_of_cells():
     Over 200 runs its mean distance was 0.82 times that of clipped answers, and 0.20 times that of
     the projection. Other dice than these would raise a false alarm with a chance of 1e-4.
     """
-    plan = nw.plan("prefix:64", nw.Privacy(epsilon=1), model="local", effort="low")
+    plan = nw.plan("prefix:64", nw.Privacy(epsilon=1), nw.Local(effort="low"))
     here, clipped, projected = [], [], []
     for seed in range(20):
         rng = np.random.default_rng(seed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from noisewright.local.choose.options import Local
 from noisewright.planning.local.make import plan_local
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.workload import workload
@@ -14,9 +15,7 @@ def test_first_plans_are_told_one_by_one_and_get_better():
     plan = plan_local(
         workload("prefix:16"),
         Privacy(1.0),
-        effort="low",
-        cache=False,
-        progress=told.append,
+        Local(effort="low", cache=False, progress=told.append),
     )
     first = [state.ratio for state in told if state.stage == "first plan"]
     assert len(first) > 1

@@ -179,10 +179,7 @@ def test_squared_errors_of_cells_are_below_what_is_reached() -> None:
     sampling over N; the bounds are for the worst distribution.
     """
     plan = nw.plan(
-        "identity:16",
-        nw.Privacy(epsilon=1),
-        model="local",
-        mechanism="subset-selection",
+        "identity:16", nw.Privacy(epsilon=1), nw.Local(mechanism="subset-selection")
     )
     for people in (10, 300, 10_000, 1_000_000):
         unbiased = plan.analysis.worst_case / people + 1 / people

@@ -76,7 +76,7 @@ def test_intervals_of_eight_thousand_cells(name, kind):
 def test_a_million_cells_from_plan_to_answers(name, kind):
     privacy = nw.Privacy(epsilon=1.0)
     plan = nw.plan(
-        TEXTS[kind], privacy, model="local", mechanism=name, effort="low", people=10**5
+        TEXTS[kind], privacy, nw.Local(mechanism=name, effort="low", people=10**5)
     )
     assert plan.format.length <= 9 + 8
     values = skewed(2**20, 10**5, np.random.default_rng(0))

@@ -14,6 +14,7 @@ from noisewright.local.analysis.grams import Nothing, table_gram, without_offset
 from noisewright.local.bounds import trace
 from noisewright.local.bounds.trace import LowerBound, lower_bound, optimised_prior
 from noisewright.local.choose.cost import LocalComparison
+from noisewright.local.choose.options import Local
 from noisewright.local.fixedpoint import exponential
 from noisewright.local.histogram.sets import RandomizedResponse
 from noisewright.local.optimise.run import optimise
@@ -75,7 +76,7 @@ def test_a_constant_in_every_row_moves_no_floor_and_no_plan(epsilon):
     before, after = floors(plain, epsilon), floors(moved, epsilon)
     assert before == pytest.approx(after, rel=1e-6)
     plans = [
-        plan_local(w, Privacy(epsilon), cache=False, effort="low")
+        plan_local(w, Privacy(epsilon), Local(cache=False, effort="low"))
         for w in (plain, moved)
     ]
     worst = [plan.analysis.worst_case for plan in plans]
@@ -116,7 +117,7 @@ def test_fourier_weighs_characters_alike_at_every_scale():
 def test_squares_beyond_double_precision_are_refused(text):
     weight, inner = text.split("@")
     with pytest.raises(InvalidParameter, match="double precision"):
-        plan_local(float(weight) @ workload(inner), Privacy(1.0), cache=False)
+        plan_local(float(weight) @ workload(inner), Privacy(1.0), Local(cache=False))
 
 
 def exact_histogram_variance(cells, epsilon):
@@ -165,7 +166,7 @@ def test_rows_that_once_broke_the_planner_are_planned():
         for seed in range(4):
             rows = 1e5 + 1.6e-4 * np.random.default_rng(seed).integers(-1, 3, shape)
             plan = plan_local(
-                Explicit(rows), Privacy(epsilon), cache=False, effort="low"
+                Explicit(rows), Privacy(epsilon), Local(cache=False, effort="low")
             )
             assert plan.summary()["certified_ratio"] >= 1
 

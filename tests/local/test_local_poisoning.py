@@ -19,7 +19,7 @@ MECHANISMS = ["randomized-response", "hadamard", "subset-selection", "rappor"]
 
 def planned(mechanism: str, size: int = 16, epsilon: float = 1.0) -> nw.LocalPlan:
     return nw.plan(
-        f"identity:{size}", nw.Privacy(epsilon), model="local", mechanism=mechanism
+        f"identity:{size}", nw.Privacy(epsilon), nw.Local(mechanism=mechanism)
     )
 
 
@@ -81,7 +81,7 @@ def every_report(plan: nw.LocalPlan) -> np.ndarray:
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_the_influence_of_a_report_is_the_largest_there_is(mechanism):
     """Against all possible reports one by one: their answers, as estimates give them."""
-    plan = nw.plan("prefix:5", nw.Privacy(1.0), model="local", mechanism=mechanism)
+    plan = nw.plan("prefix:5", nw.Privacy(1.0), nw.Local(mechanism=mechanism))
     reports = every_report(plan)
     answers = []
     for i in range(len(reports)):
@@ -162,11 +162,7 @@ def test_post_stratification_covers_the_population_that_did_not_answer():
     domain = nw.Domain.from_yaml(SCHEMA)
     workload = nw.Workload.from_spec("queries:\n  - marginal: [age, votes]\n", domain)
     plan = nw.plan(
-        workload,
-        nw.Privacy(3.0),
-        model="local",
-        mechanism="subset-selection",
-        domain=domain,
+        workload, nw.Privacy(3.0), nw.Local(mechanism="subset-selection"), domain=domain
     )
     rng = np.random.default_rng(7)
     votes = np.array([[0.7, 0.2, 0.1], [0.2, 0.6, 0.2]])
@@ -202,7 +198,7 @@ def test_margins_are_read_and_checked(tmp_path):
         good.write_text(text)
         with pytest.raises(NoisewrightError, match="margins"):
             Margins.read(good, domain)
-    plan = nw.plan("identity:6", nw.Privacy(3.0), model="local", domain=domain)
+    plan = nw.plan("identity:6", nw.Privacy(3.0), nw.Local(), domain=domain)
     crowd = plan.randomize(np.zeros(2000, int))
     with pytest.raises(NoisewrightError, match="too few people"):
         plan.estimate(crowd, margins=Margins(("age",), (1.0, 1.0)))

@@ -17,7 +17,7 @@ MECHANISMS = ["randomized-response", "hadamard", "subset-selection", "rappor"]
 def planned(
     mechanism: str, workload: str = "identity:8", epsilon: float = 1.0
 ) -> nw.LocalPlan:
-    return nw.plan(workload, nw.Privacy(epsilon), model="local", mechanism=mechanism)
+    return nw.plan(workload, nw.Privacy(epsilon), nw.Local(mechanism=mechanism))
 
 
 def copies(plan: nw.LocalPlan, cell: int, count: int) -> np.ndarray:
@@ -156,7 +156,7 @@ def test_honest_reports_are_left_as_they_are():
 
 
 def test_vectors_need_a_cap():
-    plan = nw.plan("prefix:4", nw.Privacy(1.0), model="local", mechanism="matrix-l1")
+    plan = nw.plan("prefix:4", nw.Privacy(1.0), nw.Local(mechanism="matrix-l1"))
     reports = plan.randomize(np.arange(2000) % 4)
     with pytest.raises(NoisewrightError, match="cap"):
         plan.estimate(reports, liars=0.05)
@@ -169,7 +169,7 @@ def test_vectors_need_a_cap():
 
 def test_large_domains_fall_back_to_the_influence_of_a_report():
     plan = nw.plan(
-        "identity:160", nw.Privacy(1.0), model="local", mechanism="subset-selection"
+        "identity:160", nw.Privacy(1.0), nw.Local(mechanism="subset-selection")
     )
     release = plan.estimate(plan.randomize(np.arange(2000) % 160), liars=0.01)
     assert release.metadata["liars_limit"] == "influence"

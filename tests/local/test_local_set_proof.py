@@ -24,6 +24,7 @@ from noisewright.local.bounds.sets.proof import (
     repair,
 )
 from noisewright.local.bounds.sets.search import SetSearch
+from noisewright.local.choose.options import Local
 from noisewright.local.optimise.kept import Cache
 from noisewright.planning.local.make import plan_local
 from noisewright.privacy.promise.budget import Privacy
@@ -36,7 +37,9 @@ TINY = 1e-9
 
 def found(asked, epsilon):
     """A proof as the planner finds it from a quick plan; None where there is no start."""
-    plan = plan_local(asked, Privacy(epsilon), "optimised", cache=False, effort="low")
+    plan = plan_local(
+        asked, Privacy(epsilon), Local(mechanism="optimised", cache=False, effort="low")
+    )
     if asked.size < 3 or plan.strategy.outputs is None:
         return None
     chances = plan.strategy.dense()
@@ -117,7 +120,7 @@ def test_no_proof_lies_above_the_optimum(seed):
 @pytest.mark.parametrize(("text", "epsilon"), [("prefix:7", 2.0), ("prefix:6", 4.0)])
 def test_proofs_come_near_the_optimum(text, epsilon):
     asked = workload(text)
-    plan = plan_local(asked, Privacy(epsilon), effort="normal", cache=False)
+    plan = plan_local(asked, Privacy(epsilon), Local(effort="normal", cache=False))
     least = optimum(asked.dense(), epsilon)
     best = plan.certificate
     assert best is not None
@@ -228,7 +231,9 @@ def test_largest_eigenvalues_are_bounded_from_above(seed):
 def test_a_plan_keeps_its_proof_and_a_forged_one_proves_nothing(tmp_path):
     import noisewright as nw
 
-    plan = plan_local(workload("prefix:12"), Privacy(3.0), effort="normal", cache=False)
+    plan = plan_local(
+        workload("prefix:12"), Privacy(3.0), Local(effort="normal", cache=False)
+    )
     ratio = plan.summary()["certified_ratio"]
     assert plan.summary()["certificate"] == "sets"
     assert plan.proof is not None
@@ -246,7 +251,7 @@ def test_a_plan_keeps_its_proof_and_a_forged_one_proves_nothing(tmp_path):
 def test_a_kept_proof_is_used_again_and_a_forged_one_is_not(tmp_path):
     def planned():
         return plan_local(
-            workload("prefix:7"), Privacy(3.0), effort="normal", cache=tmp_path
+            workload("prefix:7"), Privacy(3.0), Local(effort="normal", cache=tmp_path)
         )
 
     first = planned()
@@ -296,7 +301,9 @@ def test_no_set_of_more_cells_is_above_what_its_size_says():
 def test_a_prior_that_follows_the_types_proves_more(text, monkeypatch):
     """From an even prior, which is not the worst: steps along the slope must raise the floor."""
     asked, epsilon = workload(text), 3.0
-    plan = plan_local(asked, Privacy(epsilon), "optimised", cache=False, effort="low")
+    plan = plan_local(
+        asked, Privacy(epsilon), Local(mechanism="optimised", cache=False, effort="low")
+    )
     chances, gram = plan.strategy.dense(), table_gram(asked).dense()
     low = chances.min(axis=1)
     patterns = chances > low[:, None] * np.exp(epsilon / 2)

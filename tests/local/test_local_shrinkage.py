@@ -48,7 +48,7 @@ def test_errors_are_those_of_all_outcomes_and_worst_where_all_are_alike() -> Non
 )
 def test_no_affine_estimate_has_a_smaller_worst_error(kind: str) -> None:
     """Bayes risk at the least favourable prior, from the normal equations of counts of reports."""
-    plan = nw.plan("prefix:5", PRIVACY, model="local", mechanism=kind)
+    plan = nw.plan("prefix:5", PRIVACY, nw.Local(mechanism=kind))
     people, q = 40, plan.strategy.dense()
     shrunk = plan.shrinkage(people)
     prior = shrunk.certificate.prior
@@ -87,7 +87,7 @@ WORKLOAD_5 = nw.workload("prefix:5").dense()
 
 def test_the_figures_of_the_prototype() -> None:
     """identity:64 at normalised variances 0.1, 0.01 and 0.001: .135, .606, .939 of the error."""
-    plan = nw.plan("identity:64", PRIVACY, model="local", mechanism="subset-selection")
+    plan = nw.plan("identity:64", PRIVACY, nw.Local(mechanism="subset-selection"))
     needed = plan.analysis.worst_case / plan.workload.queries
     shares = [
         plan.shrinkage(int(np.ceil(needed / v))).share ** 2 for v in (0.1, 0.01, 0.001)
@@ -96,7 +96,7 @@ def test_the_figures_of_the_prototype() -> None:
 
 
 def test_a_plan_says_what_shrinking_gains_and_where_it_ends() -> None:
-    plan = nw.plan("identity:8", PRIVACY, model="local", mechanism="subset-selection")
+    plan = nw.plan("identity:8", PRIVACY, nw.Local(mechanism="subset-selection"))
     forecast = plan.forecast(20, shrink=True)
     assert forecast.shrunk_worst_rmse is not None
     assert forecast.shrinking_ends is not None
@@ -109,7 +109,7 @@ def test_a_plan_says_what_shrinking_gains_and_where_it_ends() -> None:
 
 def test_unbiased_answers_stay_and_intervals_hold() -> None:
     """300 estimates from 60 people in one cell; nominal 95 %, below 0.9 has chance 1e-4."""
-    plan = nw.plan("identity:8", PRIVACY, model="local", mechanism="subset-selection")
+    plan = nw.plan("identity:8", PRIVACY, nw.Local(mechanism="subset-selection"))
     data = np.zeros(60, dtype=np.int64)
     truth, held, shrunk_error, plain_error = np.eye(8)[0] * 60, 0, 0.0, 0.0
     for _ in range(300):
@@ -127,14 +127,14 @@ def test_unbiased_answers_stay_and_intervals_hold() -> None:
 
 
 def test_shrinking_stands_alone() -> None:
-    plan = nw.plan("identity:4", PRIVACY, model="local", mechanism="subset-selection")
+    plan = nw.plan("identity:4", PRIVACY, nw.Local(mechanism="subset-selection"))
     reports = plan.randomize(np.zeros(10, dtype=np.int64))
     with pytest.raises(InvalidParameter, match="shrink="):
         plan.estimate(reports, shrink=True, non_negative=True)
 
 
 def test_the_command_shrinks(tmp_path) -> None:  # type: ignore[no-untyped-def]
-    plan = nw.plan("identity:4", PRIVACY, model="local", mechanism="subset-selection")
+    plan = nw.plan("identity:4", PRIVACY, nw.Local(mechanism="subset-selection"))
     plan.save(tmp_path / "p.nw")
     plan.aggregate(plan.randomize(np.zeros(50, dtype=np.int64))).save(
         tmp_path / "r.agg"
@@ -146,7 +146,7 @@ def test_the_command_shrinks(tmp_path) -> None:  # type: ignore[no-untyped-def]
 
 def test_a_rehearsal_compares_kinds_of_answers_and_holds_intervals() -> None:
     """80 people in one of 8 cells, 60 runs; 95 % of 480 answers, below 0.9 has chance 1e-6."""
-    plan = nw.plan("identity:8", PRIVACY, model="local", mechanism="subset-selection")
+    plan = nw.plan("identity:8", PRIVACY, nw.Local(mechanism="subset-selection"))
     told = plan.rehearse(
         np.eye(8, dtype=int)[2] * 80, runs=60, rng=np.random.default_rng(0)
     )

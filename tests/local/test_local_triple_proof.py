@@ -296,7 +296,7 @@ def test_counts_do_not_depend_on_the_order_of_distances():
 
 def test_a_plan_keeps_its_proof_and_a_forged_one_proves_nothing(tmp_path):
     asked, budget = "parity:5:<=2", nw.Privacy(epsilon=2.0)
-    plan = nw.plan(asked, budget, model="local", effort="normal", cache=False)
+    plan = nw.plan(asked, budget, nw.Local(effort="normal", cache=False))
     ratio = plan.summary()["certified_ratio"]
     assert plan.summary()["certificate"] == "triples"
     plan.save(tmp_path / "p.nw")

@@ -56,9 +56,7 @@ def test_no_width_and_number_of_blocks_needs_fewer_people_than_the_planned_one(
         for blocks in range(-(-n // (width - 1)), 40)
         if blocks * (width - 1) < 8 * n
     ]
-    plan = nw.plan(
-        asked, nw.Privacy(epsilon=epsilon), model="local", mechanism="hadamard"
-    )
+    plan = nw.plan(asked, nw.Privacy(epsilon=epsilon), nw.Local(mechanism="hadamard"))
     assert plan.sample_complexity(0.01) <= min(needed) * (1 + 1e-9)
 
 
@@ -66,7 +64,7 @@ def test_blocks_suit_what_is_asked():
     # Far cells of prefix sums are told apart by which block they are in.
     counts = {
         text: nw.plan(
-            text, nw.Privacy(epsilon=1), model="local", mechanism="hadamard"
+            text, nw.Privacy(epsilon=1), nw.Local(mechanism="hadamard")
         ).strategy.parts
         for text in ("identity:128", "prefix:128")
     }

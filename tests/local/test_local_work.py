@@ -6,6 +6,7 @@ import ast
 import time
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -57,8 +58,8 @@ def _knows_clocks(file: Path) -> bool:
 
 def _written(file: Path, text: str, epsilon: float, **options: object) -> bytes:
     """The file of a plan that no earlier one helps."""
-    settings = {"effort": "normal", "cache": False, **options}
-    plan = nw.plan(text, nw.Privacy(epsilon), model="local", **settings)
+    settings: Any = {"effort": "normal", "cache": False, **options}
+    plan = nw.plan(text, nw.Privacy(epsilon), nw.Local(**settings))
     plan.save(file)
     return file.read_bytes()
 
@@ -158,7 +159,7 @@ def test_searches_for_proofs_count_what_they_do(text: str) -> None:
 def test_a_plan_cut_short_says_so(tmp_path: Path) -> None:
     privacy = nw.Privacy(2.0)
     plan = nw.plan(
-        "prefix:16", privacy, model="local", time_limit=1e-9, people=1000, cache=False
+        "prefix:16", privacy, nw.Local(time_limit=1e-9, people=1000, cache=False)
     )
     assert plan.cut_short
     assert plan.summary()["cut_short"]
@@ -171,14 +172,10 @@ def test_a_plan_cut_short_says_so(tmp_path: Path) -> None:
 
 
 def test_a_search_for_another_norm_says_so_too() -> None:
-    steering = {"objective": "average", "norm": 4.0, "cache": False}
-    cut = nw.plan(
-        "prefix:16", nw.Privacy(2.0), model="local", time_limit=1e-9, **steering
-    )
+    steering: Any = {"objective": "average", "norm": 4.0, "cache": False}
+    cut = nw.plan("prefix:16", nw.Privacy(2.0), nw.Local(time_limit=1e-9, **steering))
     assert cut.cut_short
-    assert not nw.plan(
-        "prefix:16", nw.Privacy(2.0), model="local", **steering
-    ).cut_short
+    assert not nw.plan("prefix:16", nw.Privacy(2.0), nw.Local(**steering)).cut_short
 
 
 def test_a_limit_that_cuts_nothing_changes_nothing(tmp_path: Path) -> None:
@@ -213,7 +210,7 @@ def test_an_interruption_cuts_short_as_a_limit_does(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(time_limit, "interrupted", lambda: True)
-    plan = nw.plan("prefix:12", nw.Privacy(2.0), model="local", cache=False)
+    plan = nw.plan("prefix:12", nw.Privacy(2.0), nw.Local(cache=False))
     assert plan.cut_short
 
 

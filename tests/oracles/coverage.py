@@ -361,7 +361,7 @@ class Subject:
             {"queries": list(self.question.entries)}, self.domain
         )
         people = PEOPLE if self.mechanism in BIASED else None
-        return nw.plan(asked, privacy, mechanism=name, people=people)
+        return nw.plan(asked, privacy, nw.Central(mechanism=name, people=people))
 
     @cached_property
     def exact(self) -> Any:

@@ -141,7 +141,10 @@ def plans() -> dict[str, Any]:
             asked, domain, "any", strategy, 1.0, next_best, 100, 0.01
         )
     central = {name: _central(*asked) for name, asked in CENTRAL.items()}
-    carry = {name: nw.plan(*asked, mechanism="carry") for name, asked in CARRY.items()}
+    carry = {
+        name: nw.plan(*asked, nw.Central(mechanism="carry"))
+        for name, asked in CARRY.items()
+    }
     carry["carry-sums"] = _with_sum(carry["carry-sums"])
     return {**local, **central, **carry}
 
@@ -164,7 +167,7 @@ def _central(asked: Any, privacy: nw.Privacy) -> nw.Plan:
     """A plan by blocks; K-norm noise is attacked beside its own tests."""
     named = "laplace-strategy" if privacy.kind == "pure" else "auto"
     composition = "many" if privacy.kind == "approximate" else "one"
-    return nw.plan(asked, privacy, mechanism=named, composition=composition)
+    return nw.plan(asked, privacy, nw.Central(mechanism=named, composition=composition))
 
 
 def test_every_stored_kind_is_attacked() -> None:

@@ -46,7 +46,7 @@ def test_the_best_of_both_kinds_of_noise_is_planned(text: str, neighbours: str) 
     queries = sums() if text == "sums" else text
     both = nw.Privacy(epsilon=1, delta=1e-9, neighbours=neighbours)
     best = nw.plan(queries, both)
-    gaussian = nw.plan(queries, both, composition="many")
+    gaussian = nw.plan(queries, both, nw.Central(composition="many"))
     pure = nw.plan(queries, nw.Privacy(epsilon=1, neighbours=neighbours))
     assert best.achieved == pytest.approx(
         min(gaussian.achieved, pure.achieved), rel=1e-9
@@ -86,7 +86,9 @@ def test_what_is_stated_and_spent_is_what_is_drawn(text: str) -> None:
 
 
 def test_gaussian_noise_costs_less_where_rho_adds_up() -> None:
-    one, many = (nw.plan("identity:8", BOTH, composition=c) for c in ("one", "many"))
+    one, many = (
+        nw.plan("identity:8", BOTH, nw.Central(composition=c)) for c in ("one", "many")
+    )
     assert many.spends["rho"] == pytest.approx(
         gaussian_sigma(1, 1e-9) ** -2 / 2, rel=1e-9
     )
@@ -114,7 +116,9 @@ def test_bounds_are_of_the_class_and_for_the_promise_that_is_asked(text: str) ->
 def test_comparisons_hold_mechanisms_of_both_kinds(text: str) -> None:
     rows = {row.mechanism: row for row in nw.compare(text, BOTH)}
     pure = {row.mechanism: row for row in nw.compare(text, PURE) if row.refusal is None}
-    gaussian = {r.mechanism: r for r in nw.compare(text, BOTH, composition="many")}
+    gaussian = {
+        r.mechanism: r for r in nw.compare(text, BOTH, nw.Central(composition="many"))
+    }
     for name, row in rows.items():
         known = [k[name].achieved for k in (pure, gaussian) if name in k]
         assert row.achieved == min((k for k in known if k is not None), default=None)
@@ -125,36 +129,40 @@ def test_comparisons_hold_mechanisms_of_both_kinds(text: str) -> None:
 
 
 def test_a_named_mechanism_of_either_kind_is_planned() -> None:
-    assert nw.plan("prefix:8", BOTH, mechanism="laplace-strategy").privacy == PURE
-    assert nw.plan("prefix:8", BOTH, mechanism="gaussian-strategy").privacy == BOTH
+    assert (
+        nw.plan("prefix:8", BOTH, nw.Central(mechanism="laplace-strategy")).privacy
+        == PURE
+    )
+    assert (
+        nw.plan("prefix:8", BOTH, nw.Central(mechanism="gaussian-strategy")).privacy
+        == BOTH
+    )
     with pytest.raises(InvalidParameter, match="up to 2048 cells"):
-        nw.plan("prefix:4096", BOTH, mechanism="carry")
+        nw.plan("prefix:4096", BOTH, nw.Central(mechanism="carry"))
     with pytest.raises(InvalidParameter, match="leave delta and rho out"):
-        nw.plan("prefix:8", BOTH, mechanism="carry", composition="many")
+        nw.plan("prefix:8", BOTH, nw.Central(mechanism="carry", composition="many"))
 
 
 def test_a_matrix_of_ones_own_has_the_noise_that_suits_it() -> None:
     cells, sums_ = np.eye(8), np.tril(np.ones((8, 8)))
-    assert nw.plan("prefix:8", BOTH, strategy=cells).privacy == PURE
-    both = [nw.plan("prefix:8", p, strategy=sums_) for p in (BOTH, PURE)]
+    assert nw.plan("prefix:8", BOTH, nw.Central(strategy=cells)).privacy == PURE
+    both = [nw.plan("prefix:8", p, nw.Central(strategy=sums_)) for p in (BOTH, PURE)]
     assert both[0].achieved <= both[1].achieved
 
 
 @pytest.mark.parametrize("composition", ["several", ""])
 def test_unknown_compositions_are_refused(composition: str) -> None:
     with pytest.raises(InvalidParameter, match="composition"):
-        nw.plan("prefix:4", BOTH, composition=composition)
+        nw.plan("prefix:4", BOTH, nw.Central(composition=composition))
 
 
 @pytest.mark.parametrize("privacy", [PURE, nw.Privacy(rho=0.1)])
 def test_a_composition_is_refused_where_it_says_nothing(privacy: nw.Privacy) -> None:
     for call in (nw.plan, nw.explain, nw.compare):
         with pytest.raises(InvalidParameter, match="composition='many'"):
-            call("prefix:4", privacy, composition="many")
-    with pytest.raises(InvalidParameter, match="central model"):
-        nw.plan("prefix:4", PURE, model="local", composition="many")
+            call("prefix:4", privacy, nw.Central(composition="many"))
     with pytest.raises(InvalidParameter, match="composition"):
-        nw.plan("conjunctions:40:2", PURE, composition="many")
+        nw.plan("conjunctions:40:2", PURE, nw.Central(composition="many"))
 
 
 def test_explanations_tell_what_both_cost() -> None:
@@ -175,7 +183,7 @@ def test_far_above_a_bound_is_told_in_times_and_near_it_in_percent() -> None:
     far = nw.explain("marginals:4^5:2", BOTH)
     assert far.plan.forecast().ratio > 2
     assert f"{far.plan.forecast().ratio:.4g} times the lower bound" in far.why
-    near = nw.explain("marginals:4^5:2", BOTH, composition="many")
+    near = nw.explain("marginals:4^5:2", BOTH, nw.Central(composition="many"))
     assert "% above the lower bound" in near.why
 
 
@@ -213,7 +221,9 @@ def test_several_rows_of_a_person_share_pure_budgets() -> None:
     assert made.privacy == PURE
     assert made.stated == BOTH
     assert made.spend.promise().epsilon <= 1
-    assert made.achieved <= nw.plan(asked, BOTH, composition="many").achieved
+    assert (
+        made.achieved <= nw.plan(asked, BOTH, nw.Central(composition="many")).achieved
+    )
 
 
 def test_a_ledger_of_gaussian_noise_names_the_plan_that_fits(tmp_path: Path) -> None:
@@ -223,7 +233,7 @@ def test_a_ledger_of_gaussian_noise_names_the_plan_that_fits(tmp_path: Path) -> 
     with pytest.raises(BudgetExceeded, match="--composition many") as refused:
         nw.plan("identity:8", BOTH).release(counts, ledger=ledger, dataset="people")
     assert "--epsilon 1 --delta 1e-09" in str(refused.value)
-    many = nw.plan("identity:8", BOTH, composition="many")
+    many = nw.plan("identity:8", BOTH, nw.Central(composition="many"))
     many.release(counts, ledger=ledger, dataset="people")
 
 
@@ -240,7 +250,7 @@ def test_a_ledger_of_pure_noise_takes_the_plan(tmp_path: Path) -> None:
 @pytest.mark.parametrize("texts", [["identity:8", "prefix:8"], ["identity:4"] * 40])
 def test_plans_together_have_the_noise_that_errs_less_in_all(texts: list[str]) -> None:
     both, many, pure = (
-        nw.plan_together(texts, privacy, composition=composition)
+        nw.plan(nw.Several(texts), privacy, nw.Central(composition=composition))
         for privacy, composition in ((BOTH, "one"), (BOTH, "many"), (PURE, "one"))
     )
     totals = [
@@ -258,9 +268,11 @@ def test_plans_together_have_the_noise_that_errs_less_in_all(texts: list[str]) -
 def test_targets_are_met_by_the_smaller_budget_of_both(
     text: str, target: nw.Target
 ) -> None:
-    best = nw.plan_for(text, [target], delta=1e-9).plan
-    many = nw.plan_for(text, [target], delta=1e-9, composition="many").plan
-    pure = nw.plan_for(text, [target], pure=True).plan
+    best = nw.explain(text, nw.Accuracy([target], delta=1e-9)).plan
+    many = nw.explain(
+        text, nw.Accuracy([target], delta=1e-9), nw.Central(composition="many")
+    ).plan
+    pure = nw.explain(text, nw.Accuracy([target], pure=True)).plan
     least = min(many.privacy.epsilon, pure.privacy.epsilon)
     assert best.stated.epsilon == pytest.approx(least, rel=1e-9)
     assert best.stated.delta == 1e-9
@@ -271,7 +283,7 @@ def test_targets_are_met_by_the_smaller_budget_of_both(
 
 
 def test_a_target_in_rho_is_met_by_gaussian_noise() -> None:
-    assert nw.plan_for("prefix:16", [nw.Target("max", 50)]).plan.privacy.rho is not None
+    assert nw.explain("prefix:16", nw.Target("max", 50)).plan.privacy.rho is not None
 
 
 def test_what_pure_noise_cannot_plan_is_planned_all_the_same() -> None:
@@ -279,7 +291,7 @@ def test_what_pure_noise_cannot_plan_is_planned_all_the_same() -> None:
     for epsilon in (1e-9, 1e4):
         privacy = nw.Privacy(epsilon=epsilon, delta=1e-9)
         try:
-            many = nw.plan("marginals:2^12:3", privacy, composition="many")
+            many = nw.plan("marginals:2^12:3", privacy, nw.Central(composition="many"))
         except NoisewrightError:
             continue
         assert nw.plan("marginals:2^12:3", privacy).achieved <= many.achieved

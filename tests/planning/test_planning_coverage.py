@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binom
 from test_planning_release import repeated
 
-from noisewright import plan
+from noisewright import Central, plan
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.workload import Identity, Marginals, Prefix, Workload, workload
 
@@ -31,7 +31,7 @@ def test_intervals_cover(name: str) -> None:
     asked, privacy = CASES[name]
     named = "laplace-strategy" if privacy.kind == "pure" else "auto"
     composition = "many" if privacy.kind == "approximate" else "one"
-    p = plan(asked, privacy, mechanism=named, composition=composition)
+    p = plan(asked, privacy, Central(mechanism=named, composition=composition))
     forecast = p.forecast()
     x = np.random.default_rng(1).integers(0, 300, size=asked.size)
     errors = np.abs(repeated(p, x, seed=2, releases=RELEASES) - asked.matvec(x))

@@ -43,7 +43,9 @@ def released(
     import pyarrow as pa
 
     asked = nw.Workload.from_spec(questions, DOMAIN)
-    return nw.plan(asked, privacy, mechanism=mechanism).release(pa.table(TABLE))
+    return nw.plan(asked, privacy, nw.Central(mechanism=mechanism)).release(
+        pa.table(TABLE)
+    )
 
 
 PRIVACIES = [
@@ -158,7 +160,7 @@ def test_estimates_from_reports_answer_more() -> None:
     queries = nw.Workload.from_spec(
         {"queries": [{"marginal": ["sex"]}, {"marginal": ["region"]}]}, DOMAIN
     )
-    plan = nw.plan(queries, nw.Privacy(epsilon=2), model="local", mechanism="union")
+    plan = nw.plan(queries, nw.Privacy(epsilon=2), nw.Local(mechanism="union"))
     cells = np.random.default_rng(1).integers(0, plan.workload.size, 5000)
     estimate = plan.estimate(plan.randomize(cells))
     again = estimate.answer({"marginal": ["region"]})

@@ -76,7 +76,7 @@ def tried(call: Any) -> str:
 
 def used(text: str, privacy: Privacy, error: Any = "rmse") -> None:
     """Plan, forecast and, where the domain is small, release."""
-    plan = nw.plan(text, privacy, error=error)
+    plan = nw.plan(text, privacy, nw.Central(error=error))
     if plan.workload.size <= 4096 and plan.workload.queries <= 4096:
         plan.forecast()
         plan.release(np.ones(plan.workload.size, dtype=np.int64))
@@ -112,7 +112,7 @@ def test_what_cannot_be_planned_is_refused(text: str) -> None:
 def test_attributes_of_one_value_are_planned(
     text: str, error: Any, budget: dict[str, float]
 ) -> None:
-    plan = nw.plan(text, Privacy(**budget), error=error)
+    plan = nw.plan(text, Privacy(**budget), nw.Central(error=error))
     # beside which noise is nothing
     counts = np.arange(1, plan.workload.size + 1) * 10**9
     released = plan.release(counts)

@@ -132,7 +132,9 @@ class Proved(Apart):
 def test_pure_noise_is_never_wider_than_the_widest_law() -> None:
     """A test may be one Laplace error; where all add many, their law is narrower, and seen."""
     found, terms = asked(MEANS)
-    means = nw.plan(found, nw.Privacy(epsilon=1), mechanism="laplace-strategy").widths
+    means = nw.plan(
+        found, nw.Privacy(epsilon=1), nw.Central(mechanism="laplace-strategy")
+    ).widths
     assert means.each_test(1.0) <= laplace_multiplier(0.95)
     assert means.all_tests(1.0) <= laplace_multiplier(1 - 0.05 / 5)
     seen = statistic_widths(Proved(10), terms, found.statistics)

@@ -22,9 +22,7 @@ PURE = {"kind": "pure", "epsilon": 0.1, "neighbours": "replace-one"}
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     path = tmp_path / "p.nw"
-    nw.plan("identity:4", nw.Privacy(0.1), model="local", mechanism="hadamard").save(
-        path
-    )
+    nw.plan("identity:4", nw.Privacy(0.1), nw.Local(mechanism="hadamard")).save(path)
     return path
 
 
@@ -56,13 +54,9 @@ def test_files_hold_no_promise_beside_the_strategy(file: Path) -> None:
 
 
 def test_a_pure_mechanism_promises_pure_privacy_whatever_was_asked() -> None:
-    plan = nw.plan(
-        "identity:4", nw.Privacy(1, 1e-6), model="local", mechanism="hadamard"
-    )
+    plan = nw.plan("identity:4", nw.Privacy(1, 1e-6), nw.Local(mechanism="hadamard"))
     assert plan.privacy == nw.Privacy(1, neighbours="replace-one")
-    noisy = nw.plan(
-        "identity:4", nw.Privacy(1, 1e-6), model="local", mechanism="matrix-l2"
-    )
+    noisy = nw.plan("identity:4", nw.Privacy(1, 1e-6), nw.Local(mechanism="matrix-l2"))
     assert noisy.privacy == nw.Privacy(1, 1e-6, neighbours="replace-one")
 
 
@@ -137,10 +131,10 @@ def test_headers_nested_without_end_are_refused(file: Path) -> None:
             load(file)
 
 
-@pytest.mark.parametrize("model", ["central", "local"])
+@pytest.mark.parametrize("options", [nw.Central(), nw.Local()])
 @pytest.mark.parametrize("epsilon", [5e-324, 1e-300, 1e300])
 def test_budgets_next_to_nothing_or_beyond_all_are_refused_clearly(
-    model: str, epsilon: float
+    options: nw.Central | nw.Local, epsilon: float
 ) -> None:
     with pytest.raises(InvalidParameter, match="epsilon"):
-        nw.plan("prefix:4", nw.Privacy(epsilon), model=model)  # type: ignore[arg-type]
+        nw.plan("prefix:4", nw.Privacy(epsilon), options)

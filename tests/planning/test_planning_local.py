@@ -32,11 +32,13 @@ FIELDS = {
 
 @pytest.fixture(scope="module")
 def plan():
-    return nw.plan("prefix:12", nw.Privacy(epsilon=1), model="local", effort="low")
+    return nw.plan("prefix:12", nw.Privacy(epsilon=1), nw.Local(effort="low"))
 
 
 def test_the_plan_has_the_smallest_worst_case(plan):
-    rows = compare_local(workload("prefix:12"), nw.Privacy(epsilon=1), effort="low")
+    rows = compare_local(
+        workload("prefix:12"), nw.Privacy(epsilon=1), nw.Local(effort="low")
+    )
     able = [row for row in rows if row.refusal is None]
     assert plan.mechanism == able[0].mechanism
     assert plan.sample_complexity() == pytest.approx(able[0].sample_complexity)
@@ -109,12 +111,12 @@ def test_questions_by_name_are_answered_without_their_weights():
         "queries": [{"marginal": ["region"], "weight": 3.0}, {"marginal": ["works"]}]
     }
     questions = nw.Workload.from_spec(spec, domain)
-    plan = nw.plan(questions, nw.Privacy(epsilon=2), model="local", effort="low")
+    plan = nw.plan(questions, nw.Privacy(epsilon=2), nw.Local(effort="low"))
     report = plan.client.randomize({"works": True, "region": "south"})
     found = plan.estimate([report])
     assert found.answers[: domain["region"].size].sum() == pytest.approx(1.0)
     with pytest.raises(InvalidParameter):
-        nw.plan("identity:4", nw.Privacy(epsilon=1), model="local").client.randomize(
+        nw.plan("identity:4", nw.Privacy(epsilon=1), nw.Local()).client.randomize(
             {"a": 1}
         )
 
@@ -123,9 +125,7 @@ def test_questions_by_name_are_answered_without_their_weights():
 def test_every_mechanism_can_be_named_saved_and_loaded(name, tmp_path):
     text = "marginals:2^3:2" if name == "union" else "prefix:8"
     delta = 1e-6 if MECHANISMS[name].needs_delta else None
-    plan = nw.plan(
-        text, nw.Privacy(epsilon=1, delta=delta), model="local", mechanism=name
-    )
+    plan = nw.plan(text, nw.Privacy(epsilon=1, delta=delta), nw.Local(mechanism=name))
     assert plan.mechanism == name
     plan.save(tmp_path / "p.nw")
     loaded = nw.load(tmp_path / "p.nw")
@@ -150,7 +150,7 @@ def test_every_mechanism_can_be_named_saved_and_loaded(name, tmp_path):
 )
 def test_what_cannot_be_planned_is_refused(text, privacy, options):
     with pytest.raises(nw.NoisewrightError):
-        nw.plan(text, nw.Privacy(**privacy), model="local", **options)
+        nw.plan(text, nw.Privacy(**privacy), nw.Local(**options))
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_what_cannot_be_planned_is_refused(text, privacy, options):
 def test_queries_that_tell_nobody_apart_are_refused_in_words(asked):
     for planned in (nw.plan, nw.compare):
         with pytest.raises(InvalidParameter, match="tells no two people apart"):
-            planned(asked, nw.Privacy(epsilon=1), model="local")
+            planned(asked, nw.Privacy(epsilon=1), nw.Local())
 
 
 @pytest.mark.parametrize("epsilon", [16.5, 20.0, 39.0, 39.5, 40.0])
@@ -167,10 +167,7 @@ def test_budgets_whose_errors_are_lost_in_rounding_are_refused(epsilon):
     for mechanism in ("auto", *MECHANISMS):
         with pytest.raises(InvalidParameter, match="lost in rounding"):
             nw.plan(
-                "identity:4",
-                nw.Privacy(epsilon, 1e-6),
-                model="local",
-                mechanism=mechanism,
+                "identity:4", nw.Privacy(epsilon, 1e-6), nw.Local(mechanism=mechanism)
             )
 
 
@@ -184,7 +181,7 @@ def test_a_plan_of_a_budget_beyond_the_digits_is_refused_wherever_it_comes_from(
 def test_the_largest_budget_leaves_errors_their_digits(text):
     for name in ("randomized-response", "hadamard", "subset-selection", "optimised"):
         largest = nw.plan(
-            text, nw.Privacy(epsilon=16), model="local", mechanism=name, effort="low"
+            text, nw.Privacy(epsilon=16), nw.Local(mechanism=name, effort="low")
         )
         exact = worst_variance(largest.strategy.dense(), largest.workload.dense())
         assert largest.analysis.worst_case == pytest.approx(exact, rel=1e-6)
@@ -208,15 +205,15 @@ def worst_variance(chances, queries):
         return float(max(variances))
 
 
-def test_epsilon_zero_and_unknown_models_are_refused():
+def test_epsilon_zero_and_what_are_no_options_are_refused():
     with pytest.raises(InvalidParameter):
         nw.Privacy(epsilon=0)
-    with pytest.raises(InvalidParameter):
-        nw.plan("prefix:8", nw.Privacy(epsilon=1), model="federated")
+    with pytest.raises(InvalidParameter, match="options="):
+        nw.plan("prefix:8", nw.Privacy(epsilon=1), "federated")
 
 
 def test_aggregates_of_another_plan_are_refused(plan):
-    other = nw.plan("prefix:12", nw.Privacy(epsilon=2), model="local", effort="low")
+    other = nw.plan("prefix:12", nw.Privacy(epsilon=2), nw.Local(effort="low"))
     reports = other.aggregate(other.randomize(np.arange(12)))
     with pytest.raises(InvalidParameter, match="another plan"):
         plan.estimate(reports)
@@ -233,11 +230,10 @@ def test_damaged_plans_are_refused(plan, tmp_path):
 
 
 def test_a_plan_can_be_made_for_people_and_for_a_variance(tmp_path):
-    privacy, choices = (
-        nw.Privacy(epsilon=1),
-        {"model": "local", "mechanism": "hadamard"},
-    )
-    plan = nw.plan("prefix:12", privacy, people=5000, alpha=0.002, **choices)
+    privacy = nw.Privacy(epsilon=1)
+    plain = nw.Local(mechanism="hadamard")
+    asked = replace(plain, people=5000, alpha=0.002)
+    plan = nw.plan("prefix:12", privacy, asked)
     plan.save(tmp_path / "p.nw")
     for one in (plan, nw.load(tmp_path / "p.nw")):
         assert one.forecast().rmse == one.forecast(5000).rmse
@@ -248,9 +244,9 @@ def test_a_plan_can_be_made_for_people_and_for_a_variance(tmp_path):
         assert summary["shuffled"]["epsilon"] < 1
     for wrong in ({"people": 0}, {"people": 1.5}, {"alpha": 0.0}):
         with pytest.raises(InvalidParameter):
-            nw.plan("prefix:12", privacy, **choices, **wrong)
+            nw.plan("prefix:12", privacy, replace(plain, **wrong))
     with pytest.raises(InvalidParameter, match="people"):
-        nw.plan("prefix:12", privacy, **choices).forecast()
+        nw.plan("prefix:12", privacy, plain).forecast()
 
 
 def test_chances_that_break_the_promise_are_refused(plan):
@@ -262,9 +258,7 @@ def test_chances_that_break_the_promise_are_refused(plan):
 
 
 def test_fifty_attributes_from_plan_to_tables(tmp_path):
-    plan = nw.plan(
-        "marginals:2^50:1", nw.Privacy(epsilon=1), model="local", people=4000
-    )
+    plan = nw.plan("marginals:2^50:1", nw.Privacy(epsilon=1), nw.Local(people=4000))
     assert {plan.mechanism, *(row["mechanism"] for row in plan.runners_up)} == {
         "fourier",
         "union",
@@ -284,7 +278,7 @@ def test_other_errors_can_be_made_small() -> None:
     prior = np.linspace(1.0, 5.0, 8)
     asked = {"effort": "low", "cache": False}
     worst, average, given, flat = (
-        nw.plan("prefix:8", nw.Privacy(epsilon=1.0), model="local", **asked, **more)
+        nw.plan("prefix:8", nw.Privacy(epsilon=1.0), nw.Local(**asked, **more))
         for more in (
             {},
             {"objective": "average"},
@@ -307,7 +301,7 @@ def test_other_errors_can_be_made_small() -> None:
     ]
     assert largest[0] <= largest[1] * (1 + 1e-9)
     with pytest.raises(InvalidParameter, match="norm"):
-        nw.plan("prefix:8", nw.Privacy(epsilon=1.0), model="local", norm=4.0)
+        nw.plan("prefix:8", nw.Privacy(epsilon=1.0), nw.Local(norm=4.0))
 
 
 def test_reports_hold_only_what_is_asked():
@@ -323,8 +317,7 @@ def test_reports_hold_only_what_is_asked():
     plan = nw.plan(
         nw.Workload.from_spec(spec, domain),
         nw.Privacy(epsilon=1),
-        model="local",
-        effort="low",
+        nw.Local(effort="low"),
     )
     assert plan.domain.names == ("colour", "age")
     assert plan.workload.size == 24

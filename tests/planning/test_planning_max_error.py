@@ -18,9 +18,7 @@ PRIVACY = nw.Privacy(epsilon=1)
 
 @pytest.fixture(scope="module")
 def plan():  # type: ignore[no-untyped-def]
-    return nw.plan(
-        "prefix:16", PRIVACY, model="local", error="max", max_error=0.1, effort="low"
-    )
+    return nw.plan("prefix:16", PRIVACY, nw.Local(max_error=0.1, effort="low"))
 
 
 def test_the_plan_needs_the_fewest_people_of_all(plan) -> None:  # type: ignore[no-untyped-def]
@@ -57,7 +55,7 @@ def test_a_small_simulation_keeps_the_error(plan) -> None:  # type: ignore[no-un
 
 def biased() -> LocalPlan:
     plan = nw.plan(
-        "prefix:8", PRIVACY, model="local", mechanism="approximate", max_error=0.2
+        "prefix:8", PRIVACY, nw.Local(mechanism="approximate", max_error=0.2)
     )
     return replace(plan, targets=plan.workload.dense() * 0.9 + 0.05)
 
@@ -97,7 +95,7 @@ def test_targets_that_do_not_fit_are_refused(targets: np.ndarray) -> None:
 
 
 def test_the_command_says_how_many_people() -> None:
-    command = "plan prefix:8 --model local --epsilon 1 --error max --max-error 0.1 --effort low"
+    command = "plan prefix:8 --model local --epsilon 1 --max-error 0.1 --effort low"
     result = CliRunner().invoke(main, command.split())
     assert result.exit_code == 0, result.output
     assert "within ± 0.1" in " ".join(result.output.split())
@@ -106,7 +104,6 @@ def test_the_command_says_how_many_people() -> None:
 @pytest.mark.parametrize(
     ("name", "settings"),
     [
-        ("error", {"error": "max"}),
         ("max_error", {"max_error": 0.0}),
         ("beta", {"max_error": 0.1, "beta": 2.0}),
         ("beta", {"beta": 0.1}),
@@ -114,7 +111,7 @@ def test_the_command_says_how_many_people() -> None:
 )
 def test_goals_that_are_none_are_refused(name: str, settings: dict[str, float]) -> None:
     with pytest.raises(InvalidParameter, match=f"{name}="):
-        nw.plan("prefix:4", PRIVACY, model="local", **settings)
+        nw.plan("prefix:4", PRIVACY, nw.Local(**settings))
 
 
 def test_a_strategy_that_comes_with_a_proof_must_need_fewer_people(
@@ -124,11 +121,11 @@ def test_a_strategy_that_comes_with_a_proof_must_need_fewer_people(
     from noisewright.local.histogram.sets import RandomizedResponse
     from noisewright.local.optimise import proving
 
-    settings = {"model": "local", "error": "max", "max_error": 0.2, "effort": "low"}
-    before = nw.plan("prefix:8", PRIVACY, **settings)
+    settings = nw.Local(max_error=0.2, effort="low")
+    before = nw.plan("prefix:8", PRIVACY, settings)
     worse = RandomizedResponse(8, 1.0)
     monkeypatch.setattr(proving, "proven", lambda *_, **__: (worse, None))
-    after = nw.plan("prefix:8", PRIVACY, **settings)
+    after = nw.plan("prefix:8", PRIVACY, settings)
     assert after.people_for_max_error() == before.people_for_max_error()
     assert after.mechanism == before.mechanism
 
@@ -139,9 +136,9 @@ def test_small_budgets_take_as_many_people_as_they_must_or_are_refused(
 ) -> None:
     """Reports tell ε² of a person: people times ε² do not fall, whatever mechanisms are left."""
     try:
-        plan = nw.plan("prefix:16", nw.Privacy(epsilon), model="local", max_error=0.1)
+        plan = nw.plan("prefix:16", nw.Privacy(epsilon), nw.Local(max_error=0.1))
     except OutOfReach:
         return
-    usual = nw.plan("prefix:16", nw.Privacy(epsilon=0.01), model="local", max_error=0.1)
+    usual = nw.plan("prefix:16", nw.Privacy(epsilon=0.01), nw.Local(max_error=0.1))
     least = 0.9 * usual.people_for_max_error(0.1) * 0.01**2
     assert plan.people_for_max_error(0.1) * epsilon**2 > least

@@ -53,9 +53,8 @@ def people(count: int, share: float, seed: int = 0) -> pa.Table:
 def planned(
     queries: list[dict[str, Any]], privacy: nw.Privacy, **rest: Any
 ) -> CentralPlan:
-    plan = nw.plan(nw.Workload.from_spec({"queries": queries}, DOMAIN), privacy, **rest)
-    assert isinstance(plan, CentralPlan)
-    return plan
+    asked = nw.Workload.from_spec({"queries": queries}, DOMAIN)
+    return nw.plan(asked, privacy, nw.Central(**rest))
 
 
 def released(
@@ -215,8 +214,8 @@ def test_without_a_cell_for_missing_values_nothing_is_added(tmp_path: Path) -> N
     domain = nw.Domain([DOMAIN["sex"], nw.Numeric("hours", (10, 60), outside="clip")])
     files = []
     for missing in ("left-out", "zero"):
-        plan = nw.plan_sums(
-            "hours", [["sex"]], nw.Privacy(rho=1), domain, missing=missing
+        plan = nw.plan(
+            nw.Sums("hours", [["sex"]], domain, missing=missing), nw.Privacy(rho=1)
         )
         measures = {table.measure for table in plan.method.tables}
         assert measures == {COUNT, CentredSum("hours", 1.0, 10, 60)}

@@ -103,7 +103,9 @@ def test_no_neighbouring_table_spends_more_than_the_budget(
     named = "laplace-strategy" if budget.keys() == {"epsilon"} else "auto"
     privacy = Privacy(**budget, neighbours=neighbours)
     composition = "many" if privacy.kind == "approximate" else "one"
-    plan = nw.plan(questions, privacy, mechanism=named, composition=composition)
+    plan = nw.plan(
+        questions, privacy, nw.Central(mechanism=named, composition=composition)
+    )
     draw = random.Random(asked)
     anyone = [{name: draw.choice(VALUES[name]) for name in names} for _ in range(12)]
     people = anyone[:3]

@@ -30,7 +30,7 @@ def staff() -> pd.DataFrame:
 
 
 def test_values_are_told_and_tables_measured_over_them() -> None:
-    plan = nw.plan_open(QUERIES, SCHEMA, PRIVACY)
+    plan = nw.plan(nw.OpenQuestions(QUERIES, SCHEMA), PRIVACY)
     assert (plan.chance(0), plan.chance(4000)) == (0, 1)
     assert plan.chance(1) == pytest.approx(1e-6 * 0.25)
     released = plan.release(staff())
@@ -43,7 +43,7 @@ def test_values_are_told_and_tables_measured_over_them() -> None:
 
 
 def test_all_of_it_is_one_promise_that_keeps_the_budget() -> None:
-    plan = nw.plan_open(QUERIES, SCHEMA, PRIVACY, share=0.4)
+    plan = nw.plan(nw.OpenQuestions(QUERIES, SCHEMA, share=0.4), PRIVACY)
     values, tables = plan.spend.losses
     assert isinstance(values, Promise)
     assert isinstance(tables, Gaussian)
@@ -58,7 +58,7 @@ def test_all_of_it_is_one_promise_that_keeps_the_budget() -> None:
 def test_the_delta_is_spent_once_and_the_ledger_shows_it(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "budget.db")
     ledger.create("staff", nw.Privacy(epsilon=4, delta=1e-5), pure=1, aside=1e-6)
-    plan = nw.plan_open(QUERIES, SCHEMA, PRIVACY)
+    plan = nw.plan(nw.OpenQuestions(QUERIES, SCHEMA), PRIVACY)
     with pytest.raises(InvalidParameter, match="have no column"):
         plan.release(staff().drop(columns="job"), ledger=ledger, dataset="staff")
     # what fails before the draw spends nothing
@@ -75,7 +75,7 @@ def test_the_delta_is_spent_once_and_the_ledger_shows_it(tmp_path: Path) -> None
 
 def test_people_with_many_rows_share_their_budget_among_values() -> None:
     schema = {**SCHEMA, "unit": {"column": "person", "rows": 3}}
-    plan = nw.plan_open(QUERIES, schema, PRIVACY)
+    plan = nw.plan(nw.OpenQuestions(QUERIES, schema), PRIVACY)
     assert plan.value_plans[0].selection.epsilon == pytest.approx(0.5 / 3)
     assert plan.over({"job": ["x"]}).rows == 3
     assert plan.cost.unit is not None
@@ -84,7 +84,7 @@ def test_people_with_many_rows_share_their_budget_among_values() -> None:
 
 
 def test_forecasts_are_for_a_number_of_values() -> None:
-    plan = nw.plan_open(QUERIES, SCHEMA, PRIVACY)
+    plan = nw.plan(nw.OpenQuestions(QUERIES, SCHEMA), PRIVACY)
     assert len(plan.forecast(5).std) == 6 * 2 + 2
     summary = plan.summary()
     assert summary["people_for_even_chance"] < summary["people_for_95_percent"]
@@ -93,7 +93,7 @@ def test_forecasts_are_for_a_number_of_values() -> None:
 
 
 def test_plans_are_kept_and_told_anew(tmp_path: Path) -> None:
-    plan = nw.plan_open(QUERIES, SCHEMA, PRIVACY, share=0.5)
+    plan = nw.plan(nw.OpenQuestions(QUERIES, SCHEMA, share=0.5), PRIVACY)
     plan.save(tmp_path / "open.nw")
     loaded = nw.load(tmp_path / "open.nw")
     assert loaded.spend == plan.spend
@@ -108,16 +108,16 @@ def test_what_cannot_be_is_refused_with_the_reason() -> None:
         with pytest.raises(
             InvalidParameter, match="may be told with probability delta"
         ):
-            nw.plan_open(QUERIES, SCHEMA, privacy)
+            nw.plan(nw.OpenQuestions(QUERIES, SCHEMA), privacy)
     closed = {"attributes": SCHEMA["attributes"][1:]}
     with pytest.raises(InvalidParameter, match="declares no attribute of that kind"):
-        nw.plan_open({"queries": [{"marginal": ["sex"]}]}, closed, PRIVACY)
+        nw.plan(nw.OpenQuestions({"queries": [{"marginal": ["sex"]}]}, closed), PRIVACY)
     with pytest.raises(InvalidParameter, match="share"):
-        nw.plan_open(QUERIES, SCHEMA, PRIVACY, share=1.0)
+        nw.plan(nw.OpenQuestions(QUERIES, SCHEMA, share=1.0), PRIVACY)
     listed = {"attributes": [{"name": "job", "kind": "open", "values": ["x"]}]}
     with pytest.raises(DomainError, match="no values of its own"):
-        nw.plan_open({"queries": [{"marginal": ["job"]}]}, listed, PRIVACY)
-    plan = nw.plan_open(QUERIES, SCHEMA, PRIVACY)
+        nw.plan(nw.OpenQuestions({"queries": [{"marginal": ["job"]}]}, listed), PRIVACY)
+    plan = nw.plan(nw.OpenQuestions(QUERIES, SCHEMA), PRIVACY)
     with pytest.raises(DomainError, match="no value of job is held by enough"):
         plan.release(pd.DataFrame({"job": [SECRET], "sex": ["F"]}))
     import pyarrow as pa
@@ -130,7 +130,7 @@ def test_what_cannot_be_is_refused_with_the_reason() -> None:
 def test_releases_are_kept_whole_and_bought_once(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "budget.db")
     ledger.create("staff", nw.Privacy(epsilon=8, delta=1e-5), pure=4, aside=1e-6)
-    plan = nw.plan_open(QUERIES, SCHEMA, PRIVACY)
+    plan = nw.plan(nw.OpenQuestions(QUERIES, SCHEMA), PRIVACY)
     released = plan.release(staff(), ledger=ledger, dataset="staff")
     again = plan.release(staff(), ledger=ledger, dataset="staff", again="stored")
     released.save(tmp_path / "answers.nwr")
@@ -150,7 +150,7 @@ def test_releases_are_kept_whole_and_bought_once(tmp_path: Path) -> None:
 def test_files_whose_tables_are_not_of_the_values_told_are_refused(
     tmp_path: Path,
 ) -> None:
-    released = nw.plan_open(QUERIES, SCHEMA, PRIVACY).release(staff())
+    released = nw.plan(nw.OpenQuestions(QUERIES, SCHEMA), PRIVACY).release(staff())
     tables = released.plan
     others = {"job": ("clerk", SECRET)}
     with pytest.raises(InvalidParameter, match="are not those of the values told"):
@@ -158,7 +158,9 @@ def test_files_whose_tables_are_not_of_the_values_told_are_refused(
     with pytest.raises(InvalidParameter, match="are not of the open attributes"):
         tables.selection.told(tables, {})
     # A larger share for the tables than the budget leaves them.
-    richer = nw.plan_open(QUERIES, SCHEMA, PRIVACY, share=0.1).over(tables.values)
+    richer = nw.plan(nw.OpenQuestions(QUERIES, SCHEMA, share=0.1), PRIVACY).over(
+        tables.values
+    )
     with pytest.raises(InvalidParameter, match="are not those of the values told"):
         tables.selection.told(richer, tables.values)
 
@@ -170,7 +172,7 @@ def test_values_that_people_wrote_run_in_no_spreadsheet_and_have_a_length(
     formula, endless = '=HYPERLINK("http://example.org","more")', "x" * 201
     jobs = [formula] * 4000 + ["nurse"] * 2500 + [endless] * 2500
     table = pd.DataFrame({"job": jobs, "sex": ["F", "M"] * (len(jobs) // 2)})
-    released = nw.plan_open(QUERIES, SCHEMA, PRIVACY).release(table)
+    released = nw.plan(nw.OpenQuestions(QUERIES, SCHEMA), PRIVACY).release(table)
     assert released.plan.values == {"job": (formula, "nurse")}
     released.write(tmp_path / "answers.csv")
     lines = (tmp_path / "answers.csv").read_text(encoding="utf-8").splitlines()

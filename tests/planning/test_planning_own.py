@@ -37,7 +37,9 @@ def test_sensitivity_and_errors_are_those_of_the_integers(
     delta = None if pure else 1e-9
     privacy = nw.Privacy(epsilon=1, delta=delta, neighbours=neighbours)
     composition = "one" if pure else "many"
-    plan = nw.plan("prefix:6", privacy, strategy=matrix, composition=composition)
+    plan = nw.plan(
+        "prefix:6", privacy, nw.Central(strategy=matrix, composition=composition)
+    )
     whole, order = measured(plan), 1 if pure else 2
     assert whole.dtype == np.int64
     assert (
@@ -62,11 +64,13 @@ def test_sensitivity_and_errors_are_those_of_the_integers(
 
 def test_a_plan_by_ones_own_strategy_is_like_any_other(tmp_path) -> None:
     best = nw.factorize("prefix:6")
-    plan = nw.plan("prefix:6", CURATOR, strategy=best.strategy, composition="many")
+    plan = nw.plan(
+        "prefix:6", CURATOR, nw.Central(strategy=best.strategy, composition="many")
+    )
     assert plan.mechanism == "own-strategy"
     assert plan.forecast().ratio == pytest.approx(1, abs=1e-4)
     assert (
-        nw.plan("prefix:6", CURATOR, strategy=np.eye(6), composition="many")
+        nw.plan("prefix:6", CURATOR, nw.Central(strategy=np.eye(6), composition="many"))
         .forecast()
         .ratio
         > 1.2
@@ -93,7 +97,7 @@ def test_strategies_that_do_not_support_the_queries_are_refused(
     matrix, error, said
 ) -> None:
     with pytest.raises(error, match=said):
-        nw.plan("prefix:6", CURATOR, strategy=matrix, composition="many")
+        nw.plan("prefix:6", CURATOR, nw.Central(strategy=matrix, composition="many"))
 
 
 def test_a_strategy_that_rounding_would_break_is_refused() -> None:
@@ -101,9 +105,13 @@ def test_a_strategy_that_rounding_would_break_is_refused() -> None:
     # spans more than the queries
     half = np.vstack([np.pi * np.ones((1, 4)), [[np.e, 1, 0, 0]]])
     with pytest.raises(InvalidParameter, match="scale it to whole numbers"):
-        nw.plan(total, CURATOR, strategy=half, composition="many")
+        nw.plan(total, CURATOR, nw.Central(strategy=half, composition="many"))
     assert (
-        nw.plan(total, CURATOR, strategy=np.pi * np.ones((1, 4)), composition="many")
+        nw.plan(
+            total,
+            CURATOR,
+            nw.Central(strategy=np.pi * np.ones((1, 4)), composition="many"),
+        )
         .forecast()
         .ratio
         < 1.001
@@ -112,7 +120,9 @@ def test_a_strategy_that_rounding_would_break_is_refused() -> None:
 
 def test_a_strategy_is_not_a_mechanism_as_well() -> None:
     with pytest.raises(InvalidParameter, match="a strategy or a mechanism"):
-        nw.plan("prefix:6", CURATOR, strategy=np.eye(6), mechanism="gaussian")
+        nw.plan(
+            "prefix:6", CURATOR, nw.Central(strategy=np.eye(6), mechanism="gaussian")
+        )
 
 
 def response(cells: int, epsilon: float) -> np.ndarray:
@@ -123,7 +133,7 @@ def response(cells: int, epsilon: float) -> np.ndarray:
 def test_epsilon_of_ones_own_chances_is_verified_from_whole_numbers() -> None:
     rough = np.random.default_rng(3).uniform(1, 2.5, size=(9, 5))
     rough /= rough.sum(axis=0)
-    plan = nw.plan("identity:5", nw.Privacy(epsilon=2), model="local", strategy=rough)
+    plan = nw.plan("identity:5", nw.Privacy(epsilon=2), nw.Local(strategy=rough))
     weights = [[int(w) for w in row] for row in plan.strategy.weights]
     assert all(sum(column) == 2**62 for column in zip(*weights, strict=True))
     ratio = max(Fraction(max(row), min(row)) for row in weights)
@@ -136,8 +146,8 @@ def test_epsilon_of_ones_own_chances_is_verified_from_whole_numbers() -> None:
 
 def test_ones_own_randomized_response_is_that_of_the_registry(tmp_path) -> None:
     privacy = nw.Privacy(epsilon=1)
-    own = nw.plan("prefix:5", privacy, model="local", strategy=response(5, 1.0))
-    ours = nw.plan("prefix:5", privacy, model="local", mechanism="randomized-response")
+    own = nw.plan("prefix:5", privacy, nw.Local(strategy=response(5, 1.0)))
+    ours = nw.plan("prefix:5", privacy, nw.Local(mechanism="randomized-response"))
     assert own.sample_complexity() == pytest.approx(ours.sample_complexity(), rel=1e-9)
     own.save(tmp_path / "own.nw")
     again = nw.load(tmp_path / "own.nw")
@@ -161,15 +171,15 @@ def test_chances_that_break_the_promise_or_miss_the_queries_are_refused(
     chances, said
 ) -> None:
     with pytest.raises(NoisewrightError, match=said):
-        nw.plan("prefix:5", nw.Privacy(epsilon=1), model="local", strategy=chances)
+        nw.plan("prefix:5", nw.Privacy(epsilon=1), nw.Local(strategy=chances))
 
 
 def test_entries_of_ones_own_are_mechanisms() -> None:
-    plan = nw.plan("prefix:6", CURATOR, mechanism=CENTRAL["gaussian-tree"])
+    plan = nw.plan("prefix:6", CURATOR, nw.Central(mechanism=CENTRAL["gaussian-tree"]))
     assert plan.mechanism == "gaussian-tree"
     entry = MECHANISMS["unary"]
     assert nw.plan(
-        "prefix:6", nw.Privacy(epsilon=1), model="local", mechanism=entry
+        "prefix:6", nw.Privacy(epsilon=1), nw.Local(mechanism=entry)
     ).mechanism
 
 
@@ -186,5 +196,5 @@ def test_explanations_name_every_mechanism_once() -> None:
                 rows[other.mechanism].achieved, rel=1e-9
             )
             assert other.times >= 1
-    named = nw.explain("prefix:6", CURATOR, mechanism="gaussian")
+    named = nw.explain("prefix:6", CURATOR, nw.Central(mechanism="gaussian"))
     assert "by name" in named.why

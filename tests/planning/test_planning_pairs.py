@@ -123,7 +123,7 @@ def test_shares_err_as_stated_and_pairs_by_no_more_than_forecast(privacy, held):
     people, runs = 2_000, 200
     kinds = np.array([held, held if all(held) else (1, 0, 1, 0)], dtype=float)
     rows = np.repeat(kinds, people // 2, axis=0)
-    plan = nw.plan_pairs(4, privacy)
+    plan = nw.plan(nw.Pairs(4), privacy)
     packed, source = Rows.of([rows], 4), SeededSource(12)
     drawn = [plan._release(packed, people, source) for _ in range(runs)]
 
@@ -160,7 +160,7 @@ def test_pairs_of_many_people_are_near_the_truth():
 def test_common_factors_beat_what_was_measured_where_people_are_few():
     rng = np.random.default_rng(6)
     rows = made_up("one factor", 3000, 60, rng)
-    release = nw.plan_pairs(60, PURE)._release(
+    release = nw.plan(nw.Pairs(60), PURE)._release(
         Rows.of([rows], 60), len(rows), SeededSource(7)
     )
     truth, upper = rows.T @ rows / len(rows), np.triu_indices(60, 1)
@@ -210,7 +210,7 @@ def test_plans_and_releases_survive_files(privacy, tmp_path):
     frame = pd.DataFrame(
         {"a": [0, 1, 1] * 200, "b": [True, False, True] * 200, "c": [None] * 600}
     )
-    plan = nw.plan_pairs(["a", "b", "c"], privacy)
+    plan = nw.plan(nw.Pairs(["a", "b", "c"]), privacy)
     plan.save(tmp_path / "plan.nw")
     release = nw.load(tmp_path / "plan.nw").release(frame)
     release.save(tmp_path / "pairs.nwr")
@@ -224,7 +224,7 @@ def test_plans_and_releases_survive_files(privacy, tmp_path):
 def test_forged_releases_are_refused(tmp_path):
     from noisewright.planning.files import from_bytes, to_bytes
 
-    release = nw.plan_pairs(3, PURE).release(np.ones((10, 3)))
+    release = nw.plan(nw.Pairs(3), PURE).release(np.ones((10, 3)))
     release.measured.moments[0, 1] += 1.0
     with pytest.raises(FileFormatError, match="measurement"):
         from_bytes(to_bytes(release))
@@ -233,13 +233,13 @@ def test_forged_releases_are_refused(tmp_path):
 @pytest.mark.parametrize("columns", [1, 0, 1000, ["a", "a"]])
 def test_bad_columns_are_refused(columns):
     with pytest.raises(InvalidParameter):
-        nw.plan_pairs(columns, PURE)
+        nw.plan(nw.Pairs(columns), PURE)
 
 
 @pytest.mark.parametrize("epsilon", [1e-6, 20.0])
 def test_extreme_budgets_and_no_people_give_possible_answers(epsilon):
     privacy = Privacy(epsilon, neighbours="replace-one")
-    release = nw.plan_pairs(3, privacy).release(np.zeros((0, 3)))
+    release = nw.plan(nw.Pairs(3), privacy).release(np.zeros((0, 3)))
     assert ((release.proportions >= 0) & (release.proportions <= 1)).all()
     assert release.people == 0
 
@@ -247,7 +247,7 @@ def test_extreme_budgets_and_no_people_give_possible_answers(epsilon):
 def test_a_ledger_is_told_of_both_measurements(tmp_path):
     ledger = nw.Ledger(tmp_path / "budget.db")
     ledger.create("people", Privacy(2.0, neighbours="replace-one"))
-    plan = nw.plan_pairs(3, PURE)
+    plan = nw.plan(nw.Pairs(3), PURE)
     first = plan.release(np.ones((50, 3)), ledger=ledger, dataset="people")
     again = plan.release(
         np.ones((50, 3)), ledger=ledger, dataset="people", again="stored"

@@ -21,13 +21,15 @@ DOMAIN = nw.Domain(
 KINDS = {
     "counts": lambda: nw.plan("marginals:3x4:<=2", Privacy(rho=1)),
     "pure": lambda: nw.plan("prefix:8", Privacy(epsilon=1)),
-    "sums": lambda: nw.plan_sums("age", [["sex"], []], Privacy(rho=1), DOMAIN),
-    "stream": lambda: nw.plan_stream(50, Privacy(rho=1)),
-    "banded": lambda: nw.plan_stream(50, Privacy(rho=1), "banded", band=4),
-    "together": lambda: nw.plan_together(["prefix:8", "identity:8"], Privacy(1, 1e-6)),
-    "local": lambda: nw.plan(
-        "identity:8", Privacy(epsilon=1), model="local", people=1000
+    "sums": lambda: nw.plan(nw.Sums("age", [["sex"], []], DOMAIN), Privacy(rho=1)),
+    "stream": lambda: nw.plan(nw.RunningCount(50), Privacy(rho=1)),
+    "banded": lambda: nw.plan(
+        nw.RunningCount(50), Privacy(rho=1), nw.Stream("banded", band=4)
     ),
+    "together": lambda: nw.plan(
+        nw.Several(["prefix:8", "identity:8"]), Privacy(1, 1e-6)
+    ),
+    "local": lambda: nw.plan("identity:8", Privacy(epsilon=1), nw.Local(people=1000)),
 }
 
 
@@ -106,7 +108,7 @@ def test_a_release_is_its_measurement_and_survives_its_file(tmp_path: Path) -> N
 
 
 def test_estimates_survive_their_file(tmp_path: Path) -> None:
-    plan = nw.plan("prefix:6", Privacy(epsilon=2), model="local", mechanism="hadamard")
+    plan = nw.plan("prefix:6", Privacy(epsilon=2), nw.Local(mechanism="hadamard"))
     release = plan.estimate(plan.randomize(np.arange(600) % 6), non_negative=True)
     release.save(tmp_path / "e.nwr")
     again = nw.load(tmp_path / "e.nwr")
@@ -157,7 +159,7 @@ def test_a_plan_over_other_cells_than_the_schema_has_is_refused(tmp_path: Path) 
 
 def test_a_plan_that_measures_less_than_it_asks_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "p.nw"
-    nw.plan_sums("age", [["sex"]], Privacy(rho=1), DOMAIN).save(file)
+    nw.plan(nw.Sums("age", [["sex"]], DOMAIN), Privacy(rho=1)).save(file)
     header, arrays = read_parts(file)
     for member in header["strategy"]["members"]:
         write_parts(file, {**header, "strategy": member, "bound": None}, arrays)
@@ -170,7 +172,7 @@ def test_several_plans_read_a_stream_once() -> None:
         nw.Workload.from_spec({"queries": [{"marginal": [name]}]}, DOMAIN)
         for name in ("sex", "age")
     ]
-    together = nw.plan_together(questions, Privacy(rho=100))
+    together = nw.plan(nw.Several(questions), Privacy(rho=100))
     table = pa.table({"sex": ["F"] * 60 + ["M"] * 40, "age": [10] * 30 + [90] * 70})
     stream = pa.RecordBatchReader.from_batches(table.schema, table.to_batches())
     first, second = together.release(stream)
@@ -186,7 +188,7 @@ def test_squares_and_sums_of_many_people_fit_a_word() -> None:
 
 def test_plans_for_other_neighbours_than_they_say_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "t.nw"
-    nw.plan_together(["prefix:8", "identity:8"], Privacy(rho=1)).save(file)
+    nw.plan(nw.Several(["prefix:8", "identity:8"]), Privacy(rho=1)).save(file)
     header, arrays = read_parts(file)
     header["privacy"]["neighbours"] = "replace-one"
     write_parts(file, header, arrays)
@@ -198,7 +200,7 @@ def test_plans_that_spend_more_together_than_they_say_are_refused(
     tmp_path: Path,
 ) -> None:
     file = tmp_path / "t.nw"
-    nw.plan_together(["prefix:8", "identity:8"], Privacy(rho=1)).save(file)
+    nw.plan(nw.Several(["prefix:8", "identity:8"]), Privacy(rho=1)).save(file)
     header, arrays = read_parts(file)
     header["plans"][0]["privacy"]["rho"] *= 2
     write_parts(file, header, arrays)

@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import nnls
 from scipy.stats import binom
 
-from noisewright import plan
+from noisewright import Central, plan
 from noisewright.central.mechanism import Measurement
 from noisewright.errors import InvalidParameter
 from noisewright.planning.after.postprocess import post_process
@@ -67,7 +67,11 @@ def test_declared_values_leave_intervals_that_hold_all_at_once(
     mechanism: str, budget: dict[str, float], neighbours: str
 ) -> None:
     """4000 draws of the noise itself, conditioned by dense algebra; alarm rate 1e-6 in all."""
-    p = plan("prefix:64", Privacy(**budget, neighbours=neighbours), mechanism=mechanism)
+    p = plan(
+        "prefix:64",
+        Privacy(**budget, neighbours=neighbours),
+        Central(mechanism=mechanism),
+    )
     x = np.random.default_rng(0).integers(0, 50, 64)
     truth, labels, trials = np.cumsum(x), p.labels(), 4000
     source = SeededSource(4)
@@ -132,7 +136,7 @@ def test_declared_values_are_kept_and_help() -> None:
 
 
 def test_declaring_a_total_that_is_public_anyway_changes_nothing() -> None:
-    p = plan("marginals:3x2x4:<=2", SWAP, mechanism="residual")
+    p = plan("marginals:3x2x4:<=2", SWAP, Central(mechanism="residual"))
     x = np.arange(24)
     raw = p._release(x, None, SeededSource(3))
     done = post_process(raw, invariants={"total": float(x.sum())})

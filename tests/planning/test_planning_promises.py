@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from noisewright import plan
+from noisewright import Central, plan
 from noisewright.domain import Categorical, Domain
 from noisewright.errors import DomainError, InvalidParameter, NoisewrightError
 from noisewright.planning.central.plan import CentralPlan
@@ -29,7 +29,7 @@ def edited(
     file: Path, change: Callable[[dict[str, Any], dict[str, Any]], None]
 ) -> CentralPlan:
     """The plan in a file after someone has edited it and written a matching digest."""
-    plan("marginals:3x2:<=2", APPROXIMATE, composition="many").save(file)
+    plan("marginals:3x2:<=2", APPROXIMATE, Central(composition="many")).save(file)
     header, arrays = read_parts(file)
     change(header, arrays)
     write_parts(file, header, arrays)
@@ -123,7 +123,7 @@ def test_answers_are_never_written_without_what_was_spent(tmp_path: Path) -> Non
 
 
 def test_nothing_is_called_best_for_neighbours_it_was_not_planned_for() -> None:
-    made = plan("marginals:3x2:<=2", APPROXIMATE, composition="many")
+    made = plan("marginals:3x2:<=2", APPROXIMATE, Central(composition="many"))
     assert made.status.startswith("best linear strategy")
     other = made.at(REPLACE_ONE)
     assert other.summary()["ratio"] is None
@@ -137,7 +137,7 @@ def test_no_bound_is_claimed_where_impossible_cells_help_to_beat_it() -> None:
         plan(
             Workload.from_spec(asked, Domain(attributes, impossible=impossible)),
             APPROXIMATE,
-            composition="many",
+            Central(composition="many"),
         )
         for impossible in ([], [{"a": ["x"], "b": ["p"]}])
     )

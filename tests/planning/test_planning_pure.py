@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from test_planning_release import repeated
 
-from noisewright import plan
+from noisewright import Central, plan
 from noisewright.domain import Categorical, Domain
 from noisewright.errors import InvalidParameter
 from noisewright.planning.budgets.targets import Target, fit_budget, with_budget
@@ -42,7 +42,7 @@ def planned(name: str, neighbours: Any = "add-remove") -> CentralPlan:
     if key not in PLANS:
         asked, mechanism = FAMILIES[name]
         privacy = Privacy(epsilon=0.8, neighbours=neighbours)
-        PLANS[key] = plan(workload(asked), privacy, mechanism=mechanism)
+        PLANS[key] = plan(workload(asked), privacy, Central(mechanism=mechanism))
     return PLANS[key]
 
 

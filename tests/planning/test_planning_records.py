@@ -280,8 +280,10 @@ def _moment(text: str) -> datetime:
 def test_every_kind_of_answers_says_when_it_was_made_and_files_keep_it(
     tmp_path: Path,
 ) -> None:
-    local = plan("identity:4", Privacy(epsilon=1), model="local")
-    stream = nw.plan_stream(9, Privacy(rho=1)).start(position=tmp_path / "position")
+    local = plan("identity:4", Privacy(epsilon=1), nw.Local())
+    stream = nw.plan(nw.RunningCount(9), Privacy(rho=1)).start(
+        position=tmp_path / "position"
+    )
     stream.step(3)
     rows = np.zeros((5, 2))
     before = datetime.now(UTC).replace(microsecond=0)
@@ -289,8 +291,8 @@ def test_every_kind_of_answers_says_when_it_was_made_and_files_keep_it(
         [
             LARGE.release(COUNTS),
             local.estimate(local.randomize([0, 1, 2])),
-            nw.plan_covariance(["a", "b"], Privacy(rho=1)).release(rows),
-            nw.plan_pairs(["a", "b"], Privacy(rho=1)).release(rows),
+            nw.plan(nw.Moments(["a", "b"]), Privacy(rho=1)).release(rows),
+            nw.plan(nw.Pairs(["a", "b"]), Privacy(rho=1)).release(rows),
         ]
     ):
         path = tmp_path / f"{number}.nwr"
@@ -311,7 +313,7 @@ def test_reports_read_again_are_no_second_entry(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They cost nothing again: the entry tells the latest time, and is one."""
-    local = plan("identity:4", Privacy(epsilon=1), model="local")
+    local = plan("identity:4", Privacy(epsilon=1), nw.Local())
     reports = local.randomize([0, 1, 2, 3] * 20)
     for hour in (9, 10):
         time = f"2024-05-01T{hour:02}:00:00+00:00"

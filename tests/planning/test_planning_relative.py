@@ -114,8 +114,8 @@ def test_targets_of_several_kinds_are_met_together_with_less() -> None:
         nw.Target("max", 2000, "sum of hours by sex"),
     )
     both, only = (
-        nw.plan_for(asked, [wide, narrow]).plan,
-        nw.plan_for(asked, [narrow]).plan,
+        nw.explain(asked, nw.Accuracy([wide, narrow])).plan,
+        nw.explain(asked, narrow).plan,
     )
     errors = {table.name: table.max for table in both.table_errors()}
     assert errors["age"] <= 200

@@ -29,7 +29,7 @@ SMALL = [
 @pytest.mark.parametrize("error", ["rmse", "max"])
 @pytest.mark.parametrize("text", SMALL)
 def test_plans_are_certified_and_sensitivities_exact(text: str, error: str) -> None:
-    plan = nw.plan(text, REPLACED, error=error)
+    plan = nw.plan(text, REPLACED, nw.Central(error=error))
     a = whole_matrix(plan.method.strategy)
     gram = a[[not np.ptp(row) < 1e-12 for row in a]]
     gram = gram.T @ gram
@@ -53,7 +53,7 @@ def test_plans_are_certified_and_sensitivities_exact(text: str, error: str) -> N
 def test_no_bound_exceeds_the_optimum(text: str, mechanism: str) -> None:
     if mechanism == "split" and "+" not in text:
         return
-    planned = nw.plan(text, REPLACED, mechanism=mechanism).proposal
+    planned = nw.plan(text, REPLACED, nw.Central(mechanism=mechanism)).proposal
     best = factorize(text, norm=2, neighbours="replace-one")
     assert planned.value >= best.lower_bound * (1 - 1e-6)
     if planned.bound is not None:
@@ -82,7 +82,7 @@ def test_grids_are_fine_and_the_public_total_is_covered(
 ) -> None:
     counts = np.arange(nw.workload(text).size)
     privacy = Privacy(epsilon=epsilon, delta=1e-6, neighbours="replace-one")
-    plan = nw.plan(text, privacy, composition="many")
+    plan = nw.plan(text, privacy, nw.Central(composition="many"))
     laws = zip(
         plan.method.strategy.blocks,
         plan.method.strategy.laws(plan.method.law),

@@ -19,12 +19,14 @@ from oracles.plan_parts import read_parts, write_parts
 
 RHO, PURE = nw.Privacy(rho=0.1), nw.Privacy(epsilon=1)
 PLANS: dict[str, Any] = {
-    "column-normalised": lambda: nw.plan_stream(60, RHO),
-    "square-root": lambda: nw.plan_stream(60, RHO, "square-root"),
-    "banded": lambda: nw.plan_stream(60, RHO, "banded", band=7),
-    "band of one": lambda: nw.plan_stream(60, RHO, "banded", band=1),
-    "carry": lambda: nw.plan_stream(60, PURE),
-    "carry, two levels": lambda: nw.plan_stream(5000, PURE),
+    "column-normalised": lambda: nw.plan(nw.RunningCount(60), RHO),
+    "square-root": lambda: nw.plan(nw.RunningCount(60), RHO, nw.Stream("square-root")),
+    "banded": lambda: nw.plan(nw.RunningCount(60), RHO, nw.Stream("banded", band=7)),
+    "band of one": lambda: nw.plan(
+        nw.RunningCount(60), RHO, nw.Stream("banded", band=1)
+    ),
+    "carry": lambda: nw.plan(nw.RunningCount(60), PURE),
+    "carry, two levels": lambda: nw.plan(nw.RunningCount(5000), PURE),
 }
 COUNTS = [int(x) for x in np.random.default_rng(3).integers(0, 50, 60)]
 
@@ -88,32 +90,32 @@ def test_no_step_is_answered_twice(plan: Any, tmp_path: Path) -> None:
 
 def test_copies_never_share_noise_and_the_file_holds_none(tmp_path: Path) -> None:
     """Each of 64 pairs of draws is equal with a probability below 1e-6: five, less than 1e-20."""
-    stream = nw.plan_stream(64, RHO).start(position=tmp_path / "position")
+    stream = nw.plan(nw.RunningCount(64), RHO).start(position=tmp_path / "position")
     stream.step(3)
     unused = set(stream._noise)
     other = kept(stream, tmp_path / "s.stream")
     assert not other._noise
     other.step(5)
     assert len(unused.intersection(other._noise)) < 5
-    pure = nw.plan_stream(64, PURE).start(position=tmp_path / "pure")
+    pure = nw.plan(nw.RunningCount(64), PURE).start(position=tmp_path / "pure")
     pure.step(3)
     assert not any(kept(pure, tmp_path / "p.stream")._draws)
 
 
 def test_what_is_kept_of_a_stream_is_secret(tmp_path: Path) -> None:
     file = tmp_path / "s.stream"
-    stream = nw.plan_stream(8, RHO).start(position=tmp_path / "position")
+    stream = nw.plan(nw.RunningCount(8), RHO).start(position=tmp_path / "position")
     stream.save(file)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert read_parts(file)[0]["kind"] == "secret-running-stream"
     with pytest.raises(NoisewrightError, match="without a position"):
-        nw.plan_stream(8, RHO).start().save(file)
+        nw.plan(nw.RunningCount(8), RHO).start().save(file)
 
 
 def test_an_interrupted_step_is_not_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stream = nw.plan_stream(8, RHO).start(position=tmp_path / "position")
+    stream = nw.plan(nw.RunningCount(8), RHO).start(position=tmp_path / "position")
     with monkeypatch.context() as interrupted:
         interrupted.setattr(stream._filter, "estimate", None)
         with pytest.raises(TypeError):
@@ -207,7 +209,7 @@ def test_answers_are_those_given_with_the_errors_forecast(
 
 
 def test_writing_again_after_more_steps_is_one_spending(tmp_path: Path) -> None:
-    stream = nw.plan_stream(8, RHO).start()
+    stream = nw.plan(nw.RunningCount(8), RHO).start()
     for name in ("a.csv", "a.parquet"):
         for _ in range(2):
             stream.step(1)
@@ -218,7 +220,7 @@ def test_writing_again_after_more_steps_is_one_spending(tmp_path: Path) -> None:
 
 
 def test_answers_of_a_stream_that_no_plan_gives_are_refused(tmp_path: Path) -> None:
-    stream = nw.plan_stream(2, RHO).start()
+    stream = nw.plan(nw.RunningCount(2), RHO).start()
     stream.step(1)
     file = tmp_path / "r.nwr"
     stream.release.save(file)
@@ -232,7 +234,7 @@ def test_answers_of_a_stream_that_no_plan_gives_are_refused(tmp_path: Path) -> N
 def test_a_ledger_names_the_spending_of_a_stream(tmp_path: Path) -> None:
     ledger = nw.Ledger(tmp_path / "ledger")
     ledger.create("people", nw.Privacy(rho=1))
-    stream = nw.plan_stream(8, RHO).start(
+    stream = nw.plan(nw.RunningCount(8), RHO).start(
         tmp_path / "p", ledger=ledger, dataset="people"
     )
     note = kept(stream, tmp_path / "s.stream").release.metadata["ledger"]

@@ -44,7 +44,7 @@ def test_a_statement_tells_what_was_drawn(
 
 
 def test_estimates_have_a_statement_too() -> None:
-    plan = nw.plan("identity:4", nw.Privacy(epsilon=1.0), model="local")
+    plan = nw.plan("identity:4", nw.Privacy(epsilon=1.0), nw.Local())
     stated = plan.estimate(plan.randomize(np.arange(400) % 4)).statement()
     assert stated["unit"] == "one report, sent by one person"
 
@@ -58,7 +58,7 @@ def accountant(event: object) -> object:
 
 def test_dp_accounting_recovers_the_epsilon_of_a_gaussian_release() -> None:
     release = nw.plan(
-        "prefix:4", nw.Privacy(epsilon=1, delta=1e-6), composition="many"
+        "prefix:4", nw.Privacy(epsilon=1, delta=1e-6), nw.Central(composition="many")
     ).release(COUNTS)
     found = accountant(release.to_dp_accounting()).get_epsilon(1e-6)
     assert found == pytest.approx(1.0, abs=1e-6)

@@ -96,7 +96,7 @@ def frozen(plan: CentralPlan, table: pa.Table) -> CentralPlan:
 )
 def test_sums_are_unbiased_and_intervals_cover(privacy: Privacy) -> None:
     """200 releases; all bands together have a false-alarm rate of 1e-6."""
-    made = nw.plan_sums("income", BY, privacy, DOMAIN, unit=1.0)
+    made = nw.plan(nw.Sums("income", BY, DOMAIN, unit=1.0), privacy)
     table = people(400, 0)
     exact = np.array(truth(table), dtype=float)
     source = SeededSource(7)
@@ -146,7 +146,7 @@ def test_no_neighbour_moves_measurements_further_than_the_noise_allows(
     made = nw.plan(
         nw.Workload.from_spec({"queries": queries}, DOMAIN),
         privacy,
-        mechanism=mechanism,
+        nw.Central(mechanism=mechanism),
     )
     base = people(6, 1)
 
@@ -186,7 +186,7 @@ def test_no_neighbour_moves_measurements_further_than_the_noise_allows(
 
 def test_counts_and_sums_of_a_stream_are_about_the_same_people() -> None:
     """A stream can be read once: sums of nothing beside counts of everybody move far too much."""
-    made = nw.plan_sums("income", BY, Privacy(rho=1), DOMAIN)
+    made = nw.plan(nw.Sums("income", BY, DOMAIN), Privacy(rho=1))
     table = people(20, 3)
     stream = pa.RecordBatchReader.from_batches(table.schema, table.to_batches())
     whole, once = made.counts(table), made.counts(stream)
@@ -198,7 +198,7 @@ def test_counts_and_sums_of_a_stream_are_about_the_same_people() -> None:
 def test_the_reach_does_not_depend_on_the_type_of_the_unit() -> None:
     """Bounds divided in single precision would lie inside the values they bound."""
     wide = nw.Domain((nw.Numeric("x", edges=(0, 2**24 + 1)),))
-    made = nw.plan_sums("x", [[]], Privacy(rho=1), wide, unit=np.float32(1))
+    made = nw.plan(nw.Sums("x", [[]], wide, unit=np.float32(1)), Privacy(rho=1))
     assert max(table.measure.reach for table in made.method.tables) == 2**24 + 1
 
 
@@ -220,7 +220,7 @@ def test_means_of_small_groups_are_covered_or_left_out(
     domain = Domain(
         [Categorical("group", list(groups)), Numeric("x", [0, 500, 1000], integer=True)]
     )
-    made = nw.plan_sums("x", [["group"]], privacy, domain)
+    made = nw.plan(nw.Sums("x", [["group"]], domain), privacy)
     names = np.repeat(list(groups), list(groups.values()))
     table = pa.table({"group": names, "x": np.full(len(names), value)})
     frozen(made, table)
@@ -248,7 +248,9 @@ def test_means_that_count_missing_values_as_zero_are_covered() -> None:
     """Who has no value adds nothing to the sum, so that a mean may lie below all bounds."""
     income = Numeric("income", [100, 200], outside="other")
     domain = Domain([Categorical("sex", ["F", "M"]), income])
-    made = nw.plan_sums("income", [["sex"]], Privacy(rho=50), domain, missing="zero")
+    made = nw.plan(
+        nw.Sums("income", [["sex"]], domain, missing="zero"), Privacy(rho=50)
+    )
     table = pa.table(
         {"sex": ["F"] * 60 + ["M"] * 60, "income": [None] * 90 + [150.0] * 30}
     )
@@ -259,11 +261,11 @@ def test_means_that_count_missing_values_as_zero_are_covered() -> None:
 
 def test_bad_sums_are_refused() -> None:
     with pytest.raises(InvalidParameter, match="numeric"):
-        nw.plan_sums("sex", BY, Privacy(rho=1), DOMAIN)
+        nw.plan(nw.Sums("sex", BY, DOMAIN), Privacy(rho=1))
     with pytest.raises(InvalidParameter, match="group"):
-        nw.plan_sums("income", [["income"]], Privacy(rho=1), DOMAIN)
+        nw.plan(nw.Sums("income", [["income"]], DOMAIN), Privacy(rho=1))
     with pytest.raises(InvalidParameter, match="unit"):
-        nw.plan_sums("income", BY, Privacy(rho=1), DOMAIN, unit=-1.0)
+        nw.plan(nw.Sums("income", BY, DOMAIN, unit=-1.0), Privacy(rho=1))
 
 
 def test_the_command_line_forecasts_and_releases(tmp_path) -> None:
@@ -313,11 +315,11 @@ def test_the_command_line_forecasts_and_releases(tmp_path) -> None:
 def test_everybody_together_with_one_replaced(budget: dict[str, float]) -> None:
     domain = Domain([Numeric("x", [0, 10, 20], integer=True)])
     privacy = Privacy(**budget, neighbours="replace-one")
-    plan = nw.plan_sums("x", [[]], privacy, domain)
+    plan = nw.plan(nw.Sums("x", [[]], domain), privacy)
     errors = {error.name: error for error in plan.table_errors()}
     # public, so it takes nothing from the budget of the sum
     assert errors["total"].max == 0
-    alone = nw.plan_sums("x", [[]], Privacy(**budget), domain)
+    alone = nw.plan(nw.Sums("x", [[]], domain), Privacy(**budget))
     others = {error.name: error for error in alone.table_errors()}
     assert errors["sum of x"].max < 2 * others["sum of x"].max
     count, total, _ = (
@@ -331,7 +333,7 @@ def test_metadata_states_what_the_sums_themselves_cost() -> None:
     domain = Domain(
         [Categorical("r", ["a", "b"]), Numeric("x", [0, 10, 20], integer=True)]
     )
-    plan = nw.plan_sums("x", [["r"], []], Privacy(rho=0.5), domain)
+    plan = nw.plan(nw.Sums("x", [["r"], []], domain), Privacy(rho=0.5))
     counts, sums = plan.record()["parts"]
     assert sums["sensitivity"] == pytest.approx(20 * counts["sensitivity"])
     assert sum(plan.record()["shares"]) == pytest.approx(1)
@@ -343,7 +345,7 @@ def test_shares_make_the_weighted_errors_least() -> None:
     domain = Domain(
         [Categorical("r", ["a", "b"]), Numeric("x", [0, 10, 20], integer=True)]
     )
-    plan = nw.plan_sums("x", [["r"]], Privacy(rho=0.5), domain)
+    plan = nw.plan(nw.Sums("x", [["r"]], domain), Privacy(rho=0.5))
     for share in (0.3, 0.45, 0.55, 0.7):
         other = replace(plan.method, shares=(share, 1 - share))
         tried = replace(
@@ -355,7 +357,7 @@ def test_shares_make_the_weighted_errors_least() -> None:
 def test_files_cannot_narrow_the_bounds_of_what_is_summed(tmp_path: Path) -> None:
     """Noise for a narrow number on sums of a wide one would hide nobody."""
     file = tmp_path / "p.nw"
-    nw.plan_sums("income", BY, Privacy(rho=0.5), DOMAIN).save(file)
+    nw.plan(nw.Sums("income", BY, DOMAIN), Privacy(rho=0.5)).save(file)
     header, arrays = read_parts(file)
     (stored,) = [
         m for m in header["strategy"]["members"] if m["content"]["measure"] == "sum"
@@ -384,7 +386,7 @@ def test_one_person_moves_a_sum_by_no_more_than_the_noise_is_for() -> None:
 
 
 def test_sums_and_means_survive_their_file(tmp_path: Path) -> None:
-    plan = nw.plan_sums("income", BY, Privacy(rho=0.5), DOMAIN)
+    plan = nw.plan(nw.Sums("income", BY, DOMAIN), Privacy(rho=0.5))
     plan.save(tmp_path / "p.nw")
     again = nw.load(tmp_path / "p.nw")
     np.testing.assert_array_equal(again.accuracy.variance, plan.accuracy.variance)
@@ -411,7 +413,9 @@ def test_counts_beside_a_mean_survive_their_file_whatever_measures_them(
     }
     try:
         plan = nw.plan(
-            nw.Workload.from_spec(spec, DOMAIN), Privacy(epsilon=1), mechanism=mechanism
+            nw.Workload.from_spec(spec, DOMAIN),
+            Privacy(epsilon=1),
+            nw.Central(mechanism=mechanism),
         )
     except NoisewrightError:
         pytest.skip(f"{mechanism} measures no counts beside a mean")

@@ -31,9 +31,11 @@ def people() -> pa.Table:
 
 def plan() -> nw.Plan:
     return nw.plan(
-        "identity:6", nw.Privacy(epsilon=2), model="local", mechanism="randomized-response",
+        "identity:6",
+        nw.Privacy(epsilon=2),
+        nw.Local(mechanism="randomized-response"),
         domain=DOMAIN,
-    )  # fmt: skip
+    )
 
 
 def test_every_row_is_one_report_and_answers_are_unbiased() -> None:
@@ -62,7 +64,7 @@ def test_parts_are_merged_and_checked() -> None:
 
     class Forged(DuckDBCounter):
         def tallies(self, source, domain, tally):
-            other = nw.plan("identity:6", nw.Privacy(epsilon=1), model="local")
+            other = nw.plan("identity:6", nw.Privacy(epsilon=1), nw.Local())
             return [other.aggregate().to_bytes()]
 
     with pytest.raises(nw.NoisewrightError):

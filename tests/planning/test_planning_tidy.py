@@ -174,7 +174,7 @@ def test_unbiased_answers_stay_beside_changed_ones(tmp_path: Path) -> None:
 
 
 def test_fitted_estimates_keep_the_unbiased_ones() -> None:
-    plan = nw.plan("identity:16", nw.Privacy(epsilon=1), model="local")
+    plan = nw.plan("identity:16", nw.Privacy(epsilon=1), nw.Local())
     reports = plan.randomize(np.zeros(300, dtype=np.int64))
     plain, fitted = plan.estimate(reports), plan.estimate(reports, non_negative=True)
     np.testing.assert_allclose(fitted.to_arrow()["unbiased"].to_numpy(), plain.answers)

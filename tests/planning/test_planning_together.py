@@ -30,17 +30,17 @@ def test_shares_never_spend_more_than_the_whole(
     shares: list[float], epsilon: float
 ) -> None:
     parts = [s / sum(shares) for s in shares]
-    made = nw.plan_together(ASKED, Privacy(epsilon=epsilon), shares=parts)
+    made = nw.plan(nw.Several(ASKED, shares=parts), Privacy(epsilon=epsilon))
     assert sum(Fraction(p.privacy.epsilon) for p in made.plans) <= Fraction(
         made.privacy.epsilon
     )
-    made = nw.plan_together(ASKED, Privacy(rho=epsilon), shares=parts)
+    made = nw.plan(nw.Several(ASKED, shares=parts), Privacy(rho=epsilon))
     assert sum(Fraction(p.privacy.rho) for p in made.plans) <= Fraction(epsilon)
 
 
 def test_an_approximate_budget_is_kept_exactly_and_not_wasted() -> None:
     whole = Privacy(epsilon=1, delta=1e-6)
-    made = nw.plan_together(ASKED, whole, composition="many")
+    made = nw.plan(nw.Several(ASKED), whole, nw.Central(composition="many"))
     ratio = float(np.linalg.norm(ratios(made.plans)))
     assert gaussian_delta(1.0, ratio) <= 1e-6 * (1 + 1e-9)
     assert gaussian_delta(1.0, ratio * 1.001) > 1e-6
@@ -48,8 +48,8 @@ def test_an_approximate_budget_is_kept_exactly_and_not_wasted() -> None:
 
 def test_chosen_shares_beat_equal_ones_and_follow_importance() -> None:
     whole = Privacy(rho=0.5)
-    best = nw.plan_together(ASKED, whole)
-    equal = nw.plan_together(ASKED, whole, shares=[1 / 3] * 3)
+    best = nw.plan(nw.Several(ASKED), whole)
+    equal = nw.plan(nw.Several(ASKED, shares=[1 / 3] * 3), whole)
 
     def total(made: object) -> float:
         return sum(float(p.accuracy.variance.sum()) for p in made.plans)
@@ -59,9 +59,9 @@ def test_chosen_shares_beat_equal_ones_and_follow_importance() -> None:
     for _ in range(5):
         drawn = rng.dirichlet(np.ones(3))
         assert total(best) <= total(
-            nw.plan_together(ASKED, whole, shares=list(drawn))
+            nw.plan(nw.Several(ASKED, shares=list(drawn)), whole)
         ) * (1 + 1e-6)
-    tilted = nw.plan_together(ASKED, whole, importance=[1.0, 1.0, 10.0])
+    tilted = nw.plan(nw.Several(ASKED, importance=[1.0, 1.0, 10.0]), whole)
     assert tilted.shares[2] > best.shares[2]
 
 
@@ -72,9 +72,9 @@ def test_chosen_shares_beat_equal_ones_and_follow_importance() -> None:
 )  # fmt: skip
 def test_bad_shares_are_refused(bad: dict[str, list[float]]) -> None:
     with pytest.raises(InvalidParameter):
-        nw.plan_together(ASKED, Privacy(rho=1), **bad)
+        nw.plan(nw.Several(ASKED, **bad), Privacy(rho=1))
     with pytest.raises(InvalidParameter):
-        nw.plan_together([], Privacy(rho=1))
+        nw.plan(nw.Several([]), Privacy(rho=1))
 
 
 def test_what_several_plans_spend_together() -> None:
@@ -101,9 +101,9 @@ PEOPLE = nw.Domain(
 )
 EVERY_KIND = {
     "counts": lambda budget: nw.plan("identity:8", budget),
-    "sums": lambda budget: nw.plan_sums("age", [["sex"], []], budget, PEOPLE),
-    "public counts": lambda budget: nw.plan_sums("age", [[]], budget, PEOPLE),
-    "stream": lambda budget: nw.plan_stream(50, budget),
+    "sums": lambda budget: nw.plan(nw.Sums("age", [["sex"], []], PEOPLE), budget),
+    "public counts": lambda budget: nw.plan(nw.Sums("age", [[]], PEOPLE), budget),
+    "stream": lambda budget: nw.plan(nw.RunningCount(50), budget),
 }
 
 
@@ -127,7 +127,7 @@ def test_every_kind_of_plan_spends_what_it_was_given(
 
 def test_reports_without_a_curator_add_up() -> None:
     told = nw.plan(
-        "identity:4", Privacy(epsilon=1, neighbours="replace-one"), model="local"
+        "identity:4", Privacy(epsilon=1, neighbours="replace-one"), nw.Local()
     )
     counted = nw.plan("identity:4", Privacy(epsilon=0.5, neighbours="replace-one"))
     assert nw.epsilon_of([told], 1e-9) == told.privacy.epsilon
@@ -166,8 +166,8 @@ def test_delta_of_several_plans_is_checked() -> None:
 def test_extreme_importance_leaves_every_release_a_share(
     importance: list[float],
 ) -> None:
-    made = nw.plan_together(
-        ["identity:4", "total:4"], Privacy(rho=1), importance=importance
+    made = nw.plan(
+        nw.Several(["identity:4", "total:4"], importance=importance), Privacy(rho=1)
     )
     assert all(share > 0 for share in made.shares)
     assert sum(map(Fraction, made.shares)) <= 1
@@ -176,9 +176,9 @@ def test_extreme_importance_leaves_every_release_a_share(
 @pytest.mark.filterwarnings("ignore::noisewright.errors.WeakPrivacyWarning")
 def test_extreme_budgets_are_split_or_refused() -> None:
     asked = ["prefix:4", "identity:4"]
-    without_noise = nw.plan_together(
-        asked, Privacy(epsilon=1e15, neighbours="replace-one")
+    without_noise = nw.plan(
+        nw.Several(asked), Privacy(epsilon=1e15, neighbours="replace-one")
     )
     assert 0 < sum(map(Fraction, without_noise.shares)) <= 1
     with pytest.raises(InvalidParameter, match="epsilon="):
-        nw.plan_together(asked, Privacy(epsilon=5e-324, neighbours="replace-one"))
+        nw.plan(nw.Several(asked), Privacy(epsilon=5e-324, neighbours="replace-one"))

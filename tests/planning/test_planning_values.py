@@ -25,7 +25,7 @@ def jobs() -> pa.Table:
 
 
 def test_values_of_many_are_told_and_the_rest_is_other() -> None:
-    plan = nw.plan_values("job", PRIVACY)
+    plan = nw.plan(nw.Values("job"), PRIVACY)
     assert plan.chance(0) == 0
     assert plan.chance(1) == pytest.approx(1e-6)
     assert plan.chance(300) == 1
@@ -65,8 +65,8 @@ def test_a_person_counts_once_for_a_value_and_for_so_many_values() -> None:
 
 def test_the_budget_is_shared_among_the_values_of_a_person() -> None:
     alone, shared = (
-        nw.plan_values("job", PRIVACY),
-        nw.plan_values("job", PRIVACY, unit=Unit("p", 4)),
+        nw.plan(nw.Values("job"), PRIVACY),
+        nw.plan(nw.Values("job", unit=Unit("p", 4)), PRIVACY),
     )
     assert shared.selection.epsilon == pytest.approx(0.25)
     assert shared.selection.delta == pytest.approx(2.5e-7)
@@ -77,7 +77,7 @@ def test_the_budget_is_shared_among_the_values_of_a_person() -> None:
 def test_the_delta_is_spent_once_and_the_ledger_shows_it(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "budget.db")
     ledger.create("staff", nw.Privacy(epsilon=3, delta=1e-5), pure=2, aside=5e-6)
-    plan = nw.plan_values("job", PRIVACY)
+    plan = nw.plan(nw.Values("job"), PRIVACY)
     released = plan.release(jobs(), ledger=ledger, dataset="staff")
     assert released.note is not None
     assert released.note.dataset == "staff"
@@ -86,7 +86,9 @@ def test_the_delta_is_spent_once_and_the_ledger_shows_it(tmp_path: Path) -> None
     with pytest.raises(nw.NoisewrightError):  # the same plan from the same people again
         plan.release(jobs(), ledger=ledger, dataset="staff")
     with pytest.raises(InvalidParameter, match="have no column"):
-        nw.plan_values("title", PRIVACY).release(jobs(), ledger=ledger, dataset="staff")
+        nw.plan(nw.Values("title"), PRIVACY).release(
+            jobs(), ledger=ledger, dataset="staff"
+        )
     # what fails before the draw spends nothing
     assert ledger.account("staff").used == used
 
@@ -96,20 +98,21 @@ def test_what_has_no_delta_or_other_neighbours_is_refused_with_the_reason() -> N
         with pytest.raises(
             InvalidParameter, match="may be told with probability delta"
         ):
-            nw.plan_values("job", privacy)
+            nw.plan(nw.Values("job"), privacy)
     with pytest.raises(InvalidParameter, match="must be add-remove"):
-        nw.plan_values(
-            "job", nw.Privacy(epsilon=1, delta=1e-6, neighbours="replace-one")
+        nw.plan(
+            nw.Values("job"),
+            nw.Privacy(epsilon=1, delta=1e-6, neighbours="replace-one"),
         )
     with pytest.raises(DomainError, match="texts that nobody listed"):
-        nw.plan_values("x", PRIVACY).release(pd.DataFrame({"x": [0.5]}))
+        nw.plan(nw.Values("x"), PRIVACY).release(pd.DataFrame({"x": [0.5]}))
     with pytest.raises(InvalidParameter, match="no table can be planned"):
-        nw.plan_values("job", PRIVACY).release(pa.table({"job": ["x"]})).attribute()
+        nw.plan(nw.Values("job"), PRIVACY).release(pa.table({"job": ["x"]})).attribute()
 
 
 def test_plans_of_values_are_kept(tmp_path: Path) -> None:
     for unit in (None, Unit("person", 3, "each")):
-        plan = nw.plan_values("job", PRIVACY, unit=unit)
+        plan = nw.plan(nw.Values("job", unit=unit), PRIVACY)
         plan.save(tmp_path / "values.nw")
         loaded = nw.load(tmp_path / "values.nw")
         assert (loaded.summary(), loaded.unit) == (plan.summary(), unit)

@@ -31,7 +31,9 @@ SPEC = {"queries": [{"marginal": ["age", "work"]}, {"marginals": 1}]}
 def made(zeros: bool, privacy: Privacy, mechanism: str = "auto") -> CentralPlan:
     impossible = [{"age": ["child"], "work": ["employed", "retired"]}] if zeros else []
     domain = nw.Domain(ATTRIBUTES, impossible=impossible)
-    return nw.plan(nw.Workload.from_spec(SPEC, domain), privacy, mechanism=mechanism)
+    return nw.plan(
+        nw.Workload.from_spec(SPEC, domain), privacy, nw.Central(mechanism=mechanism)
+    )
 
 
 @pytest.mark.parametrize(
@@ -110,7 +112,7 @@ def test_few_people_in_each_of_many_impossible_cells_are_told_of(
     )
     spec = {"queries": [{"marginal": ["letter", "other"]}, {"marginals": 1}]}
     asked = nw.Workload.from_spec(spec, domain)
-    p = nw.plan(asked, budget(mechanism), mechanism=mechanism)
+    p = nw.plan(asked, budget(mechanism), nw.Central(mechanism=mechanism))
     deviation = np.sqrt(contradictions_variance(p))
     x = np.zeros((26, 3), dtype=np.int64)
     x[:, 1:] = np.ceil(3 * deviation)
@@ -176,7 +178,7 @@ def test_sums_tell_of_impossible_cells_too() -> None:
         [*ATTRIBUTES[:2], nw.Numeric("income", [0, 10])],
         impossible=[{"age": ["child"], "work": ["employed", "retired"]}],
     )
-    p = nw.plan_sums("income", [["age", "work"]], Privacy(rho=1), domain)
+    p = nw.plan(nw.Sums("income", [["age", "work"]], domain), Privacy(rho=1))
     rows = {"age": ["child"] * 900, "work": ["retired"] * 900, "income": [5.0] * 900}
     with pytest.warns(nw.errors.DeclarationWarning):
         release = p.release(pa.table(rows))

@@ -87,14 +87,12 @@ def _release():
 
 
 def _estimate():
-    plan = nw.plan(
-        "identity:12", nw.Privacy(epsilon=1), model="local", mechanism="hadamard"
-    )
+    plan = nw.plan("identity:12", nw.Privacy(epsilon=1), nw.Local(mechanism="hadamard"))
     return plan.estimate(plan.randomize(np.arange(3_000) % 12))
 
 
 def _stream():
-    stream = nw.plan_stream(90, nw.Privacy(rho=0.1)).start()
+    stream = nw.plan(nw.RunningCount(90), nw.Privacy(rho=0.1)).start()
     for count in range(60):
         stream.step(count)
     return stream
@@ -109,7 +107,7 @@ def _ledger(folder):
 
 
 def _moments():
-    plan = nw.plan_covariance([f"measure {k}" for k in range(6)], nw.Privacy(rho=0.1))
+    plan = nw.plan(nw.Moments([f"measure {k}" for k in range(6)]), nw.Privacy(rho=0.1))
     return plan.release(np.random.default_rng(1).normal(0, 0.3, (2_000, 6)))
 
 
@@ -133,9 +131,9 @@ def pages(tmp_path_factory):
         "release": release, "plan": plan, "estimate": _estimate(), "stream": _stream(),
         "ledger": _ledger(folder), "moments": _moments(), "wide": _wide(),
         "explanation": nw.explain("prefix:8", nw.Privacy(epsilon=1)),
-        "local plan": nw.plan("prefix:6", nw.Privacy(epsilon=1), model="local", effort="low"),
-        "stream plan": nw.plan_stream(90, nw.Privacy(rho=0.1)),
-        "pairs": nw.plan_pairs(5, nw.Privacy(epsilon=1)).release(np.eye(5)[np.arange(400) % 5]),
+        "local plan": nw.plan("prefix:6", nw.Privacy(epsilon=1), nw.Local(effort="low")),
+        "stream plan": nw.plan(nw.RunningCount(90), nw.Privacy(rho=0.1)),
+        "pairs": nw.plan(nw.Pairs(5), nw.Privacy(epsilon=1)).release(np.eye(5)[np.arange(400) % 5]),
         "rehearsal": nw.plan("prefix:8", nw.Privacy(rho=0.1)).simulate(np.arange(8), seed=1),
         "learning": nw.learn.plan("thresholds:4", nw.Privacy(epsilon=1), alpha=0.3, beta=0.1),
     }  # fmt: skip

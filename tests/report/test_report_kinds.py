@@ -57,7 +57,7 @@ def test_plans_tell_the_errors_of_every_table(tmp_path: Path) -> None:
 def test_plans_without_a_curator_tell_the_people_needed_and_the_others(
     tmp_path: Path,
 ) -> None:
-    plan = nw.plan("prefix:6", nw.Privacy(epsilon=1), model="local")
+    plan = nw.plan("prefix:6", nw.Privacy(epsilon=1), nw.Local())
     text = drawn(plan, tmp_path)
     assert f"<b>{plan.people_for():,}</b>" in text
     assert "1,000,000 people" in text
@@ -66,7 +66,7 @@ def test_plans_without_a_curator_tell_the_people_needed_and_the_others(
 
 def test_estimates_have_the_page_of_a_release(tmp_path: Path) -> None:
     workload = nw.Workload.from_spec({"queries": [{"histogram": "age"}]}, DOMAIN)
-    plan = nw.plan(workload, nw.Privacy(epsilon=1), model="local", mechanism="unary")
+    plan = nw.plan(workload, nw.Privacy(epsilon=1), nw.Local(mechanism="unary"))
     estimate = plan.estimate(plan.randomize(RNG.integers(0, 3, 2_000)))
     text = drawn(estimate, tmp_path)
     assert "one report, sent by one person" in text
@@ -75,7 +75,7 @@ def test_estimates_have_the_page_of_a_release(tmp_path: Path) -> None:
 
 
 def test_streams_and_their_plans_have_pages(tmp_path: Path) -> None:
-    plan = nw.plan_stream(50, nw.Privacy(rho=0.5))
+    plan = nw.plan(nw.RunningCount(50), nw.Privacy(rho=0.5))
     assert "A running count" in drawn(plan, tmp_path)
     stream = plan.start()
     for count in RNG.integers(0, 9, 20):
@@ -97,7 +97,7 @@ def test_a_ledger_shows_what_was_spent_on_what(tmp_path: Path) -> None:
 
 
 def test_a_covariance_has_its_errors_and_marks_what_is_unsure(tmp_path: Path) -> None:
-    plan = nw.plan_covariance(["height", "weight"], nw.Privacy(rho=0.1), radius=1.0)
+    plan = nw.plan(nw.Moments(["height", "weight"], radius=1.0), nw.Privacy(rho=0.1))
     assert "height, weight" in drawn(plan, tmp_path)
     rows = RNG.normal(0.3, 0.1, (4_000, 2))
     release = plan.release(rows)
@@ -110,7 +110,7 @@ def test_a_covariance_has_its_errors_and_marks_what_is_unsure(tmp_path: Path) ->
 
 
 def test_pairs_have_every_pair(tmp_path: Path) -> None:
-    plan = nw.plan_pairs(["a", "b", "c"], nw.Privacy(epsilon=1))
+    plan = nw.plan(nw.Pairs(["a", "b", "c"]), nw.Privacy(epsilon=1))
     assert "any two of 3 attributes" in drawn(plan, tmp_path)
     text = drawn(plan.release((RNG.random((900, 3)) < 0.5).astype(float)), tmp_path)
     assert all(text.count(f"<td>{pair}</td>") == 2 for pair in ("a, b", "a, c", "b, c"))
@@ -150,7 +150,7 @@ def test_a_rehearsal_shows_errors_and_no_answers(tmp_path: Path) -> None:
 
 
 def test_a_plan_of_values_tells_from_how_many_people_on(tmp_path: Path) -> None:
-    plan = nw.plan_values("town", nw.Privacy(epsilon=1, delta=1e-6))
+    plan = nw.plan(nw.Values("town"), nw.Privacy(epsilon=1, delta=1e-6))
     assert f"{plan.selection.certain:,} people" in drawn(plan, tmp_path)
 
 
@@ -234,7 +234,7 @@ def test_queries_in_text_are_told_in_words_and_drawn(tmp_path: Path) -> None:
 
 def test_what_is_known_is_not_told_with_the_error_of_rounding() -> None:
     """How many sent a report is known: the last of the running sums has no error."""
-    plan = nw.plan("prefix:12", nw.Privacy(epsilon=1), model="local", effort="low")
+    plan = nw.plan("prefix:12", nw.Privacy(epsilon=1), nw.Local(effort="low"))
     estimate = plan.estimate(plan.randomize(RNG.integers(0, 12, 3_000)))
     rounding = np.append(estimate.std[:-1], 1e-6)  # as differences of variances end in
     estimate.__dict__["intervals"] = Column.around(estimate.answers, rounding, 2.0, 3.0)
@@ -244,7 +244,7 @@ def test_what_is_known_is_not_told_with_the_error_of_rounding() -> None:
 
 
 def test_a_person_who_counts_at_several_steps_is_told_as_one(tmp_path: Path) -> None:
-    plan = nw.plan_stream(50, nw.Privacy(rho=0.5), appearances=3, apart=7)
+    plan = nw.plan(nw.RunningCount(50, appearances=3, apart=7), nw.Privacy(rho=0.5))
     stream = plan.start()
     stream.step(1)
     person = "one person, who counts at up to 3 steps, any two of them 7 or more apart"
@@ -258,10 +258,10 @@ def test_a_person_who_counts_at_several_steps_is_told_as_one(tmp_path: Path) -> 
 
 
 def test_pages_say_when_answers_were_made_and_from_which_plan(tmp_path: Path) -> None:
-    local = nw.plan("identity:3", nw.Privacy(epsilon=1), model="local")
+    local = nw.plan("identity:3", nw.Privacy(epsilon=1), nw.Local())
     table = nw.plan("identity:3", nw.Privacy(epsilon=1))
-    moments = nw.plan_covariance(["a", "b"], nw.Privacy(rho=1))
-    stream = nw.plan_stream(5, nw.Privacy(rho=1)).start()
+    moments = nw.plan(nw.Moments(["a", "b"]), nw.Privacy(rho=1))
+    stream = nw.plan(nw.RunningCount(5), nw.Privacy(rho=1)).start()
     stream.step(1)
     for made, verb, digest in (
         (local.estimate(local.randomize([0, 1])), "estimated on", local.format.name),
@@ -319,7 +319,8 @@ def test_a_promise_is_told_in_the_figures_that_it_was_not_stated_in() -> None:
 def test_a_page_says_what_was_asked_where_the_plan_keeps_more() -> None:
     both = nw.Privacy(epsilon=1, delta=1e-9)
     one, many = (
-        nw.plan("identity:4", both, composition=each) for each in ("one", "many")
+        nw.plan("identity:4", both, nw.Central(composition=each))
+        for each in ("one", "many")
     )
     for made in (plan_page(one), page(one.release(np.arange(4)))):
         assert "Asked for was" in made

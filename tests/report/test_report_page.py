@@ -263,7 +263,7 @@ def test_errors_of_pure_noise_are_not_said_to_be_gaussian() -> None:
 
 
 def test_sums_and_means_are_not_counted_in_people() -> None:
-    plan = nw.plan_sums("age", [["group"]], nw.Privacy(rho=0.5), DOMAIN)
+    plan = nw.plan(nw.Sums("age", [["group"]], DOMAIN), nw.Privacy(rho=0.5))
     rows = [{"age": 30, "group": "b & c"}] * 5_000 + [
         {"age": 70, "group": "b & c"}
     ] * 5_000

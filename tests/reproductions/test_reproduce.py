@@ -53,10 +53,7 @@ def test_the_papers_strategies_are_private_and_answer(
 
 def test_the_plain_competitor_needs_as_many_people_as_ours() -> None:
     ours = nw.plan(
-        "prefix:8",
-        nw.Privacy(epsilon=1),
-        model="local",
-        mechanism="randomized-response",
+        "prefix:8", nw.Privacy(epsilon=1), nw.Local(mechanism="randomized-response")
     )
     theirs = people_needed(PAPER["randomized-response (paper)"](8, 1.0), GRAM, 8)
     assert theirs == pytest.approx(ours.sample_complexity(0.01))
@@ -73,7 +70,7 @@ def test_projected_gradient_is_private_and_better_than_where_it_began() -> None:
     chances = projected_gradient(GRAM, 1.0, 32, 120, np.random.default_rng(5))
     assert chances.sum(axis=0) == pytest.approx(np.ones(8))
     assert (chances.max(axis=1) / chances.min(axis=1)).max() <= exp(1) * (1 + 1e-9)
-    optimum = nw.plan("prefix:8", nw.Privacy(epsilon=1), model="local", effort="low")
+    optimum = nw.plan("prefix:8", nw.Privacy(epsilon=1), nw.Local(effort="low"))
     started = projected_gradient(GRAM, 1.0, 32, 0, np.random.default_rng(5))
     needed = people_needed(chances, GRAM, 8)
     assert (

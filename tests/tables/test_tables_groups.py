@@ -113,7 +113,7 @@ def test_measured_vectors_move_by_what_is_stated_at_most(
     name: str, rows: int, each: int
 ) -> None:
     asked = nw.Workload.from_spec({"queries": QUESTIONS[name]}, schema(rows, each))
-    plan = nw.plan(asked, APPROXIMATE, composition="many")
+    plan = nw.plan(asked, APPROXIMATE, nw.Central(composition="many"))
     table = instances(7)
     changes = moved(table, without(table, 0), schema(rows, each, INSTANCE), plan)
     parts = getattr(plan.method, "parts", (plan.method,))
@@ -167,7 +167,7 @@ def test_no_person_whatever_moves_more_than_is_stated(
     plan = nw.plan(
         nw.Workload.from_spec({"queries": QUESTIONS[name]}, domain),
         APPROXIMATE,
-        composition="many",
+        nw.Central(composition="many"),
     )
     cells = domain.size
     dense = np.array(
@@ -244,7 +244,7 @@ def test_a_person_with_ten_thousand_rows_reaches_the_stated_sensitivity() -> Non
         plan = nw.plan(
             nw.Workload.from_spec({"queries": [{"marginal": ["day"]}]}, domain),
             APPROXIMATE,
-            composition="many",
+            nw.Central(composition="many"),
         )
         (counts,) = plan.counts(crowd).values()
         assert (counts.max(), counts.sum()) == (each, min(rows, 4 * each))
@@ -264,7 +264,7 @@ def test_errors_grow_with_the_root_of_groups_and_are_those_of_rows_without_them(
         plan = nw.plan(
             nw.Workload.from_spec({"queries": asked}, domain),
             privacy,
-            composition=many(privacy),
+            nw.Central(composition=many(privacy)),
         )
         return plan.forecast().rmse
 
@@ -279,7 +279,9 @@ def test_errors_grow_with_the_root_of_groups_and_are_those_of_rows_without_them(
     pure = nw.Privacy(epsilon=1)
     domain = Domain([DAY, WARD, COST], unit=Unit("person", 900, by=("day",)))
     plan = nw.plan(
-        nw.Workload.from_spec({"queries": table}, domain), pure, mechanism="laplace"
+        nw.Workload.from_spec({"queries": table}, domain),
+        pure,
+        nw.Central(mechanism="laplace"),
     )
     assert (plan.rows, plan.contribution.multiple) == (4, 4)
     merged = QUESTIONS["merged"]
@@ -289,7 +291,7 @@ def test_errors_grow_with_the_root_of_groups_and_are_those_of_rows_without_them(
 
 def test_plans_with_groups_are_kept_and_state_no_bound_of_rows(tmp_path: Path) -> None:
     asked = nw.Workload.from_spec({"queries": QUESTIONS["two tables"]}, schema(6, 2))
-    plan = nw.plan(asked, APPROXIMATE, composition="many")
+    plan = nw.plan(asked, APPROXIMATE, nw.Central(composition="many"))
     plan.save(tmp_path / "p.nw")
     loaded = nw.load(tmp_path / "p.nw")
     assert (loaded.spend, loaded.contribution) == (plan.spend, plan.contribution)
@@ -299,7 +301,7 @@ def test_plans_with_groups_are_kept_and_state_no_bound_of_rows(tmp_path: Path) -
     assert plan.error_of_rows(2) < plan.error_of_rows(6) < 3 * plan.error_of_rows(2)
     released = plan.release(instances(3))
     assert released.answer({"marginal": ["ward"]}).answers.shape == (2,)
-    compared = nw.compare(asked, APPROXIMATE, composition="many")
+    compared = nw.compare(asked, APPROXIMATE, nw.Central(composition="many"))
     ordinary = {row.mechanism: row.rmse for row in compared}
     assert min(r for r in ordinary.values() if r) == pytest.approx(
         plan.forecast().rmse, rel=0.06

@@ -119,8 +119,7 @@ def test_the_measured_vector_moves_by_the_stated_sensitivity_at_most(privacy) ->
     plan = nw.plan(
         nw.Workload.from_spec(QUESTIONS, schema),
         privacy,
-        mechanism=named,
-        composition=many(privacy),
+        nw.Central(mechanism=named, composition=many(privacy)),
     )
     changes = {t: moved(table, smaller, rows, plan, t) for t in plan.method.tables}
     order = 1 if privacy.kind == "pure" else 2
@@ -171,7 +170,7 @@ def test_rows_that_fall_into_one_cell_reach_the_stated_sensitivity() -> None:
         plan = nw.plan(
             asked,
             privacy,
-            mechanism="laplace" if privacy.kind == "pure" else "gaussian",
+            nw.Central(mechanism="laplace" if privacy.kind == "pure" else "gaussian"),
         )
         counts = plan.counts(crowd)
         assert [c.sum() for c in counts.values()] == [50]
@@ -265,8 +264,7 @@ def test_errors_grow_with_the_rows_that_count() -> None:
         one = nw.plan(
             nw.Workload.from_spec(QUESTIONS, base),
             privacy,
-            mechanism=named,
-            composition=many(privacy),
+            nw.Central(mechanism=named, composition=many(privacy)),
         )
         assert one.person == "one row is one person"
         for rows in (1, 4):
@@ -274,8 +272,7 @@ def test_errors_grow_with_the_rows_that_count() -> None:
             plan = nw.plan(
                 nw.Workload.from_spec(QUESTIONS, schema),
                 privacy,
-                mechanism=named,
-                composition=many(privacy),
+                nw.Central(mechanism=named, composition=many(privacy)),
             )
             assert plan.forecast().rmse == pytest.approx(
                 rows * one.forecast().rmse, rel=1e-3
@@ -338,7 +335,7 @@ def test_histograms_and_reports_know_no_people_with_many_rows() -> None:
     ):
         plan.release([1, 2, 3])
     with pytest.raises(InvalidParameter, match="without a curator"):
-        nw.plan(asked, nw.Privacy(epsilon=1, neighbours="replace-one"), model="local")
+        nw.plan(asked, nw.Privacy(epsilon=1, neighbours="replace-one"), nw.Local())
 
 
 @pytest.mark.parametrize(

@@ -121,7 +121,7 @@ def test_variances_are_covered_and_hidden_in_noise_for_their_own_width() -> None
 def test_what_needs_sums_is_refused_without_a_curator() -> None:
     questions = nw.Workload.from_spec({"queries": [{"mean": "hours"}]}, DOMAIN)
     with pytest.raises(InvalidParameter, match="curator"):
-        nw.plan(questions, Privacy(epsilon=1), model="local")
+        nw.plan(questions, Privacy(epsilon=1), nw.Local())
 
 
 def test_a_new_kind_of_question_is_one_class_and_one_line(

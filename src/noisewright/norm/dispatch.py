@@ -120,7 +120,7 @@ def _solve_part_total(workload: Total, settings: Settings) -> Part:
 
 @solve_part.register
 def _solve_part_prefix(workload: Prefix, settings: Settings) -> Part:
-    n = _checked_size(workload, "release it step by step (nw.plan_stream)")
+    n = _checked_size(workload, "release it step by step (nw.RunningCount)")
     problem = prefix_gram_inverse(n) if settings.norm == 2 else PrefixProblem(n)
     return solve_numerically(workload, problem, settings, certificate.nuclear_of_prefix)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from noisewright.modules import make_callable
+from noisewright.display import make_callable
 
 if TYPE_CHECKING:
     from noisewright.learn.plans.outcomes import Outcome

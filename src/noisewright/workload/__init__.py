@@ -1,6 +1,6 @@
 """What is asked: workloads as implicit linear operators, their algebra and their text form."""
 
-from noisewright.modules import make_callable
+from noisewright.display import make_callable
 from noisewright.workload.base import Workload
 from noisewright.workload.forms.text import Queries, workload
 from noisewright.workload.kinds.algebra import Kron, Stack, Weighted, kron, stack

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from noisewright.local.analysis.grams import table_gram
+from noisewright.local.choose.options import Local
 from noisewright.local.histogram.sets import RandomizedResponse
 from noisewright.local.optimise.dense.column_generation import Generation
 from noisewright.local.optimise.dense.refining import refined
@@ -65,7 +66,7 @@ def test_strategy_and_proof_meet(rough):
 
 def planned(folder):
     return local_make.plan_local(
-        workload("prefix:12"), Privacy(4.0), effort="normal", cache=folder
+        workload("prefix:12"), Privacy(4.0), Local(effort="normal", cache=folder)
     )
 
 

@@ -22,7 +22,7 @@ def test_estimates_from_interpreted_reports_are_right(mechanism):
     """Four cells, the same answers within six standard errors: false alarms below 1e-7 each."""
     asked = "allmarginals:2^2" if mechanism == "union" else "identity:4"
     delta = 1e-6 if MECHANISMS[mechanism].needs_delta else None
-    plan = nw.plan(asked, nw.Privacy(1.0, delta), model="local", mechanism=mechanism)
+    plan = nw.plan(asked, nw.Privacy(1.0, delta), nw.Local(mechanism=mechanism))
     document = exported(plan.format)
     specification = decode(json.dumps(document["specification"]))
     assert document["epsilon"] <= plan.epsilon

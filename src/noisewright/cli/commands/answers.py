@@ -312,14 +312,10 @@ def sums(
     ] or [[]]
     with progress("planning"):
         domain = nw.Domain.from_yaml(schema)
-        plan = nw.plan_sums(
-            value,
-            groups,
+        plan = nw.plan(
+            nw.Sums(value, groups, domain, unit=unit, missing=missing),
             privacy,
-            domain,
-            unit=unit,
-            missing=missing,
-            composition=composition or spending.composition(privacy),
+            nw.Central(composition=composition or spending.composition(privacy)),
         )
 
     if spending.dry_run:

@@ -101,6 +101,7 @@ def _compare_central(
 ) -> None:
     """Every central mechanism with its errors, against the lower bound."""
     from noisewright import api
+    from noisewright.planning.central.options import Central
     from noisewright.report.pages.comparison import draw_comparison
 
     privacy = question.privacy
@@ -110,10 +111,8 @@ def _compare_central(
         rows = api.compare(
             queries,
             privacy,
-            error=question.exponent,
+            Central(error=question.exponent, people=people, composition=composition),
             domain=question.domain,
-            people=people,
-            composition=composition,
         )
 
     planned = [row for row in rows if row.refusal is None]
@@ -233,7 +232,7 @@ def _compare_local(
         own = (
             Local(alpha=alpha) if effort is None else Local(alpha=alpha, effort=effort)
         )
-        rows = api.compare(queries, privacy, model="local", domain=domain, local=own)
+        rows = api.compare(queries, privacy, own, domain=domain)
         best = best_bound(narrowed(queries), rows[0].epsilon)
 
     bound_class = BoundClass.UNBIASED if best else None

@@ -164,6 +164,7 @@ def plan(
             typed(*TARGETS), "is for the central model", "say --people, or --max-error"
         )
         refuse_given(typed("composition"), "is for the central model")
+        refuse_given(typed("error"), "is for the central model", "say --max-error")
         own = local.options(people)
         plan_local(question, mechanism, strategy, own, explain, output, page, as_json)
         return
@@ -182,11 +183,12 @@ def plan(
         )
 
     with progress("planning"):
-        reasons, binding = _planned(
+        reasons = _planned(
             question, mechanism, strategy, targets, pure, people, composition or "one"
         )
 
     result = reasons.plan
+    binding = None if reasons.binding is None else reasons.binding.text()
     if output is not None:
         result.save(output)
 
@@ -240,47 +242,31 @@ def _planned(
     pure: bool,
     people: int | None,
     composition: Composition,
-) -> tuple[Explanation, str | None]:
+) -> Explanation:
     """The plan for a budget, or for targets with the one that decides the budget."""
     from noisewright import api
-    from noisewright.planning.central.choice.explain import Explanation
+    from noisewright.planning.budgets.targets import Accuracy
+    from noisewright.planning.central.options import Central
     from noisewright.workload.forms.matrix_files import read_matrix
 
-    queries = question.queries
-    error = question.exponent
-    domain = question.domain
-    if not targets:
-        own = None if strategy is None else read_matrix(strategy)
-        budget = question.privacy
-        return api.explain(
-            queries,
-            budget,
-            error=error,
-            mechanism=mechanism,
-            strategy=own,
-            domain=domain,
-            people=people,
-            composition=composition,
-        ), None
-
-    given = typed("strategy", "people")
-    refuse_given(given, "cannot be combined with targets", "give a budget instead")
-    remedy = "drop it: the budget is what is found"
-    refuse_given(typed("epsilon", "rho"), "cannot be combined with targets", remedy)
-    fit = api.plan_for(
-        queries,
-        targets,
-        pure=pure,
-        delta=question.delta,
-        neighbours=question.neighbours,
-        error=error,
+    options = Central(
+        error=question.exponent,
         mechanism=mechanism,
-        domain=domain,
+        strategy=None if strategy is None else read_matrix(strategy),
+        people=people,
         composition=composition,
     )
-    why = "it meets the targets with the least budget"
+    if targets:
+        remedy = "drop it: the budget is what is found"
+        given = typed("epsilon", "rho")
+        refuse_given(given, "cannot be combined with targets", remedy)
+        budget: api.Budget = Accuracy(
+            targets, pure, question.delta, question.neighbours
+        )
+    else:
+        budget = question.privacy
 
-    return Explanation(fit.plan, why, ()), fit.binding.text()
+    return api.explain(question.queries, budget, options, domain=question.domain)
 
 
 def _show_central(plan: CentralPlan, output: str | None, binding: str | None) -> None:

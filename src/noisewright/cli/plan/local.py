@@ -136,12 +136,13 @@ def plan_local(
         plan: LocalPlan = api.plan(
             question.queries,
             replace(question, neighbours="replace-one").privacy,
-            model="local",
-            error=question.exponent,
-            mechanism=mechanism,
-            strategy=None if strategy is None else read_matrix(strategy),
+            replace(
+                options,
+                mechanism=mechanism,
+                strategy=None if strategy is None else read_matrix(strategy),
+                progress=tell,
+            ),
             domain=question.domain,
-            local=replace(options, progress=tell),
         )
 
     if output is not None:

@@ -42,8 +42,10 @@ def plan_open(
 
     assert question.spec is not None
     with progress("planning"):
-        plan = nw.plan_open(
-            question.spec, schema, question.privacy, share=share, error=question.error
+        plan = nw.plan(
+            nw.OpenQuestions(question.spec, schema, share=share),
+            question.privacy,
+            nw.Central(error=question.error),
         )
 
     if output is not None:

@@ -88,7 +88,7 @@ def _planned(
         if radius is None:
             rule = "must be given: the public Euclidean length that rows are clipped to"
             raise InvalidParameter("radius", radius, rule, "add --radius 1, say")
-        return nw.plan_covariance(names, question.privacy, radius=radius)
+        return nw.plan(nw.Moments(names, radius=radius), question.privacy)
 
     asked = question.queries
     if not isinstance(asked, Conjunctions) or asked.ways != 2:
@@ -105,7 +105,7 @@ def _planned(
         rule = f"must be the {len(asked.bases)} that {asked.text()} is about"
         raise InvalidParameter("columns", len(names), rule)
 
-    return nw.plan_pairs(names or len(asked.bases), question.privacy)
+    return nw.plan(nw.Pairs(names or len(asked.bases)), question.privacy)
 
 
 def column_list(text: str) -> list[str]:

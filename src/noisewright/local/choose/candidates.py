@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf
-from typing import Unpack
 
 from noisewright.arrays import FloatArray
 from noisewright.domain import Domain
@@ -17,7 +16,7 @@ from noisewright.errors import (
 from noisewright.local.analysis.analysis import Analysis
 from noisewright.local.bounds.trace import LowerBound, even_bound
 from noisewright.local.choose.cost import ALPHA, LocalComparison
-from noisewright.local.choose.options import Local, LocalOptions
+from noisewright.local.choose.options import Local
 from noisewright.local.histogram.centred import check_cells
 from noisewright.local.mechanism import LocalMechanism, LocalProblem, Progress
 from noisewright.local.registry import MECHANISMS
@@ -144,16 +143,19 @@ def _known(mechanism: str | LocalMechanism) -> LocalMechanism:
 def compare_local(
     workload: Workload,
     privacy: Privacy,
-    domain: Domain | None = None,
-    *,
     local: Local | None = None,
-    **options: Unpack[LocalOptions],
+    domain: Domain | None = None,
 ) -> list[LocalComparison]:
     """All local mechanisms, fewest people first; those that do not apply come last."""
-    settings = Local.of(options, local)
-    goal = {"max_error": settings.max_error, "people": settings.people}
+    settings = Local() if local is None else local
+    of_plans = {
+        "max_error": settings.max_error,
+        "people": settings.people,
+        "mechanism": settings.mechanism != "auto" and settings.mechanism,
+        "strategy": settings.strategy is not None and "a matrix",
+    }
     refuse_given(
-        goal,
+        of_plans,
         "is for a plan, not for a comparison",
         "give an alpha, a variance per query",
     )

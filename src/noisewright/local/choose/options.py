@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from noisewright.errors import InvalidParameter, refuse_given
+import numpy.typing as npt
+
+from noisewright.errors import refuse_given, require
 from noisewright.local.analysis.analysis import check_alpha
 from noisewright.local.choose.cost import check_people
-from noisewright.local.mechanism import Search, SearchOptions
+from noisewright.local.mechanism import LocalMechanism, Search
 from noisewright.local.vector.tails import MaxError
-
-
-class LocalOptions(SearchOptions, total=False):
-    """Fields of `Local` beside `people`, where they are given by name."""
-
-    alpha: float | None
-    max_error: float | None
-    beta: float | None
 
 
 @dataclass(frozen=True)
@@ -26,12 +20,18 @@ class Local(Search):
     `people` and `alpha`, a variance per query, are what summaries and forecasts are about. With a
     `max_error`, a share of people, the plan is the one that needs the fewest people for all answers
     to be within it of the truth, but with probability `beta` (0.05 unless told).
+
+    `mechanism` is a name, or an entry of one's own; `strategy` a matrix of one's own in its place:
+    chances, a row per report and a column per value, made exact in whole numbers, from which ε is
+    computed.
     """
 
     people: int | None = None
     alpha: float | None = None
     max_error: float | None = None
     beta: float | None = None
+    mechanism: str | LocalMechanism = "auto"
+    strategy: npt.ArrayLike | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -39,6 +39,13 @@ class Local(Search):
             check_people(self.people)
         if self.alpha is not None:
             check_alpha(self.alpha)
+        require(
+            self.strategy is None or self.mechanism == "auto",
+            "strategy",
+            "a matrix",
+            "is a mechanism of its own",
+            "give a strategy or a mechanism",
+        )
         _ = self.goal
 
     @property
@@ -54,21 +61,3 @@ class Local(Search):
             if self.beta is None
             else MaxError(self.max_error, self.beta)
         )
-
-    def check_error(self, error: str | float) -> None:
-        """Refuse an error that no plan here is made for: the variance is, or a largest error."""
-        largest = error in ("max", float("inf"))
-        if error in ("rmse", 2) or (largest and self.max_error is not None):
-            return
-
-        remedy = (
-            "max_error=0.05, say"
-            if largest
-            else "leave it out, or error='max' with a max_error"
-        )
-        rule = (
-            "needs a max_error in the local model"
-            if largest
-            else "is not for the local model"
-        )
-        raise InvalidParameter("error", error, rule, remedy)

@@ -18,6 +18,7 @@ from typing import Literal
 
 import numpy as np
 
+from noisewright.central.problem import CentralMechanism
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter, OutOfReach, TooLarge, require
 from noisewright.planning.central.choice.choose import (
@@ -30,7 +31,7 @@ from noisewright.planning.central.choice.problems import Composition, central_pr
 from noisewright.planning.central.plan import CentralPlan
 from noisewright.planning.counting import Counter
 from noisewright.planning.plan import table_number
-from noisewright.privacy.promise.budget import Privacy
+from noisewright.privacy.promise.budget import Neighbours, Privacy
 from noisewright.workload import Stack, Weighted, Workload
 from noisewright.workload.linear.tensor import mean_error
 
@@ -93,6 +94,44 @@ class Target:
         name, amount, whole = match.groups()
         limit = float(amount) * (float(whole) / 100 if whole is not None else 1.0)
         return cls("max", limit, name)
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """Targets in place of a budget: the smallest budget that meets them all is found.
+
+    The budget is ρ (zCDP); ε at `delta` where that is given, with whichever noise needs less of it;
+    ε alone with `pure`.
+    """
+
+    targets: Target | Sequence[Target]
+    pure: bool = False
+    delta: float | None = None
+    neighbours: Neighbours = "add-remove"
+
+    def __post_init__(self) -> None:
+        require(
+            not self.pure or self.delta is None,
+            "delta",
+            self.delta,
+            "cannot be combined with pure privacy",
+            "drop one",
+        )
+        _ = self.start
+
+    @property
+    def listed(self) -> Sequence[Target]:
+        """The targets, one or several."""
+        if isinstance(self.targets, Target):
+            return (self.targets,)
+        return self.targets
+
+    @property
+    def start(self) -> Privacy:
+        """The budget from which the search begins: one, of the currency that is looked for."""
+        if self.pure or self.delta is not None:
+            return Privacy(1.0, self.delta, neighbours=self.neighbours)
+        return Privacy(rho=1.0, neighbours=self.neighbours)
 
 
 @dataclass(frozen=True)
@@ -231,7 +270,7 @@ class _Asked:
 
     targets: Sequence[Target]
     norm: float
-    mechanism: str
+    mechanism: str | CentralMechanism
     domain: Domain | None
     counter: Counter | None
     pure: bool
@@ -302,7 +341,7 @@ def plan_for_targets(
     targets: Sequence[Target],
     privacy: Privacy,
     norm: float,
-    mechanism: str,
+    mechanism: str | CentralMechanism,
     domain: Domain | None,
     counter: Counter | None = None,
     composition: Composition = "one",
@@ -332,7 +371,7 @@ def _beyond(
     targets: Sequence[Target],
     privacy: Privacy,
     domain: Domain | None,
-    mechanism: str,
+    mechanism: str | CentralMechanism,
 ) -> bool:
     """Whether no plan for pure ε is known to meet the targets with this ε, at no search.
 

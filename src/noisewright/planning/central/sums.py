@@ -20,11 +20,7 @@ from noisewright.domain import Domain
 from noisewright.planning.central.choice.choose import (
     Contender,
     best_contender,
-    plan_central,
 )
-from noisewright.planning.central.choice.problems import Composition
-from noisewright.planning.central.plan import CentralPlan
-from noisewright.planning.counting import Counter
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.privacy.promise.calibration import least_error_shares, splittable
 from noisewright.workload import Workload
@@ -120,22 +116,16 @@ def _bound(
     return float(powers ** (1 / norm))
 
 
-def plan_sums(
+def sums_by_group(
     value: str,
     by: Sequence[Sequence[str]],
-    privacy: Privacy,
     domain: Domain,
-    *,
     unit: float = 1.0,
     missing: Missing = "left-out",
-    counter: Counter | None = None,
-    composition: Composition = "one",
-) -> CentralPlan:
-    """Plan counts, sums and means of the numeric attribute `value` for tables of groups.
+) -> Workload:
+    """Counts, sums and means of a numeric attribute for tables of groups, as queries.
 
-    `by` lists the tables, each a list of attributes (an empty one is everybody together). Values
-    are clipped to the attribute's bounds and rounded to whole multiples of `unit`. Means are of
-    those who have a value; with `missing="zero"` of all, whoever has none counting as zero.
+    `by` lists the tables, each a list of attributes (an empty one is everybody together).
     """
     said = {} if missing == "left-out" else {"missing": missing}
     queries: list[dict[str, object]] = []
@@ -147,7 +137,4 @@ def plan_sums(
             for kind in ("sum", "mean")
         ]
 
-    questions = Workload.from_spec({"queries": queries}, domain)
-    return plan_central(
-        questions, privacy, domain=domain, counter=counter, composition=composition
-    )
+    return Workload.from_spec({"queries": queries}, domain)

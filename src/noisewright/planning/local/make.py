@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Unpack
-
-import numpy.typing as npt
 
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter, NoisewrightError
 from noisewright.local.choose.candidates import candidates, checked_domain, narrowed
 from noisewright.local.choose.cost import ALPHA
-from noisewright.local.choose.options import Local, LocalOptions
+from noisewright.local.choose.options import Local
 from noisewright.local.listed import own_mechanism
-from noisewright.local.mechanism import LocalMechanism, LocalProblem, Progress, Search
+from noisewright.local.mechanism import LocalProblem, Progress, Search
 from noisewright.local.time_limit import TimeLimit, keeping_the_best
 from noisewright.planning.counting import Counter
 from noisewright.planning.local.plan import LocalPlan
@@ -25,29 +22,26 @@ from noisewright.workload.base import Workload
 def plan_local(
     workload: Workload,
     privacy: Privacy,
-    mechanism: str | LocalMechanism = "auto",
+    local: Local | None = None,
     domain: Domain | None = None,
     *,
-    local: Local | None = None,
     counter: Counter | None = None,
-    strategy: npt.ArrayLike | None = None,
-    **options: Unpack[LocalOptions],
 ) -> LocalPlan:
     """The plan of the named mechanism, or of the one with the smallest worst-case variance.
 
-    Options are the fields of `local`, or are given by name: with a `max_error` the plan is the one
-    that needs the fewest people for it. A `strategy` is one's own matrix of chances, a row per
-    report and a column per value.
+    With a `max_error` the plan is the one that needs the fewest people for it. A `strategy` is
+    one's own matrix of chances, a row per report and a column per value.
     `effort` ("low", "normal", "high"), `time_limit` in seconds, `seed` and `progress` steer the
     search for an optimised strategy, which is public and the same for the same seed: efforts count
     work, and a plan that a time limit cut short says so (`cut_short`). With
     `objective="average"`, a `prior` over cells or a `norm` of the queries' errors other than 2 that
     error is made small instead. Ctrl-C ends the search with the best plan and proof so far.
     """
-    settings = Local.of(options, local)
+    settings = Local() if local is None else local
     limit = TimeLimit(settings.time_limit)
-    if strategy is not None:
-        mechanism = own_mechanism(strategy)
+    mechanism = settings.mechanism
+    if settings.strategy is not None:
+        mechanism = own_mechanism(settings.strategy)
 
     workload = workload if settings.prior is not None else narrowed(workload)
     domain = checked_domain(workload, domain)

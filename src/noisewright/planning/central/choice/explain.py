@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
@@ -19,6 +19,9 @@ from noisewright.privacy.promise.budget import Privacy
 from noisewright.solution import quotient
 from noisewright.workload import Workload
 from noisewright.workload.questions.measures import COUNT
+
+if TYPE_CHECKING:
+    from noisewright.planning.budgets.targets import Target
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,11 @@ class Explanation:
     plan: CentralPlan
     why: str
     others: tuple[Reason, ...]
+    binding: Target | None = None
+    """The target that decides the budget, where targets were given in its place."""
+
+    limited: bool = False
+    """Whether the plan's own grid is too fine for the noise of a still smaller budget."""
 
 
 def explain_central(
