@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, overload
 
-from noisewright import container
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter, WeakPrivacyWarning, refuse_given
 from noisewright.parallel import one_thread_if_small
@@ -34,12 +32,11 @@ from noisewright.workload import Queries, Workload
 from noisewright.workload.kinds.conjunctions import pairs_of_many
 
 if TYPE_CHECKING:
-    from noisewright.learn.plans.plan import LearningPlan
-    from noisewright.learn.selection.plan import Selection
     from noisewright.local.choose.cost import LocalComparison
     from noisewright.local.choose.options import Local
     from noisewright.planning.budgets.spending import Again, LedgerLike
     from noisewright.planning.counting import Source
+    from noisewright.planning.files import Keepable
     from noisewright.planning.found.bounds import BoundsSearch
     from noisewright.planning.local.plan import LocalPlan
 
@@ -257,23 +254,9 @@ def find_bounds(
     )
 
 
-def load(path: str | Path) -> plan_files.Content | LearningPlan | Selection:
+def load(path: str | Path) -> Keepable:
     """Read a plan or a release that was saved; a running stream goes on where it was kept."""
-    if container.kind_of(path)[0] in ("learning-plan", "selection"):
-        from noisewright.learn.plans.files import load
-
-        return load(path)
-
-    content = plan_files.load(path, default_counter())
-    from noisewright.planning.rows.covariance import CovariancePlan
-    from noisewright.planning.rows.pairs import PairsPlan
-
-    if isinstance(content, CovariancePlan | PairsPlan):
-        from noisewright.tables.rows import numeric_rows
-
-        return replace(content, reader=numeric_rows)
-
-    return content
+    return plan_files.load(path, default_counter())
 
 
 def _plan_local(

@@ -39,7 +39,9 @@ class Header(
     """What a file of one kind holds beside its arrays; every kind is one subclass with a tag."""
 
 
-class _Kind(msgspec.Struct, frozen=True):
+class AnyKind(msgspec.Struct, frozen=True):
+    """The kind of a file, whichever it is."""
+
     kind: str
 
 
@@ -50,6 +52,7 @@ class _Envelope(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 HeaderKind = TypeVar("HeaderKind", bound=Header)
+_Struct = TypeVar("_Struct", bound=msgspec.Struct)
 
 
 def digest(*parts: str | bytes | Array) -> str:
@@ -115,7 +118,15 @@ def decode(
     remedy: str = "make it again",
 ) -> tuple[Header, dict[str, Array]]:
     """Header and arrays of a file's content; `kinds` is a struct, or a union of structs."""
-    metadata, arrays = _unpacked(content, name, remedy)
+    header, arrays = unpacked(content, name, remedy)
+    return understood(header, kinds, name, remedy), arrays
+
+
+def unpacked(
+    content: bytes, name: str, remedy: str
+) -> tuple[msgspec.Raw, dict[str, Array]]:
+    """The header of a file's content, not yet decoded, and its arrays."""
+    metadata, arrays = _tensors(content, name, remedy)
     if _FIELD not in metadata:
         if any(field in metadata for field in _OLD_FIELDS):
             raise FileFormatError(f"{name}: was written before version 0.2; {remedy}")
@@ -126,14 +137,33 @@ def decode(
         raise FileFormatError(f"{name}: was damaged or edited; {remedy}")
 
     arrays.pop("", None)
+    envelope = understood(text, _Envelope, name, remedy)
+    if envelope.format_version != FORMAT_VERSION:
+        raise FileFormatError(
+            f"{name}: has format version {envelope.format_version}, this release reads "
+            f"{FORMAT_VERSION}; use the release that wrote it ({envelope.version[:20]})"
+        )
+
+    return envelope.content, arrays
+
+
+@overload
+def understood(
+    text: msgspec.Raw | str, kinds: type[_Struct], name: str, remedy: str
+) -> _Struct: ...
+@overload
+def understood(
+    text: msgspec.Raw | str, kinds: UnionType, name: str, remedy: str
+) -> Header: ...
+def understood(
+    text: msgspec.Raw | str,
+    kinds: type[msgspec.Struct] | UnionType,
+    name: str,
+    remedy: str,
+) -> msgspec.Struct:
+    """What a file says of itself, if it says it in one of these forms and nothing beside."""
     try:
-        envelope = msgspec.json.decode(text, type=_Envelope)
-        if envelope.format_version != FORMAT_VERSION:
-            raise FileFormatError(
-                f"{name}: has format version {envelope.format_version}, this release reads "
-                f"{FORMAT_VERSION}; use the release that wrote it ({envelope.version[:20]})"
-            )
-        header: Header = msgspec.json.decode(envelope.content, type=kinds)
+        header: msgspec.Struct = msgspec.json.decode(text, type=kinds)
     except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
         why = (
             "is nested too deeply"
@@ -144,17 +174,17 @@ def decode(
             f"{name}: its header is not understood ({why}); {remedy}"
         ) from None
 
-    return header, arrays
+    return header
 
 
 def kind_of(path: str | Path) -> tuple[str, str]:
     """The kind of a file and the version that wrote it, by its own word; nothing else is read."""
-    metadata, _ = _unpacked(
-        _bytes(path), str(path), "give a file that noisewright wrote"
+    metadata, _ = _tensors(
+        content_of(path), str(path), "give a file that noisewright wrote"
     )
     try:
         envelope = msgspec.json.decode(metadata.get(_FIELD, ""), type=_Envelope)
-        kind = msgspec.json.decode(envelope.content, type=_Kind).kind
+        kind = msgspec.json.decode(envelope.content, type=AnyKind).kind
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
         raise FileFormatError(
             f"{path}: is not a noisewright file; check the path"
@@ -188,10 +218,11 @@ def read(
     path: str | Path, kinds: type[Header] | UnionType, remedy: str = "make it again"
 ) -> tuple[Header, dict[str, Array]]:
     """Header and arrays of a file."""
-    return decode(_bytes(path), kinds, str(path), remedy)
+    return decode(content_of(path), kinds, str(path), remedy)
 
 
-def _bytes(path: str | Path) -> bytes:
+def content_of(path: str | Path) -> bytes:
+    """All that a file holds."""
     try:
         return Path(path).read_bytes()
     except FileNotFoundError:
@@ -205,13 +236,13 @@ def _bytes(path: str | Path) -> bytes:
         ) from None
 
 
-class _Tensors(msgspec.Struct):
+class _TensorHeader(msgspec.Struct):
     """The one entry of safetensors' own header that is ours."""
 
     metadata: dict[str, str] = msgspec.field(name="__metadata__", default_factory=dict)
 
 
-def _unpacked(
+def _tensors(
     content: bytes, name: str, remedy: str
 ) -> tuple[dict[str, str], dict[str, Array]]:
     from safetensors import SafetensorError
@@ -220,7 +251,9 @@ def _unpacked(
     try:
         arrays = load(content)
         length = int.from_bytes(content[:8], "little")
-        metadata = msgspec.json.decode(content[8 : 8 + length], type=_Tensors).metadata
+        metadata = msgspec.json.decode(
+            content[8 : 8 + length], type=_TensorHeader
+        ).metadata
     except (SafetensorError, msgspec.MsgspecError, ValueError, TypeError, KeyError):
         raise FileFormatError(
             f"{name}: is truncated, corrupt or no such file; {remedy}"

@@ -129,7 +129,6 @@ class Moments:
     def plan_under(self, budget: Privacy, options: None = None) -> CovariancePlan:
         """The plan of two private measurements."""
         from noisewright.planning.rows.covariance import plan_covariance
-        from noisewright.tables.rows import numeric_rows
 
         refuse_options(self, options)
         return plan_covariance(
@@ -137,7 +136,7 @@ class Moments:
             budget,
             radius=self.radius,
             means=self.means,
-            reader=numeric_rows,
+            counter=default_counter(),
         )
 
 
@@ -154,10 +153,9 @@ class Pairs:
     def plan_under(self, budget: Privacy, options: None = None) -> PairsPlan:
         """The plan of two private measurements."""
         from noisewright.planning.rows.pairs import plan_pairs
-        from noisewright.tables.rows import numeric_rows
 
         refuse_options(self, options)
-        return plan_pairs(self.columns, budget, reader=numeric_rows)
+        return plan_pairs(self.columns, budget, counter=default_counter())
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,9 @@ def test_parts_keep_the_budget_and_errors_are_as_said(text, privacy):
     assert plan.spend.promise().epsilon <= 1.0
     people = np.arange(plan.workload.size) * 7
     truth, source = plan.workload.matvec(people), SeededSource(2)
-    answers = [plan._release(people, None, source).answers for _ in range(300)]
+    answers = [
+        plan.noisy(plan.exact(people), source=source).answers for _ in range(300)
+    ]
     squares = ((np.array(answers) - truth) ** 2).mean(axis=1)
     expected = float((plan.accuracy.variance).mean())
     assert abs(squares.mean() - expected) < 8 * squares.std() / np.sqrt(300)

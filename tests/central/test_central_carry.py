@@ -296,10 +296,10 @@ def test_edges_are_planned_released_and_kept(
 
 
 def test_a_plan_forged_to_carry_more_than_its_cores_is_refused(tmp_path: Path) -> None:
-    from noisewright.planning.files import FileKind
+    from noisewright.planning.central.files import CentralFile
 
     nw.plan("prefix:8", PURE, nw.Central(mechanism="carry")).save(tmp_path / "plan.nw")
-    header, arrays = container.read(tmp_path / "plan.nw", FileKind, "plan again")
+    header, arrays = container.read(tmp_path / "plan.nw", CentralFile, "plan again")
     for name, forge in {
         "carry.0.parts": lambda a: 2 * a,
         "carry.0.packets": lambda a: a - 1,

@@ -45,10 +45,10 @@ class Case:
     def errors(self, releases: int) -> np.ndarray:
         """Of measurements by the exact sampler, one a row."""
         plan, source = self.plan, SeededSource(4)
-        counts = plan.counts(self.people)
+        counts = plan.exact(self.people)
         drawn = (plan.method.measure(counts, source) for _ in range(releases))
         return np.array(
-            [plan.noisy(values) for values in drawn]
+            [plan.linear_answers(values) for values in drawn]
         ) - plan.workload.matvec(self.people)
 
     @cached_property

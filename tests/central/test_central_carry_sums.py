@@ -19,7 +19,7 @@ from noisewright.central.carry.carries import Carries
 from noisewright.central.carry.mechanism import CarryMechanism
 from noisewright.central.carry.sum_rows import LeastSquares, SumRows
 from noisewright.errors import NoisewrightError
-from noisewright.planning.files import FileKind
+from noisewright.planning.central.files import CentralFile
 from oracles.privacy_oracles import SeededSource
 
 PURE = nw.Privacy(epsilon=1)
@@ -177,7 +177,7 @@ def test_plans_with_sums_are_kept_and_forged_ones_pay_for_their_columns(
     plan.save(tmp_path / "plan.nw")
     again = nw.load(tmp_path / "plan.nw")
     np.testing.assert_array_equal(again.standard_errors, plan.standard_errors)
-    header, arrays = container.read(tmp_path / "plan.nw", FileKind, "plan again")
+    header, arrays = container.read(tmp_path / "plan.nw", CentralFile, "plan again")
     longer = arrays["factor.0"].copy()
     longer[-1] *= 4
     container.write(tmp_path / "forged.nw", header, {**arrays, "factor.0": longer})

@@ -46,9 +46,11 @@ def test_what_is_measured_answered_and_forecast_is_of_one_law(name: str) -> None
     plan = plan_by(name)
     method: Mechanism = plan.method
     x = np.arange(np.prod(plan.sizes)) * 7
-    counts, truth = plan.counts(x), plan.workload.matvec(x)
+    counts, truth = plan.exact(x), plan.workload.matvec(x)
     source = SeededSource(11)
-    answers = np.array([plan.noisy(method.measure(counts, source)) for _ in range(400)])
+    answers = np.array(
+        [plan.linear_answers(method.measure(counts, source)) for _ in range(400)]
+    )
     std = plan.accuracy.std
     z = (answers.mean(axis=0) - truth) / std * np.sqrt(400)
     assert np.abs(z).max() < norm.isf(FALSE_ALARM / (2 * len(truth))) * 1.2

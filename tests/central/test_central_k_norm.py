@@ -253,7 +253,7 @@ def test_intervals_cover(neighbours):
     errors = np.array(
         [
             plan.method.answer(
-                plan.method.measure(plan.counts(histogram), source), plan.terms
+                plan.method.measure(plan.exact(histogram), source), plan.terms
             )
             for _ in range(runs)
         ]
@@ -344,7 +344,8 @@ def test_conjunctions_of_many_attributes_are_read_off_their_tables(neighbours):
     truth = np.array([60.0 - i for i in range(17)])
     source = SeededSource(5)
     errors = [
-        plan.noisy(plan.method.measure(counts, source)) - truth for _ in range(200)
+        plan.linear_answers(plan.method.measure(counts, source)) - truth
+        for _ in range(200)
     ]
     std = plan.forecast().std
     assert np.abs(np.mean(errors, axis=0)).max() < 6 * std.max() / sqrt(200)

@@ -67,7 +67,7 @@ def test_answers_are_possible_and_unbiased_ones_stay_beside(privacy, tmp_path):
     assert plan.spend.neighbours == privacy.neighbours
     assert plan.stated == privacy
     histogram = np.random.default_rng(3).multinomial(60, np.ones(16) / 16)
-    release = plan._release(histogram, None, SeededSource(4))
+    release = plan.noisy(plan.exact(histogram), source=SeededSource(4))
     assert release.is_changed
     assert release.answers.min() >= -1e-9
     tables = release.answers.reshape(-1, 4).sum(axis=1)
@@ -91,7 +91,7 @@ def test_what_is_measured_is_the_noise_of_the_inner_mechanism():
     plan = nw.plan(
         "marginals:2^4:2", REPLACED, nw.Central(mechanism="projection", people=60)
     )
-    counts = plan.counts(np.arange(16))
+    counts = plan.exact(np.arange(16))
     whole = plan.method.measure(counts, SeededSource(5))
     inner = plan.method.inner.measure(counts, SeededSource(5))
     for mine, theirs in zip(whole.parts[0].values, inner.values, strict=True):
@@ -101,7 +101,7 @@ def test_what_is_measured_is_the_noise_of_the_inner_mechanism():
     protected = nw.plan(
         "marginals:2^4:2", Privacy(1.0), nw.Central(mechanism="projection", people=60)
     )
-    assert protected.method.measure(protected.counts(np.arange(16)), None).values == ()
+    assert protected.method.measure(protected.exact(np.arange(16)), None).values == ()
 
 
 @pytest.mark.parametrize("text", ["marginals:2^4:2", "prefix:12"])
@@ -114,7 +114,9 @@ def test_forecasts_are_met_at_the_histograms_they_are_for(text):
     )
     people = np.random.default_rng(6).multinomial(40, even / size)
     truth, source = plan.workload.matvec(people), SeededSource(7)
-    errors = [plan._release(people, None, source).answers - truth for _ in range(60)]
+    errors = [
+        plan.noisy(plan.exact(people), source=source).answers - truth for _ in range(60)
+    ]
     assert np.sqrt(np.mean(np.square(errors))) == pytest.approx(
         plan.forecast().rmse, rel=1 / 3
     )
@@ -190,7 +192,8 @@ def test_no_data_are_told_worse_than_the_bound_beside_the_forecast(privacy, spac
     ):
         truth, source = plan.workload.matvec(people), SeededSource(9)
         errors = [
-            plan._release(people, None, source).answers - truth for _ in range(40)
+            plan.noisy(plan.exact(people), source=source).answers - truth
+            for _ in range(40)
         ]
         assert np.sqrt(np.mean(np.square(errors))) <= bound
 

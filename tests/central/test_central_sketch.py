@@ -55,7 +55,7 @@ def loss_of_a_replacement(method: BallMechanism) -> float:
 def noise_of(plan, draws: int) -> list[np.ndarray]:
     """What is added to every part, in units of its radius over ε."""
     inner, source = plan.method.inner, SeededSource(8)
-    counts = plan.counts(np.array([10] + [0] * 31))
+    counts = plan.exact(np.array([10] + [0] * 31))
     exact = [rows @ counts[inner.tables[0]].ravel() for rows in inner.parts]
     drawn = [
         plan.method.measure(counts, source).parts[0].values[1:] for _ in range(draws)
@@ -147,7 +147,9 @@ def test_a_net_of_ones_own_keeps_people_in_its_cells():
     assert plan.mechanism == "coarse-jl"
     cells = plan.method.support
     assert len(cells) < 16
-    release = plan._release(np.array([0] * 7 + [15] + [0] * 8), None, SeededSource(1))
+    release = plan.noisy(
+        plan.exact(np.array([0] * 7 + [15] + [0] * 8)), source=SeededSource(1)
+    )
     histogram = plan.method.histogram(release.measurement)
     assert set(np.flatnonzero(histogram > 0)) <= set(cells.tolist())
     assert histogram.sum() == pytest.approx(15)
@@ -177,7 +179,7 @@ def test_intervals_hold_whatever_the_data(name, plans):
     people[11] = 10
     truth, missed = plan.workload.matvec(people), 0
     for _ in range(100):
-        release = plan._release(people, None, source)
+        release = plan.noisy(plan.exact(people), source=source)
         lower, upper = release.intervals.each
         missed += int(((truth < lower - 1e-9) | (truth > upper + 1e-9)).sum())
         assert (lower <= release.answers).all()
@@ -229,7 +231,9 @@ def test_forecasts_are_met_at_the_histograms_they_are_for(name):
     )
     people = np.random.default_rng(6).multinomial(30, even / 16)
     truth, source = plan.workload.matvec(people), SeededSource(7)
-    errors = [plan._release(people, None, source).answers - truth for _ in range(80)]
+    errors = [
+        plan.noisy(plan.exact(people), source=source).answers - truth for _ in range(80)
+    ]
     assert np.sqrt(np.mean(np.square(errors))) == pytest.approx(
         plan.forecast().rmse, rel=1 / 3
     )

@@ -39,7 +39,7 @@ def measured(plan: Any, cell: int) -> Any:
     """What one person in a cell adds to all that is measured."""
     person = np.zeros(plan.workload.size, dtype=np.int64)
     person[cell] = 1
-    (exact,) = plan.method.measured.exact(plan.counts(person))
+    (exact,) = plan.method.measured.exact(plan.exact(person))
     return exact
 
 

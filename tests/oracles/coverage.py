@@ -365,12 +365,12 @@ class Subject:
 
     @cached_property
     def exact(self) -> Any:
-        return self.plan.counts(table(self.question.names))
+        return self.plan.exact(table(self.question.names))
 
     def released(self, count: int, seed: int) -> Iterator[nw.Release]:
         source = SeededSource(seed)
         for number in range(count):
-            release = self.plan.release_counts(self.exact, source)
+            release = self.plan.noisy(self.exact, source=source)
             yield replace(release, identity=f"{seed}-{number}")
 
     @cached_property

@@ -50,11 +50,11 @@ def test_answers_of_different_questions_are_unbiased_with_the_errors_told() -> N
     )
     table, runs = pa.table(TABLE), 300
     both = nw.combine(first.release(table), second.release(table))
-    counts = [plan.counts(table) for plan in (first, second)]
+    counts = [plan.exact(table) for plan in (first, second)]
     source = SeededSource(3)
     answers = np.array(
         [
-            both.plan.noisy(
+            both.plan.linear_answers(
                 Measurement(
                     parts=tuple(
                         plan.method.measure(own, source)
@@ -110,7 +110,7 @@ def test_releases_that_keep_some_rows_of_a_person_are_not_mixed(
         )
         for n in (["sex"], ["sex", "region"])
     ]
-    truths = [next(iter(plan.counts(path).values())).sum() for plan in releases]
+    truths = [next(iter(plan.exact(path).values())).sum() for plan in releases]
     assert truths == [40 * rows] * 2
     with pytest.raises(
         InvalidParameter, match="need not be about the same rows of a person"

@@ -141,7 +141,9 @@ def test_intervals_of_coefficients_cover_the_noise():
         np.column_stack([x, np.ones_like(x)]), rows[:, 1], rcond=None
     )[0]
     source, runs = SeededSource(7), 400
-    fits = [plan._release(exact, people, source).regression("y") for _ in range(runs)]
+    fits = [
+        plan.noisy((exact, people), source=source).regression("y") for _ in range(runs)
+    ]
     inside = np.array([(f.lower <= truth) & (truth <= f.upper) for f in fits])
     assert (inside.mean(axis=0) >= 0.95 - 5 * np.sqrt(0.95 * 0.05 / runs)).all()
 
@@ -193,7 +195,7 @@ def test_correlations_of_a_release_are_near_those_of_many_people():
     rows = common + rng.normal(0, 0.1, (200_000, 4))
     plan = nw.plan(nw.Moments(4), PURE)
     exact, people = plan.method.exact([rows])
-    told = plan._release(exact, people, SeededSource(5)).correlation
+    told = plan.noisy((exact, people), source=SeededSource(5)).correlation
     np.testing.assert_allclose(told, np.corrcoef(rows.T), atol=0.05)
     few = plan.release(np.zeros((0, 4))).correlation
     assert np.linalg.eigvalsh(few).min() > -1e-9
@@ -205,7 +207,7 @@ def test_projection_helps_where_people_are_few():
     rows = rng.standard_normal((400, 1)) * direction * 0.5
     plan = nw.plan(nw.Moments(size, means=False), PURE)
     exact, people = plan.method.exact([rows])
-    release = plan._release(exact, people, SeededSource(2))
+    release = plan.noisy((exact, people), source=SeededSource(2))
     truth = rows.T @ rows / len(rows)
     raw = np.linalg.norm(release.second_moment - truth)
     assert np.linalg.norm(release.projected - truth) < raw / 2

@@ -48,8 +48,8 @@ def truths(groups: list[np.ndarray]) -> np.ndarray:
 def check(size: str, privacy: nw.Privacy, runs: int) -> None:
     table, groups = people(SIZES[size])
     plan = nw.plan(nw.Workload.from_spec({"queries": QUERIES}, DOMAIN), privacy)
-    counts, source = plan.counts(table), SeededSource(7)
-    columns = [plan.release_counts(counts, source).intervals for _ in range(runs)]
+    counts, source = plan.exact(table), SeededSource(7)
+    columns = [plan.noisy(counts, source=source).intervals for _ in range(runs)]
     answers = np.array([column.answers for column in columns])
     low, high = (np.array([column.each[k] for column in columns]) for k in (0, 1))
     known, expected = slice(0, 6), truths(groups)

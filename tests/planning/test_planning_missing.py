@@ -61,7 +61,7 @@ def released(
     plan: CentralPlan, table: pa.Table, runs: int, seed: int
 ) -> Iterator[Column]:
     """Releases of a table that is counted once."""
-    counts, source = plan.counts(table), SeededSource(seed)
+    counts, source = plan.exact(table), SeededSource(seed)
     for _ in range(runs):
         yield plan.outcome(plan.method.measure(counts, source), ())
 

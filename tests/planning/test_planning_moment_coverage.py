@@ -61,7 +61,7 @@ def missed(
     wide, source = plan.multiplier(0.95), SeededSource(27)
     result = {name: np.zeros_like(truth[name]) for name in KINDS}
     for _ in range(runs):
-        release = plan._release(exact, people, source)
+        release = plan.noisy((exact, people), source=source)
         for name, std in release.std.items():
             result[name] += np.abs(getattr(release, name) - truth[name]) > wide * std
     return {name: count / runs for name, count in result.items()}
@@ -142,7 +142,9 @@ def test_intervals_of_coefficients_hold(privacy):
     plan = nw.plan(nw.Moments(["a", "b", "y"], radius=1.5), privacy)
     exact, people = plan.method.exact([np.tile(rows, (400, 1))])
     source, runs = SeededSource(9), 200
-    fits = [plan._release(exact, people, source).regression("y") for _ in range(runs)]
+    fits = [
+        plan.noisy((exact, people), source=source).regression("y") for _ in range(runs)
+    ]
     truth = [1.5, -1.5, 0.1]
     outside = np.array([(truth < fit.lower) | (fit.upper < truth) for fit in fits])
     assert (outside.mean(axis=0) <= _most_missed(runs)).all()
@@ -193,7 +195,7 @@ def test_forecasts_are_attained_at_the_radius_and_never_exceeded(privacy):
             plan.method.on_grid(rows)[:, :columns] / _STEPS,
         )
         truth, mean = known.T @ known / count, known.mean(axis=0)
-        drawn = [plan._release(exact, people, source) for _ in range(runs)]
+        drawn = [plan.noisy((exact, people), source=source) for _ in range(runs)]
         errors = {
             "second_moment": np.array(
                 [release.second_moment - truth for release in drawn]

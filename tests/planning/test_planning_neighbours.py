@@ -66,7 +66,7 @@ def measured(plan: CentralPlan, people: list[dict[str, str | None]]) -> list[Any
     }
     key = plan.domain, tuple(plan.method.tables), repr(people)
     if key not in COUNTED:
-        COUNTED[key] = plan.counts(pa.table(columns))
+        COUNTED[key] = plan.exact(pa.table(columns))
     return [block.astype(object) for block in plan.method.exact(COUNTED[key])]
 
 

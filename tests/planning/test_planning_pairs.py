@@ -125,7 +125,7 @@ def test_shares_err_as_stated_and_pairs_by_no_more_than_forecast(privacy, held):
     rows = np.repeat(kinds, people // 2, axis=0)
     plan = nw.plan(nw.Pairs(4), privacy)
     packed, source = Rows.of([rows], 4), SeededSource(12)
-    drawn = [plan._release(packed, people, source) for _ in range(runs)]
+    drawn = [plan.noisy((packed, people), source=source) for _ in range(runs)]
 
     # Unclipped: what is stated is the error of totals over people, which may exceed all of them.
     shares = np.array([release.measured.totals / release.people for release in drawn])
@@ -145,7 +145,7 @@ def test_pairs_of_many_people_are_near_the_truth():
         float
     )
     plan = nw.plan("conjunctions:20:2", PURE)
-    release = plan._release(Rows.of([rows], 20), len(rows), SeededSource(5))
+    release = plan.noisy((Rows.of([rows], 20), len(rows)), source=SeededSource(5))
     truth = rows.T @ rows / len(rows)
     assert np.abs(release.proportions - truth).max() < 0.02
     upper = np.triu_indices(20, 1)
@@ -160,8 +160,8 @@ def test_pairs_of_many_people_are_near_the_truth():
 def test_common_factors_beat_what_was_measured_where_people_are_few():
     rng = np.random.default_rng(6)
     rows = made_up("one factor", 3000, 60, rng)
-    release = nw.plan(nw.Pairs(60), PURE)._release(
-        Rows.of([rows], 60), len(rows), SeededSource(7)
+    release = nw.plan(nw.Pairs(60), PURE).noisy(
+        (Rows.of([rows], 60), len(rows)), source=SeededSource(7)
     )
     truth, upper = rows.T @ rows / len(rows), np.triu_indices(60, 1)
     plain, better = (
@@ -222,12 +222,12 @@ def test_plans_and_releases_survive_files(privacy, tmp_path):
 
 
 def test_forged_releases_are_refused(tmp_path):
-    from noisewright.planning.files import from_bytes, to_bytes
+    from noisewright.planning.files import from_bytes
 
     release = nw.plan(nw.Pairs(3), PURE).release(np.ones((10, 3)))
     release.measured.moments[0, 1] += 1.0
     with pytest.raises(FileFormatError, match="measurement"):
-        from_bytes(to_bytes(release))
+        from_bytes(release.to_bytes())
 
 
 @pytest.mark.parametrize("columns", [1, 0, 1000, ["a", "a"]])

@@ -22,7 +22,7 @@ TEXTS = ["prefix:8", "identity:3*prefix:4", "marginals:3x2x4:<=2"]
 def test_fitted_answers_are_consistent_non_negative_whole_numbers(text: str) -> None:
     p = plan(text, Privacy(rho=0.02))
     x = np.random.default_rng(0).integers(0, 5, p.workload.size)
-    raw = p._release(x, None, SeededSource(1))
+    raw = p.noisy(p.exact(x), source=SeededSource(1))
     fitted = post_process(raw, integer=True)
     assert fitted.answers.min() >= 0
     np.testing.assert_array_equal(fitted.answers, np.rint(fitted.answers))
@@ -49,7 +49,9 @@ def test_intervals_still_cover_after_all_steps() -> None:
     hits, joint = np.zeros(6), 0
     for _ in range(trials):
         done = post_process(
-            p._release(x, None, source), invariants={"[0..5]": 15}, non_negative=True
+            p.noisy(p.exact(x), source=source),
+            invariants={"[0..5]": 15},
+            non_negative=True,
         )
         (low, high), (low_all, high_all) = done.intervals.each, done.intervals.all
         hits += (low - 1e-9 <= truth) & (truth <= high + 1e-9)
@@ -79,12 +81,12 @@ def test_declared_values_leave_intervals_that_hold_all_at_once(
         p.method.strategy.blocks, p.method.strategy.laws(p.method.law), strict=True
     )
     drawn = [law.sample((block.rows, trials), source) for block, law in laws]
-    errors = p.noisy(Measurement(tuple(drawn)))
+    errors = p.linear_answers(Measurement(tuple(drawn)))
     covariance = p.accuracy.covariance(np.arange(64))
     for known in (range(3, 63, 4), range(32, 33)):
         numbers = list(known)
         done = post_process(
-            p._release(x, None, source),
+            p.noisy(p.exact(x), source=source),
             invariants={labels[k]: float(truth[k]) for k in numbers},
         )
         gain = covariance[:, numbers] @ np.linalg.inv(
@@ -104,7 +106,7 @@ def test_kept_answers_are_covered_all_at_once() -> None:
     x[:3] = 1000
     source, trials, held, kept_cells = SeededSource(8), 400, 0, 0
     for _ in range(trials):
-        done = post_process(p._release(x, None, source), suppress=0.4)
+        done = post_process(p.noisy(p.exact(x), source=source), suppress=0.4)
         kept = np.isfinite(done.answers)
         kept_cells += int(kept.sum()) - 3
         low, high = (end[kept] for end in done.intervals.each)
@@ -120,14 +122,14 @@ def test_kept_answers_are_covered_all_at_once() -> None:
 )
 def test_values_that_nothing_can_have_are_refused(value: object) -> None:
     p = plan("prefix:6+identity:6", SWAP)
-    raw = p._release(np.arange(6), None, SeededSource(3))
+    raw = p.noisy(p.exact(np.arange(6)), source=SeededSource(3))
     with pytest.raises(InvalidParameter, match="invariants"):
         post_process(raw, invariants={"[0..1]": value})  # type: ignore[dict-item]
 
 
 def test_declared_values_are_kept_and_help() -> None:
     p = plan("prefix:6", SWAP)
-    raw = p._release(np.arange(6), None, SeededSource(3))
+    raw = p.noisy(p.exact(np.arange(6)), source=SeededSource(3))
     done = post_process(raw, invariants={"[0..5]": 15, "[0]": 0})
     assert done.answers[5] == 15
     assert done.answers[0] == 0
@@ -138,7 +140,7 @@ def test_declared_values_are_kept_and_help() -> None:
 def test_declaring_a_total_that_is_public_anyway_changes_nothing() -> None:
     p = plan("marginals:3x2x4:<=2", SWAP, Central(mechanism="residual"))
     x = np.arange(24)
-    raw = p._release(x, None, SeededSource(3))
+    raw = p.noisy(p.exact(x), source=SeededSource(3))
     done = post_process(raw, invariants={"total": float(x.sum())})
     np.testing.assert_allclose(done.answers, raw.answers, atol=0.5)
 
@@ -157,7 +159,7 @@ def test_covariances_have_the_variances_on_their_diagonal(
 
 def test_uncertain_answers_are_suppressed() -> None:
     p = plan("identity:3", Privacy(rho=0.5))
-    raw = p._release(np.array([0, 1000, 5]), None, SeededSource(2))
+    raw = p.noisy(p.exact(np.array([0, 1000, 5])), source=SeededSource(2))
     done = post_process(raw, suppress=0.1)
     assert np.isnan(done.answers[0])
     assert done.answers[1] == raw.answers[1]
@@ -170,13 +172,13 @@ def test_uncertain_answers_are_suppressed() -> None:
 
 def test_impossible_declarations_are_refused() -> None:
     p = plan("prefix:6+identity:6", SWAP)
-    raw = p._release(np.arange(6), None, SeededSource(3))
+    raw = p.noisy(p.exact(np.arange(6)), source=SeededSource(3))
     with pytest.raises(InvalidParameter, match="contradict"):
         post_process(raw, invariants={"[0..1]": 5, "[0]": 1, "[1]": 1})
     with pytest.raises(InvalidParameter, match="no query"):
         post_process(raw, invariants={"nobody": 5})
     private = plan("prefix:6", Privacy(rho=0.05))
-    other = private._release(np.arange(6), None, SeededSource(3))
+    other = private.noisy(private.exact(np.arange(6)), source=SeededSource(3))
     with pytest.raises(InvalidParameter, match="number of people"):
         post_process(other, invariants={"[0..5]": 15})
 
@@ -214,7 +216,7 @@ def test_the_command_line_checks_before_it_spends(tmp_path) -> None:
 def test_steps_after_steps_keep_the_intervals_that_held() -> None:
     """Fitted answers are biased: intervals stay about the unbiased ones, widened, never moved."""
     p = plan("prefix:6", Privacy(rho=0.5))
-    raw = p._release(np.array([0, 0, 3, 0, 0, 1]), None, SeededSource(4))
+    raw = p.noisy(p.exact(np.array([0, 0, 3, 0, 0, 1])), source=SeededSource(4))
     once = post_process(raw, non_negative=True)
     twice = post_process(once, integer=True)
     for before, after in zip(once.intervals.each, twice.intervals.each, strict=True):
@@ -239,7 +241,7 @@ def test_declared_values_and_the_public_total_come_out_of_the_fit(text: str) -> 
     matrix, labels = p.workload.dense(), p.labels()
     for _ in range(20):
         x = rng.multinomial(100, rng.dirichlet(np.full(p.workload.size, 0.5)))
-        raw = p._release(x, None, source)
+        raw = p.noisy(p.exact(x), source=source)
         k = int(rng.integers(len(labels)))
         truth = float(matrix[k] @ x)
         fitted = post_process(

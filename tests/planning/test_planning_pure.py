@@ -52,7 +52,7 @@ def exact_share(made: CentralPlan, cell: int, other: int | None = None) -> Fract
     x[cell] = 1
     if other is not None:
         y[other] = 1
-    moved = zip(*(made.method.exact(made.counts(h)) for h in (x, y)), strict=True)
+    moved = zip(*(made.method.exact(made.exact(h)) for h in (x, y)), strict=True)
     lengths = [int(abs(a.astype(object) - b).sum()) for a, b in moved]
     scales = [Fraction(law.scale) for law in made.method.strategy.laws(made.method.law)]
     spent = sum(length / scale for length, scale in zip(lengths, scales, strict=True))

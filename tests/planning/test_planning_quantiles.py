@@ -24,7 +24,7 @@ def test_quantiles_by_group_are_near_and_enclosed() -> None:
     )
     made = nw.plan(asked, nw.Privacy(rho=1))
     x = np.random.default_rng(0).integers(0, 200, size=DOMAIN.shape)
-    release = made._release(x, None, SeededSource(2))
+    release = made.noisy(made.exact(x), source=SeededSource(2))
     found = release_quantiles(release, [0.25, 0.5])
     assert [(f.group, f.level) for f in found] == [
         ("sex = F", 0.25), ("sex = F", 0.5), ("sex = M", 0.25), ("sex = M", 0.5),
@@ -40,7 +40,9 @@ def test_quantiles_by_group_are_near_and_enclosed() -> None:
 def test_only_cdfs_have_quantiles() -> None:
     asked = nw.Workload.from_spec({"queries": [{"marginal": "sex"}]}, DOMAIN)
     made = nw.plan(asked, nw.Privacy(rho=1))
-    release = made._release(np.ones(DOMAIN.shape, dtype=int), None, SeededSource(2))
+    release = made.noisy(
+        made.exact(np.ones(DOMAIN.shape, dtype=int)), source=SeededSource(2)
+    )
     with pytest.raises(InvalidParameter, match="CDF"):
         release_quantiles(release, [0.5])
 
@@ -48,7 +50,9 @@ def test_only_cdfs_have_quantiles() -> None:
 def test_quantiles_come_from_the_release_as_it_was() -> None:
     asked = nw.Workload.from_spec({"queries": [{"cdf": "income"}]}, DOMAIN)
     made = nw.plan(asked, nw.Privacy(rho=1))
-    release = made._release(np.ones(DOMAIN.shape, dtype=int), None, SeededSource(2))
+    release = made.noisy(
+        made.exact(np.ones(DOMAIN.shape, dtype=int)), source=SeededSource(2)
+    )
     fitted = nw.post_process(release, non_negative=True)
     with pytest.raises(InvalidParameter, match="before"):
         release_quantiles(fitted, [0.5])

@@ -29,14 +29,14 @@ def repeated(
 ) -> np.ndarray:
     """Answers of many releases at once: one exact measurement, fresh noise for each."""
     source = SeededSource(seed)
-    exact = p.method.exact(p.counts(x))
+    exact = p.method.exact(p.exact(x))
     laws = p.method.strategy.laws(p.method.law)
     noise = [
         law.sample((len(e), releases), source)
         for e, law in zip(exact, laws, strict=True)
     ]
     noisy = (e[:, None] + n for e, n in zip(exact, noise, strict=True))
-    return p.noisy(Measurement(tuple(noisy))).T
+    return p.linear_answers(Measurement(tuple(noisy))).T
 
 
 @pytest.mark.parametrize("text", TEXTS)

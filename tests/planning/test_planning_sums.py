@@ -85,7 +85,7 @@ def inside(values: np.ndarray, ends: tuple[np.ndarray, np.ndarray]) -> np.ndarra
 
 def frozen(plan: CentralPlan, table: pa.Table) -> CentralPlan:
     """The plan with its exact tables counted once, for many releases."""
-    counts = plan.counts(table)
+    counts = plan.exact(table)
     object.__setattr__(plan, "counts", lambda *_: counts)
     return plan
 
@@ -110,7 +110,7 @@ def test_sums_are_unbiased_and_intervals_cover(privacy: Privacy) -> None:
         np.zeros(len(exact)),
     )
     for _ in range(trials):
-        parts = columns(made._release(table, None, source))
+        parts = columns(made.noisy(made.exact(table), source=source))
         count.append(parts["count"].answers)
         total.append(parts["sum"].answers)
         hits += inside(exact[:, 1], parts["sum"].each)
@@ -153,7 +153,7 @@ def test_no_neighbour_moves_measurements_further_than_the_noise_allows(
     def measured(table: pa.Table) -> np.ndarray:
         key = tuple(made.method.tables), repr(table.to_pylist())
         if key not in COUNTED:
-            COUNTED[key] = made.counts(table)
+            COUNTED[key] = made.exact(table)
         counts = COUNTED[key]
         return np.concatenate(
             [
@@ -189,7 +189,7 @@ def test_counts_and_sums_of_a_stream_are_about_the_same_people() -> None:
     made = nw.plan(nw.Sums("income", BY, DOMAIN), Privacy(rho=1))
     table = people(20, 3)
     stream = pa.RecordBatchReader.from_batches(table.schema, table.to_batches())
-    whole, once = made.counts(table), made.counts(stream)
+    whole, once = made.exact(table), made.exact(stream)
     assert {t: c.tolist() for t, c in once.items()} == {
         t: c.tolist() for t, c in whole.items()
     }
@@ -225,7 +225,10 @@ def test_means_of_small_groups_are_covered_or_left_out(
     table = pa.table({"group": names, "x": np.full(len(names), value)})
     frozen(made, table)
     source, trials = SeededSource(3), 600
-    means = [columns(made._release(table, None, source))["mean"] for _ in range(trials)]
+    means = [
+        columns(made.noisy(made.exact(table), source=source))["mean"]
+        for _ in range(trials)
+    ]
     lower, upper, mean = (
         np.array(x) for x in zip(*((*m.each, m.answers) for m in means), strict=True)
     )
@@ -254,7 +257,7 @@ def test_means_that_count_missing_values_as_zero_are_covered() -> None:
     table = pa.table(
         {"sex": ["F"] * 60 + ["M"] * 60, "income": [None] * 90 + [150.0] * 30}
     )
-    means = columns(made._release(table, None, SeededSource(1)))["mean"]
+    means = columns(made.noisy(made.exact(table), source=SeededSource(1)))["mean"]
     assert inside(np.array([0.0, 75.0]), means.each).all()
     np.testing.assert_allclose(means.answers, [0.0, 75.0], atol=5)
 

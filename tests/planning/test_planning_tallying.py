@@ -79,10 +79,8 @@ def test_what_is_refused_is_refused_without_a_cell() -> None:
 
 
 def test_what_travels_is_a_plan_and_an_aggregate() -> None:
-    from noisewright.planning.files import to_bytes
-
     made = plan()
-    content = Tallying(to_bytes(made))([np.zeros(1000, dtype=np.int64)])
+    content = Tallying(made.to_bytes())([np.zeros(1000, dtype=np.int64)])
     aggregate = Aggregate.from_bytes(content, made.format)
     truthful = aggregate.total[0] / 1000
     stays = math.exp(2) / (math.exp(2) + 5)

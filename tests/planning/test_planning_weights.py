@@ -98,7 +98,7 @@ def test_the_sensitivity_is_the_most_that_one_person_moves(
     order = 1 if "epsilon" in budget else 2
     key = tuple(plan.method.tables)  # which are the same under every budget
     if key not in COUNTED:
-        COUNTED[key] = [plan.counts(rows.slice(k, 1)) for k in range(len(extremes))]
+        COUNTED[key] = [plan.exact(rows.slice(k, 1)) for k in range(len(extremes))]
     tables = COUNTED[key]
     for part in plan.method.parts:
         measured = getattr(part, "measured", part)
@@ -132,11 +132,11 @@ def test_a_weight_above_its_cap_is_the_cap_and_never_told() -> None:
     wild = capped.set_column(3, "w", [pa.array([1e300, float("inf")] * 25)])
     plan = planned(nw.Privacy(rho=1))
     for mine, theirs in zip(
-        plan.counts(wild).values(), plan.counts(capped).values(), strict=True
+        plan.exact(wild).values(), plan.exact(capped).values(), strict=True
     ):
         np.testing.assert_array_equal(mine, theirs)
     nobody = capped.set_column(3, "w", [pa.array([None, -7.0] * 25)])
-    assert not any(counts.any() for counts in plan.counts(nobody).values())
+    assert not any(counts.any() for counts in plan.exact(nobody).values())
 
 
 def test_weighted_answers_are_unbiased_and_covered() -> None:

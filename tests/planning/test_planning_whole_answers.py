@@ -56,7 +56,7 @@ def both(
     spec = {"queries": [{"marginal": [f"a{i}" for i in table]} for table in tables]}
     asked = nw.Workload.from_spec(spec, domain_of(sizes))
     plan = nw.plan(asked, nw.Privacy(rho=0.1, **privacy))  # type: ignore[arg-type]
-    raw = plan._release(people(seed, sizes), None, SeededSource(seed))
+    raw = plan.noisy(plan.exact(people(seed, sizes)), source=SeededSource(seed))
     return plan, post_process(raw, non_negative=True), post_process(raw, integer=True)
 
 
@@ -129,7 +129,7 @@ def test_attributes_that_nobody_asked_about_take_nobody_away() -> None:
         np.add.at(
             counts[sex], (rng.integers(0, 20, number), rng.integers(0, 20, number)), 1
         )
-    raw = plan._release(counts.ravel(), None, SeededSource(1))
+    raw = plan.noisy(plan.exact(counts.ravel()), source=SeededSource(1))
     whole = post_process(raw, integer=True)
     assert np.abs(whole.answers - raw.answers).max() < 1
     lower, upper = raw.intervals.each
@@ -186,7 +186,7 @@ def test_cells_within_one_question_are_not_rounded_apart() -> None:
     plan = nw.plan(nw.Workload.from_spec(spec, domain), nw.Privacy(rho=0.5))
     counts = np.zeros((2, 100), dtype=np.int64)
     counts[0, 65:], counts[1] = 3, 7
-    raw = plan._release(counts.ravel(), None, SeededSource(2))
+    raw = plan.noisy(plan.exact(counts.ravel()), source=SeededSource(2))
     whole = post_process(raw, integer=True)
     assert np.abs(whole.answers - raw.answers).max() < 1 + FITTED
 
@@ -195,7 +195,7 @@ def test_declared_values_come_out_whole() -> None:
     plan, _, _ = both((3, 4, 2), [(0, 1), (1,)], 5, neighbours="replace-one")
     counts = people(5, (3, 4, 2))
     truth = plan.workload.matvec(counts.astype(float))
-    raw = plan._release(counts, None, SeededSource(3))
+    raw = plan.noisy(plan.exact(counts), source=SeededSource(3))
     label = plan.labels()[0]
     done = post_process(raw, invariants={label: truth[0]}, integer=True)
     assert done.answers[0] == truth[0]
@@ -212,7 +212,9 @@ def test_intervals_still_cover_in_whole_numbers() -> None:
     truth = counts.sum(axis=2).ravel()
     source, hits, joint = SeededSource(6), np.zeros(12), 0
     for _ in range(trials):
-        done = post_process(plan._release(counts.ravel(), None, source), integer=True)
+        done = post_process(
+            plan.noisy(plan.exact(counts.ravel()), source=source), integer=True
+        )
         low, high = done.intervals.each
         assert ((low <= done.answers) & (done.answers <= high)).all()
         hits += (low <= truth) & (truth <= high)

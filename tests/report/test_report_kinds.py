@@ -14,7 +14,6 @@ from noisewright.learn.plans.outcomes import Outcome
 from noisewright.learn.selection.plan import Selected
 from noisewright.planning.after.postprocess import Steps
 from noisewright.planning.central.rehearsal import Rehearsal
-from noisewright.planning.files import plan_digest
 from noisewright.planning.local.plan import Reading
 from noisewright.privacy.promise.spend import Gaussian, Promise, Spend
 from noisewright.report.pages.plan import plan_page
@@ -265,9 +264,9 @@ def test_pages_say_when_answers_were_made_and_from_which_plan(tmp_path: Path) ->
     stream.step(1)
     for made, verb, digest in (
         (local.estimate(local.randomize([0, 1])), "estimated on", local.format.name),
-        (table.release(np.arange(3)), "released on", plan_digest(table)),
-        (moments.release(np.zeros((4, 2))), "released on", plan_digest(moments)),
-        (stream.release, "started on", plan_digest(stream.release.plan)),
+        (table.release(np.arange(3)), "released on", table.digest),
+        (moments.release(np.zeros((4, 2))), "released on", moments.digest),
+        (stream.release, "started on", stream.release.plan.digest),
     ):
         text = drawn(made, tmp_path)
         assert f"{verb} {when(made.metadata['time'])}" in text

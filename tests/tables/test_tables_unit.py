@@ -14,7 +14,7 @@ import noisewright as nw
 from noisewright import container
 from noisewright.domain import Categorical, Domain, Numeric, Unit
 from noisewright.errors import DomainError, InvalidParameter, NoisewrightError
-from noisewright.planning.files import FileKind
+from noisewright.planning.central.files import CentralFile
 from noisewright.privacy.promise.budget import Contribution
 from noisewright.privacy.promise.calibration import calibrate, row_budget
 from noisewright.privacy.promise.spend import Gaussian, Laplace, Promise, Spend
@@ -172,7 +172,7 @@ def test_rows_that_fall_into_one_cell_reach_the_stated_sensitivity() -> None:
             privacy,
             nw.Central(mechanism="laplace" if privacy.kind == "pure" else "gaussian"),
         )
-        counts = plan.counts(crowd)
+        counts = plan.exact(crowd)
         assert [c.sum() for c in counts.values()] == [50]
         vector = in_noise(plan.method, counts)
         order = 1 if privacy.kind == "pure" else 2
@@ -313,7 +313,7 @@ def test_a_file_cannot_say_that_fewer_rows_count(tmp_path: Path) -> None:
     plan.save(path)
     loaded = nw.load(path)
     assert (loaded.privacy, loaded.spend, loaded.rows) == (plan.privacy, plan.spend, 5)
-    header, arrays = container.read(path, FileKind, "plan again")
+    header, arrays = container.read(path, CentralFile, "plan again")
     # Whatever the file says of rows decides both the noise and which rows are counted.
     workload = dict(header.workload, domain=dict(header.workload["domain"]))
     workload["domain"]["unit"] = {"column": "person", "rows": 1}

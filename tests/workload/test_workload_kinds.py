@@ -100,7 +100,7 @@ def test_variances_are_covered_and_hidden_in_noise_for_their_own_width() -> None
         Privacy(rho=1, neighbours="replace-one"),
     ):
         plan = nw.plan(nw.Workload.from_spec(spec, DOMAIN), privacy)
-        counts, source = plan.counts(table), SeededSource(3)
+        counts, source = plan.exact(table), SeededSource(3)
         columns = [
             plan.outcome(plan.method.measure(counts, source), ()) for _ in range(200)
         ]
@@ -114,7 +114,7 @@ def test_variances_are_covered_and_hidden_in_noise_for_their_own_width() -> None
     extremes = pa.table(
         {"region": ["N"] * 81, "income": [5.0] * 81, "hours": range(81)}
     )
-    each = [plan.counts(extremes.slice(k, 1))[squares[0]] for k in range(81)]
+    each = [plan.exact(extremes.slice(k, 1))[squares[0]] for k in range(81)]
     assert reach == max(int(np.abs(e).max()) for e in each)
 
 

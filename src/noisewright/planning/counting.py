@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from noisewright.arrays import IntArray
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.domain import Domain, Unit
 from noisewright.errors import InvalidParameter, require
 from noisewright.workload.linear.tensor import sum_out
@@ -62,6 +62,9 @@ class Counter(Protocol):
 
     def values(self, source: Source, column: str, unit: Unit | None) -> dict[str, int]:
         """Every text in a column and how many people hold it: as private as the table."""
+
+    def rows(self, source: Source, columns: Sequence[str]) -> Iterator[FloatArray]:
+        """Batches of rows of the named columns, as numbers; what is no number is NaN."""
 
     def explain_values(self, source: Source, column: str, unit: Unit | None) -> str:
         """What the engine would run to count who holds which text."""

@@ -1,7 +1,7 @@
 """The kinds of file that plans and releases are kept as, and how they are written and read.
 
-Each kind is one struct: `central_files`, `local_files`, `open_files`, `moment_files`,
-`stream_files`.
+A kind is a struct (`Kept`) beside what it keeps, and a line in `KINDS`; whatever is kept is
+`Keepable`.
 
 Every file is hostile: whatever a file says is checked like a user's own input, budgets decide the
 noise, sensitivities are computed from the integers that are measured, and answers are worked out
@@ -10,190 +10,216 @@ again from the measurement. What a file says of bounds and seconds is the file's
 
 from __future__ import annotations
 
-from dataclasses import replace
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Self
 
 import msgspec
 
 from noisewright import container
 from noisewright.arrays import Array
-from noisewright.central.mechanism import Mechanism
-from noisewright.container import Header, digest
+from noisewright.container import AnyKind, Header, digest
+from noisewright.domain import Domain
 from noisewright.errors import FileFormatError, refusing
-from noisewright.planning.budgets.together import Together
-from noisewright.planning.central.files import CentralFile, ReleaseFile, TogetherFile
-from noisewright.planning.central.plan import CentralPlan
-from noisewright.planning.counting import Counter
-from noisewright.planning.found.open_files import OpenFile, OpenReleaseFile, ValuesFile
-from noisewright.planning.found.open_values import OpenPlan, OpenTables
-from noisewright.planning.found.values import ValuePlan
-from noisewright.planning.kept import Arrays, Kept
-from noisewright.planning.local.files import EstimateFile, LocalFile
-from noisewright.planning.local.plan import LocalPlan
-from noisewright.planning.plan import Plan
-from noisewright.planning.release import Release
-from noisewright.planning.rows.covariance import CovariancePlan, CovarianceRelease
-from noisewright.planning.rows.files import (
-    CovarianceFile,
-    CovarianceReleaseFile,
-    PairsFile,
-    PairsReleaseFile,
-)
-from noisewright.planning.rows.pairs import PairsPlan, PairsRelease
-from noisewright.planning.streams.files import (
-    RunningFile,
-    StreamFile,
-    StreamReleaseFile,
-)
-from noisewright.planning.streams.plan import CarryStreamPlan, StreamPlan
-from noisewright.planning.streams.running import (
-    RunningCarryStream,
-    RunningGaussianStream,
-    RunningStream,
-    StreamRelease,
-)
-from noisewright.workload.forms.stored import encode_workload
+from noisewright.workload import Workload
 
-FileKind = (
-    CentralFile
-    | LocalFile
-    | StreamFile
-    | RunningFile
-    | StreamReleaseFile
-    | TogetherFile
-    | ReleaseFile
-    | EstimateFile
-    | CovarianceFile
-    | CovarianceReleaseFile
-    | PairsFile
-    | PairsReleaseFile
-    | ValuesFile
-    | OpenFile
-    | OpenReleaseFile
-)
-Content = (
-    Plan | Release | CovarianceRelease | PairsRelease | StreamRelease | RunningStream
-)
-_KINDS: dict[type, Any] = {
-    CentralPlan: CentralFile,
-    LocalPlan: LocalFile,
-    StreamPlan: StreamFile,
-    CarryStreamPlan: StreamFile,
-    RunningGaussianStream: RunningFile,
-    RunningCarryStream: RunningFile,
-    StreamRelease: StreamReleaseFile,
-    Together: TogetherFile,
-    CovariancePlan: CovarianceFile,
-    CovarianceRelease: CovarianceReleaseFile,
-    PairsPlan: PairsFile,
-    PairsRelease: PairsReleaseFile,
-    ValuePlan: ValuesFile,
-    OpenPlan: OpenFile,
+if TYPE_CHECKING:
+    from noisewright.planning.counting import Counter
+
+_REMEDY = "plan again"
+
+Arrays = Mapping[str, Array]
+Text = Annotated[str, msgspec.Meta(max_length=1000)]
+Number = Annotated[float, msgspec.Meta(ge=0.0, le=1e200)]
+"""Squares stay within floats."""
+
+
+class Kept(Header, frozen=True):
+    """A kind of file: its fields, and how what it holds is rebuilt from them and from arrays."""
+
+    @classmethod
+    def of(cls, kept: Any, arrays: dict[str, Array]) -> Self:
+        """What something is kept as; arrays go into `arrays` under names of their own."""
+        raise NotImplementedError
+
+    def content(self, arrays: Arrays) -> Any:
+        """What the file holds: something `Keepable`."""
+        raise NotImplementedError
+
+
+class FileKind(NamedTuple):
+    """Where the struct of a kind of file is, and what such a file is in words."""
+
+    home: str
+    words: str
+
+
+KINDS = {
+    "central-plan": FileKind(
+        "planning.central.files.CentralFile", "a plan with a curator"
+    ),
+    "release": FileKind(
+        "planning.central.files.ReleaseFile",
+        "a release: answers that can be used again",
+    ),
+    "plans": FileKind(
+        "planning.central.files.TogetherFile", "several plans under one budget"
+    ),
+    "local-plan": FileKind(
+        "planning.local.files.LocalFile", "a plan without a curator"
+    ),
+    "estimate": FileKind(
+        "planning.local.files.EstimateFile", "estimates from people's reports"
+    ),
+    "stream-plan": FileKind(
+        "planning.streams.files.StreamFile", "a plan of a running count"
+    ),
+    "secret-running-stream": FileKind(
+        "planning.streams.files.RunningFile",
+        "a running stream: SECRET, as private as the data; never publish or share it",
+    ),
+    "stream-release": FileKind(
+        "planning.streams.files.StreamReleaseFile",
+        "answers of a running count so far",
+    ),
+    "covariance-plan": FileKind(
+        "planning.rows.files.CovarianceFile", "a plan of second moments of columns"
+    ),
+    "covariance-release": FileKind(
+        "planning.rows.files.CovarianceReleaseFile",
+        "a release of second moments of columns",
+    ),
+    "pairs-plan": FileKind(
+        "planning.rows.files.PairsFile", "a plan of all pairs of attributes"
+    ),
+    "pairs-release": FileKind(
+        "planning.rows.files.PairsReleaseFile", "a release of all pairs of attributes"
+    ),
+    "values-plan": FileKind(
+        "planning.found.open_files.ValuesFile",
+        "a plan that tells the values of a column that nobody listed",
+    ),
+    "open": FileKind(
+        "planning.found.open_files.OpenFile",
+        "a plan that tells values nobody listed, and tables over them, under one budget",
+    ),
+    "open-release": FileKind(
+        "planning.found.open_files.OpenReleaseFile",
+        "a release over values that were told: answers that can be used again",
+    ),
+    "learning-plan": FileKind(
+        "learn.plans.files.LearningFile",
+        "a plan to learn or to refute a class of concepts without a curator",
+    ),
+    "selection": FileKind(
+        "learn.selection.plan.SelectionFile",
+        "a selection under way, from people's randomised bits",
+    ),
 }
+"""Every kind by its tag; a kind is imported when a file of it is at hand."""
 
 
-def save(thing: Content, path: str | Path) -> None:
-    """Write a plan or a release, whole or not at all; a running stream for its owner's eyes."""
-    mode = 0o600 if isinstance(thing, RunningStream) else None
-    container.write(path, *_packed(thing), mode=mode)
+class Keepable(ABC):
+    """What can be kept in a file of a kind of its own."""
+
+    file_mode: ClassVar[int | None] = None
+    """Who may read the file, where not everybody."""
+
+    @property
+    @abstractmethod
+    def kind(self) -> str:
+        """The kind of file that this is kept as: a tag of `KINDS`."""
+
+    @abstractmethod
+    def description(self) -> dict[str, Any]:
+        """What `noisewright show` says of it, ready for JSON."""
+
+    def save(self, path: str | Path) -> None:
+        """Write it, whole or not at all; `nw.load` gives it back."""
+        container.write(path, *_packed(self), mode=self.file_mode)
+
+    def to_bytes(self) -> bytes:
+        """The content of the file that keeps it."""
+        return container.encode(*_packed(self))
+
+    @property
+    def digest(self) -> str:
+        """A name for all that the file would hold."""
+        return struct_digest(*_packed(self))
+
+    def equipped(self, counter: Counter | None) -> Self:
+        """With the engine that counts tables, where one is needed."""
+        return self
 
 
-def to_bytes(thing: Content) -> bytes:
-    """The content of the file that keeps a plan or a release."""
-    return container.encode(*_packed(thing))
-
-
-def kept_bytes(result: object) -> bytes | None:
-    """What a ledger keeps of a result: a release that files can hold, whole."""
-    if not isinstance(result, Release | CovarianceRelease | PairsRelease):
-        return None
-    try:
-        return to_bytes(result)
-    except FileFormatError:
-        return None
-
-
-def _packed(thing: Content) -> tuple[Header, dict[str, Array]]:
+def _packed(kept: Keepable) -> tuple[Kept, dict[str, Array]]:
     arrays: dict[str, Array] = {}
-    if isinstance(thing, Release):
-        kind: Any = ReleaseFile if isinstance(thing.plan, CentralPlan) else EstimateFile
-        kind = OpenReleaseFile if isinstance(thing.plan, OpenTables) else kind
-    else:
-        kind = _KINDS[type(thing)]
-
-    return kind.of(thing, arrays), arrays
+    return _struct_of(kept.kind).of(kept, arrays), arrays
 
 
-def load(path: str | Path, counter: Counter | None = None) -> Content:
-    """Read a plan or a release of any kind; `counter` is what its plan counts tables with."""
-    return _rebuilt(*container.read(path, FileKind, "plan again"), str(path), counter)
+def _struct_of(kind: str) -> type[Kept]:
+    """The struct of a kind of file that there is."""
+    module, _, name = KINDS[kind].home.rpartition(".")
+    struct: type[Kept] = getattr(import_module(f"noisewright.{module}"), name)
+    return struct
 
 
-def stored_stream(path: str | Path) -> tuple[StreamRelease, str, bool]:
-    """Of a running stream its answers, where its position is, and whether it can go on there."""
-    header, arrays = container.read(path, RunningFile, "restore the file")
-    with refusing(f"{path}: the content is incomplete or damaged; restore the file"):
-        return header.release(arrays), header.position, header.is_latest(arrays)
-
-
-def from_bytes(content: bytes, counter: Counter | None = None) -> Content:
-    """What `to_bytes` kept."""
-    name = "what was kept"
-    return _rebuilt(
-        *container.decode(content, FileKind, name, "plan again"), name, counter
-    )
-
-
-def _rebuilt(
-    header: Header, arrays: Arrays, name: str, counter: Counter | None
-) -> Content:
-    assert isinstance(header, Kept)
-    with refusing(f"{name}: the content is incomplete or damaged; plan again"):
-        content: Content = header.content(arrays)
-        return _equipped(content, counter)
-
-
-def _equipped(content: Content, counter: Counter | None) -> Content:
-    """With the engine handed in, before anything was worked out that would be lost."""
-    if isinstance(content, CentralPlan | LocalPlan | ValuePlan | OpenPlan):
-        return replace(content, counter=counter)
-    if isinstance(content, Together):
-        return replace(
-            content, plans=tuple(replace(p, counter=counter) for p in content.plans)
-        )
-    if isinstance(content, Release) and isinstance(content.plan, CentralPlan):
-        return replace(content, plan=replace(content.plan, counter=counter))
-
-    return content
-
-
-def plan_digest(plan: Plan) -> str:
-    """A name for all that decides what a release of the plan measures and answers."""
-    if isinstance(plan, Together):
-        return digest(*map(plan_digest, plan.plans))
-
-    arrays: dict[str, Array] = {}
-    if not isinstance(plan, CentralPlan):
-        parts: Any = _KINDS[type(plan)].of(plan, arrays)
-    else:
-        workload = encode_workload(plan.workload, arrays)
-        domain = None if plan.domain is None else plan.domain.fingerprint
-        parts = [workload, domain, plan.privacy.to_dict(), strategy_hash(plan.method)]
-
+def struct_digest(parts: Any, arrays: Arrays) -> str:
+    """A name for a struct and its arrays."""
     text = msgspec.json.encode(parts, order="sorted")
     return digest(
         text, *(part for name in sorted(arrays) for part in (name, arrays[name]))
     )
 
 
-def strategy_hash(mechanism: Mechanism) -> str:
-    """A digest of exactly what is measured."""
-    arrays: dict[str, Array] = {}
-    stored = mechanism.packed(arrays)
-    # As a file gives it back: where a fraction is meant, 1024 and 1024.0 are the same number.
-    read = msgspec.json.decode(msgspec.json.encode(stored), type=type(stored))
-    text = msgspec.json.encode(read, order="sorted")
-    return digest(
-        text, *(part for name in sorted(arrays) for part in (name, arrays[name]))
-    )
+def load(path: str | Path, counter: Counter | None = None) -> Keepable:
+    """Read a plan or a release of any kind; `counter` is what its plan counts tables with."""
+    return from_bytes(container.content_of(path), counter, name=str(path))
+
+
+def from_bytes(
+    content: bytes,
+    counter: Counter | None = None,
+    kind: str | None = None,
+    name: str = "what was kept",
+) -> Keepable:
+    """What `to_bytes` kept; of a `kind`, where only that will do."""
+    struct, arrays = opened(content, kind, name)
+    with refusing(f"{name}: the content is incomplete or damaged; {_REMEDY}"):
+        kept: Keepable = struct.content(arrays)
+        return kept.equipped(counter)
+
+
+def opened(
+    content: bytes, kind: str | None = None, name: str = "the file"
+) -> tuple[Kept, dict[str, Array]]:
+    """The struct of a file's content and its arrays."""
+    header, arrays = container.unpacked(content, name, _REMEDY)
+    told = container.understood(header, AnyKind, name, _REMEDY).kind
+    if told not in KINDS or kind not in (None, told):
+        raise FileFormatError(
+            f"{name}: its header is not understood (its kind is {told[:40]!r}); {_REMEDY}"
+        )
+
+    return container.understood(header, _struct_of(told), name, _REMEDY), arrays
+
+
+def domain_beside(workload: Workload, domain: Domain | None) -> dict[str, Any] | None:
+    """The domain, unless the workload holds it."""
+    return None if domain is None or workload.domain else domain.to_dict()
+
+
+def domain_of(workload: Workload, stored: Mapping[str, Any] | None) -> Domain | None:
+    """The domain again."""
+    if workload.domain is not None or stored is None:
+        return workload.domain
+    return Domain.from_dict(stored)
+
+
+def inside(arrays: Arrays, prefix: str) -> dict[str, Array]:
+    """The arrays of one part of a file, under the names that the part gave them."""
+    return {
+        n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)
+    }

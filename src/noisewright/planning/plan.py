@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import re
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 from math import inf, isnan, nan
-from pathlib import Path
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Generic,
+    NamedTuple,
+    Protocol,
+    TypeVar,
+    cast,
+)
 
 import numpy as np
 
@@ -15,7 +25,18 @@ from noisewright.arrays import FloatArray
 from noisewright.central.problem import CentralProblem
 from noisewright.central.wider_bounds import wider_bounds
 from noisewright.display import Shown
-from noisewright.errors import InvalidParameter
+from noisewright.domain import Unit
+from noisewright.errors import FileFormatError, InvalidParameter
+from noisewright.planning.budgets.spending import (
+    Again,
+    Cost,
+    LedgerLike,
+    Spending,
+    purse_of,
+)
+from noisewright.planning.counting import Counter
+from noisewright.planning.files import Keepable, from_bytes
+from noisewright.privacy.noise.source import ByteSource
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.privacy.promise.spend import Spend
 from noisewright.solution import BoundClass, ClassBound, settled
@@ -25,51 +46,156 @@ from noisewright.workload.questions.statistics import PEOPLE
 from noisewright.workload.questions.table_axes import Axis
 
 LEVEL = 0.95
+"""With which probability an interval holds its answer, by custom."""
+
+Exact = TypeVar("Exact")
+Result = TypeVar("Result")
 
 
-class Errors(Protocol):
-    """What every forecast tells: standard errors in people, and the figures that fit a line."""
-
-    @property
-    def std(self) -> FloatArray:
-        """The standard error of every answer."""
-
-    @property
-    def rmse(self) -> float:
-        """Root mean square over the answers."""
-
-    @property
-    def max(self) -> float:
-        """The largest standard error."""
+class Outlook(Protocol):
+    """What any forecast tells."""
 
     def summary(self) -> dict[str, Any]:
         """The figures that fit on a line."""
 
 
-@runtime_checkable
-class Plan(Protocol):
-    """A plan of any kind: counts, sums and means, streams, several together, or reports."""
+class Plan(Shown, Keepable):
+    """What every plan is, whoever adds the noise: a promise, what it costs, and what it gives."""
+
+    model: ClassVar[str] = "central"
+    """Who adds the noise: a curator ("central"), or every person ("local")."""
+    release_kind: ClassVar[str | None] = None
+    """The kind of file that a release of the plan is kept as; None where none is."""
+
+    # Properties of some plans and fields of others, so that no base can define them.
+    if TYPE_CHECKING:
+
+        @property
+        def privacy(self) -> Privacy:
+            """The promise that one execution keeps."""
+
+        @property
+        def spend(self) -> Spend:
+            """What one execution costs, from the noise that is drawn."""
 
     @property
-    def model(self) -> str:
-        """Who adds the noise: a curator ("central"), or every person ("local")."""
+    @abstractmethod
+    def title(self) -> str:
+        """What is asked, in words, and by which mechanism."""
 
     @property
-    def privacy(self) -> Privacy:
-        """The promise that one execution keeps."""
+    def laws(self) -> Sequence[dict[str, Any]]:
+        """Every law that is drawn, with its scale and sensitivity, ready for JSON."""
+        return ()
 
     @property
-    def spend(self) -> Spend:
-        """What one execution costs, from the noise that is drawn."""
+    def unit(self) -> Unit | None:
+        """Whose loss the spend is: that of whoever has all rows of one name, or of one row."""
+        return None
 
-    def forecast(self) -> Errors:
-        """How wrong the answers will be, before any budget is spent."""
+    @cached_property
+    def cost(self) -> Cost:
+        """What a ledger is told of an execution."""
+        told = self.digest, self.title, self.laws, self.unit
+        return Cost(self.spend, self.privacy, *told)
 
+    @abstractmethod
+    def forecast(self) -> Outlook:
+        """How good the answers will be, before any budget is spent."""
+
+    @abstractmethod
     def summary(self) -> dict[str, Any]:
         """The figures scripts rely on."""
 
-    def save(self, path: str | Path) -> None:
-        """Write the plan, whole or not at all; `nw.load` gives it back."""
+    def description(self) -> dict[str, Any]:
+        """What `noisewright show` says of it, ready for JSON."""
+        facts = {"privacy": self.privacy.to_dict(), "spend": self.spend.to_dict()}
+        return {**facts, **{n: v for n, v in self.summary().items() if n not in facts}}
+
+
+class CuratorPlan(Plan, Generic[Exact, Result]):
+    """A plan that a curator releases: exact values are read from data, and noise is added once.
+
+    A kind of plan says what is read (`exact`) and what is released (`noisy`); buying from a ledger,
+    keeping a release and giving it back are here.
+    """
+
+    counter: Counter | None = None
+    """The engine that counts tables unless another is given."""
+
+    @abstractmethod
+    def exact(self, data: Any, counter: Counter | None = None) -> Exact:
+        """What is measured, before any noise: as private as the data."""
+
+    @abstractmethod
+    def noisy(
+        self,
+        exact: Exact,
+        spending: Spending | None = None,
+        source: ByteSource | None = None,
+    ) -> Result:
+        """The release of exact values under fresh noise; only tests pass a source.
+
+        This spends the budget: without a `spending` of its own, as one that no ledger knows.
+        """
+
+    def check_usable(self) -> None:
+        """Whatever a forged plan fails at, it fails at before anybody's data are read."""
+
+    def release(
+        self,
+        data: Any,
+        *,
+        counter: Counter | None = None,
+        ledger: LedgerLike | None = None,
+        dataset: str | None = None,
+        again: Again = "refuse",
+    ) -> Result:
+        """Measure, add fresh noise from the operating system, answer. Each call spends the budget.
+
+        `data` is a table of people (CSV or Parquet path, Arrow table, pandas or polars frame,
+        DuckDB relation), an integer histogram over the cells, or, where columns are measured, an
+        array with a row per person. With a `ledger`, the budget is taken from that of `dataset`
+        (NAME or NAME@VERSION) before any noise is drawn, or the release is refused; where this plan
+        was released from it before, `again` decides: "refuse", "stored" (those answers, at no cost)
+        or "spend".
+        """
+        purse = purse_of(ledger, dataset, again)
+        self.check_usable()
+        if purse is None:
+            return self.noisy(self.exact(data, counter))
+
+        if self.release_kind is not None:
+            stored = purse.stored(self.cost.plan)
+            if stored is not None:
+                engine = counter or self.counter
+                return cast("Result", from_bytes(stored, engine, self.release_kind))
+
+        purse.check(self.cost)
+        exact = self.exact(data, counter)
+        make = partial(self.noisy, exact)
+        return purse.spend(self.cost, make, self._kept)
+
+    def _kept(self, result: Result) -> bytes | None:
+        """What a ledger keeps of a release, so that it need never be bought again."""
+        if self.release_kind is None or not isinstance(result, Keepable):
+            return None
+        try:
+            return result.to_bytes()
+        except FileFormatError:
+            return None
+
+    def engine(self, counter: Counter | None) -> Counter:
+        """The engine given, or the plan's own."""
+        engine = counter or self.counter
+        if engine is None:
+            raise InvalidParameter(
+                "counter",
+                None,
+                "must be given to count a table",
+                "pass a counting engine",
+            )
+        return engine
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,6 +364,12 @@ def table_errors(
         )
         for t, s, half, wide in pieces
     ]
+
+
+def told_errors(errors: Sequence[TableError]) -> list[dict[str, Any]]:
+    """The errors of tables, ready for JSON."""
+    names = ("name", "queries", "rmse", "max")
+    return [{name: getattr(row, name) for name in names} for row in errors]
 
 
 def answer_tables(workload: Workload) -> tuple[ReleasedTable, ...]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property, reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from noisewright.arrays import FloatArray
 from noisewright.display import html_table, short_number
@@ -22,6 +22,7 @@ from noisewright.files import (
     write_text,
 )
 from noisewright.planning.budgets.spending import UNRECORDED, LedgerNote
+from noisewright.planning.files import Keepable
 from noisewright.planning.plan import ReleasedTable, table_number
 from noisewright.planning.tidy import AnswerTable, TidyAnswers
 from noisewright.privacy.promise.budget import Privacy
@@ -35,14 +36,25 @@ if TYPE_CHECKING:
 
     from noisewright.planning.after.further import Further
     from noisewright.planning.after.synthetic import Synthetic
+    from noisewright.planning.counting import Counter
 
 KEPT = ".nwr"
 _GLANCE = 20  # answers in a notebook
+FORM = ("format", "version")
+"""What a record says of its own form."""
+
 FORMATS = ("noisewright-release", "noisewright-estimate", "noisewright-stream")
 
 
 class Releasing(Protocol):
     """What a release needs of the plan that it was made by."""
+
+    @property
+    def release_kind(self) -> str | None:
+        """The kind of file that a release is kept as."""
+
+    def equipped(self, counter: Counter | None) -> Self:
+        """The plan with an engine that counts tables."""
 
     @property
     def domain(self) -> Domain | None:
@@ -82,8 +94,53 @@ class Releasing(Protocol):
         """What a measurement adds to that."""
 
 
+class Answers(Keepable):
+    """What is kept and written of every release: its figures, and the record of what they cost."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def metadata(self) -> Mapping[str, Any]:
+            """What was spent and how: ready for JSON, nothing private in it."""
+
+    @abstractmethod
+    def to_arrow(self) -> pa.Table:
+        """The figures as an Arrow table."""
+
+    def to_batches(self) -> Iterable[pa.Table]:
+        """The same rows in parts."""
+        return [self.to_arrow()]
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The figures as a pandas frame."""
+        return AnswerTable("answers", self.to_arrow()).to_pandas()
+
+    def to_polars(self) -> pl.DataFrame:
+        """The figures as a polars frame."""
+        return AnswerTable("answers", self.to_arrow()).to_polars()
+
+    def write(self, path: str | Path, *, excel: bool = False) -> Path:
+        """Write the figures and the record of what they cost, `<path>.meta.json`, beside them.
+
+        By suffix: Parquet, `.nwr` (the release itself, which `nw.load` gives back), or else CSV;
+        with `excel`, a CSV file says that it is UTF-8 the way spreadsheets look for it.
+        """
+        target = Path(path)
+        if is_kept(target):
+            return recorded(target, self.metadata, self.save)
+
+        parts = self.to_batches()
+        return recorded(
+            target, self.metadata, lambda file: write_tables(file, parts, excel=excel)
+        )
+
+    def description(self) -> dict[str, Any]:
+        """What `noisewright show` says of it, ready for JSON."""
+        return dict(self.metadata)
+
+
 @dataclass(frozen=True, eq=False)
-class Release:
+class Release(Answers):
     """Private answers: a plan, what was measured once, and the steps taken after the noise.
 
     Everything else follows and is worked out once. `lower` and `upper` cover each true answer with
@@ -99,6 +156,15 @@ class Release:
     identity: str | None = None
     time: str | None = None
     ledger: LedgerNote | None = None
+
+    @property
+    def kind(self) -> str:
+        """The kind of file that keeps releases of the plan."""
+        return self.plan.release_kind or ""
+
+    def equipped(self, counter: Counter | None) -> Self:
+        """With a plan that counts tables by this engine."""
+        return replace(self, plan=self.plan.equipped(counter))
 
     @cached_property
     def intervals(self) -> Column:
@@ -205,6 +271,18 @@ class Release:
     def _tidy(self) -> TidyAnswers:
         return TidyAnswers(self.tables, self.plan.domain, self.intervals, self.beside)
 
+    def description(self) -> dict[str, Any]:
+        """What `noisewright show` says of it, with its tables."""
+        record = dict(self.metadata)
+        facts = {name: record.pop(name, None) for name in ("privacy", "spend")}
+        facts["answers"] = len(self)
+        tables = [
+            {"name": t.name, "queries": t.queries, "unit": t.unit} for t in self.tables
+        ]
+        told = {n: value for n, value in record.items() if n not in FORM}
+
+        return {**facts, **told, "tables": tables}
+
     def to_batches(self, rows: int = 2**16) -> Iterator[pa.Table]:
         """The same rows in parts, so that no more text than that of one part is ever held."""
         return self._tidy.parts(self.plan.each_label(), rows)
@@ -234,35 +312,6 @@ class Release:
         from noisewright.planning.after.synthetic import to_mbi
 
         return to_mbi(self)
-
-    def to_pandas(self) -> pd.DataFrame:
-        """The answers as a pandas frame."""
-        return AnswerTable("answers", self.to_arrow()).to_pandas()
-
-    def to_polars(self) -> pl.DataFrame:
-        """The answers as a polars frame."""
-        return AnswerTable("answers", self.to_arrow()).to_polars()
-
-    def write(self, path: str | Path, *, excel: bool = False) -> Path:
-        """Write the answers and the record of what they cost, `<path>.meta.json`, beside them.
-
-        By suffix: Parquet, `.nwr` (the release itself, which `nw.load` gives back), or else CSV;
-        with `excel`, a CSV file says that it is UTF-8 the way spreadsheets look for it.
-        """
-        target = Path(path)
-        if is_kept(target):
-            return recorded(target, self.metadata, self.save)
-
-        parts = self.to_batches()
-        return recorded(
-            target, self.metadata, lambda file: write_tables(file, parts, excel=excel)
-        )
-
-    def save(self, path: str | Path) -> None:
-        """Write the release, whole or not at all; `nw.load` gives it back."""
-        from noisewright.planning.files import save
-
-        save(self, path)
 
     def __len__(self) -> int:
         return len(self.answers)
@@ -295,11 +344,6 @@ def metadata_path(path: str | Path) -> Path:
     """Where the record of what was spent on the answers at `path` is written."""
     target = Path(path)
     return target.with_name(target.name + ".meta.json")
-
-
-def fresh_name() -> str:
-    """A name for one spending of a budget, by which records tell it from a second one."""
-    return secrets.token_hex(8)
 
 
 def now() -> str:

@@ -103,6 +103,12 @@ class DuckDBCounter:
 
         return held.answer(rows)
 
+    def rows(self, source: Source, columns: Sequence[str]) -> Iterator[FloatArray]:
+        """Batches of rows of the named columns, as numbers; what is no number is NaN."""
+        from noisewright.tables.rows import numeric_rows
+
+        return numeric_rows(source, columns)
+
     def explain_values(self, source: Source, column: str, unit: Unit | None) -> str:
         """The SQL that would count who holds which text."""
         with closing(connect()) as connection:

@@ -78,6 +78,12 @@ class Engines:
         """Every text in a column and how many people hold it: as private as the table."""
         return engine_of(source).values(source, column, unit)
 
+    def rows(self, source: Source, columns: Sequence[str]) -> Iterator[FloatArray]:
+        """Batches of rows of the named columns, as numbers; what is no number is NaN."""
+        from noisewright.tables.rows import numeric_rows
+
+        return numeric_rows(source, columns)
+
     def explain_values(self, source: Source, column: str, unit: Unit | None) -> str:
         """The SQL that would count who holds which text."""
         return engine_of(source).explain_values(source, column, unit)

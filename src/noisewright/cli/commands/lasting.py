@@ -129,8 +129,7 @@ def _subject(path: str) -> Any:
     import noisewright as nw
     from noisewright import container
     from noisewright.files import is_sqlite
-    from noisewright.planning.files import stored_stream
-    from noisewright.planning.streams.files import SECRET
+    from noisewright.planning.streams.files import SECRET, stored_stream
 
     if is_sqlite(path):
         from noisewright.ledger.book import Ledger

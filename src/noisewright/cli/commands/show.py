@@ -4,41 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from noisewright.cli.shared.options import FILE, json_option
 from noisewright.cli.shared.output import SHOWN, print_json, print_table
 
-if TYPE_CHECKING:
-    from noisewright.planning.plan import Plan
-    from noisewright.planning.release import Release
-    from noisewright.planning.streams.running import StreamRelease
-
-_FORM = ("format", "version")
 _TABLES = (".csv", ".parquet", ".pq")
 _SECRET = "secret-running-stream"
 _SEARCHES = {
     "aggregate": "statistics of people's reports",
     "local-strategy": "a strategy found by a search, kept for the next plan",
     "local-search": "the state of an interrupted search",
-}
-_WORDS = {
-    "central-plan": "a plan with a curator",
-    "local-plan": "a plan without a curator",
-    "stream-plan": "a plan of a running count",
-    "stream-release": "answers of a running count so far",
-    _SECRET: "a running stream: SECRET, as private as the data; never publish or share it",
-    "plans": "several plans under one budget",
-    "release": "a release: answers that can be used again",
-    "values-plan": "a plan that tells the values of a column that nobody listed",
-    "open": "a plan that tells values nobody listed, and tables over them, under one budget",
-    "open-release": "a release over values that were told: answers that can be used again",
-    "estimate": "estimates from people's reports",
-    "learning-plan": "a plan to learn or to refute a class of concepts without a curator",
-    "selection": "a selection under way, from people's randomised bits",
-    **_SEARCHES,
 }
 
 
@@ -121,16 +99,12 @@ def _ledger(path: Path) -> dict[str, Any]:
 def _container(path: Path) -> dict[str, Any]:
     import noisewright as nw
     from noisewright import container
-    from noisewright.learn import LearningPlan, Selection
-    from noisewright.planning.release import Release
-    from noisewright.planning.rows.covariance import CovarianceRelease
-    from noisewright.planning.rows.pairs import PairsRelease
-    from noisewright.planning.streams.running import RunningStream, StreamRelease
+    from noisewright.planning.files import KINDS
 
     kind, version = container.kind_of(path)
     facts: dict[str, Any] = {
         "kind": kind,
-        "what": _WORDS.get(kind, ""),
+        "what": KINDS[kind].words if kind in KINDS else _SEARCHES.get(kind, ""),
         "version": version,
     }
     if kind in _SEARCHES:
@@ -138,22 +112,12 @@ def _container(path: Path) -> dict[str, Any]:
     if kind == _SECRET:
         return facts | _running(path)
 
-    content = nw.load(path)
-    if isinstance(content, StreamRelease):
-        return facts | _stream(content)
-    if isinstance(content, LearningPlan | Selection):
-        return facts | content.summary()
-    if isinstance(content, CovarianceRelease | PairsRelease):
-        return facts | content.metadata
-
-    assert not isinstance(content, RunningStream)
-    more = _release(content) if isinstance(content, Release) else _plan(content)
-    return facts | more
+    return facts | nw.load(path).description()
 
 
 def _running(path: Path) -> dict[str, Any]:
     """What is public of a running stream, and whether it can go on from this state."""
-    from noisewright.planning.files import stored_stream
+    from noisewright.planning.streams.files import stored_stream
 
     release, place, latest = stored_stream(path)
     state = "the latest; `nw.load` goes on from it"
@@ -162,52 +126,7 @@ def _running(path: Path) -> dict[str, Any]:
             "not where the position is: older, or of another disk; it does not go on"
         )
 
-    return {"position": place, "state": state, **_stream(release)}
-
-
-def _stream(release: StreamRelease) -> dict[str, Any]:
-    record = dict(release.metadata)
-    facts = {name: record.pop(name) for name in ("privacy", "spend")}
-    figures: dict[str, Any] = {"answered": len(release)}
-    if len(release):
-        figures |= {
-            "latest_answer": float(release.answers[-1]),
-            "std_error": release.std[-1],
-        }
-
-    return {
-        **facts,
-        **figures,
-        **{n: v for n, v in record.items() if n not in (*_FORM, "statement")},
-    }
-
-
-def _plan(plan: Plan) -> dict[str, Any]:
-    facts: dict[str, Any] = {
-        "privacy": plan.privacy.to_dict(),
-        "spend": plan.spend.to_dict(),
-    }
-    facts |= {
-        name: value for name, value in plan.summary().items() if name not in facts
-    }
-    errors = getattr(plan, "table_errors", None)
-    if errors is not None and (plan.model == "central" or facts.get("people")):
-        names = ("name", "queries", "rmse", "max")
-        facts["tables"] = [{n: getattr(row, n) for n in names} for row in errors()]
-
-    return facts
-
-
-def _release(release: Release) -> dict[str, Any]:
-    record = dict(release.metadata)
-    facts = {name: record.pop(name, None) for name in ("privacy", "spend")}
-    facts["answers"] = len(release)
-    facts |= {name: value for name, value in record.items() if name not in _FORM}
-    tables = [
-        {"name": t.name, "queries": t.queries, "unit": t.unit} for t in release.tables
-    ]
-
-    return {**facts, "tables": tables}
+    return {"position": place, "state": state, **release.description()}
 
 
 def _record(path: Path) -> dict[str, Any]:

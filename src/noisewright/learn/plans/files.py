@@ -9,23 +9,20 @@ tails of the estimates and from how far the matrix is from the class's own.
 from __future__ import annotations
 
 from math import isfinite
-from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, Self, cast
 
 import msgspec
 import numpy as np
 
-from noisewright import container
 from noisewright.arrays import Array, FloatArray
-from noisewright.container import Header
-from noisewright.errors import FileFormatError, InvalidParameter, refusing
+from noisewright.errors import FileFormatError, InvalidParameter
 from noisewright.learn.concept_classes import MOST_ENTRIES, ConceptClass, concepts
 from noisewright.learn.plans.plan import AgnosticPlan, LearningPlan, RefutationPlan
 from noisewright.learn.plans.realizable import RealizablePlan, RealizableRefutationPlan
-from noisewright.learn.selection.plan import Selection, SelectionFile
 from noisewright.local.storage import pack, stored, unpack
 from noisewright.local.strategy import IndexStrategy
 from noisewright.local.vector.linear_answers import LinearAnswers
+from noisewright.planning.files import Arrays, Kept, inside
 from noisewright.workload.kinds.atoms import Explicit
 
 _REMEDY = "plan again"
@@ -37,7 +34,7 @@ _Protocol = Literal["factorization", "one concept a person"]
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 
 
-class LearningFile(Header, frozen=True, tag="learning-plan"):
+class LearningFile(Kept, frozen=True, tag="learning-plan"):
     """A plan to learn or to refute; a class of no text form is kept as an array of labels."""
 
     task: _Text
@@ -54,7 +51,7 @@ class LearningFile(Header, frozen=True, tag="learning-plan"):
     others: dict[_Protocol, _Count] | None = None
 
     @classmethod
-    def of(cls, plan: LearningPlan, arrays: dict[str, Array]) -> LearningFile:
+    def of(cls, plan: LearningPlan, arrays: dict[str, Array]) -> Self:
         """What a plan is kept as."""
         given = plan.concepts
         points = (
@@ -90,7 +87,7 @@ class LearningFile(Header, frozen=True, tag="learning-plan"):
             others=cast("dict[_Protocol, int]", dict(plan.others)),
         )
 
-    def content(self, arrays: dict[str, Array]) -> LearningPlan:
+    def content(self, arrays: Arrays) -> LearningPlan:
         """The plan again."""
         given = self._class(arrays)
         known = {
@@ -113,7 +110,7 @@ class LearningFile(Header, frozen=True, tag="learning-plan"):
         known: dict[str, Any],
         given: ConceptClass,
         answers: LinearAnswers | None,
-        arrays: dict[str, Array],
+        arrays: Arrays,
     ) -> LearningPlan:
         if self.task in ("realizable", "refute-realizable"):
             shifts = _finite(arrays, "shifts", (given.count,))
@@ -144,7 +141,7 @@ class LearningFile(Header, frozen=True, tag="learning-plan"):
         _ = plan.people  # whatever does not fit is refused here
         return plan
 
-    def _class(self, arrays: dict[str, Array]) -> ConceptClass:
+    def _class(self, arrays: Arrays) -> ConceptClass:
         if self.text is not None:
             return concepts(self.text).distinct()
 
@@ -163,18 +160,11 @@ class LearningFile(Header, frozen=True, tag="learning-plan"):
             numbers=numbers or None,
         )
 
-    def _estimates(
-        self, given: ConceptClass, arrays: dict[str, Array]
-    ) -> LinearAnswers | None:
+    def _estimates(self, given: ConceptClass, arrays: Arrays) -> LinearAnswers | None:
         if self.strategy is None:
             return None
 
-        own = {
-            n.removeprefix(_STRATEGY): a
-            for n, a in arrays.items()
-            if n.startswith(_STRATEGY)
-        }
-        strategy = unpack(self.strategy, own)
+        strategy = unpack(self.strategy, inside(arrays, _STRATEGY))
         if not isinstance(strategy, IndexStrategy) or strategy.size != 2 * given.size:
             raise FileFormatError(f"its clients report about something else; {_REMEDY}")
 
@@ -196,25 +186,8 @@ def _kept(point: object) -> Any:
     return list(parts) if isinstance(point, tuple) else point
 
 
-def _finite(
-    arrays: dict[str, Array], name: str, shape: tuple[int | None, ...]
-) -> FloatArray:
+def _finite(arrays: Arrays, name: str, shape: tuple[int | None, ...]) -> FloatArray:
     array = stored(arrays, name, np.float64, shape)
     if not np.isfinite(array).all():
         raise FileFormatError(f"its {name} are not numbers; {_REMEDY}")
     return array
-
-
-def save(plan: LearningPlan, path: str | Path) -> None:
-    """Write a plan, whole or not at all."""
-    arrays: dict[str, Array] = {}
-    header = LearningFile.of(plan, arrays)
-    container.write(path, header, arrays)
-
-
-def load(path: str | Path) -> LearningPlan | Selection:
-    """Read a learning plan or a selection under way."""
-    header, arrays = container.read(path, LearningFile | SelectionFile, _REMEDY)
-    with refusing(f"{path}: the content is incomplete or damaged; {_REMEDY}"):
-        assert isinstance(header, LearningFile | SelectionFile)
-        return header.content(arrays)

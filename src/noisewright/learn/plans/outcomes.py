@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy.typing as npt
 
@@ -12,6 +12,18 @@ from noisewright.arrays import SignArray
 from noisewright.display import Shown
 from noisewright.learn.concept_classes import ConceptClass
 from noisewright.privacy.promise.budget import Privacy
+
+
+class Proven(NamedTuple):
+    """What holds with probability 1 − `beta` of so many people's reports; None for nothing."""
+
+    alpha: float | None
+    beta: float
+    people: int
+
+    def summary(self) -> dict[str, Any]:
+        """The figures that fit on a line."""
+        return self._asdict()
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

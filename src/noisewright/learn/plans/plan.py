@@ -16,23 +16,22 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from noisewright.arrays import Array, FloatArray, IntArray
-from noisewright.display import Shown
 from noisewright.errors import InvalidParameter, TooLarge, require
 from noisewright.learn.concept_classes import ConceptClass
 from noisewright.learn.plans.one_each import protocol_of
-from noisewright.learn.plans.outcomes import Learned, Outcome, Refutation
+from noisewright.learn.plans.outcomes import Learned, Outcome, Proven, Refutation
 from noisewright.learn.queries.learners import labelled_cells
 from noisewright.local.reports.aggregate import Aggregate
 from noisewright.local.reports.format import Client
 from noisewright.local.vector.linear_answers import LinearAnswers
 from noisewright.local.vector.tails import Comparisons, Tails, biases, comparisons
+from noisewright.planning.plan import Plan
 from noisewright.privacy.exact.rounding import probability
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.privacy.promise.spend import Promise, Spend
@@ -42,7 +41,7 @@ _HALVINGS = 40
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class LearningPlan(Shown):
+class LearningPlan(Plan):
     """One report of each person, `people` of them, and `decide`.
 
     `answers` estimates a number per concept; None where the class has one concept, which is known
@@ -58,6 +57,9 @@ class LearningPlan(Shown):
 
     task: ClassVar[str]
 
+    kind = "learning-plan"
+    model = "local"
+
     def __post_init__(self) -> None:
         probability("alpha", self.alpha, "try 0.1")
         probability("beta", self.beta, "try 0.05")
@@ -71,6 +73,11 @@ class LearningPlan(Shown):
             ("people", f"{self.people:,}"),
             *([("protocol", self.protocol)] if self.protocol else []),
         ]
+
+    @property
+    def title(self) -> str:
+        """What is learnt or refuted."""
+        return f"{self.task} of {self.concepts.title}"
 
     # --- before anything is collected ---------------------------------------------------------
 
@@ -142,6 +149,12 @@ class LearningPlan(Shown):
         if people < 1 or not self.proves(1.0, people):
             return None
         return least_where(lambda alpha: self.proves(alpha, people), 1.0)
+
+    def forecast(self, people: int | None = None) -> Proven:
+        """What is proven with so many people: as many as it takes, unless told otherwise."""
+        if people is None:
+            return Proven(self.alpha, self.beta, self.people)
+        return Proven(self.accuracy(people), self.beta, people)
 
     def summary(self) -> dict[str, Any]:
         """The figures scripts rely on."""
@@ -227,12 +240,6 @@ class LearningPlan(Shown):
             source=given,
             **outcome,
         )
-
-    def save(self, path: str | Path) -> None:
-        """Write the plan, whole or not at all; `nw.load` gives it back."""
-        from noisewright.learn.plans.files import save
-
-        save(self, path)
 
 
 class CorrelationPlan(LearningPlan):

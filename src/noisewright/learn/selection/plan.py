@@ -8,16 +8,13 @@ follows from it again, so a file cannot say more than its bits do.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from noisewright import container
-from noisewright.arrays import BoolArray, IntArray
-from noisewright.container import Header
+from noisewright.arrays import Array, BoolArray, IntArray
 from noisewright.display import Shown
 from noisewright.errors import (
     FileFormatError,
@@ -26,6 +23,7 @@ from noisewright.errors import (
     require,
     unknown_name,
 )
+from noisewright.learn.plans.outcomes import Proven
 from noisewright.learn.selection.protocols import (
     Bandit,
     Block,
@@ -37,6 +35,8 @@ from noisewright.learn.selection.protocols import (
 )
 from noisewright.local.reports.format import Client, ReportFormat
 from noisewright.local.storage import stored
+from noisewright.planning.files import Arrays, Kept
+from noisewright.planning.plan import Plan
 from noisewright.privacy.noise.source import uniform_below
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.privacy.promise.spend import Promise, Spend
@@ -68,8 +68,11 @@ class Selected(Shown):
         return [*facts, *([("warning", self.warning)] if self.warning else [])]
 
 
-class Selection(Shown):
+class Selection(Plan):
     """A selection under way: `ask()`, `tell(bit)`, and `result()` at any time."""
+
+    kind = "selection"
+    model = "local"
 
     def __init__(
         self, contest: Contest, protocol: str, picked: list[int] | None = None
@@ -156,6 +159,16 @@ class Selection(Shown):
         """How many people have answered."""
         return sum(map(len, self._parts)) + self._filled
 
+    @property
+    def bits(self) -> BoolArray:
+        """Every randomised bit so far, in the order in which they were asked for."""
+        return np.concatenate([*self._parts, self._pending])
+
+    @property
+    def picked(self) -> list[int]:
+        """The rounds that a bandit returns; none for other protocols."""
+        return self._state.picked if isinstance(self._state, Bandit) else []
+
     def ask(self) -> int:
         """The coordinate to ask of the next person."""
         return int(self.ask_many(1)[0])
@@ -234,6 +247,17 @@ class Selection(Shown):
 
         return seen
 
+    @property
+    def title(self) -> str:
+        """What is selected, and how."""
+        return (
+            f"the largest of {self.contest.coordinates:,} coordinates ({self.protocol})"
+        )
+
+    def forecast(self) -> Proven:
+        """What is proven where everybody who may be asked is."""
+        return Proven(self.contest.alpha, self.contest.beta, self.people)
+
     def summary(self) -> dict[str, Any]:
         """The figures scripts rely on."""
         return {
@@ -247,22 +271,8 @@ class Selection(Shown):
             "privacy": self.privacy.to_dict(),
         }
 
-    def save(self, path: str | Path) -> None:
-        """Write what was asked and answered, whole or not at all; `nw.load` gives it back."""
-        bits = np.concatenate([*self._parts, self._pending])
-        header = SelectionFile(
-            coordinates=self.contest.coordinates,
-            epsilon=self.contest.epsilon,
-            alpha=self.contest.alpha,
-            beta=self.contest.beta,
-            protocol=self.protocol,
-            picked=self._state.picked if isinstance(self._state, Bandit) else [],
-            answers=len(bits),
-        )
-        container.write(path, header, {"bits": np.packbits(bits)})
 
-
-class SelectionFile(Header, frozen=True, tag="selection"):
+class SelectionFile(Kept, frozen=True, tag="selection"):
     """Settings and the number of answers; the bits themselves are an array."""
 
     coordinates: int
@@ -273,7 +283,23 @@ class SelectionFile(Header, frozen=True, tag="selection"):
     picked: Annotated[list[int], msgspec.Meta(max_length=64)]
     answers: Annotated[int, msgspec.Meta(ge=0, lt=2**40)]
 
-    def content(self, arrays: dict[str, Any]) -> Selection:
+    @classmethod
+    def of(cls, selection: Selection, arrays: dict[str, Array]) -> Self:
+        """What was asked and answered."""
+        bits = selection.bits
+        arrays["bits"] = np.packbits(bits)
+        contest = selection.contest
+        return cls(
+            coordinates=contest.coordinates,
+            epsilon=contest.epsilon,
+            alpha=contest.alpha,
+            beta=contest.beta,
+            protocol=selection.protocol,
+            picked=selection.picked,
+            answers=len(bits),
+        )
+
+    def content(self, arrays: Arrays) -> Selection:
         """The selection again, by asking and telling all of it anew."""
         contest = Contest(self.coordinates, self.epsilon, self.alpha, self.beta)
         if self.protocol not in PROTOCOLS:

@@ -59,7 +59,7 @@ def release_quantiles(
 
     questions, widths = _asked(plan, tuple(levels), table)
     terms = [need for question in questions for need in question.needs]
-    parts = term_parts(accuracy, plan.terms, plan.noisy(release.measurement))
+    parts = term_parts(accuracy, plan.terms, plan.linear_answers(release.measurement))
     quantiles: list[GroupQuantile] = []
 
     for question, term in zip(questions, terms, strict=True):

@@ -6,6 +6,7 @@ A release takes place between two entries of a ledger: *reserved*, before any no
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -89,6 +90,19 @@ class LedgerLike(Protocol):
 
 
 @dataclass(frozen=True)
+class Spending:
+    """One spending of a budget: the name that tells it from others, and where it is recorded."""
+
+    identity: str = field(default_factory=lambda: secrets.token_hex(8))
+    note: LedgerNote | None = None
+
+    @classmethod
+    def reserved(cls, reservation: Reservation) -> Spending:
+        """The spending that a ledger has reserved."""
+        return cls(reservation.identity, reservation.note)
+
+
+@dataclass(frozen=True)
 class Purse:
     """A ledger, the dataset whose budget is taken, and what to do about a release made before."""
 
@@ -106,14 +120,17 @@ class Purse:
         """Refuse what could not be reserved now, before a table is read for it."""
         self.ledger.check(self.dataset, cost, self.again)
 
-    def spend(self, cost: Cost, make: Callable[[Reservation], _Result]) -> _Result:
-        """Reserve, make the release, commit and keep it."""
-        from noisewright.planning.files import kept_bytes
-
+    def spend(
+        self,
+        cost: Cost,
+        make: Callable[[Spending], _Result],
+        keep: Callable[[_Result], bytes | None] | None = None,
+    ) -> _Result:
+        """Reserve, make the release, commit, and keep of it what `keep` says."""
         reservation = self.ledger.reserve(self.dataset, cost, self.again)
         with spent_if_it_fails(reservation):
-            result = make(reservation)
-            reservation.commit(kept_bytes(result))
+            result = make(Spending.reserved(reservation))
+            reservation.commit(None if keep is None else keep(result))
 
         return result
 

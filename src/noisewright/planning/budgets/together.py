@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from math import inf
 from operator import add
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 
 from noisewright.central.mechanism import Counts
-from noisewright.display import Shown
+from noisewright.container import digest
 from noisewright.domain import Domain, Unit
 from noisewright.errors import (
     InvalidParameter,
@@ -23,19 +22,16 @@ from noisewright.errors import (
     require,
 )
 from noisewright.planning.budgets.spending import (
-    Again,
-    Cost,
-    LedgerLike,
-    Reservation,
-    purse_of,
+    Spending,
 )
 from noisewright.planning.central.choice.choose import error_norm, plan_central
 from noisewright.planning.central.choice.problems import Composition, check_composition
 from noisewright.planning.central.plan import CentralPlan
 from noisewright.planning.counting import Counter, Data, is_histogram
-from noisewright.planning.plan import Forecast, Plan
+from noisewright.planning.plan import CuratorPlan, Forecast, Plan
 from noisewright.planning.release import Release
 from noisewright.privacy.exact.rounding import probability
+from noisewright.privacy.noise.source import ByteSource
 from noisewright.privacy.promise.budget import Privacy, pure_promise
 from noisewright.privacy.promise.calibration import (
     least_error_shares,
@@ -48,17 +44,14 @@ from noisewright.workload import Queries, workload
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Together(Shown):
+class Together(CuratorPlan[list[Counts], tuple[Release, ...]]):
     """Plans that may all be released, each once, under `privacy` in total."""
 
     privacy: Privacy
     plans: tuple[CentralPlan, ...]
     shares: tuple[float, ...]
 
-    @property
-    def model(self) -> str:
-        """Who adds the noise."""
-        return "central"
+    kind = "plans"
 
     @cached_property
     def spend(self) -> Spend:
@@ -89,53 +82,25 @@ class Together(Shown):
             forecasts[0].error,
         )
 
-    def release(
-        self,
-        data: Data,
-        *,
-        counter: Counter | None = None,
-        ledger: LedgerLike | None = None,
-        dataset: str | None = None,
-        again: Again = "refuse",
-    ) -> tuple[Release, ...]:
-        """Release every plan from the same table; each call spends the whole budget.
-
-        A table is read once for all of them: a stream is gone after it, and a file may change.
-        With a `ledger`, all of it is one entry of the `dataset`'s budget, and no answers are kept.
-        """
+    def check_usable(self) -> None:
+        """Refuse where one of the plans is not what it says."""
         for plan in self.plans:
             plan.check_usable()
 
-        purse = purse_of(ledger, dataset, again)
-        if purse is not None:
-            purse.check(self.cost)
+    @property
+    def title(self) -> str:
+        """What every plan asks."""
+        return "; ".join(plan.title for plan in self.plans)
 
-        counts = self._counts(data, counter)
+    @property
+    def laws(self) -> list[dict[str, Any]]:
+        """What every plan draws."""
+        return [drawn for plan in self.plans for drawn in plan.laws]
 
-        def make(reservation: Reservation | None) -> tuple[Release, ...]:
-            pairs = zip(self.plans, counts, strict=True)
-            return tuple(
-                plan.release_counts(c, reservation=reservation) for plan, c in pairs
-            )
-
-        return make(None) if purse is None else purse.spend(self.cost, make)
-
-    @cached_property
-    def cost(self) -> Cost:
-        """What a ledger is told of releasing every plan once."""
-        from noisewright.planning.files import plan_digest
-
-        costs = [plan.cost for plan in self.plans]
-        noise = [drawn for cost in costs for drawn in cost.noise]
-        title = "; ".join(cost.title for cost in costs)
-
-        return Cost(
-            self.spend, self.privacy, plan_digest(self), title, noise, self._unit(costs)
-        )
-
-    def _unit(self, costs: Sequence[Cost]) -> Unit | None:
+    @property
+    def unit(self) -> Unit | None:
         """Whose loss it is altogether: plans must be about the same persons."""
-        units = [cost.unit for cost in costs]
+        units = [plan.unit for plan in self.plans]
         if len({unit and unit.name for unit in units}) > 1:
             raise InvalidParameter(
                 "unit", [unit and unit.name for unit in units], "differ between the plans",
@@ -143,10 +108,18 @@ class Together(Shown):
             )  # fmt: skip
         return max(units, key=lambda unit: 0 if unit is None else unit.rows)
 
-    def _counts(self, data: Data, counter: Counter | None) -> list[Counts]:
-        """The exact tables of every plan."""
+    @cached_property
+    def digest(self) -> str:
+        """A name for all that decides what releases of every plan measure and answer."""
+        return digest(*(plan.digest for plan in self.plans))
+
+    def exact(self, data: Data, counter: Counter | None = None) -> list[Counts]:
+        """The exact tables of every plan.
+
+        A table is read once for all of them: a stream is gone after it, and a file may change.
+        """
         if is_histogram(data):
-            return [plan.counts(data) for plan in self.plans]
+            return [plan.exact(data) for plan in self.plans]
 
         domains = {plan.domain and plan.domain.fingerprint for plan in self.plans}
         require(
@@ -159,7 +132,23 @@ class Together(Shown):
         tables = dict.fromkeys(
             table for plan in self.plans for table in plan.method.tables
         )
-        return [self.plans[0].counts(data, counter, list(tables))] * len(self.plans)
+        return [self.plans[0].exact(data, counter, list(tables))] * len(self.plans)
+
+    def noisy(
+        self,
+        exact: list[Counts],
+        spending: Spending | None = None,
+        source: ByteSource | None = None,
+    ) -> tuple[Release, ...]:
+        """A release of every plan; with a ledger all are one entry, and no answers are kept."""
+        return tuple(
+            plan.noisy(counts, spending, source)
+            for plan, counts in zip(self.plans, exact, strict=True)
+        )
+
+    def equipped(self, counter: Counter | None) -> Self:
+        """With the engine that counts the tables of every plan."""
+        return replace(self, plans=tuple(plan.equipped(counter) for plan in self.plans))
 
     def summary(self) -> dict[str, Any]:
         """The figures scripts rely on."""
@@ -169,12 +158,6 @@ class Together(Shown):
             "shares": list(self.shares),
             "plans": [plan.summary() for plan in self.plans],
         }
-
-    def save(self, path: str | Path) -> None:
-        """Write all plans into one file, whole or not at all."""
-        from noisewright.planning.files import save
-
-        save(self, path)
 
     def _facts(self) -> list[tuple[str, str]]:
         return [

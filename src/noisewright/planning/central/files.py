@@ -24,7 +24,7 @@ from noisewright.planning.after.postprocess import Steps, check_order, check_ste
 from noisewright.planning.budgets.spending import LedgerNote
 from noisewright.planning.budgets.together import Together
 from noisewright.planning.central.plan import CentralPlan
-from noisewright.planning.kept import (
+from noisewright.planning.files import (
     Arrays,
     Kept,
     Number,

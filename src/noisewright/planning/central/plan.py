@@ -6,30 +6,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from noisewright.arrays import FloatArray
+from noisewright.arrays import Array, FloatArray
 from noisewright.central.blocks.mechanism import continuous_deviation
 from noisewright.central.geometry.fitted import FittedMechanism
 from noisewright.central.groups import RowBounds
 from noisewright.central.mechanism import Counts, Measurement, Mechanism, Table
 from noisewright.central.problem import CentralProblem, Proposal
-from noisewright.display import Shown
-from noisewright.domain import Domain
+from noisewright.domain import Domain, Unit
 from noisewright.domain.unit import ROW_IS_PERSON
 from noisewright.errors import InvalidParameter, refusing, require, shortened
 from noisewright.estimate.accuracy import Accuracy
 from noisewright.planning.after.postprocess import Steps
 from noisewright.planning.budgets.spending import (
-    Again,
-    Cost,
-    LedgerLike,
-    Reservation,
+    Spending,
     noise_of,
-    purse_of,
 )
 from noisewright.planning.central.answers import (
     derived,
@@ -49,12 +43,15 @@ from noisewright.planning.central.summary import (
     central_record,
     central_summary,
     measured,
+    strategy_hash,
 )
 from noisewright.planning.counting import (
     Counter,
     Data,
 )
+from noisewright.planning.files import struct_digest
 from noisewright.planning.plan import (
+    CuratorPlan,
     Forecast,
     ReleasedTable,
     TableError,
@@ -63,8 +60,9 @@ from noisewright.planning.plan import (
     class_bounds,
     error_name,
     table_errors,
+    told_errors,
 )
-from noisewright.planning.release import Release, fresh_name, now
+from noisewright.planning.release import Release, now
 from noisewright.privacy.noise.source import ByteSource
 from noisewright.privacy.promise.budget import Contribution, Privacy, pure_promise
 from noisewright.privacy.promise.calibration import row_budget
@@ -72,6 +70,7 @@ from noisewright.privacy.promise.spend import Spend
 from noisewright.solution import ClassBound
 from noisewright.stages import stage
 from noisewright.workload import Workload
+from noisewright.workload.forms.stored import encode_workload
 from noisewright.workload.linear.tensor import mean_error
 from noisewright.workload.questions.statistics import Column, Widths
 from noisewright.workload.structure import Term
@@ -81,7 +80,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CentralPlan(Shown):
+class CentralPlan(CuratorPlan[Counts, Release]):
     """What will be measured, with which noise, and what the answers will be worth.
 
     `promise` is the budget of a person where several rows of theirs count: the mechanism then has
@@ -101,6 +100,9 @@ class CentralPlan(Shown):
     promise: Privacy | None = None
     asked: Privacy | None = None
     known_accuracy: Accuracy | None = field(default=None, compare=False)
+
+    kind = "central-plan"
+    release_kind = "release"
 
     def __post_init__(self) -> None:
         """Cells and bounds follow from the schema: a file that states others is refused."""
@@ -157,11 +159,6 @@ class CentralPlan(Shown):
     def person(self) -> str:
         """Whose privacy it is, in words."""
         return ROW_IS_PERSON if self.domain is None else self.domain.person
-
-    @property
-    def model(self) -> str:
-        """Who adds the noise."""
-        return "central"
 
     @property
     def method(self) -> Mechanism:
@@ -398,37 +395,6 @@ class CentralPlan(Shown):
 
     # --- the release ------------------------------------------------------------------------------
 
-    def release(
-        self,
-        data: Data,
-        *,
-        counter: Counter | None = None,
-        ledger: LedgerLike | None = None,
-        dataset: str | None = None,
-        again: Again = "refuse",
-    ) -> Release:
-        """Measure, add fresh noise from the operating system, answer. Each call spends the budget.
-
-        `data` is a table of people (CSV or Parquet path, Arrow table, pandas or polars frame,
-        DuckDB relation) or an integer histogram over the cells. With a `ledger`, the budget is
-        taken from that of `dataset` (NAME or NAME@VERSION) before any noise is drawn, or the
-        release is refused; where this plan was released from it before, `again` decides:
-        "refuse", "stored" (those answers, at no cost) or "spend".
-        """
-        purse = purse_of(ledger, dataset, again)
-        if purse is None:
-            return self._release(data, counter, None)
-
-        self.check_usable()
-        if (stored := purse.stored(self.cost.plan)) is not None:
-            return self._restored(stored, counter)
-
-        purse.check(self.cost)
-        counts = self.counts(data, counter)
-        return purse.spend(
-            self.cost, lambda r: self.release_counts(counts, reservation=r)
-        )
-
     def simulate(
         self,
         public_table: Data,
@@ -446,56 +412,59 @@ class CentralPlan(Shown):
 
         return rehearse(self, public_table, seed, runs, counter)
 
-    @cached_property
-    def cost(self) -> Cost:
-        """What a ledger is told of a release."""
-        from noisewright.planning.files import plan_digest
-
+    @property
+    def title(self) -> str:
+        """What is asked, shortened, and the mechanism."""
         asked = "; ".join(table.name for table in self.tables())
-        title = f"{shortened(asked, 80)} ({self.mechanism})"
-        noise = noise_of(measured(self))
-        unit = None if self.domain is None else self.domain.unit
+        return f"{shortened(asked, 80)} ({self.mechanism})"
 
-        return Cost(self.spend, self.privacy, plan_digest(self), title, noise, unit)
+    @property
+    def laws(self) -> list[dict[str, Any]]:
+        """Every law that is drawn, with its scale and the sensitivity of a person."""
+        return noise_of(measured(self))
 
-    def _restored(self, content: bytes, counter: Counter | None) -> Release:
-        from noisewright.planning.files import from_bytes
+    @property
+    def unit(self) -> Unit | None:
+        """Whose rows are whose."""
+        return None if self.domain is None else self.domain.unit
 
-        release = from_bytes(content, counter or self.counter)
-        assert isinstance(release, Release)
-        return release
+    @cached_property
+    def digest(self) -> str:
+        """A name for all that decides what a release measures and answers."""
+        arrays: dict[str, Array] = {}
+        workload = encode_workload(self.workload, arrays)
+        domain = None if self.domain is None else self.domain.fingerprint
+        parts = [workload, domain, self.privacy.to_dict(), strategy_hash(self.method)]
+        return struct_digest(parts, arrays)
 
-    def _release(
-        self, data: Data, counter: Counter | None, source: ByteSource | None
-    ) -> Release:
-        self.check_usable()
-        return self.release_counts(self.counts(data, counter), source)
+    def equipped(self, counter: Counter | None) -> Self:
+        """With the engine handed in, before anything was worked out that would be lost."""
+        return replace(self, counter=counter)
+
+    def description(self) -> dict[str, Any]:
+        """What `noisewright show` says of it, with the errors of its tables."""
+        return {**super().description(), "tables": told_errors(self.table_errors())}
 
     def check_usable(self) -> None:
         """Whatever a forged plan fails at, it fails at before anybody's data are read."""
         with refusing("the plan cannot answer its own queries; plan again"):
             _ = self._record
 
-    def release_counts(
+    def noisy(
         self,
-        counts: Counts,
+        exact: Counts,
+        spending: Spending | None = None,
         source: ByteSource | None = None,
-        reservation: Reservation | None = None,
     ) -> Release:
-        """Release exact tables that were counted before; only tests pass a source."""
+        """The release of exact tables that were counted before."""
         stage("drawing noise")
-        measurement = self.method.measure(counts, source)
-        name = fresh_name()
-        note = None
-        if reservation is not None:
-            name = reservation.identity
-            note = reservation.note
-
-        release = Release(self, measurement, (), name, now(), note)
+        measurement = self.method.measure(exact, source)
+        paid = spending or Spending()
+        release = Release(self, measurement, (), paid.identity, now(), paid.note)
         warn_of(self.contradictions(measurement))
         return release
 
-    def counts(
+    def exact(
         self,
         data: Data,
         counter: Counter | None = None,
@@ -509,7 +478,7 @@ class CentralPlan(Shown):
         """What the counting engine would run on a table: nothing is counted or spent."""
         return counting_sql(self, data, counter, self.method.tables)
 
-    def noisy(self, measurement: Measurement) -> FloatArray:
+    def linear_answers(self, measurement: Measurement) -> FloatArray:
         """Linear answers to the terms: unbiased, or within the bias that their accuracy tells."""
         return linear_answers(self, measurement)
 
@@ -528,7 +497,7 @@ class CentralPlan(Shown):
 
     def unbiased(self, measurement: Measurement, steps: Sequence[Steps]) -> Column:
         """What a measurement says by itself."""
-        return derived(self, self.noisy(measurement), self.widths)
+        return derived(self, self.linear_answers(measurement), self.widths)
 
     @cached_property
     def widths(self) -> Widths:
@@ -559,12 +528,6 @@ class CentralPlan(Shown):
     def summary(self) -> dict[str, Any]:
         """The figures scripts rely on."""
         return central_summary(self)
-
-    def save(self, path: str | Path) -> None:
-        """Write the plan: safetensors with a JSON header, whole or not at all."""
-        from noisewright.planning.files import save
-
-        save(self, path)
 
     def _facts(self) -> list[tuple[str, str]]:
         return [

@@ -123,14 +123,13 @@ def rehearse(
     plan: CentralPlan, data: Data, seed: int, runs: int, counter: Counter | None
 ) -> Rehearsal:
     """Run a plan's releases on public data, and compare them with the truth."""
-    from noisewright.planning.files import plan_digest
 
     require(runs >= 2, "runs", runs, "must be at least 2", "errors are means over runs")
 
     plan.check_usable()
     wanted = [Table(term.attributes, term.measure) for term in plan.terms]
     needed = tuple(dict.fromkeys((*plan.method.tables, *wanted)))
-    counts = plan.counts(data, counter, needed)  # one pass, as a release would read
+    counts = plan.exact(data, counter, needed)  # one pass, as a release would read
     exact = np.concatenate(
         [
             term.answers(counts[table].ravel().astype(np.float64))
@@ -147,7 +146,7 @@ def rehearse(
     tables = _compared(plan, truth, answers, ends)
     declarations = () if is_histogram(data) else _declared(plan, data, counter)
 
-    return Rehearsal(tables, declarations, runs, seed, plan.privacy, plan_digest(plan))
+    return Rehearsal(tables, declarations, runs, seed, plan.privacy, plan.digest)
 
 
 @dataclass(frozen=True, eq=False)

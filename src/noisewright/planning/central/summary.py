@@ -6,9 +6,13 @@ from fractions import Fraction
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 
 from noisewright import __version__
+from noisewright.arrays import Array
+from noisewright.central.mechanism import Mechanism
+from noisewright.planning.files import struct_digest
 from noisewright.planning.plan import LEVEL
 from noisewright.privacy.exact.rounding import float_above
 from noisewright.privacy.promise.budget import Contribution
@@ -19,8 +23,6 @@ if TYPE_CHECKING:
 
 def central_record(plan: CentralPlan) -> dict[str, Any]:
     """What a release spends and how: ready for JSON, nothing private in it."""
-    from noisewright.planning.files import strategy_hash
-
     forecast = plan.forecast()
     return {
         "format": "noisewright-release",
@@ -93,6 +95,15 @@ def _of_rows(record: dict[str, Any], contribution: Contribution) -> dict[str, An
         told["parts"] = [_of_rows(part, contribution) for part in told["parts"]]
 
     return told
+
+
+def strategy_hash(mechanism: Mechanism) -> str:
+    """A digest of exactly what is measured."""
+    arrays: dict[str, Array] = {}
+    stored = mechanism.packed(arrays)
+    # As a file gives it back: where a fraction is meant, 1024 and 1024.0 are the same number.
+    read = msgspec.json.decode(msgspec.json.encode(stored), type=type(stored))
+    return struct_digest(read, arrays)
 
 
 def _notes(plan: CentralPlan) -> dict[str, str]:

@@ -159,7 +159,7 @@ def search_bounds(
     )
 
     purse.check(search.cost)
-    return purse.spend(search.cost, lambda r: search.run(source, counter, r.note))
+    return purse.spend(search.cost, lambda paid: search.run(source, counter, paid.note))
 
 
 def bounds_cost(columns: Sequence[str], privacy: Privacy, unit: object = None) -> Cost:

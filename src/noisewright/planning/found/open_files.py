@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from noisewright.arrays import Array
 from noisewright.planning.central.files import ReleaseFile
 from noisewright.planning.central.plan import CentralPlan
+from noisewright.planning.files import Arrays, Kept, Text
 from noisewright.planning.found.open_values import OpenPlan, OpenTables, plan_open
 from noisewright.planning.found.values import ValuePlan, plan_values
-from noisewright.planning.kept import Arrays, Kept, Text
 from noisewright.planning.release import Release
 from noisewright.privacy.promise.budget import Privacy
 
@@ -68,8 +68,7 @@ class OpenReleaseFile(Kept, frozen=True, kw_only=True, tag="open-release"):
     @classmethod
     def of(cls, release: Release, arrays: dict[str, Array]) -> Self:
         """What a release is kept as."""
-        plan = release.plan
-        assert isinstance(plan, OpenTables)
+        plan = cast("OpenTables", release.plan)
         return cls(
             selection=OpenFile.of(plan.selection, arrays),
             values={name: list(told) for name, told in plan.values.items()},

@@ -9,32 +9,28 @@ tables may spend is fixed beforehand, whichever values are told.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Self
 
-from noisewright.display import Shown
 from noisewright.domain import Domain, Unit
 from noisewright.domain.schema import load_yaml
 from noisewright.domain.unit import read_unit
 from noisewright.errors import DomainError, InvalidParameter, NoisewrightError, require
 from noisewright.planning.budgets.spending import (
-    Again,
-    Cost,
-    LedgerLike,
-    Reservation,
-    purse_of,
+    Spending,
 )
 from noisewright.planning.central.choice.choose import error_norm, plan_central
 from noisewright.planning.central.plan import CentralPlan
 from noisewright.planning.counting import Counter, Source
 from noisewright.planning.found.values import ValuePlan
-from noisewright.planning.plan import Forecast
+from noisewright.planning.plan import CuratorPlan, Forecast
 from noisewright.planning.release import Release
 from noisewright.privacy.exact.rounding import float_below
 from noisewright.privacy.noise.gaussian import gaussian_ratio
+from noisewright.privacy.noise.source import ByteSource
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.privacy.promise.spend import Gaussian, Spend
 from noisewright.stages import stage
@@ -45,8 +41,17 @@ SHARE = 0.25
 _ASSUMED = 20  # values of every open attribute, for a forecast
 
 
+@dataclass(frozen=True, eq=False)
+class Held:
+    """How many people hold which value of every open attribute, and where tables are counted."""
+
+    values: Mapping[str, Mapping[str, int]]
+    data: Source
+    engine: Counter
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class OpenPlan(Shown):
+class OpenPlan(CuratorPlan[Held, Release]):
     """Which values are told and which tables are measured over them, under one budget.
 
     `schema` and `queries` are as in YAML; `share` of ε and of δ goes to the values.
@@ -58,6 +63,9 @@ class OpenPlan(Shown):
     share: float = SHARE
     error: str = "rmse"
     counter: Counter | None = None
+
+    kind = "open"
+    release_kind = "open-release"
 
     def __post_init__(self) -> None:
         require(self.open_names, "schema", OPEN, "declares no attribute of that kind")
@@ -92,11 +100,6 @@ class OpenPlan(Shown):
         """Whose rows are whose."""
         return read_unit(self.schema.get("unit"))
 
-    @property
-    def model(self) -> str:
-        """Who adds the noise."""
-        return "central"
-
     @cached_property
     def value_plans(self) -> tuple[ValuePlan, ...]:
         """One selection of values for every open attribute."""
@@ -121,12 +124,9 @@ class OpenPlan(Shown):
         return Spend("add-remove", (*values, tables))
 
     @property
-    def cost(self) -> Cost:
-        """What a ledger is told of a release."""
-        from noisewright.planning.files import plan_digest
-
-        title = f"values of {', '.join(self.open_names)}, and tables over them"
-        return Cost(self.spend, self.privacy, plan_digest(self), title, unit=self.unit)
+    def title(self) -> str:
+        """What is told, and measured over it."""
+        return f"values of {', '.join(self.open_names)}, and tables over them"
 
     def domain(self, values: Mapping[str, Sequence[str]]) -> Domain:
         """The schema with these values listed, and `other` for all the rest."""
@@ -210,64 +210,50 @@ class OpenPlan(Shown):
             "max": forecast.max,
         }
 
-    def release(
-        self,
-        data: Source,
-        *,
-        counter: Counter | None = None,
-        ledger: LedgerLike | None = None,
-        dataset: str | None = None,
-        again: Again = "refuse",
-    ) -> Release:
-        """Tell values, then measure tables over them; each call spends the whole budget.
+    def exact(self, data: Source, counter: Counter | None = None) -> Held:
+        """Who holds which value; tables over those told are counted when they are known.
 
-        The table is read twice, so a stream is refused. With a `ledger`, all of it is reserved
-        before anything is drawn.
+        The table is read twice, so a stream is refused.
         """
-        engine = self._engine(counter)
+        engine = self.engine(counter)
         if isinstance(data, Iterator) or type(data).__name__ == "RecordBatchReader":
             rule = "is read twice: first for values, then for tables"
             raise InvalidParameter(
                 "table", type(data).__name__, rule, "read it into a table"
             )
 
-        purse = purse_of(ledger, dataset, again)
-        if purse is not None:
-            if (stored := purse.stored(self.cost.plan)) is not None:
-                return self._restored(stored, engine)
-            purse.check(self.cost)
-
         stage("counting who holds which value")
-        held = [engine.values(data, name, self.unit) for name in self.open_names]
+        held = {name: engine.values(data, name, self.unit) for name in self.open_names}
+        return Held(held, data, engine)
 
-        def make(reservation: Reservation | None) -> Release:
-            told = [
-                p.select(h).values for p, h in zip(self.value_plans, held, strict=True)
-            ]
-            values = dict(zip(self.open_names, told, strict=True))
-            if empty := [name for name, own in values.items() if not own]:
-                raise DomainError(
-                    f"no value of {', '.join(empty)} is held by enough people to be told, so that"
-                    " there is no table to measure; the budget of the selection is spent"
-                )
-
-            tables = self.told(self.over(values), values)
-            return tables.release_counts(
-                tables.counts(data, engine), reservation=reservation
+    def noisy(
+        self,
+        exact: Held,
+        spending: Spending | None = None,
+        source: ByteSource | None = None,
+    ) -> Release:
+        """Tell values, then measure tables over them: both are one spending."""
+        values = {
+            plan.column: plan.noisy(exact.values[plan.column], source=source).values
+            for plan in self.value_plans
+        }
+        if empty := [name for name, told in values.items() if not told]:
+            raise DomainError(
+                f"no value of {', '.join(empty)} is held by enough people to be told, so that"
+                " there is no table to measure; the budget of the selection is spent"
             )
 
-        return make(None) if purse is None else purse.spend(self.cost, make)
+        tables = self.told(self.over(values), values)
+        counts = tables.exact(exact.data, exact.engine)
+        return tables.noisy(counts, spending, source)
 
-    def _restored(self, content: bytes, counter: Counter) -> Release:
-        from noisewright.planning.files import from_bytes
-
-        release = from_bytes(content, counter)
-        assert isinstance(release, Release)
-        return release
+    def equipped(self, counter: Counter | None) -> Self:
+        """With the engine that counts values and tables."""
+        return replace(self, counter=counter)
 
     def counting_sql(self, data: Source, counter: Counter | None = None) -> str:
         """What the engine would run: for values, then for tables, over two values made up."""
-        engine = self._engine(counter)
+        engine = self.engine(counter)
         parts = [
             engine.explain_values(data, name, self.unit) for name in self.open_names
         ]
@@ -276,18 +262,6 @@ class OpenPlan(Shown):
         return ";\n\n".join(
             [*parts, f"-- over the values told, here two made up\n{tables}"]
         )
-
-    def _engine(self, counter: Counter | None) -> Counter:
-        engine = counter or self.counter
-        if engine is None:
-            raise InvalidParameter("counter", None, "must be given to count a table")
-        return engine
-
-    def save(self, path: str | Path) -> None:
-        """Write the plan, whole or not at all."""
-        from noisewright.planning.files import save
-
-        save(self, path)
 
     def _facts(self) -> list[tuple[str, str]]:
         return [("open", ", ".join(self.open_names)), ("privacy", self.privacy.text())]
@@ -299,6 +273,8 @@ class OpenTables(CentralPlan):
 
     selection: OpenPlan = field(kw_only=True)
     values: Mapping[str, tuple[str, ...]] = field(kw_only=True)
+
+    release_kind = "open-release"
 
     def __post_init__(self) -> None:
         """Whatever a file says, the tables are those of the values told, within the budget."""
@@ -339,7 +315,7 @@ class OpenTables(CentralPlan):
             "tables_privacy": self.calibrated.to_dict(),
         }
 
-    def release(self, *args: object, **options: object) -> NoReturn:
+    def check_usable(self) -> None:
         """The values told belong to the release that they were drawn for."""
         raise InvalidParameter(
             "plan",

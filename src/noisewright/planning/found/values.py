@@ -9,11 +9,10 @@ share one cell.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -23,192 +22,16 @@ from noisewright.domain.attribute import LONGEST_LABEL
 from noisewright.domain.unit import ROW_IS_PERSON, read_unit
 from noisewright.errors import InvalidParameter, require
 from noisewright.planning.budgets.spending import (
-    Again,
-    Cost,
-    LedgerLike,
     LedgerNote,
-    purse_of,
-    spent_if_it_fails,
+    Spending,
 )
 from noisewright.planning.counting import Counter, Source
-from noisewright.planning.plan import Forecast
-from noisewright.planning.release import fresh_name
+from noisewright.planning.plan import CuratorPlan, Forecast
 from noisewright.privacy.exact.rounding import float_below
 from noisewright.privacy.noise.source import ByteSource
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.privacy.promise.selection import Selection
 from noisewright.privacy.promise.spend import Promise, Spend
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class ValuePlan(Shown):
-    """The values of a column that will be told, and with which probability.
-
-    A person holds one value (one row is one person), or, with a unit, at most `unit.rows` different
-    ones; their budget is shared among these.
-    """
-
-    column: str
-    privacy: Privacy
-    unit: Unit | None = None
-    counter: Counter | None = None
-
-    def __post_init__(self) -> None:
-        require(
-            isinstance(self.column, str) and self.column,
-            "column",
-            self.column,
-            "must be the name of a column",
-        )
-        require(
-            self.privacy.kind == "approximate",
-            "delta",
-            self.privacy.delta,
-            "must be given: a value that one person holds alone may be told with probability "
-            "delta at most, and pure or concentrated privacy allows none",
-            "try 1e-9",
-        )
-        require(
-            self.privacy.neighbours == "add-remove",
-            "neighbours",
-            self.privacy.neighbours,
-            "must be add-remove for values",
-        )
-
-        _ = self.selection
-
-    @property
-    def model(self) -> str:
-        """Who adds the noise."""
-        return "central"
-
-    @property
-    def values_per_person(self) -> int:
-        """How many values of one person count at most."""
-        return 1 if self.unit is None else self.unit.rows
-
-    @cached_property
-    def selection(self) -> Selection:
-        """The probabilities: budgets of the values of a person add up to the person's."""
-        share = self.values_per_person
-        assert self.privacy.epsilon is not None
-        assert self.privacy.delta is not None
-
-        return Selection(
-            float_below(Fraction(self.privacy.epsilon) / share),
-            float_below(Fraction(self.privacy.delta) / share),
-        )
-
-    @property
-    def spend(self) -> Spend:
-        """What one release costs."""
-        assert self.privacy.epsilon is not None
-        assert self.privacy.delta is not None
-        return Spend("add-remove", (Promise(self.privacy.epsilon, self.privacy.delta),))
-
-    @property
-    def person(self) -> str:
-        """Whose privacy it is, in words."""
-        return ROW_IS_PERSON if self.unit is None else self.unit.text()
-
-    @property
-    def cost(self) -> Cost:
-        """What a ledger is told of a release."""
-        from noisewright.planning.files import plan_digest
-
-        title = f"values of {self.column}"
-        return Cost(self.spend, self.privacy, plan_digest(self), title, unit=self.unit)
-
-    def chance(self, people: int) -> float:
-        """The probability that a value which so many people hold is released."""
-        require(
-            isinstance(people, int) and people >= 0,
-            "people",
-            people,
-            "must be a whole number >= 0",
-        )
-        return self.selection.chance(people)
-
-    def forecast(self) -> Forecast:
-        """Values have no errors: the standard error of whether one is told, by its people."""
-        chances = np.array([self.chance(c) for c in range(self.selection.certain + 1)])
-        std = np.sqrt(chances * (1 - chances))
-        return Forecast(std=std, halfwidth=std, simultaneous_halfwidth=std)
-
-    def release(
-        self,
-        data: Source,
-        *,
-        counter: Counter | None = None,
-        ledger: LedgerLike | None = None,
-        dataset: str | None = None,
-        again: Again = "refuse",
-    ) -> ReleasedValues:
-        """Count who holds which value and tell those that are drawn; each call spends the budget.
-
-        With a `ledger`, the budget is taken from that of `dataset` before anything is drawn.
-        """
-        engine = counter or self.counter
-        if engine is None:
-            raise InvalidParameter("counter", None, "must be given to count a table")
-
-        purse = purse_of(ledger, dataset, again)
-        if purse is None:
-            return self.select(engine.values(data, self.column, self.unit))
-
-        purse.check(self.cost)
-        held = engine.values(data, self.column, self.unit)
-        reservation = purse.ledger.reserve(purse.dataset, self.cost, purse.again)
-
-        with spent_if_it_fails(reservation):
-            released = self.select(held, None, reservation.identity, reservation.note)
-            reservation.commit()
-
-        return released
-
-    def select(
-        self,
-        held: Mapping[str, int],
-        source: ByteSource | None = None,
-        identity: str | None = None,
-        note: LedgerNote | None = None,
-    ) -> ReleasedValues:
-        """Draw which of these values, each with the number of its people, are told.
-
-        Their order says nothing: it is that of the text. Only tests pass a source.
-        """
-        fitting = sorted(value for value in held if 0 < len(value) <= LONGEST_LABEL)
-        kept = self.selection.select([held[value] for value in fitting], source)
-        told = tuple(value for value, is_so in zip(fitting, kept, strict=True) if is_so)
-        return ReleasedValues(self, told, identity or fresh_name(), note)
-
-    def summary(self) -> dict[str, Any]:
-        """The figures scripts rely on."""
-        likely = [
-            next(c for c in range(10**9) if self.chance(c) >= p) for p in (0.5, 0.95)
-        ]
-        return {
-            "mechanism": "partition-selection",
-            "column": self.column,
-            "privacy": self.privacy.to_dict(),
-            "person": self.person,
-            "people_for_even_chance": likely[0],
-            "people_for_95_percent": likely[1],
-            "people_for_certainty": self.selection.certain,
-        }
-
-    def save(self, path: str | Path) -> None:
-        """Write the plan, whole or not at all."""
-        from noisewright.planning.files import save
-
-        save(self, path)
-
-    def _facts(self) -> list[tuple[str, str]]:
-        return [
-            ("column", self.column),
-            ("privacy", self.privacy.text()),
-            ("person", self.person),
-        ]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -253,6 +76,143 @@ class ReleasedValues(Shown):
 
     def _facts(self) -> list[tuple[str, str]]:
         return [("column", self.plan.column), ("values", f"{len(self.values):,}")]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ValuePlan(CuratorPlan[Mapping[str, int], ReleasedValues]):
+    """The values of a column that will be told, and with which probability.
+
+    A person holds one value (one row is one person), or, with a unit, at most `unit.rows` different
+    ones; their budget is shared among these.
+    """
+
+    column: str
+    privacy: Privacy
+    unit: Unit | None = None
+    counter: Counter | None = None
+
+    kind = "values-plan"
+
+    def __post_init__(self) -> None:
+        require(
+            isinstance(self.column, str) and self.column,
+            "column",
+            self.column,
+            "must be the name of a column",
+        )
+        require(
+            self.privacy.kind == "approximate",
+            "delta",
+            self.privacy.delta,
+            "must be given: a value that one person holds alone may be told with probability "
+            "delta at most, and pure or concentrated privacy allows none",
+            "try 1e-9",
+        )
+        require(
+            self.privacy.neighbours == "add-remove",
+            "neighbours",
+            self.privacy.neighbours,
+            "must be add-remove for values",
+        )
+
+        _ = self.selection
+
+    @property
+    def values_per_person(self) -> int:
+        """How many values of one person count at most."""
+        return 1 if self.unit is None else self.unit.rows
+
+    @cached_property
+    def selection(self) -> Selection:
+        """The probabilities: budgets of the values of a person add up to the person's."""
+        share = self.values_per_person
+        assert self.privacy.epsilon is not None
+        assert self.privacy.delta is not None
+
+        return Selection(
+            float_below(Fraction(self.privacy.epsilon) / share),
+            float_below(Fraction(self.privacy.delta) / share),
+        )
+
+    @property
+    def spend(self) -> Spend:
+        """What one release costs."""
+        assert self.privacy.epsilon is not None
+        assert self.privacy.delta is not None
+        return Spend("add-remove", (Promise(self.privacy.epsilon, self.privacy.delta),))
+
+    @property
+    def person(self) -> str:
+        """Whose privacy it is, in words."""
+        return ROW_IS_PERSON if self.unit is None else self.unit.text()
+
+    @property
+    def title(self) -> str:
+        """What is told."""
+        return f"values of {self.column}"
+
+    def chance(self, people: int) -> float:
+        """The probability that a value which so many people hold is released."""
+        require(
+            isinstance(people, int) and people >= 0,
+            "people",
+            people,
+            "must be a whole number >= 0",
+        )
+        return self.selection.chance(people)
+
+    def forecast(self) -> Forecast:
+        """Values have no errors: the standard error of whether one is told, by its people."""
+        chances = np.array([self.chance(c) for c in range(self.selection.certain + 1)])
+        std = np.sqrt(chances * (1 - chances))
+        return Forecast(std=std, halfwidth=std, simultaneous_halfwidth=std)
+
+    def exact(self, data: Source, counter: Counter | None = None) -> Mapping[str, int]:
+        """How many people hold which value."""
+        return self.engine(counter).values(data, self.column, self.unit)
+
+    def noisy(
+        self,
+        exact: Mapping[str, int],
+        spending: Spending | None = None,
+        source: ByteSource | None = None,
+    ) -> ReleasedValues:
+        """Draw which of these values, each with the number of its people, are told.
+
+        Their order says nothing: it is that of the text.
+        """
+        fitting = sorted(value for value in exact if 0 < len(value) <= LONGEST_LABEL)
+        kept = self.selection.select([exact[value] for value in fitting], source)
+        told = tuple(value for value, is_so in zip(fitting, kept, strict=True) if is_so)
+        paid = spending or Spending()
+
+        return ReleasedValues(self, told, paid.identity, paid.note)
+
+    def equipped(self, counter: Counter | None) -> Self:
+        """With the engine that counts who holds what."""
+        return replace(self, counter=counter)
+
+    def summary(self) -> dict[str, Any]:
+        """The figures scripts rely on."""
+        likely = [
+            next(c for c in range(10**9) if self.chance(c) >= p) for p in (0.5, 0.95)
+        ]
+        return {
+            "mechanism": "partition-selection",
+            "column": self.column,
+            "privacy": self.privacy.to_dict(),
+            "person": self.person,
+            "people_for_even_chance": likely[0],
+            "people_for_95_percent": likely[1],
+            "people_for_certainty": self.selection.certain,
+        }
+
+    def _facts(self) -> list[tuple[str, str]]:
+        return [
+            ("column", self.column),
+            ("privacy", self.privacy.text()),
+            ("person", self.person),
+        ]
 
 
 def plan_values(

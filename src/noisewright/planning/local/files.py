@@ -11,7 +11,7 @@ import numpy as np
 from noisewright.arrays import Array
 from noisewright.errors import FileFormatError
 from noisewright.local.bounds.proof import Proof
-from noisewright.planning.kept import (
+from noisewright.planning.files import (
     Arrays,
     Kept,
     Number,

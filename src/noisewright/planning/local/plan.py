@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from math import ceil
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from noisewright.arrays import Array, FloatArray
-from noisewright.display import Shown
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter, NoisewrightError, require
 from noisewright.local.analysis.accuracy import Errors, LocalAccuracy
@@ -44,10 +43,12 @@ from noisewright.planning.local.reading import Reading, liars_limit, read
 from noisewright.planning.local.rehearsal import Rehearsal, rehearse
 from noisewright.planning.local.summary import local_record, local_summary
 from noisewright.planning.plan import (
+    Plan,
     ReleasedTable,
     TableError,
     answer_tables,
     table_errors,
+    told_errors,
 )
 from noisewright.planning.release import Release, now
 from noisewright.privacy.promise.budget import Privacy
@@ -60,7 +61,7 @@ _QUICK_INSTANCE = 640  # queries and cells together: some seconds
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LocalPlan(Shown):
+class LocalPlan(Plan):
     """A strategy for a workload: its clients, its errors and its estimates.
 
     `privacy` follows from the strategy's chances, whatever a file or a caller states, and always
@@ -85,6 +86,10 @@ class LocalPlan(Shown):
     goal: MaxError | None = None
     targets: FloatArray | None = None
     cut_short: bool = False
+
+    kind = "local-plan"
+    model = "local"
+    release_kind = "estimate"
 
     def __post_init__(self) -> None:
         _ = self.privacy
@@ -117,9 +122,13 @@ class LocalPlan(Shown):
         return Spend(self.privacy.neighbours, (promise,))
 
     @property
-    def model(self) -> str:
-        """Who adds the noise."""
-        return "local"
+    def title(self) -> str:
+        """What is asked, and the mechanism."""
+        return f"{self.workload.brief()} ({self.mechanism})"
+
+    def equipped(self, counter: Counter | None) -> Self:
+        """With the engine that reads tables of people."""
+        return replace(self, counter=counter)
 
     @property
     def epsilon(self) -> float:
@@ -471,6 +480,13 @@ class LocalPlan(Shown):
         """The figures scripts rely on, at α = 0.01, and those that the plan was made for."""
         return local_summary(self)
 
+    def description(self) -> dict[str, Any]:
+        """What `noisewright show` says of it, with the errors of its tables for so many people."""
+        facts = super().description()
+        if self.people is None:
+            return facts
+        return {**facts, "tables": told_errors(self.table_errors())}
+
     def _facts(self) -> list[tuple[str, str]]:
         return [
             ("workload", self.workload.brief()),
@@ -479,9 +495,3 @@ class LocalPlan(Shown):
             ("cells", f"{self.workload.size:,}"),
             ("report", f"{self.format.length} bytes"),
         ]
-
-    def save(self, path: str | Path) -> None:
-        """Write the plan: safetensors with a JSON header, whole or not at all."""
-        from noisewright.planning.files import save
-
-        save(self, path)

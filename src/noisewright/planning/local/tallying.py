@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from noisewright.arrays import IntArray
 from noisewright.domain import Domain, Numeric
@@ -35,10 +35,8 @@ class Tallying:
     def __call__(self, batches: Iterable[IntArray]) -> bytes:
         """The aggregate of one part of the rows."""
         from noisewright.planning.files import from_bytes
-        from noisewright.planning.local.plan import LocalPlan
 
-        plan = from_bytes(self.plan)
-        assert isinstance(plan, LocalPlan)
+        plan = cast("LocalPlan", from_bytes(self.plan, kind="local-plan"))
         aggregate = plan.aggregate()
 
         for cells in batches:
@@ -63,11 +61,9 @@ def randomize_table(
 
 def tally_table(plan: LocalPlan, table: Source, counter: Counter | None) -> Aggregate:
     """The aggregate of one report for every row of a table."""
-    from noisewright.planning.files import to_bytes
-
     engine, domain = _reading(plan, counter)
     stage("drawing and adding up reports")
-    parts = engine.tallies(table, domain, Tallying(to_bytes(plan)))
+    parts = engine.tallies(table, domain, Tallying(plan.to_bytes()))
     aggregates = (Aggregate.from_bytes(part, plan.format) for part in parts)
 
     return reduce(Aggregate.merge, aggregates, plan.aggregate())

@@ -21,10 +21,11 @@ from noisewright.estimate.moments import (
     nearest_correlation,
     possible_moments,
 )
-from noisewright.planning.budgets.spending import LedgerNote
+from noisewright.planning.budgets.spending import Spending
+from noisewright.planning.counting import Counter
 from noisewright.planning.plan import LEVEL, Forecast
 from noisewright.planning.release import now
-from noisewright.planning.rows.plan import RowPlan, RowReader, RowRelease, column_names
+from noisewright.planning.rows.plan import RowPlan, RowRelease, column_names
 from noisewright.privacy.noise.source import ByteSource
 from noisewright.privacy.promise.budget import Privacy
 
@@ -38,6 +39,9 @@ class CovariancePlan(RowPlan[SecondMoments, IntArray, "CovarianceRelease"]):
 
     Rows are clipped to the radius.
     """
+
+    kind = "covariance-plan"
+    release_kind = "covariance-release"
 
     def __post_init__(self) -> None:
         require(
@@ -119,15 +123,19 @@ class CovariancePlan(RowPlan[SecondMoments, IntArray, "CovarianceRelease"]):
             **self.method.record(),
         }
 
-    def _exact(self, batches: Iterable[FloatArray]) -> tuple[IntArray, int]:
+    def read(self, batches: Iterable[FloatArray]) -> tuple[IntArray, int]:
         return self.method.exact(batches)
 
-    def _noisy(
-        self, exact: IntArray, people: int | None, name: str, note: LedgerNote | None,
+    def drawn(
+        self,
+        exact: IntArray,
+        people: int | None,
+        spending: Spending,
         source: ByteSource | None,
-    ) -> CovarianceRelease:  # fmt: skip
+    ) -> CovarianceRelease:
         measured = self.method.measure(exact, source)
-        return CovarianceRelease(self, measured, people, name, note, now())
+        paid = spending.identity, spending.note
+        return CovarianceRelease(self, measured, people, *paid, now())
 
     def _facts(self) -> list[tuple[str, str]]:
         return [
@@ -166,6 +174,8 @@ class Regression:
 @dataclass(frozen=True, eq=False, repr=False)
 class CovarianceRelease(RowRelease[CovariancePlan, FloatArray]):
     """One noisy matrix, and all that follows from it at no further cost."""
+
+    kind = "covariance-release"
 
     def _measured_people(self) -> float:
         return float(self.measured[-1, -1]) / self.plan.method.share**2
@@ -320,7 +330,7 @@ def plan_covariance(
     *,
     radius: float = 1.0,
     means: bool = True,
-    reader: RowReader | None = None,
+    counter: Counter | None = None,
 ) -> CovariancePlan:
     """Plan second moments of columns, and means with them unless only second moments are wanted.
 
@@ -337,7 +347,7 @@ def plan_covariance(
 
     share = _best_share(len(names), radius, privacy) if means else 0.0
     return CovariancePlan(
-        names, SecondMoments(len(names), radius, share, privacy), reader
+        names, SecondMoments(len(names), radius, share, privacy), counter
     )
 
 

@@ -15,7 +15,7 @@ from noisewright.central.geometry.second_moments import (
 )
 from noisewright.errors import FileFormatError
 from noisewright.planning.budgets.spending import LedgerNote
-from noisewright.planning.kept import Arrays, Kept, Text
+from noisewright.planning.files import Arrays, Kept, Text
 from noisewright.planning.rows.covariance import CovariancePlan, CovarianceRelease
 from noisewright.planning.rows.pairs import PairsPlan, PairsRelease
 from noisewright.privacy.promise.budget import Privacy

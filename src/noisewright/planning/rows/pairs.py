@@ -15,10 +15,11 @@ from noisewright.central.geometry.second_moments import GRID
 from noisewright.errors import require
 from noisewright.estimate.intervals import normal_multiplier
 from noisewright.estimate.moments import common_factors, possible_pairs
-from noisewright.planning.budgets.spending import LedgerNote
+from noisewright.planning.budgets.spending import Spending
+from noisewright.planning.counting import Counter
 from noisewright.planning.plan import LEVEL, Forecast
 from noisewright.planning.release import now
-from noisewright.planning.rows.plan import RowPlan, RowReader, RowRelease, column_names
+from noisewright.planning.rows.plan import RowPlan, RowRelease, column_names
 from noisewright.privacy.noise.source import ByteSource
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.workload.kinds.conjunctions import Conjunctions
@@ -37,6 +38,9 @@ class PairsPlan(RowPlan[PairMoments, Rows, "PairsRelease"]):
 
     A person has an attribute where the column is at least one half (or true).
     """
+
+    kind = "pairs-plan"
+    release_kind = "pairs-release"
 
     def __post_init__(self) -> None:
         require(
@@ -130,17 +134,20 @@ class PairsPlan(RowPlan[PairMoments, Rows, "PairsRelease"]):
             **self.method.record(),
         }
 
-    def _exact(self, batches: Iterable[FloatArray]) -> tuple[Rows, int]:
+    def read(self, batches: Iterable[FloatArray]) -> tuple[Rows, int]:
         rows = Rows.of(batches, len(self.columns))
         return rows, len(rows)
 
-    def _noisy(
-        self, exact: Rows, people: int | None, name: str, note: LedgerNote | None,
+    def drawn(
+        self,
+        exact: Rows,
+        people: int | None,
+        spending: Spending,
         source: ByteSource | None,
-    ) -> PairsRelease:  # fmt: skip
-        return PairsRelease(
-            self, self.method.measure(exact, source), people, name, note, now()
-        )
+    ) -> PairsRelease:
+        measured = self.method.measure(exact, source)
+        paid = spending.identity, spending.note
+        return PairsRelease(self, measured, people, *paid, now())
 
     def _facts(self) -> list[tuple[str, str]]:
         pairs = len(self.columns) * (len(self.columns) - 1) // 2
@@ -154,6 +161,8 @@ class PairsPlan(RowPlan[PairMoments, Rows, "PairsRelease"]):
 @dataclass(frozen=True, eq=False, repr=False)
 class PairsRelease(RowRelease[PairsPlan, MeasuredPairs]):
     """Noisy totals and second moments, and all pairs that follow from them at no further cost."""
+
+    kind = "pairs-release"
 
     def _measured_people(self) -> float:
         assert self.measured.people is not None
@@ -256,8 +265,8 @@ def made_up(
 
 
 def plan_pairs(
-    columns: int | Sequence[str], privacy: Privacy, *, reader: RowReader | None = None
+    columns: int | Sequence[str], privacy: Privacy, *, counter: Counter | None = None
 ) -> PairsPlan:
     """Plan how many people have both of any two of these binary columns."""
     names = column_names(columns)
-    return PairsPlan(names, PairMoments(len(names), privacy), reader)
+    return PairsPlan(names, PairMoments(len(names), privacy), counter)

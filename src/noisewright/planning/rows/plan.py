@@ -6,42 +6,31 @@ columns instead of counts of cells. How a release is bought, named and kept is t
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
 from noisewright import __version__
 from noisewright.arrays import FloatArray
 from noisewright.display import Shown
-from noisewright.errors import InvalidParameter
-from noisewright.files import write_table
 from noisewright.planning.budgets.spending import (
     UNRECORDED,
-    Again,
-    Cost,
-    LedgerLike,
     LedgerNote,
-    Reservation,
+    Spending,
     noise_of,
-    purse_of,
 )
-from noisewright.planning.counting import Data, Source
-from noisewright.planning.plan import Forecast
-from noisewright.planning.release import fresh_name, is_kept, recorded
+from noisewright.planning.counting import Counter, Data
+from noisewright.planning.plan import CuratorPlan, Forecast
+from noisewright.planning.release import Answers
 from noisewright.privacy.noise.source import ByteSource
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.privacy.promise.spend import Spend
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-RowReader = Callable[[Source, Sequence[str]], Iterator[FloatArray]]
-"""Batches of the named columns of a table, as numbers; what is no number is NaN."""
 
 
 class RowMethod(Protocol):
@@ -68,17 +57,14 @@ AnyRelease = TypeVar("AnyRelease", bound="RowRelease[Any, Any]")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RowPlan(Shown, ABC, Generic[Method, Exact, AnyRelease]):
+class RowPlan(
+    CuratorPlan[tuple[Exact, int], AnyRelease], Generic[Method, Exact, AnyRelease]
+):
     """A measurement of the rows of `columns` by a `method`."""
 
     columns: tuple[str, ...]
     method: Method
-    reader: RowReader | None = field(default=None, compare=False)
-
-    @property
-    def model(self) -> str:
-        """Who adds the noise."""
-        return "central"
+    counter: Counter | None = field(default=None, compare=False)
 
     @property
     def privacy(self) -> Privacy:
@@ -91,99 +77,60 @@ class RowPlan(Shown, ABC, Generic[Method, Exact, AnyRelease]):
         return self.method.spend
 
     @property
-    @abstractmethod
-    def title(self) -> str:
-        """What is released, in words."""
+    def laws(self) -> list[dict[str, Any]]:
+        """Every law that is drawn, with its scale and sensitivity."""
+        return noise_of(self.method.record())
 
     @abstractmethod
     def forecast(self) -> Forecast:
         """Standard errors before anything is spent."""
 
-    @abstractmethod
-    def summary(self) -> dict[str, Any]:
-        """The figures scripts rely on."""
+    @property
+    def queries(self) -> int:
+        """How many figures a forecast is of."""
+        return len(self.forecast().std)
 
     @abstractmethod
-    def _exact(self, batches: Iterable[FloatArray]) -> tuple[Exact, int]:
-        """What is measured before any noise, and the number of people: as private as the data."""
+    def read(self, batches: Iterable[FloatArray]) -> tuple[Exact, int]:
+        """What is measured of batches of rows, and the number of people."""
 
-    @abstractmethod
-    def _noisy(
-        self, exact: Exact, people: int | None, name: str, note: LedgerNote | None,
-        source: ByteSource | None,
-    ) -> AnyRelease:  # fmt: skip
-        """The release of this name under fresh noise; `people` where their number is public."""
-
-    @cached_property
-    def cost(self) -> Cost:
-        """What a ledger is told of a release."""
-        from noisewright.planning.files import plan_digest
-
-        noise = noise_of(self.method.record())
-        return Cost(self.spend, self.privacy, plan_digest(self), self.title, noise)
-
-    def release(
-        self,
-        data: Data,
-        *,
-        ledger: LedgerLike | None = None,
-        dataset: str | None = None,
-        again: Again = "refuse",
-    ) -> AnyRelease:
-        """Measure a table, or an array with one row per person; each call spends the budget.
+    def exact(self, data: Data, counter: Counter | None = None) -> tuple[Exact, int]:
+        """What is measured of a table, or of an array with one row per person.
 
         A value that is missing or no number counts as zero.
         """
-        purse = purse_of(ledger, dataset, again)
-        if purse is None:
-            return self._release(*self._read(data))
-
-        if (stored := purse.stored(self.cost.plan)) is not None:
-            from noisewright.planning.files import from_bytes
-
-            restored: Any = from_bytes(stored)
-            assert isinstance(restored, RowRelease)
-            return restored  # type: ignore[return-value]
-
-        purse.check(self.cost)
-        exact, people = self._read(data)
-        return purse.spend(
-            self.cost, lambda r: self._release(exact, people, reservation=r)
-        )
-
-    def _read(self, data: Data) -> tuple[Exact, int]:
-        """Exact values from an array, or from the columns of a table."""
         if isinstance(data, np.ndarray):
-            return self._exact([np.asarray(data, dtype=np.float64)])
-        if self.reader is None:
-            raise InvalidParameter(
-                "data", type(data).__name__, "needs a reader of tables"
-            )
-        return self._exact(self.reader(data, self.columns))
+            return self.read([np.asarray(data, dtype=np.float64)])
+        return self.read(self.engine(counter).rows(data, self.columns))
 
-    def _release(
+    @abstractmethod
+    def drawn(
         self,
         exact: Exact,
-        people: int,
-        source: ByteSource | None = None,
-        reservation: Reservation | None = None,
+        people: int | None,
+        spending: Spending,
+        source: ByteSource | None,
     ) -> AnyRelease:
+        """The release under fresh noise; `people` where their number is public."""
+
+    def noisy(
+        self,
+        exact: tuple[Exact, int],
+        spending: Spending | None = None,
+        source: ByteSource | None = None,
+    ) -> AnyRelease:
+        """The release of exact values, and of the number of people where it is public."""
+        values, people = exact
         public = None if self.method.protected else people
-        if reservation is None:
-            return self._noisy(exact, public, fresh_name(), None, source)
-        return self._noisy(
-            exact, public, reservation.identity, reservation.note, source
-        )
+        return self.drawn(values, public, spending or Spending(), source)
 
-    def save(self, path: str | Path) -> None:
-        """Write the plan, whole or not at all."""
-        from noisewright.planning.files import save
-
-        save(self, path)
+    def equipped(self, counter: Counter | None) -> Self:
+        """With the engine that reads the columns of a table."""
+        return replace(self, counter=counter)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RowRelease(Shown, ABC, Generic[AnyPlan, Measured]):
+class RowRelease(Shown, Answers, Generic[AnyPlan, Measured]):
     """What was measured of rows, and all that follows from it at no further cost."""
 
     plan: AnyPlan
@@ -227,23 +174,6 @@ class RowRelease(Shown, ABC, Generic[AnyPlan, Measured]):
             **self.plan.summary(),
             "ledger": UNRECORDED if self.note is None else self.note.to_dict(),
         }
-
-    def write(self, path: str | Path, *, excel: bool = False) -> Path:
-        """Write the figures, by suffix, and the record of what they cost, `<path>.meta.json`."""
-        target = Path(path)
-        if is_kept(target):
-            return recorded(target, self.metadata, self.save)
-
-        table = self.to_arrow()
-        return recorded(
-            target, self.metadata, lambda file: write_table(file, table, excel=excel)
-        )
-
-    def save(self, path: str | Path) -> None:
-        """Write the release, whole or not at all; `nw.load` gives it back."""
-        from noisewright.planning.files import save
-
-        save(self, path)  # type: ignore[arg-type]
 
     def _facts(self) -> list[tuple[str, str]]:
         return [("people", f"{self.people:,.0f}"), *self.plan._facts()]

@@ -12,14 +12,20 @@ from typing import Annotated, Any, Literal, Self
 import msgspec
 import numpy as np
 
+from noisewright import container
 from noisewright.arrays import Array, FloatArray
 from noisewright.central.carry.stream import CarryState
 from noisewright.central.stream import SumsState
 from noisewright.central.stream_position import Position
-from noisewright.errors import FileFormatError, NoisewrightError, shortened
+from noisewright.errors import (
+    FileFormatError,
+    NoisewrightError,
+    refusing,
+    shortened,
+)
 from noisewright.norm.exact.prefix import Kind
 from noisewright.planning.budgets.spending import LedgerNote
-from noisewright.planning.kept import Arrays, Kept, Text
+from noisewright.planning.files import Arrays, Kept, Text, opened
 from noisewright.planning.streams.plan import CarryStreamPlan, StreamPlan, plan_stream
 from noisewright.planning.streams.running import RunningStream, StreamRelease, running
 from noisewright.privacy.promise.budget import Privacy
@@ -163,6 +169,15 @@ class RunningFile(Kept, frozen=True, tag=SECRET):
         )
         stream.resume(release.answers.tolist(), self.state)
         return stream
+
+
+def stored_stream(path: str | Path) -> tuple[StreamRelease, str, bool]:
+    """Of a running stream its answers, where its position is, and whether it can go on there."""
+    content = container.content_of(path)
+    header, arrays = opened(content, "secret-running-stream", str(path))
+    assert isinstance(header, RunningFile)
+    with refusing(f"{path}: the content is incomplete or damaged; restore the file"):
+        return header.release(arrays), header.position, header.is_latest(arrays)
 
 
 def _answers(arrays: Arrays, most: int) -> FloatArray:

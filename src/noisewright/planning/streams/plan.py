@@ -18,33 +18,34 @@ from noisewright.central.stream import (
 )
 from noisewright.central.stream_position import Position
 from noisewright.central.wider_bounds import least_factorization
-from noisewright.display import Shown
 from noisewright.errors import InvalidParameter
 from noisewright.estimate.intervals import normal_multiplier, sidak_multiplier
 from noisewright.norm.exact.prefix import BAND, Kind
 from noisewright.planning.budgets.spending import (
     Again,
-    Cost,
     LedgerLike,
     Purse,
-    Reservation,
+    Spending,
     purse_of,
 )
-from noisewright.planning.plan import LEVEL, Forecast, certified_ratio, class_bounds
-from noisewright.planning.release import fresh_name, now
+from noisewright.planning.plan import (
+    LEVEL,
+    Forecast,
+    Plan,
+    certified_ratio,
+    class_bounds,
+)
+from noisewright.planning.release import now
 from noisewright.planning.streams.running import RunningStream, running
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.workload.kinds.atoms import Prefix
 from noisewright.workload.linear.tensor import mean_error
 
 
-class _Planned(Shown):
+class _Planned(Plan):
     """What planned streams share."""
 
-    @property
-    def model(self) -> str:
-        """Who adds the noise."""
-        return "central"
+    kind = "stream-plan"
 
     @property
     def person(self) -> str:
@@ -68,26 +69,21 @@ class _Planned(Shown):
         assert isinstance(self, StreamPlan | CarryStreamPlan)
         return _started(self, position, purse_of(ledger, dataset, again))
 
-    def save(self, path: str | Path) -> None:
-        """Write the plan, whole or not at all; a running stream has a `save` of its own."""
-        from noisewright.planning.files import save
-
-        assert isinstance(self, StreamPlan | CarryStreamPlan)
-        save(self, path)
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StreamPlan(StreamMechanism, _Planned):
     """A planned stream: one person, who counts at one step or several, is the neighbour."""
 
     @property
-    def cost(self) -> Cost:
-        """What a ledger is told of a stream."""
-        from noisewright.planning.files import plan_digest
+    def title(self) -> str:
+        """What is counted, and how."""
+        factors = self.factorization
+        return f"running count of {factors.steps:,} steps, {factors.kind}"
 
-        title = f"running count of {self.factorization.steps:,} steps, {self.factorization.kind}"
-        noise = [{**self.law.to_dict(), "sensitivity": self.sensitivity}]
-        return Cost(self.spend, self.privacy, plan_digest(self), title, noise)
+    @property
+    def laws(self) -> list[dict[str, Any]]:
+        """The one law that is drawn."""
+        return [{**self.law.to_dict(), "sensitivity": self.sensitivity}]
 
     def forecast(self) -> Forecast:
         """The error of the running count at every step."""
@@ -142,12 +138,9 @@ class CarryStreamPlan(CarryStreamMechanism, _Planned):
     """A planned stream under pure privacy: carry noise, one number of memory a level."""
 
     @property
-    def cost(self) -> Cost:
-        """What a ledger is told of a stream."""
-        from noisewright.planning.files import plan_digest
-
-        title = f"running count of {self.steps:,} steps, carry"
-        return Cost(self.spend, self.privacy, plan_digest(self), title, [])
+    def title(self) -> str:
+        """What is counted, and how."""
+        return f"running count of {self.steps:,} steps, carry"
 
     @cached_property
     def _forecast(self) -> Forecast:
@@ -207,13 +200,11 @@ def _started(
 ) -> RunningStream:
     """A stream before its first step, paid for where there is a purse."""
 
-    def begin(reservation: Reservation | None) -> RunningStream:
+    def begin(spending: Spending) -> RunningStream:
         place = None if position is None else Position.new(position, plan.mark)
-        if reservation is None:
-            return running(plan, place, fresh_name(), None, now())
-        return running(plan, place, reservation.identity, reservation.note, now())
+        return running(plan, place, spending.identity, spending.note, now())
 
-    return begin(None) if purse is None else purse.spend(plan.cost, begin)
+    return begin(Spending()) if purse is None else purse.spend(plan.cost, begin)
 
 
 def plan_stream(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,22 +14,19 @@ from noisewright.central.carry.stream import CarryStream
 from noisewright.central.stream import Stream
 from noisewright.central.stream_position import Position
 from noisewright.display import Shown
-from noisewright.files import write_table
 from noisewright.planning.budgets.spending import UNRECORDED, LedgerNote
-from noisewright.planning.release import is_kept, recorded
+from noisewright.planning.files import Keepable
+from noisewright.planning.release import FORM, Answers
 from noisewright.planning.statement import adaptivity
-from noisewright.planning.tidy import AnswerTable
 
 if TYPE_CHECKING:
-    import pandas as pd
-    import polars as pl
     import pyarrow as pa
 
     from noisewright.planning.streams.plan import CarryStreamPlan, StreamPlan
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class StreamRelease(Shown):
+class StreamRelease(Shown, Answers):
     """The answers of a stream so far, which may be published; nothing private is in it.
 
     `lower` and `upper` cover each true count with 95 % probability; `lower_all` and `upper_all`
@@ -43,6 +39,8 @@ class StreamRelease(Shown):
     identity: str
     ledger: LedgerNote | None = None
     time: str | None = None
+
+    kind = "stream-release"
 
     @property
     def steps(self) -> IntArray:
@@ -106,7 +104,7 @@ class StreamRelease(Shown):
             "neighbours": plan.privacy.neighbours,
             "promise": plan.privacy.text(),
             "spend": plan.spend.to_dict(),
-            "noise": plan.cost.noise or [plan.summary()["noise"]],
+            "noise": plan.laws or [plan.summary()["noise"]],
             "adaptivity": adaptivity(self.ledger),
             "post_processing": [],
             "versions": {"noisewright": __version__, "numpy": np.__version__},
@@ -128,30 +126,20 @@ class StreamRelease(Shown):
 
         return pa.table({**columns, **ends})
 
-    def to_pandas(self) -> pd.DataFrame:
-        """The answers as a pandas frame."""
-        return AnswerTable("answers", self.to_arrow()).to_pandas()
+    def description(self) -> dict[str, Any]:
+        """What `noisewright show` says of it: the latest answer with the record."""
+        record = dict(self.metadata)
+        facts = {name: record.pop(name) for name in ("privacy", "spend")}
+        figures: dict[str, Any] = {"answered": len(self)}
+        if len(self):
+            figures |= {
+                "latest_answer": float(self.answers[-1]),
+                "std_error": self.std[-1],
+            }
 
-    def to_polars(self) -> pl.DataFrame:
-        """The answers as a polars frame."""
-        return AnswerTable("answers", self.to_arrow()).to_polars()
-
-    def write(self, path: str | Path, *, excel: bool = False) -> Path:
-        """Write the answers as CSV, Parquet or `.nwr` by suffix, and `<path>.meta.json` beside."""
-        target = Path(path)
-        if is_kept(target):
-            return recorded(target, self.metadata, self.save)
-
-        table = self.to_arrow()
-        return recorded(
-            target, self.metadata, lambda file: write_table(file, table, excel=excel)
-        )
-
-    def save(self, path: str | Path) -> None:
-        """Write the answers so far, whole or not at all; `nw.load` gives them back."""
-        from noisewright.planning.files import save
-
-        save(self, path)
+        hidden = (*FORM, "statement")
+        told = {n: value for n, value in record.items() if n not in hidden}
+        return {**facts, **figures, **told}
 
     def __len__(self) -> int:
         return len(self.answers)
@@ -160,8 +148,15 @@ class StreamRelease(Shown):
         return [("answered", f"{len(self):,}"), *self.plan._facts()]
 
 
-class RunningStream(Shown, Stream):
-    """A stream that runs: secret, for it holds sums of past counts. `release` may be shown."""
+class RunningStream(Shown, Keepable, Stream):
+    """A stream that runs: secret, for it holds sums of past counts. `release` may be shown.
+
+    Its file is readable by its owner alone, and `nw.load` goes on with it: no step is answered
+    twice, and a state older than the stream's position is refused.
+    """
+
+    kind = "secret-running-stream"
+    file_mode = 0o600
 
     _plan: StreamPlan | CarryStreamPlan
     _identity: str
@@ -175,14 +170,9 @@ class RunningStream(Shown, Stream):
             self._plan, self.answers, self._identity, self._ledger, self._time
         )
 
-    def save(self, path: str | Path) -> None:
-        """Keep the stream, which `nw.load` goes on with: a secret file, readable by its owner.
-
-        No step is answered twice: a state older than the stream's position is refused.
-        """
-        from noisewright.planning.files import save
-
-        save(self, path)
+    def description(self) -> dict[str, Any]:
+        """What may be shown of it."""
+        return self.release.description()
 
     def _facts(self) -> list[tuple[str, str]]:
         return [("answered", f"{self.steps:,}"), *self._plan._facts()]

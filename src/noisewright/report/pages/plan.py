@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from noisewright.planning.central.choice.explain import Reason
-from noisewright.planning.files import plan_digest
 from noisewright.planning.local.plan import LocalPlan
 from noisewright.planning.plan import Plan
 from noisewright.report.render import render
@@ -73,7 +72,7 @@ def plan_page(
         tables=words.tables,
         notes=words.notes,
         runners_up=runners_up(known, why, others),
-        provenance=facts({"plan": plan_digest(plan), **known}, _NAMES),
+        provenance=facts({"plan": plan.digest, **known}, _NAMES),
         record=json.dumps(known, indent=2, ensure_ascii=False, default=str),
     )
 

@@ -12,7 +12,6 @@ from noisewright.arrays import FloatArray
 from noisewright.planning.after.combining import COMBINED
 from noisewright.planning.after.further import ASKED_LATER
 from noisewright.planning.central.plan import CentralPlan
-from noisewright.planning.files import plan_digest
 from noisewright.planning.found.open_values import OpenTables
 from noisewright.planning.local.plan import LocalPlan
 from noisewright.planning.release import Release, Releasing
@@ -114,9 +113,7 @@ def _digest(plan: Releasing) -> dict[str, str]:
     """By which a release is told to be of a plan; none where nobody made one of these answers."""
     if not isinstance(plan, CentralPlan) or plan.status in (ASKED_LATER, COMBINED):
         return {}
-    return {
-        "plan": plan_digest(plan.selection if isinstance(plan, OpenTables) else plan)
-    }
+    return {"plan": (plan.selection if isinstance(plan, OpenTables) else plan).digest}
 
 
 def _tiles(release: Release) -> list[Tile]:

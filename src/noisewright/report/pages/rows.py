@@ -12,7 +12,6 @@ import numpy as np
 
 from noisewright.arrays import FloatArray
 from noisewright.estimate.intervals import normal_multiplier
-from noisewright.planning.files import plan_digest
 from noisewright.planning.plan import LEVEL, ReleasedTable
 from noisewright.planning.rows.covariance import CovarianceRelease
 from noisewright.planning.rows.pairs import PairsRelease
@@ -57,7 +56,7 @@ def row_page(release: CovarianceRelease | PairsRelease) -> str:
         limits=limits({"bounds": [], **known}),
         compared=compared(known),
         truth=None,
-        provenance=provenance({"plan": plan_digest(plan), **known}, _PROVENANCE),
+        provenance=provenance({"plan": plan.digest, **known}, _PROVENANCE),
         record=json.dumps(known, indent=2, ensure_ascii=False, default=str),
         **told,
     )

@@ -7,7 +7,6 @@ import json
 import numpy as np
 
 from noisewright.errors import OutOfReach
-from noisewright.planning.files import plan_digest
 from noisewright.planning.streams.running import StreamRelease
 from noisewright.report.figures.curves import Banded, Curve, curve, even, step_marks
 from noisewright.report.pages.release import PROVENANCE
@@ -58,7 +57,7 @@ def stream_page(release: StreamRelease, title: str = "Private running count") ->
         notes=[],
         truth=None,
         steps=["Nothing: every answer is unbiased, as it was measured."],
-        provenance=provenance({"plan": plan_digest(plan), **known}, _PROVENANCE),
+        provenance=provenance({"plan": plan.digest, **known}, _PROVENANCE),
         record=json.dumps(known, indent=2, ensure_ascii=False, default=str),
     )
 

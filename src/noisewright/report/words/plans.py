@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import singledispatch
 from math import isfinite, sqrt
+from typing import cast
 
 import numpy as np
 
@@ -14,9 +15,9 @@ from noisewright.planning.budgets.together import Together
 from noisewright.planning.central.plan import CentralPlan
 from noisewright.planning.found.open_values import OpenPlan
 from noisewright.planning.found.values import ValuePlan
-from noisewright.planning.local.forecast import CUT_SHORT
+from noisewright.planning.local.forecast import CUT_SHORT, LocalForecast
 from noisewright.planning.local.plan import LocalPlan
-from noisewright.planning.plan import Errors, Plan, TableError
+from noisewright.planning.plan import Forecast, Plan, TableError
 from noisewright.planning.rows.covariance import CovariancePlan
 from noisewright.planning.rows.pairs import PairsPlan
 from noisewright.planning.streams.plan import CarryStreamPlan, StreamPlan
@@ -69,7 +70,9 @@ class PlanWords:
 @singledispatch
 def plan_words(plan: Plan) -> PlanWords:
     """The words of a plan, by its kind."""
-    return PlanWords(f"{type(plan).__name__}.", _error_tiles(plan.forecast()))
+    return PlanWords(
+        f"{type(plan).__name__}.", _error_tiles(cast("Forecast", plan.forecast()))
+    )
 
 
 @plan_words.register
@@ -246,7 +249,7 @@ def _pairs(plan: PairsPlan) -> PlanWords:
     )
 
 
-def _error_tiles(forecast: Errors) -> list[Tile]:
+def _error_tiles(forecast: Forecast | LocalForecast) -> list[Tile]:
     return [
         Tile("typical error", f"± {figure(forecast.rmse)}", "people, root mean square"),
         Tile(
@@ -267,7 +270,7 @@ def _by_unit(plans: Sequence[CentralPlan | LocalPlan]) -> list[tuple[str, TableE
 
 
 def _count_tiles(
-    errors: Sequence[tuple[str, TableError]], forecast: Errors
+    errors: Sequence[tuple[str, TableError]], forecast: Forecast | LocalForecast
 ) -> list[Tile]:
     """Errors of counts alone: those of sums and means have units of their own."""
     counts = [
@@ -334,7 +337,7 @@ def _error(value: float) -> str:
 
 
 def _shares(title: str, errors: Mapping[int, float]) -> Bars:
-    """Errors of shares by how many people there are."""
+    """Outlook of shares by how many people there are."""
     largest = max(errors.values())
     rows = tuple(
         Bar(

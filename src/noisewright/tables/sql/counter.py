@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from noisewright.arrays import IntArray
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.domain import Domain, Unit
 from noisewright.errors import DomainError, InvalidParameter
 from noisewright.tables.sql.derived import DerivedRows, Place, checked_sources, no_sql
@@ -137,6 +137,12 @@ class SqlCounter(ABC):
         with self._table(source) as table:
             query = held.query(table.column, self.dialect, table.source)
             return held.answer([(row[0], row[1], row[2]) for row in table.rows(query)])
+
+    def rows(self, source: Any, columns: Sequence[str]) -> Iterator[FloatArray]:
+        """Batches of rows of the named columns, as numbers; what is no number is NaN."""
+        from noisewright.tables.rows import numeric_rows
+
+        return numeric_rows(source, columns)
 
     def explain_values(self, source: Any, column: str, unit: Unit | None) -> str:
         """The SQL that would count who holds which text."""
