@@ -195,10 +195,10 @@ def test_a_file_alone_is_the_whole_ledger_and_its_copy_another(tmp_path: Path) -
 def killed_in_the_middle(location: str) -> None:
     """Write a part of a transaction into the file itself, and die."""
     with sqlite_store.SQLiteStore(location).writing() as writer:
-        writer._connection.execute("PRAGMA cache_size = 1")
+        writer.connection.execute("PRAGMA cache_size = 1")
         content = writer.lines()[-1].content
         for number in range(100, 200):
-            writer._connection.execute(
+            writer.connection.execute(
                 "INSERT INTO entries VALUES (?, ?, '')", (number, content)
             )
         os.kill(os.getpid(), signal.SIGKILL)

@@ -7,7 +7,7 @@ whose columns are at most 1/√c long, and its error cannot be below that of the
 γ_(p)(W): the p-th mean over queries of root mean square errors is at least √c·queries^(-1/p)·γ_(p).
 
 - *Any noise that does not depend on the data*: θᵀZ hides a change of θᵀw, so c is the least second
-  moment of noise that hides a change of one (`privacy.least.least_noise`).
+  moment of noise that hides a change of one (`privacy.least_noise`).
 - *Any mechanism whatever, on its worst data set*: add a random table z, even over a large box, to
   the data, and take Wz off the answers. That is as private, no worse than the worst table, and its
   noise depends on the data ever less as the box grows; its limit is as above, with the same c. For

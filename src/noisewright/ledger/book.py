@@ -31,8 +31,8 @@ from noisewright.ledger.entries import (
     check_noise,
     next_line,
 )
-from noisewright.ledger.history import Account, History, grouped
-from noisewright.ledger.refusals import does_not_fit, other_unit, released_before
+from noisewright.ledger.history import Account, History, checkpoints_in, grouped
+from noisewright.ledger.standing import does_not_fit, other_unit, released_before
 from noisewright.ledger.stores import Store, store_at
 from noisewright.planning.budgets.spending import Again, Cost, LedgerNote
 from noisewright.privacy.promise.budget import Privacy
@@ -187,18 +187,24 @@ class Ledger(Shown):
     def verify(self, *checkpoints: str | Path) -> History:
         """The history, if all of it is sound and goes on from every checkpoint given.
 
+        Whatever is wrong raises, in words: chain, rules, kept releases, a checkpoint.
+
         `checkpoints` are exports, or records beside answers, which name entries too.
         """
-        from noisewright.ledger.checkpoints import verify
-
-        return verify(self, *checkpoints)
+        points = [
+            (file, point) for file in checkpoints for point in checkpoints_in(file)
+        ]
+        history = self.history()
+        self.check_store()
+        for file, point in points:
+            history.check_goes_on_from(point, file)
+        return history
 
     def export(self, path: str | Path) -> dict[str, Any]:
         """Write a checkpoint: kept elsewhere, it shows a lost tail or an old copy put back."""
         from noisewright.files import write_text
-        from noisewright.ledger.checkpoints import checkpoint
 
-        document = checkpoint(self.history())
+        document = self.history().checkpoint()
         encoded = msgspec.json.format(msgspec.json.encode(document), indent=2)
         write_text(path, encoded.decode() + "\n")
 

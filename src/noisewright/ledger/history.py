@@ -1,10 +1,19 @@
-"""What the entries of a ledger say: accounts of datasets, worked out anew from all of them."""
+"""What the entries of a ledger say: accounts of datasets, worked out anew from all of them.
+
+A *checkpoint* names an entry and the hash of everything up to it. A ledger that lost its tail, was
+put back from an older copy or was written anew does not hold that entry, or holds another there.
+Kept elsewhere, a checkpoint shows what the ledger alone cannot.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from noisewright.errors import FileFormatError, InvalidParameter
 from noisewright.ledger.entries import (
@@ -182,6 +191,37 @@ class History:
         """A release by the name of its spending."""
         return self._releases.get(identity)
 
+    def checkpoint(self) -> dict[str, Any]:
+        """The latest entry, to be kept elsewhere."""
+        assert self.last is not None
+        return {
+            "format": CHECKPOINT,
+            "ledger": self.identity,
+            "entry": self.last.number,
+            "hash": self.last.hash,
+            "time": self.time,
+            "datasets": {
+                name: len(account.releases) for name, account in self.accounts.items()
+            },
+        }
+
+    def check_goes_on_from(self, point: Checkpoint, file: str | Path) -> None:
+        """Refuse a ledger that does not hold the entry that a file knows."""
+        if point.ledger != self.identity:
+            raise FileFormatError(f"{file}: is of another ledger ({point.ledger[:16]})")
+
+        if not 0 < point.entry <= len(self.entries):
+            raise FileFormatError(
+                f"{self.where}: ends at entry {len(self.entries)}, and {file} knows entry"
+                f" {point.entry}: its tail was lost or an older copy was put back; do not spend"
+                " from it: put back the latest copy"
+            )
+        if self.entries[point.entry - 1][0].hash != point.hash:
+            raise FileFormatError(
+                f"{self.where}: entry {point.entry} is not the one that {file} knows: the ledger"
+                " was written anew after an older copy was put back; do not spend from it"
+            )
+
     def _add(self, line: Line, entry: AnyEntry) -> None:
         if isinstance(entry, Opened):
             self.opened = entry
@@ -216,3 +256,54 @@ class History:
                 f"{self.where}: entry {line.number} breaks the rules of the ledger, so it was not"
                 " written by this program; nothing was spent"
             )
+
+
+CHECKPOINT = "noisewright-checkpoint"
+
+
+class Checkpoint(msgspec.Struct, frozen=True):
+    """An entry of a ledger, with the hash of all up to it."""
+
+    ledger: str
+    entry: int
+    hash: str
+
+
+def checkpoints_in(path: str | Path) -> list[Checkpoint]:
+    """Every checkpoint in a file: an export, or the record beside answers (`.meta.json`)."""
+    try:
+        document = msgspec.json.decode(Path(path).read_bytes())
+    except OSError as error:
+        raise FileFormatError(
+            f"{path}: cannot be read ({error.strerror}); check it"
+        ) from None
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        document = None
+
+    found = list(_found(document))
+    if not found:
+        raise FileFormatError(
+            f"{path}: names no entry of a ledger; give an export, or the .meta.json of a release"
+        )
+
+    return found
+
+
+def _found(document: Any) -> list[Checkpoint]:
+    if not isinstance(document, dict):
+        return []
+    if document.get("format") == CHECKPOINT:
+        return _read(document)
+
+    history = document.get("history")
+    entries = [*(history if isinstance(history, list) else []), document]
+    notes = [entry.get("ledger") for entry in entries if isinstance(entry, dict)]
+
+    return [point for note in notes if isinstance(note, dict) for point in _read(note)]
+
+
+def _read(document: dict[str, Any]) -> list[Checkpoint]:
+    try:
+        return [msgspec.convert(document, Checkpoint)]
+    except msgspec.ValidationError:
+        return []

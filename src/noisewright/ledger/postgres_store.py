@@ -13,8 +13,15 @@ from urllib.parse import urlsplit
 
 from noisewright.errors import InvalidParameter, NoisewrightError
 from noisewright.ledger.entries import Line, no_ledger
+from noisewright.ledger.stores import Statements, Transaction
 
 _LOCK = 0x6E6F697365  # any number that is ours alone in a database
+_STATEMENTS = Statements(
+    entries="SELECT number, content, hash FROM noisewright_entries ORDER BY number",
+    add_entry="INSERT INTO noisewright_entries VALUES (%s, %s, %s)",
+    content="SELECT content FROM noisewright_contents WHERE digest = %s",
+    add_content="INSERT INTO noisewright_contents VALUES (%s, %s) ON CONFLICT DO NOTHING",
+)
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS noisewright_entries"
     " (number bigint PRIMARY KEY, content bytea NOT NULL, hash text NOT NULL)",
@@ -36,26 +43,24 @@ class PostgresStore:
 
     def lines(self) -> Sequence[Line]:
         with self._connected() as connection:
-            return _lines(connection)
+            return Transaction(connection, _STATEMENTS).lines()
 
     def content(self, digest: str) -> bytes | None:
         with self._connected() as connection:
-            query = "SELECT content FROM noisewright_contents WHERE digest = %s"
-            row = connection.execute(query, (digest,)).fetchone()
-            return None if row is None else bytes(row[0])
+            return Transaction(connection, _STATEMENTS).content(digest)
 
     def faults(self) -> str | None:
         return None  # the server checks its pages itself
 
     @contextmanager
-    def writing(self, *, new: bool = False) -> Iterator[PostgresWriter]:
+    def writing(self, *, new: bool = False) -> Iterator[Transaction]:
         with self._connected() as connection:
             connection.execute("SET LOCAL synchronous_commit TO on")
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
             if new:
                 for statement in _TABLES:
                     connection.execute(statement)
-            yield PostgresWriter(connection)
+            yield Transaction(connection, _STATEMENTS)
             self._commit(connection)
 
     def _commit(self, connection: Any) -> None:
@@ -93,31 +98,3 @@ class PostgresStore:
                 "ledger", self.where, f"cannot be used ({reason})",
                 "check the address and the server; nothing was spent",
             ) from None  # fmt: skip
-
-
-class PostgresWriter:
-    """A transaction that holds the ledger alone."""
-
-    def __init__(self, connection: Any) -> None:
-        self._connection = connection
-
-    def lines(self) -> Sequence[Line]:
-        return _lines(self._connection)
-
-    def append(
-        self, line: Line, *, content: bytes | None = None, digest: str = ""
-    ) -> None:
-        self._connection.execute(
-            "INSERT INTO noisewright_entries VALUES (%s, %s, %s)", line
-        )
-        if content is not None:
-            insert = "INSERT INTO noisewright_contents VALUES (%s, %s) ON CONFLICT DO NOTHING"
-            self._connection.execute(insert, (digest, content))
-
-
-def _lines(connection: Any) -> list[Line]:
-    query = "SELECT number, content, hash FROM noisewright_entries ORDER BY number"
-    return [
-        Line(int(n), bytes(content), str(h))
-        for n, content, h in connection.execute(query)
-    ]

@@ -1,24 +1,56 @@
-"""Where a ledger's lines are kept: what a store must do, and which one a location names."""
+"""Where a ledger's lines are kept: what a store must do, and which one a location names.
+
+Two tables hold all of it, entries in order and what they name by a digest; databases differ in how
+these are written down (`Statements`) and in how they are held by one process alone.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 from noisewright.ledger.entries import Line
 
 
-class Writer(Protocol):
-    """A ledger held by one process alone, until the block ends and its changes are on the disk."""
+@dataclass(frozen=True)
+class Statements:
+    """The SQL of a store."""
 
-    def lines(self) -> Sequence[Line]:
+    entries: str
+    add_entry: str
+    content: str
+    add_content: str
+
+
+@dataclass(frozen=True)
+class Transaction:
+    """A connection that holds the ledger: alone, where it writes."""
+
+    connection: Any
+    statements: Statements
+
+    def lines(self) -> list[Line]:
         """All lines, in order."""
+        rows = self.connection.execute(self.statements.entries)
+        return [
+            Line(int(number), bytes(content), str(chained))
+            for number, content, chained in rows
+        ]
 
     def append(
         self, line: Line, *, content: bytes | None = None, digest: str = ""
     ) -> None:
         """Add a line, and what it names by a digest."""
+        self.connection.execute(self.statements.add_entry, line)
+        if content is not None:
+            self.connection.execute(self.statements.add_content, (digest, content))
+
+    def content(self, digest: str) -> bytes | None:
+        """What was kept under a digest."""
+        row = self.connection.execute(self.statements.content, (digest,)).fetchone()
+        return None if row is None else bytes(row[0])
 
 
 class Store(Protocol):
@@ -31,7 +63,7 @@ class Store(Protocol):
     def lines(self) -> Sequence[Line]:
         """All lines, in order; none where nothing was kept yet."""
 
-    def writing(self, *, new: bool = False) -> AbstractContextManager[Writer]:
+    def writing(self, *, new: bool = False) -> AbstractContextManager[Transaction]:
         """Hold the ledger alone; with `new`, make the place for it where there is none.
 
         What was added is on the disk when the block has ended, all of it or nothing.

@@ -196,7 +196,7 @@ def export(location: str, output: str, as_json: bool) -> None:
 def _row(entry: dict[str, Any]) -> tuple[object, ...]:
     time = entry["time"][:19].replace("T", " ")
     if entry["entry"] == "created":
-        from noisewright.ledger.refusals import amount
+        from noisewright.ledger.standing import amount
         from noisewright.privacy.promise.budget import Privacy
 
         budget = f"budget: {amount(Privacy.from_dict(entry['budget']))}"

@@ -271,7 +271,7 @@ def _planned(
 
 def _show_central(plan: CentralPlan, output: str | None, binding: str | None) -> None:
     """The plan as a person reads it: the whole, then table by table."""
-    from noisewright.ledger.refusals import amount
+    from noisewright.ledger.standing import amount
     from noisewright.workload.questions.statistics import PEOPLE
 
     forecast = plan.forecast()
