@@ -17,7 +17,7 @@ from scipy.optimize import isotonic_regression
 from scipy.stats import beta, norm
 
 import noisewright as nw
-from noisewright.estimate.nonnegative import project_to_total
+from noisewright.estimate.nearest import project_to_total
 
 READOUTS = "projection", "clipped", "isotonic", "distribution"
 _SPIKES = ((0.1, 0.1), (0.33, 0.15), (0.5, 0.1), (0.8, 0.05))

@@ -13,12 +13,12 @@ from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.estimate import nonnegative
 from noisewright.estimate.accuracy import Accuracy, Conditioned
 from noisewright.estimate.intervals import normal_multiplier
+from noisewright.estimate.nearest import project_to_total
 from noisewright.estimate.nonnegative import (
     Facts,
     check_agreement,
     fixes_total,
     nonnegative_histogram,
-    project_to_total,
 )
 from noisewright.workload import workload
 from noisewright.workload.questions.quantiles import monotone_counts, quantiles

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from noisewright.estimate.nearest import fit_on_simplex
-from noisewright.estimate.nonnegative import project_to_total
+from noisewright.estimate.nearest import fit_on_simplex, project_to_total
 
 
 def _problem(cells: int, rank: int, seed: int) -> tuple[np.ndarray, np.ndarray]:

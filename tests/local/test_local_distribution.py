@@ -9,7 +9,7 @@ from scipy.stats import beta
 import noisewright as nw
 from local.strategies import SMALL
 from noisewright.errors import InvalidParameter, TooLarge
-from noisewright.estimate.nonnegative import project_to_total
+from noisewright.estimate.nearest import project_to_total
 from noisewright.local.analysis import distribution as distribution_module
 from noisewright.local.analysis.distribution import (
     Line,

@@ -29,10 +29,14 @@ from noisewright.central.mechanism import (
 from noisewright.errors import (
     FileFormatError,
     OutOfReach,
-    TooLarge,
     require,
 )
-from noisewright.estimate.accuracy import Accuracy, Kind, drawn_multiplier
+from noisewright.estimate.accuracy import (
+    Accuracy,
+    Kind,
+    check_covariances,
+    drawn_multiplier,
+)
 from noisewright.privacy.noise.source import ByteSource
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.privacy.promise.spend import Spend
@@ -41,8 +45,6 @@ from noisewright.workload.structure import Term
 
 MOST_ANSWERS = 4000
 """Answers in both measurements above which only those to the same query are weighed together."""
-
-_CROSS_LIMIT = 2**26
 
 
 @dataclass(frozen=True, eq=False)
@@ -314,10 +316,7 @@ class CombinedAccuracy(Accuracy):
         return np.maximum(result, 0.0)
 
     def covariance(self, chosen: IntArray) -> FloatArray:
-        if self.count**2 > _CROSS_LIMIT:
-            raise TooLarge(
-                "covariances of so many answers are too large; combine fewer tables"
-            )
+        check_covariances(self.count**2, "combine fewer tables")
 
         # Of errors e₁ at its places and e₂ at its own, through the same linear map as answers.
         blocks = []

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from noisewright.arrays import Array, FloatArray, IntArray
-from noisewright.errors import require
+from noisewright.errors import OutOfReach, require
 from noisewright.estimate.accuracy import Accuracy
 from noisewright.privacy.noise.source import ByteSource
 from noisewright.privacy.promise.budget import Privacy
@@ -93,6 +93,13 @@ class Measurement:
     values: tuple[Array, ...] = ()
     parts: tuple[Measurement, ...] = ()
 
+    @property
+    def lengths(self) -> list[int] | None:
+        """How many numbers there are of everything measured; None where it is no plain vectors."""
+        if self.parts or any(value.ndim != 1 for value in self.values):
+            return None
+        return [len(value) for value in self.values]
+
 
 class Mechanism(Protocol):
     """A way to measure and to answer, calibrated to a budget."""
@@ -146,3 +153,23 @@ class Mechanism(Protocol):
 
     def packed(self, arrays: dict[str, Array]) -> StoredMechanism:
         """All that rebuilds what is measured; arrays go into `arrays` under names of their own."""
+
+
+class CountsPeople:
+    """What mechanisms have in common whose noise on numbers of people is of a shape of its own."""
+
+    @property
+    def unit_noise(self) -> float | None:
+        """It is no multiple of a sensitivity: bounds on linear strategies are not for it."""
+        return None
+
+    @property
+    def agrees(self) -> bool:
+        """All answers follow from one estimate."""
+        return True
+
+    def of(self, measure: Measure) -> Self:
+        """Refuse all but counts."""
+        if measure == COUNT:
+            return self
+        raise OutOfReach("this noise counts people; sums need another mechanism")

@@ -59,6 +59,11 @@ class CentralProblem:
         problem.__dict__["structure"] = self.structure  # what is asked is read once
         return problem
 
+    @property
+    def epsilon(self) -> float:
+        """ε of pure privacy; zero where none is promised."""
+        return self.privacy.epsilon or 0.0
+
     @cached_property
     def order(self) -> int:
         """The norm of sensitivity that the noise for this budget needs."""
@@ -133,6 +138,12 @@ class Proposal:
         if self.value is not None:
             value = settled(self.value, self.bound or 0.0, f"strategy ({self.status})")
             object.__setattr__(self, "value", value)
+
+    @classmethod
+    def unbounded(cls, mechanism: Mechanism, status: str) -> Proposal:
+        """Noise that has no unit, which no bound on linear strategies is about."""
+        neighbours = mechanism.privacy.neighbours
+        return cls(mechanism, None, None, "none", status, neighbours)
 
 
 Refusal = Callable[[CentralProblem], str | None]

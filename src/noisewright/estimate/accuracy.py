@@ -15,9 +15,11 @@ from typing import Literal
 import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray
+from noisewright.errors import TooLarge
 from noisewright.estimate.intervals import (
     check_level,
     largest_error_quantile,
+    log_concave_multiplier,
     simultaneous_multiplier,
 )
 
@@ -26,8 +28,11 @@ Kind = Literal["exact", "bound", "simulated"]
 SIMULATED_ANSWERS = 20_000
 """Answers above which joint intervals are bounded instead of simulated."""
 
-_DRAWS = 4000
-_MOST_DRAWS = 40_000
+_MOST_COVARIANCES = 2**26  # at once, in 512 MB
+_DRAWS = 4000  # joint errors behind a simultaneous interval: its level is then known to 0.3 %
+_MOST_DRAWS = (
+    40_000  # for one answer; where more were needed, Chebyshev's bound is taken
+)
 _SEEN = 40  # simulated errors beyond a level that tell where it lies
 _WATCHED = 2048  # answers whose own laws are simulated
 _BLOCK = 2**22  # numbers simulated at a time
@@ -137,6 +142,14 @@ class Accuracy(ABC):
         )
 
 
+def check_covariances(
+    entries: int, remedy: str = "declare fewer tables at once"
+) -> None:
+    """Refuse covariances between so many answers and measurements, before they are formed."""
+    if entries > _MOST_COVARIANCES:
+        raise TooLarge(f"covariances of so many answers are too large; {remedy}")
+
+
 def drawn_multiplier(accuracy: Accuracy, level: float) -> float:
     """The multiplier of the widest law among the answers, from draws; far out by Chebyshev."""
     alarm = 1 - check_level(level)
@@ -161,6 +174,27 @@ def drawn_multiplier(accuracy: Accuracy, level: float) -> float:
     errors = np.abs(errors) / accuracy.std[watched]
 
     return largest_error_quantile(errors, level)
+
+
+@dataclass(frozen=True, eq=False)
+class LogConcave(Accuracy):
+    """Linear answers from numbers whose joint density is log-concave and symmetric.
+
+    Every answer's error has such a law too, so that the widest of these holds all. `weights` are
+    what answers take of uncorrelated numbers of unit variance.
+    """
+
+    weights: FloatArray
+
+    @cached_property
+    def variance(self) -> FloatArray:
+        return np.asarray((self.weights**2).sum(axis=1))
+
+    def covariance(self, chosen: IntArray) -> FloatArray:
+        return self.weights @ self.weights[chosen].T
+
+    def multiplier(self, level: float) -> float:
+        return log_concave_multiplier(level)
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from math import prod
 import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray
-from noisewright.estimate.nonnegative import project_to_total
+from noisewright.estimate.nearest import project_to_total
 from noisewright.workload.linear.interactions import centred, interactions
 
 Block = tuple[int, ...]

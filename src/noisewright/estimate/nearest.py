@@ -24,13 +24,24 @@ import numpy as np
 
 from noisewright.arrays import FloatArray
 from noisewright.estimate.accuracy import Accuracy
-from noisewright.estimate.nonnegative import project_to_total
 from noisewright.workload import Workload
 
 _DENSE_CELLS = 2048  # whose Gram matrix is multiplied as it is
 _MOST_STEPS = 2000
 _POWER_STEPS = 30
 _CHECKED = 10  # steps between looks at the gap
+
+
+def project_to_total(values: FloatArray, total: float) -> FloatArray:
+    """The nearest non-negative vectors that sum to `total`: all entries lowered alike, cut at 0."""
+    if total <= 0:
+        return np.zeros_like(values)
+
+    ordered = np.sort(values, axis=-1)[..., ::-1]
+    counts = np.arange(1, values.shape[-1] + 1)
+    lowering = (np.cumsum(ordered, axis=-1) - total) / counts
+    last = np.count_nonzero(ordered > lowering, axis=-1, keepdims=True) - 1
+    return np.maximum(values - np.take_along_axis(lowering, last, axis=-1), 0.0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,6 +14,7 @@ import numpy as np
 
 from noisewright.arrays import BoolArray, FloatArray
 from noisewright.errors import InvalidParameter, TooLarge, require
+from noisewright.estimate.nearest import project_to_total
 from noisewright.estimate.newton_fit import (
     gathered_rows,
     newton_fit,
@@ -336,20 +337,6 @@ def _largest_curvature(workload: Workload, weights: FloatArray) -> float:
             return 1.0
 
     return 1.05 * value
-
-
-def project_to_total(values: FloatArray, total: float) -> FloatArray:
-    """The nearest non-negative vectors that sum to `total`: all entries lowered alike, cut at 0."""
-    if total <= 0:
-        return np.zeros_like(values)
-
-    ordered = np.sort(values, axis=-1)[..., ::-1]
-    lowering = (np.cumsum(ordered, axis=-1) - total) / np.arange(
-        1, values.shape[-1] + 1
-    )
-    last = np.count_nonzero(ordered > lowering, axis=-1, keepdims=True) - 1
-
-    return np.maximum(values - np.take_along_axis(lowering, last, axis=-1), 0.0)
 
 
 # --- values declared beforehand -------------------------------------------------------------------

@@ -17,8 +17,8 @@ from noisewright.central.blocks.block import Block
 from noisewright.central.blocks.strategy import BlockStrategy
 from noisewright.central.blocks.variance import query_variances
 from noisewright.central.mechanism import Counts, Measurement, StoredMechanism, Table
-from noisewright.errors import FileFormatError, TooLarge
-from noisewright.estimate.accuracy import Accuracy
+from noisewright.errors import FileFormatError
+from noisewright.estimate.accuracy import Accuracy, check_covariances
 from noisewright.estimate.intervals import (
     laplace_multiplier,
     normal_multiplier,
@@ -35,7 +35,6 @@ from noisewright.workload.questions.measures import COUNT, Measure
 from noisewright.workload.structure import Term
 
 _NO_NOISE = 2.0**-30  # in grid steps: every draw is zero
-_CROSS_LIMIT = 2**26
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,10 +172,7 @@ class BlockMechanism:
             start += term.queries
 
     def fits(self, measurement: Measurement) -> bool:
-        lengths = [block.rows for block in self.strategy.blocks]
-        return not measurement.parts and [v.shape for v in measurement.values] == [
-            (length,) for length in lengths
-        ]
+        return measurement.lengths == [block.rows for block in self.strategy.blocks]
 
     def record(self) -> dict[str, Any]:
         return {
@@ -320,10 +316,7 @@ class BlockAccuracy(Accuracy):
     def covariance(self, chosen: IntArray) -> FloatArray:
         blocks = self.mechanism.strategy.blocks
         queries = sum(term.queries for term in self.terms)
-        if queries * max(block.rows for block in blocks) > _CROSS_LIMIT:
-            raise TooLarge(
-                "covariances of so many answers are too large; declare fewer tables at once"
-            )
+        check_covariances(queries * max(block.rows for block in blocks))
 
         result = np.zeros((queries, len(chosen)))
         for number, law in enumerate(self.mechanism.laws):

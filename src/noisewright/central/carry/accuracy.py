@@ -7,6 +7,7 @@ simulation, from above; far out, where that would take long, by a bound that is 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -14,24 +15,26 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray
-from noisewright.central.carry.carries import Tail
-from noisewright.errors import TooLarge
-from noisewright.estimate.accuracy import Accuracy
+from noisewright.central.carry.carries import Tail, log_sinh_ratio
+from noisewright.estimate.accuracy import Accuracy, check_covariances
 from noisewright.estimate.intervals import check_level, largest_error_quantile
-from noisewright.workload.linear.tensor import marginal_tables
+from noisewright.workload.linear.tensor import marginal_tables, spread
 from noisewright.workload.structure import Term
 
 if TYPE_CHECKING:
     from noisewright.central.carry.mechanism import CarryMechanism
 
-_CROSS_LIMIT = 2**26
-_LEAST_REACH = 1e-300
-_ROUNDING = 1e-11
+_LEAST_REACH = (
+    1e-300  # what is public may seem to vary, by rounding: no division by zero
+)
+_ROUNDING = (
+    1e-11  # of a variance without correlations: what is less is what sums of it lost
+)
 # answers whose laws are simulated: of least and largest variance, and between
 _WATCHED = 512
 _DRAWS = 2**20, 4000, 10_000  # in all over the rows, at least, at most
 _SEEN = 40  # simulated errors beyond a level that tell where it lies
-_CHUNK = 2**22
+_CHUNK = 2**22  # numbers handled at a time: 32 MB
 _RATES = np.tanh(np.linspace(0.02, 3.0, 48))  # of the largest that the tails allow
 
 
@@ -55,28 +58,24 @@ class CarryAccuracy(Accuracy):
     @cached_property
     def variance(self) -> FloatArray:
         sizes = self.mechanism.sizes
-        numbers = dict[tuple[int, ...], list[int]]()
+        numbers: dict[tuple[int, ...], list[int]] = {}
         for number, term in enumerate(self.terms):
             numbers.setdefault(term.attributes, []).append(number)
 
         pieces: dict[int, FloatArray] = {}
-        apart = dict(marginal_tables(self._cells.diagonal(), sizes, numbers))
+        uncorrelated = dict(marginal_tables(self._cells.diagonal(), sizes, numbers))
         for attributes, half in marginal_tables(self._cells, sizes, numbers):
             ((_, table),) = marginal_tables(half.T, sizes, [attributes])
             for number in numbers[attributes]:
                 pieces[number] = _variances(
-                    self.terms[number], table, apart[attributes]
+                    self.terms[number], table, uncorrelated[attributes]
                 )
 
         return np.concatenate([pieces[number] for number in range(len(self.terms))])
 
     def covariance(self, chosen: IntArray) -> FloatArray:
         cells = len(self._cells)
-        if sum(term.queries for term in self.terms) * cells > _CROSS_LIMIT:
-            raise TooLarge(
-                "covariances of so many answers are too large; declare fewer tables at once"
-            )
-
+        check_covariances(sum(term.queries for term in self.terms) * cells)
         rows = self.mechanism.effect(np.eye(cells), self.terms)
         return rows @ (self._cells @ rows[chosen].T)
 
@@ -88,54 +87,43 @@ class CarryAccuracy(Accuracy):
 
     @cached_property
     def _watched(self) -> IntArray:
+        """Some answers of noise, by their variances; in order."""
         moved = np.flatnonzero(self.variance > 0)
+        if not len(moved):
+            return moved
         ranked = moved[np.argsort(self.variance[moved], kind="stable")]
-        places = np.unique(
-            np.linspace(0, len(ranked) - 1, _WATCHED).round().astype(np.int64)
-        )
-        return ranked[places] if len(ranked) else ranked
+        places = np.linspace(0, len(ranked) - 1, _WATCHED).round().astype(np.int64)
+        return np.sort(ranked[np.unique(places)])
 
     def _rows(self, chosen: IntArray) -> FloatArray:
-        """What every row of the measurement adds to some answers."""
-        pieces = []
-        start = 0
-        sizes = self.mechanism.sizes
-        for term in self.terms:
-            own = chosen[(chosen >= start) & (chosen < start + term.queries)] - start
-            step = max(1, _CHUNK // term.queries)
-            for first in range(0, len(own), step):
-                units = np.zeros((term.queries, len(own[first : first + step])))
-                units[own[first : first + step], np.arange(units.shape[1])] = (
-                    term.weight
-                )
-                table = term.inner.rmatvec(units)
-                shape = [n if i in term.attributes else 1 for i, n in enumerate(sizes)]
-                spread = np.broadcast_to(
-                    table.reshape(*shape, -1), (*sizes, units.shape[1])
-                )
-                pieces.append(
-                    np.ascontiguousarray(spread).reshape(len(self._cells), -1).T
-                )
-
-            start += term.queries
-
-        cells = np.concatenate(pieces)
+        """What every row of the measurement adds to some answers, given in order."""
+        cells = np.concatenate(list(self._cell_weights(chosen)))
         inverse = self.mechanism.inverse
         return self.mechanism.cells(cells) if inverse is None else cells @ inverse
 
+    def _cell_weights(self, chosen: IntArray) -> Iterator[FloatArray]:
+        """What every cell adds to some answers, a batch of these at a time."""
+        start = 0
+        for term in self.terms:
+            numbers = chosen[(chosen >= start) & (chosen < start + term.queries)]
+            numbers = numbers - start
+            start += term.queries
+            step = max(1, _CHUNK // term.queries)
+            for first in range(0, len(numbers), step):
+                batch = numbers[first : first + step]
+                units = np.zeros((term.queries, len(batch)))
+                units[batch, np.arange(len(batch))] = term.weight
+                table = np.asarray(term.inner.rmatvec(units))
+                yield spread(table, self.mechanism.sizes, term.attributes).T
+
     @cached_property
     def _simulated(self) -> FloatArray:
-        """Standardised errors of the watched answers, in order for each: one answer a column."""
+        """Standardised errors of the watched answers: one answer a column."""
         in_all, least, most = _DRAWS
-        count = min(most, max(least, in_all // self.mechanism.carries.rows))
-        watched = np.sort(self._watched)
+        count = int(np.clip(in_all // self.mechanism.carries.rows, least, most))
         noise = self.mechanism.simulated(count, np.random.default_rng(0))
-        errors = (
-            np.abs(self._rows(watched) @ noise)
-            / np.sqrt(self.variance[watched])[:, None]
-        )
-
-        return errors.T
+        errors = np.abs(self._rows(self._watched) @ noise)
+        return (errors / np.sqrt(self.variance[self._watched])[:, None]).T
 
     def multiplier(self, level: float) -> float:
         """The widest of the watched answers'; found from above, or proved where it is far out."""
@@ -146,7 +134,6 @@ class CarryAccuracy(Accuracy):
         proved = self._bound(self._watched, alarm / 2)
         if alarm * len(self._simulated) < _SEEN:
             return proved
-
         return min(proved, largest_error_quantile(self._simulated, level))
 
     def tail(self, alarm: float) -> float | None:
@@ -163,23 +150,20 @@ class CarryAccuracy(Accuracy):
         Chernoff's bound, with the generating function of the very integers: a core that is dealt in
         packets is nowhere farther than `slack` from one that is carried in proportion.
         """
-        chosen = np.sort(chosen)
         deviations = np.sqrt(self.variance[chosen])
         largest = 0.0
         step = max(1, _CHUNK // (len(_RATES) * self.mechanism.carries.rows))
-
         for first in range(0, len(chosen), step):
             part = slice(first, first + step)
-            rows = self._rows(chosen[part])
-            largest = max(
-                largest, float((self._exceeded(rows, alarm) / deviations[part]).max())
-            )
+            bounds = self._chernoff(self._rows(chosen[part]), alarm)
+            largest = max(largest, float((bounds / deviations[part]).max()))
 
         return largest
 
-    def _exceeded(self, rows: FloatArray, alarm: float) -> FloatArray:
+    def _chernoff(self, rows: FloatArray, alarm: float) -> FloatArray:
+        """min over θ of (Σ ln E e^(θ·noise) − ln alarm)/θ, for what rows add to answers."""
         mechanism = self.mechanism
-        carries = self.mechanism.carries
+        carries = mechanism.carries
         if mechanism.closed:  # the last row takes back what all others add up to
             rows = rows - rows[:, carries.order[-1]][:, None]
             alarm = alarm * mechanism.accepted
@@ -187,23 +171,20 @@ class CarryAccuracy(Accuracy):
         full = rows @ carries.full_cores
         slack = np.abs(rows) @ carries.slack
         tail = Tail(mechanism.scale)
-        cores = carries.cores.astype(np.float64)
+        width = 2.0 * carries.cores + 1
+        shares = full / np.maximum(carries.cores, 1)
         reach = np.abs(rows).max(axis=1, keepdims=True) * mechanism.scale
-        # what is public may seem to vary, by rounding
         reach = np.maximum(reach, _LEAST_REACH)
         best = np.full(len(rows), np.inf)
 
         for rate in _RATES:
             theta = rate / reach
-            shares = np.where(cores, full / np.maximum(cores, 1), 0.0)
-            flat = theta * slack + _log_sinh_ratio(theta * shares, 2 * cores + 1)
-            ends = [
-                s * theta * full + tail.log_beyond(s * theta * rows) for s in (1, -1)
-            ]
-            total = np.logaddexp(flat, np.logaddexp(*ends)) - np.log(
-                2 * cores + 1 + 2 * tail.mass
-            )
-            best = np.minimum(best, (total.sum(axis=1) - np.log(alarm)) / theta[:, 0])
+            inside = theta * slack + log_sinh_ratio(theta * shares, width)
+            above = theta * full + tail.log_beyond(theta * rows)
+            below = -theta * full + tail.log_beyond(-theta * rows)
+            logs = np.logaddexp(inside, np.logaddexp(above, below))
+            logs = logs - np.log(tail.total(carries.cores))
+            best = np.minimum(best, (logs.sum(axis=1) - np.log(alarm)) / theta[:, 0])
 
         return best
 
@@ -211,19 +192,12 @@ class CarryAccuracy(Accuracy):
 def _variances(
     term: Term,
     covariance: FloatArray,
-    apart: FloatArray,
+    uncorrelated: FloatArray,
 ) -> FloatArray:
-    """Of a term whose table's cells have this covariance; `apart` is it without correlations.
+    """Of a term whose table's cells have this covariance, or would have without correlations.
 
     What is left of an answer that is public, as the number of replaced people, is rounding.
     """
     squares = term.inner.row_quadratics(covariance)
-    moved = squares > _ROUNDING * term.inner.row_squares(apart)
-    return term.weight**2 * np.where(moved, squares, 0.0)
-
-
-def _log_sinh_ratio(x: FloatArray, width: FloatArray) -> FloatArray:
-    """ln of Σ e^(xv) over |v| <= c, which is sinh(x·width/2)/sinh(x/2), width = 2c + 1."""
-    x = np.maximum(np.abs(x), 1e-12)
-    grown = x * width
-    return (grown - x) / 2 + np.log(-np.expm1(-grown)) - np.log(-np.expm1(-x))
+    moved = squares > _ROUNDING * term.inner.row_squares(uncorrelated)
+    return np.asarray(term.weight**2 * np.where(moved, squares, 0.0))

@@ -17,8 +17,8 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sparse
 
-from noisewright.arrays import FloatArray, IntArray
-from noisewright.errors import InvalidParameter
+from noisewright.arrays import Array, FloatArray, IntArray
+from noisewright.errors import require
 from noisewright.privacy.noise.flat_core import LARGEST_CORE, check_cores, flat_core
 from noisewright.privacy.noise.source import ByteSource
 
@@ -46,63 +46,58 @@ class Carries:
         rows = len(self.order)
         arrays = (self.order, self.packets, self.sizes, self.targets, self.parts)
         shapes = [(rows,)] * 3 + [(rows, self.targets.shape[-1])] * 2
-        if (
-            any(a.dtype != np.int64 for a in arrays)
-            or [a.shape for a in arrays] != shapes
-        ):
-            raise _refused("must be whole numbers, one row of them per measurement")
-        if not np.array_equal(np.sort(self.order), np.arange(rows)):
-            raise _refused("must have an order that names every row once")
-        if (
-            self.packets.min(initial=0) < 0
-            or self.packets.max(initial=0) > MOST_PACKETS
-        ):
-            raise _refused(f"must come in 0 to {MOST_PACKETS} packets")
-        if self.sizes.min(initial=1) < 1 or self.sizes.max(initial=1) > LARGEST_CORE:
-            raise _refused("must have packets of 1 to 2^46 units")
-
+        _check(
+            all(array.dtype == np.int64 for array in arrays)
+            and [array.shape for array in arrays] == shapes,
+            "must be whole numbers, one row of them per measurement",
+        )
+        _check(
+            np.array_equal(np.sort(self.order), np.arange(rows)),
+            "must have an order that names every row once",
+        )
+        _check(
+            _within(self.packets, 0, MOST_PACKETS),
+            f"must come in 0 to {MOST_PACKETS} packets",
+        )
+        _check(
+            _within(self.sizes, 1, LARGEST_CORE),
+            "must have packets of 1 to 2^46 units",
+        )
         check_cores(self.cores)
-        if (
-            self.parts.min(initial=0) < -MOST_PACKETS
-            or self.parts.max(initial=0) > MOST_PACKETS
-        ):
-            raise _refused("must not be larger than their core")
-        if (np.abs(self.parts).sum(axis=1) > self.packets).any():
-            raise _refused(
-                "must not carry more than their core: then the noise is not private"
-            )
 
-        self._check_targets(rows)
+        _check(
+            _within(self.parts, -MOST_PACKETS, MOST_PACKETS),
+            "must not be larger than their core",
+        )
+        _check(
+            (np.abs(self.parts).sum(axis=1) <= self.packets).all(),
+            "must not carry more than their core: then the noise is not private",
+        )
+        _check(
+            _within(self.targets, 0, max(rows, 1) - 1),
+            "must go to rows that are measured",
+        )
 
-    def _check_targets(self, rows: int) -> None:
-        if self.targets.min(initial=0) < 0 or self.targets.max(initial=0) >= max(
-            rows, 1
-        ):
-            raise _refused("must go to rows that are measured")
-
-        place = np.empty(rows, dtype=np.int64)
-        place[self.order] = np.arange(rows)
-        if ((place[self.targets] <= place[:, None]) & (self.parts != 0)).any():
-            raise _refused("must go to later rows: nothing else can be undone")
+        position = np.empty(rows, dtype=np.int64)
+        position[self.order] = np.arange(rows)
+        later = position[self.targets] > position[:, None]
+        _check(
+            (later | (self.parts == 0)).all(),
+            "must go to later rows: nothing else can be undone",
+        )
 
     @classmethod
     def none(cls, rows: int) -> Carries:
         """No cores at all: discrete Laplace noise."""
         zeros = np.zeros(rows, dtype=np.int64)
         empty = np.zeros((rows, 0), dtype=np.int64)
-        return cls(
-            np.arange(rows),
-            zeros,
-            zeros + 1,
-            empty,
-            empty,
-        )
+        return cls(np.arange(rows), zeros, zeros + 1, empty, empty)
 
     @classmethod
     def rounded(
         cls,
         order: IntArray,
-        cores: FloatArray,
+        cores: Array,
         targets: IntArray,
         shares: FloatArray,
     ) -> Carries:
@@ -110,22 +105,16 @@ class Carries:
         whole = np.rint(np.clip(cores, 0, LARGEST_CORE)).astype(np.int64)
         sizes = np.maximum(1, -(-whole // MOST_PACKETS))
         packets = np.rint(whole / sizes).astype(np.int64)
-        parts = _dealt(np.abs(shares), packets) * np.sign(shares).astype(np.int64)
-        return cls(
-            order,
-            packets,
-            sizes,
-            np.where(parts != 0, targets, 0),
-            parts,
-        )
+
+        signs = np.sign(shares).astype(np.int64)
+        parts = _whole_parts(np.abs(shares), packets) * signs
+        return cls(order, packets, sizes, np.where(parts != 0, targets, 0), parts)
 
     def scaled(self, ratio: float) -> Carries:
         """The same for noise so many times as large."""
-        return (
-            self if ratio == 1 else self.widened(self.cores.astype(np.float64) * ratio)
-        )
+        return self if ratio == 1 else self.with_cores(self.cores * ratio)
 
-    def widened(self, cores: FloatArray) -> Carries:
+    def with_cores(self, cores: Array) -> Carries:
         """The same shares of other cores."""
         shares = self.parts / np.maximum(self.packets, 1)[:, None]
         return Carries.rounded(self.order, cores, self.targets, shares)
@@ -137,13 +126,15 @@ class Carries:
 
     @cached_property
     def cores(self) -> IntArray:
-        """Half the width of every flat core, in grid steps."""
+        """c: half the width of every flat core, in grid steps."""
         return self.packets * self.sizes
 
     @cached_property
     def cancelled(self) -> bool:
         """Whether every core is taken back in full, so that all noise together is Σ s_k."""
         return bool((self.parts.sum(axis=1) == -self.packets).all())
+
+    # --- draws ------------------------------------------------------------------------------------
 
     @cached_property
     def dealt(self) -> IntArray:
@@ -158,10 +149,12 @@ class Carries:
         held = np.minimum(np.arange(most + 1), self.packets[:, None])
         whole = self.packets[:, None]
 
-        for number in range(until.shape[1] - 1, -1, -1):
-            part = until[:, number, None]
+        for target in range(until.shape[1] - 1, -1, -1):
+            part = until[:, target, None]
+            # part/whole of what is held, rounded half up
             held = (2 * part * held + whole) // np.maximum(2 * whole, 1)
-            whole, given[:, number + 1] = part, held
+            given[:, target + 1] = held
+            whole = part
 
         return np.diff(given, axis=1) * np.sign(self.parts)[:, :, None]
 
@@ -170,10 +163,10 @@ class Carries:
         noise = draws.copy()
         for row in np.flatnonzero((self.parts != 0).any(axis=1)):
             size = int(self.sizes[row])
+            inside = np.minimum(np.abs(draws[row]), self.cores[row])
+            whole, rest = np.divmod(inside, size)
+
             dealt = self.dealt[row]
-            units = np.minimum(np.abs(draws[row]), self.cores[row])
-            whole = units // size
-            rest = units % size
             before = dealt[:, whole]
             after = dealt[:, np.minimum(whole + 1, dealt.shape[1] - 1)]
             moved = np.sign(draws[row]) * (size * before + rest * (after - before))
@@ -211,12 +204,11 @@ class Carries:
         width = 2 * self.cores[:, None] + 1
         tail = Tail(scale).mass
         place = rng.random((self.rows, count)) * (width + 2 * tail)
-        beyond = (
-            width // 2 + 1 + np.floor(scale * rng.standard_exponential(place.shape))
-        )
-        np.negative(beyond, out=beyond, where=place >= width + tail)
         core = np.floor(place) - width // 2
 
+        excess = np.floor(scale * rng.standard_exponential(place.shape))
+        beyond = width // 2 + 1 + excess
+        np.negative(beyond, out=beyond, where=place >= width + tail)
         return np.where(place < width, core, beyond).astype(np.int64)
 
     # --- second moments ---------------------------------------------------------------------------
@@ -228,55 +220,80 @@ class Carries:
 
     @cached_property
     def paths(self) -> FloatArray:
-        """For rows and places the units there after so many packets: the row's own, then dealt."""
+        """w: the units at every place after so many packets, drawn by the row and dealt by it."""
         most = int(self.packets.max(initial=0))
-        count = np.minimum(np.arange(most + 1), self.packets[:, None])
-        own = np.concatenate([count[:, None], self.dealt], axis=1)
-        return (own * self.sizes[:, None, None]).astype(np.float64)
+        drawn = np.minimum(np.arange(most + 1), self.packets[:, None])
+        packets = np.concatenate([drawn[:, None], self.dealt], axis=1)
+        return (packets * self.sizes[:, None, None]).astype(np.float64)
 
     @cached_property
     def core_squares(self) -> FloatArray:
-        """Σ over v = 1, ..., c of w(v) w(v)ᵀ, w what is drawn and dealt, for every row."""
-        p = self.sizes.astype(np.float64)
-        start = self.paths[:, :, :-1]
-        step = np.diff(self.paths, axis=2) / p[:, None, None]
+        """Σ over v = 1, ..., c of w(v) w(v)ᵀ for every row.
+
+        Between two packets w(v) = x + y·i is a straight line in i = 1, ..., p, p the packet's size.
+        """
+        p = self.sizes.astype(np.float64)[:, None, None]
+        y = np.diff(self.paths, axis=2) / p
+        moved = np.abs(y).sum(axis=1, keepdims=True) > 0
+        x = self.paths[:, :, :-1] * moved
+
+        # Σ i and Σ i² over a packet.
         first = p * (p + 1) / 2
         second = p * (p + 1) * (2 * p + 1) / 6
-        moved = np.abs(step).sum(axis=1, keepdims=True) > 0
-        x = start * moved
-        y = step
         mixed = np.einsum("ktj,kuj->ktu", x, y)
-
-        return np.asarray(
-            p[:, None, None] * np.einsum("ktj,kuj->ktu", x, x)
-            + first[:, None, None] * (mixed + mixed.transpose(0, 2, 1))
-            + second[:, None, None] * np.einsum("ktj,kuj->ktu", y, y)
-        )
+        squares = p * np.einsum("ktj,kuj->ktu", x, x)
+        squares = squares + first * (mixed + mixed.transpose(0, 2, 1))
+        return np.asarray(squares + second * np.einsum("ktj,kuj->ktu", y, y))
 
     @cached_property
     def ends(self) -> FloatArray:
         """w(c): what a full core adds to its row and targets."""
         return self.paths[:, :, -1]
 
+    def beyond_squares(
+        self,
+        second: FloatArray | float,
+        first: FloatArray | float,
+        mass: FloatArray | float,
+    ) -> FloatArray:
+        """Σ v vᵀ over draws beyond the core, v = w(c) + m·e, from Σ m², Σ m and Σ 1 over these.
+
+        e is the row itself, the first of its places.
+        """
+        ends = self.ends
+        once = np.asarray(first)[..., None] * ends
+        squares = np.einsum("kt,ku->ktu", ends, ends)
+        squares *= np.asarray(mass)[..., None, None]
+        squares[:, 0, :] += once
+        squares[:, :, 0] += once
+        squares[:, 0, 0] += second
+        return np.asarray(squares)
+
     def placed(self, blocks: FloatArray) -> sparse.csr_array:
         """One small matrix per row, over itself and its targets, added up over all rows."""
-        places = self._places
-        first = np.broadcast_to(places[:, :, None], blocks.shape)
-        second = np.broadcast_to(places[:, None, :], blocks.shape)
-        shape = (self.rows, self.rows)
+        first = np.broadcast_to(self._places[:, :, None], blocks.shape)
+        second = np.broadcast_to(self._places[:, None, :], blocks.shape)
+        return self._gathered(blocks, first, second)
 
-        return sparse.coo_array(
-            (blocks.ravel(), (first.ravel(), second.ravel())), shape
-        ).tocsr()
+    def _columns(self, values: FloatArray) -> sparse.csr_array:
+        """Column k: the values of row k at its places."""
+        rows = np.arange(self.rows)[:, None]
+        return self._gathered(values, self._places, np.broadcast_to(rows, values.shape))
+
+    def _gathered(
+        self,
+        values: FloatArray,
+        first: IntArray,
+        second: IntArray,
+    ) -> sparse.csr_array:
+        places = (first.ravel(), second.ravel())
+        shape = (self.rows, self.rows)
+        return sparse.coo_array((values.ravel(), places), shape).tocsr()
 
     @cached_property
     def full_cores(self) -> sparse.csr_array:
         """Column k: what a full core of row k adds to all rows."""
-        places = self._places
-        columns = np.broadcast_to(np.arange(self.rows)[:, None], places.shape)
-        shape = (self.rows, self.rows)
-        triple = (self.ends.ravel(), (places.ravel(), columns.ravel()))
-        return sparse.coo_array(triple, shape).tocsr()
+        return self._columns(self.ends)
 
     @cached_property
     def slack(self) -> sparse.csr_array:
@@ -286,28 +303,14 @@ class Carries:
         """
         shares = self.ends / np.maximum(self.cores, 1)[:, None]
         straight = shares[:, :, None] * self.paths[:, :1]
-        farthest = np.abs(self.paths - straight).max(axis=2)
-        places = self._places
-        columns = np.broadcast_to(np.arange(self.rows)[:, None], places.shape)
-        triple = (farthest.ravel(), (places.ravel(), columns.ravel()))
-
-        return sparse.coo_array(triple, (self.rows, self.rows)).tocsr()
+        return self._columns(np.abs(self.paths - straight).max(axis=2))
 
     def covariance(self, scale: float) -> sparse.csr_array:
         """E ηηᵀ, exactly that of the integers drawn, where rows are independent."""
         tail = Tail(scale)
-        total = 2 * self.cores + 1 + 2 * tail.mass
-        ends = self.ends
-        own = np.zeros_like(self.ends)
-        own[:, 0] = 1.0
-        cross = np.einsum("kt,ku->ktu", own, ends)
-        beyond = (
-            tail.mass * np.einsum("kt,ku->ktu", ends, ends)
-            + tail.first * (cross + cross.transpose(0, 2, 1))
-            + tail.second * np.einsum("kt,ku->ktu", own, own)
-        )
-
-        return self.placed(2 / total[:, None, None] * (self.core_squares + beyond))
+        beyond = self.beyond_squares(tail.second, tail.first, tail.mass)
+        weights = 2 / tail.total(self.cores)
+        return self.placed(weights[:, None, None] * (self.core_squares + beyond))
 
 
 @dataclass(frozen=True)
@@ -322,31 +325,44 @@ class Tail:
         return float(np.exp(-1 / self.scale))
 
     @cached_property
-    def _left(self) -> float:
+    def _complement(self) -> float:
+        """1 − q, whose digits are kept where q is near one."""
         return float(-np.expm1(-1 / self.scale))
 
-    def log_beyond(self, x: FloatArray) -> FloatArray:
+    def log_beyond(self, x: Array | float) -> FloatArray:
         """ln Σ q^m e^(xm), for |x| below 1/scale."""
-        left = 1 / self.scale - x
-        return -left - np.log(-np.expm1(-left))
+        rate = 1 / self.scale - x
+        return np.asarray(-rate - np.log(-np.expm1(-rate)))
+
+    def total(self, cores: Array) -> FloatArray:
+        """What the weights of a law add up to: one on the core, the tail's on either side."""
+        return np.asarray(2.0 * cores + 1 + 2 * self.mass)
 
     @property
     def mass(self) -> float:
         """Σ q^m."""
-        return self.q / self._left
+        return self.q / self._complement
 
     @property
     def first(self) -> float:
         """Σ m q^m."""
-        return self.q / self._left**2
+        return self.q / self._complement**2
 
     @property
     def second(self) -> float:
         """Σ m² q^m."""
-        return self.q * (1 + self.q) / self._left**3
+        return self.q * (1 + self.q) / self._complement**3
 
 
-def _dealt(shares: FloatArray, packets: IntArray) -> IntArray:
+def log_sinh_ratio(x: Array | float, width: Array) -> FloatArray:
+    """ln of Σ e^(xv) over |v| <= c, which is sinh(x·width/2)/sinh(x/2), width = 2c + 1."""
+    x = np.maximum(np.abs(x), 1e-12)
+    grown = x * width
+    ratio = np.log(-np.expm1(-grown)) - np.log(-np.expm1(-x))
+    return np.asarray((grown - x) / 2 + ratio)
+
+
+def _whole_parts(shares: FloatArray, packets: IntArray) -> IntArray:
     """Whole parts close to the shares of the packets, and never more of them than there are."""
     limit = np.minimum(np.ceil(shares.sum(axis=1) * packets - 1e-6), packets)
     exact = shares * packets[:, None]
@@ -355,5 +371,9 @@ def _dealt(shares: FloatArray, packets: IntArray) -> IntArray:
     return parts
 
 
-def _refused(rule: str) -> InvalidParameter:
-    return InvalidParameter("carries", "?", rule, "plan again")
+def _within(values: IntArray, least: int, most: int) -> bool:
+    return bool((values >= least).all() and (values <= most).all())
+
+
+def _check(holds: object, rule: str) -> None:
+    require(holds, "carries", "?", rule, "plan again")

@@ -25,6 +25,7 @@ _POWERS = (8.0, 64.0, 512.0)  # of variances, for the largest
 _STEPS = 40  # of descent at each power
 _FLOOR = 1e-6  # of the largest weight: a query without any would be forgotten
 _WIDEST = 400.0  # scales of the noise
+_TINY = 1e-300  # budgets of hundreds leave no variances that a float holds
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,28 +37,31 @@ class CoreWidths:
     scale: float
 
     @cached_property
-    def _parts(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def _coefficients(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """What E s², E[sr] and E r² of every row count for in every query."""
-        own = self.queries
         cores = np.maximum(self.carries.cores, 1).astype(np.float64)
-        whole = (own @ self.carries.full_cores) / cores
-        return own**2, 2 * own * whole, whole**2
+        excess = self.queries
+        inside = np.asarray(self.queries @ self.carries.full_cores) / cores
+        return excess**2, 2 * excess * inside, inside**2
 
     @property
     def cores(self) -> FloatArray:
         """In scales of the noise."""
-        return self.carries.cores / self.scale
+        return np.asarray(self.carries.cores / self.scale)
 
     def mean(self, cores: FloatArray, power: float) -> tuple[float, FloatArray]:
-        """ln of the mean of this power of the variances, and its slopes."""
+        """ln of the mean of this power of the variances, and its slopes, for cores in scales."""
         moments = CoreMoments(cores * self.scale, self.scale)
-        own, both, whole = self._parts
-        variances = own @ moments.beyond + both @ moments.cross + whole @ moments.inside
+        beyond, cross, inside = self._coefficients
+        variances = (
+            beyond @ moments.beyond + cross @ moments.cross + inside @ moments.inside
+        )
         value, shares = log_mean(variances, power)
-        pairs = zip(self._parts, moments.slopes, strict=True)
-        slopes = sum((shares @ part) * slope for part, slope in pairs)
 
-        return value, np.asarray(slopes * self.scale)
+        slopes = np.zeros_like(cores)
+        for part, slope in zip(self._coefficients, moments.slopes, strict=True):
+            slopes += (shares @ part) * slope
+        return value, slopes * self.scale
 
     def descended(self, power: float) -> Carries:
         """With the best widths."""
@@ -74,8 +78,7 @@ class CoreWidths:
             bounds=Bounds(np.zeros_like(most), most),
             options={"maxiter": _STEPS},
         )
-
-        return self.carries.widened((result.x) * self.scale)
+        return self.carries.with_cores(result.x * self.scale)
 
 
 def carries_for_mean(
@@ -91,6 +94,7 @@ def carries_for_mean(
         gram = queries.T @ (weights[:, None] * queries)
         carries = best_carries(gram, order, scale, cancelled)[1]
         yield carries
+
         variances = np.einsum("ij,ij->i", queries @ carries.covariance(scale), queries)
         weights = weighed_anew(weights, variances, norm)
         if number % _EVERY == 0:
@@ -106,27 +110,19 @@ def powers(norm: float) -> tuple[float, ...]:
 
 def log_mean(variances: FloatArray, power: float) -> tuple[float, FloatArray]:
     """ln of the mean of this power, up to a constant, and its derivatives by the variances."""
-    # budgets of hundreds leave none that a float holds
-    variances = np.maximum(variances, 1e-300)
+    variances = np.maximum(variances, _TINY)
     largest = float(variances.max())
     shares = (variances / largest) ** (power - 1)
     total = float(shares @ variances)
+    value = np.log(largest) + np.log(total / largest) / power
+    return float(value), shares / total
 
-    return float(np.log(largest) + np.log(total / largest) / power), (shares / total)
 
-
-def weighed_anew(
-    weights: FloatArray,
-    variances: FloatArray,
-    norm: float,
-) -> FloatArray:
+def weighed_anew(weights: FloatArray, variances: FloatArray, norm: float) -> FloatArray:
     """Towards the derivatives of the mean; for the largest error, ever more for large ones."""
-    shares = np.maximum(variances / max(variances.max(), 1e-300), _FLOOR)
-    largest = np.isinf(norm)
-    after = (
-        weights * shares**_PACE
-        if largest
-        else np.sqrt(weights * shares ** (norm / 2 - 1))
-    )
-
+    shares = np.maximum(variances / max(variances.max(), _TINY), _FLOOR)
+    if np.isinf(norm):
+        after = weights * shares**_PACE
+    else:
+        after = np.sqrt(weights * shares ** (norm / 2 - 1))
     return np.asarray(np.maximum(after / after.max(), _FLOOR))

@@ -11,15 +11,20 @@ from typing import Any, Self
 import numpy as np
 
 from noisewright.arrays import Array, FloatArray, IntArray
-from noisewright.central.blocks.block import is_identity
+from noisewright.central.blocks.block import Block, is_identity
 from noisewright.central.blocks.mechanism import BlockMechanism, StoredBlocks
 from noisewright.central.carry.accuracy import CarryAccuracy
 from noisewright.central.carry.carries import Carries
 from noisewright.central.carry.zero_total import ZeroTotal
-from noisewright.central.mechanism import Counts, Measurement, StoredMechanism, Table
+from noisewright.central.mechanism import (
+    Counts,
+    CountsPeople,
+    Measurement,
+    StoredMechanism,
+    Table,
+)
 from noisewright.errors import (
     FileFormatError,
-    InvalidParameter,
     OutOfReach,
     TooLarge,
     require,
@@ -43,7 +48,7 @@ _RELIABLE = 1e-7  # of the largest pivot: below, columns are not told apart
 
 
 @dataclass(frozen=True, eq=False)
-class CarryMechanism:
+class CarryMechanism(CountsPeople):
     """Integer rows over one table, as `measured` counts them, under noise with carried cores.
 
     The noise on each row has the scale that independent Laplace noise would need, and costs the
@@ -63,15 +68,19 @@ class CarryMechanism:
             len(blocks),
             "need one block under plain noise",
         )
-        if self.privacy.kind != "pure":
-            raise InvalidParameter("privacy", self.privacy.text(), "must be pure")
         require(
-            blocks[0].rows == self.carries.rows,
+            self.privacy.kind == "pure",
+            "privacy",
+            self.privacy.text(),
+            "must be pure",
+        )
+        require(
+            self.block.rows == self.carries.rows,
             "carries",
             self.carries.rows,
             "must be one per row measured",
         )
-        if prod(self.sizes) > MOST_CELLS or blocks[0].rows > 2 * MOST_CELLS:
+        if prod(self.sizes) > MOST_CELLS or self.block.rows > 2 * MOST_CELLS:
             raise TooLarge(
                 f"carry noise is for up to {MOST_CELLS} cells; plan for fewer"
             )
@@ -80,25 +89,30 @@ class CarryMechanism:
             self._check_closed()
 
     def _check_closed(self) -> None:
-        (block,) = self.measured.strategy.blocks
-        sums = [np.unique(factor.sum(axis=0)) for factor in block.factors]
-        constant = self.measured.content == COUNT and all(
-            len(values) == 1 for values in sums
+        constant = all(
+            len(np.unique(factor.sum(axis=0))) == 1 for factor in self.block.factors
         )
         require(
-            self.privacy.neighbours == "replace-one" and constant,
+            self.privacy.neighbours == "replace-one"
+            and self.measured.content == COUNT
+            and constant,
             "closed",
             True,
             "needs replaced people, and rows whose sum nobody changes",
         )
-
-        if not (self.privacy.epsilon or 0.0) <= LARGEST_CLOSED:
-            rule = f"must be at most {LARGEST_CLOSED:g} for carry noise among replaced people"
-            raise InvalidParameter(
-                "epsilon", self.privacy.epsilon, rule, "it is no noise by then"
-            )
-
+        require(
+            (self.privacy.epsilon or 0.0) <= LARGEST_CLOSED,
+            "epsilon",
+            self.privacy.epsilon,
+            f"must be at most {LARGEST_CLOSED:g} for carry noise among replaced people",
+            "it is no noise by then",
+        )
         _ = self._zero_total  # its last row has no core, and the others are cancelled
+
+    @property
+    def block(self) -> Block:
+        """What is measured: one block."""
+        return self.measured.strategy.blocks[0]
 
     @property
     def privacy(self) -> Privacy:
@@ -111,15 +125,6 @@ class CarryMechanism:
     @property
     def tables(self) -> tuple[Table, ...]:
         return self.measured.tables
-
-    @property
-    def unit_noise(self) -> None:
-        """No bound on strategies under independent noise limits this one."""
-        return
-
-    @property
-    def agrees(self) -> bool:
-        return True
 
     @property
     def scale(self) -> float:
@@ -136,15 +141,15 @@ class CarryMechanism:
             raise OutOfReach(
                 "what replaced people add up to changes; plan for added ones"
             )
-
-        measured = self.measured.of(measure)
-        ratio = measured.law.scale / self.scale
-        return replace(self, measured=measured, carries=self.carries.scaled(ratio))
+        return self._with(self.measured.of(measure), self.closed)
 
     def at(self, privacy: Privacy) -> Self:
-        measured = self.measured.at(privacy)
-        carries = self.carries.scaled(measured.law.scale / self.scale)
         closed = self.closed and privacy.neighbours == "replace-one"
+        return self._with(self.measured.at(privacy), closed)
+
+    def _with(self, measured: BlockMechanism, closed: bool) -> Self:
+        """The same cores in scales of the noise that this measurement needs."""
+        carries = self.carries.scaled(measured.law.scale / self.scale)
         return replace(self, measured=measured, carries=carries, closed=closed)
 
     # --- noise ------------------------------------------------------------------------------------
@@ -188,32 +193,33 @@ class CarryMechanism:
         """From rows to cells by generalised least squares; None where rows are the cells."""
         from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
-        (block,) = self.measured.strategy.blocks
-        if all(is_identity(factor) for factor in block.factors):
+        if all(is_identity(factor) for factor in self.block.factors):
             return None
 
-        matrix = self.measured.strategy.matrix.astype(np.float64) * block.multiplier
-        covariance = self.carries.covariance(self.scale).todense()
+        covariance = np.asarray(self.carries.covariance(self.scale).todense())
         # no noise at all: every solution is exact
         if not (covariance.diagonal() > 0).all():
-            covariance = np.eye(len(matrix))
+            covariance = np.eye(len(covariance))
 
-        whitening = np.linalg.cholesky(covariance)
-        white = solve_triangular(whitening, matrix, lower=True)
+        # White rows have independent noise of variance one: least squares is plain for them.
+        matrix = self.measured.strategy.matrix.astype(np.float64)
+        lower = np.linalg.cholesky(covariance)
+        white = solve_triangular(lower, matrix * self.block.multiplier, lower=True)
         if matrix.shape[0] >= matrix.shape[1]:
-            factor = np.abs(np.diagonal(np.linalg.qr(white)[1]))
-            if factor.min() > _RELIABLE * factor.max():
-                back = solve_triangular(whitening, white, lower=True, trans="T")
-                return cho_solve(cho_factor(white.T @ white), back.T)
+            pivots = np.abs(np.diagonal(np.linalg.qr(white)[1]))
+            if pivots.min() > _RELIABLE * pivots.max():
+                back = solve_triangular(lower, white, lower=True, trans="T")
+                return np.asarray(cho_solve(cho_factor(white.T @ white), back.T))
 
+        # Columns that are not told apart share what is said of them.
         pseudo = np.linalg.pinv(white)
-        return solve_triangular(whitening, pseudo.T, lower=True, trans="T").T
+        return np.asarray(solve_triangular(lower, pseudo.T, lower=True, trans="T").T)
 
     def cells(self, values: Array) -> FloatArray:
         """What rows say of all cells; trailing axes are a batch."""
         if self.inverse is None:
-            return values / self.measured.strategy.blocks[0].multiplier
-        return self.inverse @ values
+            return np.asarray(values / self.block.multiplier)
+        return np.asarray(self.inverse @ values)
 
     def effect(self, cells: FloatArray, terms: Sequence[Term]) -> FloatArray:
         """Answers from all cells; trailing axes are a batch."""

@@ -1,9 +1,8 @@
 """Plans with carry noise: which rows, which grid, which cores.
 
-What carry noise is searched over: the cells that queries tell apart, once for all that repeats.
-
-Attributes whose every value is counted repeat one and the same design, attributes that are not
-asked about are summed out, and cells that no query tells apart are counted as one.
+What is searched are the cells that queries tell apart, once for all that repeats: attributes whose
+every value is counted repeat one and the same design, attributes that are not asked about are
+summed out, and cells that no query tells apart are counted as one.
 """
 
 from __future__ import annotations
@@ -48,12 +47,16 @@ _MOST_CLASSES = 1024  # cells over which carries are searched
 _NORM_WORK = 2**27
 _FINE = 64  # grid steps per scale of the noise: what is lost to rounding is not seen
 _FINEST = 4096  # parts of a person: beyond, noise is finer than any answer shows
-_LEAST, _MOST = 2.0**-32, 2.0**32  # budgets whose noise is exact on the grids tried
-# budgets where sums are tried: beyond, noise is coarse
+# budgets whose noise is exact on the grids tried
+_LEAST = 2.0**-32
+_MOST = 2.0**32
+# budgets where sums are tried
 _LEAST_SUMS = 2.0**-20
-_MOST_SUMS = 16.0
+_MOST_SUMS = 16.0  # beyond, noise on whole people is coarse
 # multipliers tried besides: whole people have less noise on the unit lattice
 _COARSE = (1, 2, 4)
+# beyond it, moments of the noise are below the rounding of their sums
+_MOST_CLOSED = 24
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,92 +68,97 @@ class Design:
     carries: Carries
     matrix: IntArray | None = None
 
+    @property
+    def status(self) -> str:
+        """What was found, in words."""
+        count = int((self.carries.cores > 0).sum())
+        carried = f"{count} of {self.carries.rows} cores carried"
+        if not count:
+            carried = "no core is worth it"
 
-# beyond it, moments of the noise are below the rounding of their sums
-_MOST_CLOSED = 24
+        if self.matrix is None:
+            grid = f"1/{self.multiplier} of a person"
+            if self.multiplier == 1:
+                grid = "whole people"
+            return f"{carried}, on a grid of {grid}"
+
+        rows, cells = self.matrix.shape
+        sums = "1 sum" if rows == cells + 1 else f"{rows - cells} sums"
+        return f"{carried}, on {cells} cells and {sums} of them"
 
 
 def _refuses(problem: CentralProblem) -> str | None:
     if reason := refuses_laplace(problem):
         return reason
 
-    most = MOST_CELLS if problem.neighbours == "add-remove" else _MOST_CLASSES
+    closed = problem.neighbours == "replace-one"
+    most = _MOST_CLASSES if closed else MOST_CELLS
     if problem.workload.size > most:
         return f"carry noise is searched for up to {most} cells"
-
-    assert problem.privacy.epsilon is not None
-    if problem.neighbours == "replace-one" and problem.privacy.epsilon > _MOST_CLOSED:
+    if closed and problem.epsilon > _MOST_CLOSED:
         return f"carry noise among replaced people is drawn up to an epsilon of {_MOST_CLOSED}"
-    if not _LEAST <= problem.privacy.epsilon <= _MOST:
+    if not _LEAST <= problem.epsilon <= _MOST:
         return f"carry noise is drawn for epsilon between {_LEAST:.2g} and {_MOST:.2g}"
 
     return None
 
 
 def _plan(problem: CentralProblem) -> Proposal:
-    closed = problem.neighbours == "replace-one"
     cells = CarriedCells.of(problem)
-    cells = cells.all_counted() if closed else cells
-    designs = list(
-        _closed_designs(cells, problem) if closed else _designs(cells, problem)
-    )
-    if not closed:
-        designs += _sum_designs(cells, problem, min(design.error for design in designs))
+    closed = problem.neighbours == "replace-one"
+    if closed:
+        cells = cells.all_counted()
+        designs = list(_closed_designs(cells, problem))
+    else:
+        designs = list(_designs(cells, problem))
+        plain = min(design.error for design in designs)
+        designs += _sum_designs(cells, problem, plain)
 
     best = min(designs, key=lambda design: design.error)
     strategy = cells.strategy(best.matrix, best.multiplier)
     measured = BlockMechanism(strategy, problem.privacy, over=problem.sizes)
     mechanism = CarryMechanism(measured, cells.carries(best.carries), closed)
-
-    return Proposal(
-        mechanism,
-        None,
-        None,
-        "none",
-        _status(best),
-        problem.neighbours,
-    )
+    return Proposal.unbounded(mechanism, best.status)
 
 
-def _status(design: Design) -> str:
-    carried = int((design.carries.cores > 0).sum())
-    what = (
-        f"{carried} of {design.carries.rows} cores carried"
-        if carried
-        else "no core is worth it"
-    )
-    if design.matrix is not None:
-        sums = len(design.matrix) - design.matrix.shape[1]
-        cells = design.matrix.shape[1]
-        return f"{what}, on {cells} cells and {sums} {'sum' if sums == 1 else 'sums'} of them"
-
-    grid = (
-        "whole people"
-        if design.multiplier == 1
-        else f"1/{design.multiplier} of a person"
-    )
-    return f"{what}, on a grid of {grid}"
+def _multipliers(scales: float) -> list[int]:
+    """Grids tried, in parts of a person, where noise of whole people has this rate."""
+    fine = min(_FINEST, max(1, ceil(_FINE * scales)))
+    return sorted({fine, *(coarse for coarse in _COARSE if coarse < fine)})
 
 
 def _designs(cells: CarriedCells, problem: CentralProblem) -> Iterator[Design]:
     """On the cells themselves, in the best order, on every grid tried."""
-    assert problem.privacy.epsilon is not None
-    epsilon = problem.privacy.epsilon
-    fine = min(_FINEST, max(1, ceil(_FINE * epsilon)))
+    epsilon = problem.epsilon
+    multipliers = _multipliers(epsilon)
+    fine = multipliers[-1]
     searched = cells.classes <= _MOST_CLASSES
     orders = likely_orders(cells.gram) if searched else [np.arange(cells.classes)]
     costs = [best_carries(cells.gram, order, fine / epsilon)[0] for order in orders]
     order = orders[int(np.argmin(costs))]
-    coarse = _COARSE if problem.norm == 2 else _COARSE[:1]
 
-    for multiplier in sorted({fine, *(m for m in coarse if m < fine)}):
-        yield cells_design(
-            cells,
-            order,
-            multiplier,
-            epsilon,
-            problem.norm,
-        )
+    if problem.norm != 2:
+        multipliers = sorted({1, fine})
+    for multiplier in multipliers:
+        yield cells_design(cells, order, multiplier, epsilon, problem.norm)
+
+
+def cells_design(
+    cells: CarriedCells,
+    order: IntArray,
+    multiplier: int,
+    epsilon: float,
+    norm: float,
+) -> Design:
+    """Counts of cells on one grid."""
+    scale = multiplier / epsilon
+    trials = list(_trials(cells, order, scale, norm))
+    errors = [
+        cells.error(np.asarray(carries.covariance(scale).todense()), norm)
+        for carries in trials
+    ]
+    best = int(np.argmin(errors))
+    return Design(errors[best] / multiplier, multiplier, trials[best])
 
 
 def _sum_designs(
@@ -159,14 +167,12 @@ def _sum_designs(
     plain: float,
 ) -> Iterator[Design]:
     """On cells and sums of them, where these promise less than the error `plain` of cells."""
-    epsilon = problem.privacy.epsilon
-    squares = _squares(cells, problem.norm)
-    assert epsilon is not None
+    epsilon = problem.epsilon
+    squares = cells.in_squares(problem.norm)
     least = LEAST_SUMMED if squares else LEAST_WEIGHED
-    if (
-        not least <= cells.classes <= MOST_SUMMED
-        or not _LEAST_SUMS <= epsilon <= _MOST_SUMS
-    ):
+    if not least <= cells.classes <= MOST_SUMMED:
+        return
+    if not _LEAST_SUMS <= epsilon <= _MOST_SUMS:
         return
 
     sizes = tuple(problem.sizes[i] for i in cells.searched)
@@ -180,7 +186,7 @@ def _sum_designs(
 
     if sums is not None:
         matrix, carries, covariance = sums.on_grid(gram, epsilon, wanted)
-        yield Design(_error(cells, covariance, problem.norm), 1, carries, matrix)
+        yield Design(cells.error(covariance, problem.norm), 1, carries, matrix)
 
 
 def _closed_designs(cells: CarriedCells, problem: CentralProblem) -> Iterator[Design]:
@@ -189,43 +195,17 @@ def _closed_designs(cells: CarriedCells, problem: CentralProblem) -> Iterator[De
     What such noise does depends on W(I − z1ᵀ) alone, whatever z is; the best guess of the search,
     which does not know of the total, is where the cells share it evenly.
     """
-    assert problem.privacy.epsilon is not None
-    epsilon = problem.privacy.epsilon
-    fine = min(_FINEST, max(1, ceil(_FINE * epsilon / 2)))
-
+    rate = problem.epsilon / 2
     for order in likely_orders(cells.gram):
-        for multiplier in sorted({fine, *(m for m in _COARSE if m < fine)}):
-            scale = 2 * multiplier / epsilon
-            for carries in _tried(
-                cells,
-                order,
-                scale,
-                problem.norm,
-                closed=True,
-            ):
+        for multiplier in _multipliers(rate):
+            scale = multiplier / rate
+            for carries in _trials(cells, order, scale, problem.norm, closed=True):
                 covariance = ZeroTotal(carries, scale).covariance
-                error = _error(cells, covariance, problem.norm) / multiplier
+                error = cells.error(covariance, problem.norm) / multiplier
                 yield Design(error, multiplier, carries)
 
 
-def cells_design(
-    cells: CarriedCells,
-    order: IntArray,
-    multiplier: int,
-    epsilon: float,
-    norm: float,
-) -> Design:
-    """Counts of cells on one grid."""
-    scale = multiplier / epsilon
-    trials = list(_tried(cells, order, scale, norm))
-    covariances = ((carries.covariance(scale).todense()) for carries in trials)
-    errors = [_error(cells, covariance, norm) for covariance in covariances]
-    best = int(np.argmin(errors))
-
-    return Design(errors[best] / multiplier, multiplier, trials[best])
-
-
-def _tried(
+def _trials(
     cells: CarriedCells,
     order: IntArray,
     scale: float,
@@ -233,7 +213,7 @@ def _tried(
     closed: bool = False,
 ) -> Iterator[Carries]:
     """Carries for the mean that is asked for; for squares where another takes long."""
-    if _squares(cells, norm):
+    if cells.in_squares(norm):
         gram = cells.gram
         if closed:
             means = gram.mean(axis=0)
@@ -244,38 +224,7 @@ def _tried(
     queries = cells.queries
     if closed:
         queries = queries - queries.mean(axis=1, keepdims=True)
-
-    yield from carries_for_mean(
-        queries,
-        order,
-        scale,
-        norm,
-        closed,
-    )
-
-
-def _squares(cells: CarriedCells, norm: float) -> bool:
-    return norm == 2 or cells.workload.queries * cells.classes**2 > _NORM_WORK
-
-
-def _error(
-    cells: CarriedCells,
-    covariance: FloatArray,
-    norm: float,
-) -> float:
-    """In the sense that is planned for, up to a factor; of squares where others take long."""
-    if _squares(cells, norm):
-        return float(np.sqrt(max(0.0, float((cells.gram * covariance).sum()))))
-    squares = np.einsum("ij,ij->i", cells.queries @ covariance, cells.queries)
-    return mean_error(np.sqrt(np.maximum(squares, 0.0)), norm)
-
-
-CARRY = CentralMechanism(
-    "carry",
-    "pure privacy: the flat core of each draw is cancelled by later ones",
-    _refuses,
-    _plan,
-)
+    yield from carries_for_mean(queries, order, scale, norm, closed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -294,20 +243,16 @@ class CarriedCells:
     @classmethod
     def of(cls, problem: CentralProblem) -> CarriedCells:
         """What a problem asks for; where people are replaced, over the whole domain at once."""
+        sizes = problem.sizes
         if not problem.single_product or problem.neighbours == "replace-one":
-            return cls(
-                problem.sizes, problem.workload, tuple(range(len(problem.sizes)))
-            )
+            return cls(sizes, problem.workload, tuple(range(len(sizes))))
 
         (term,) = problem.terms
-        pairs = list(zip(term.attributes, term.factors or (), strict=True))
-        counted = tuple(i for i, factor in pairs if isinstance(factor, Identity))
-        searched = tuple(i for i, _ in pairs if i not in counted)
-        factors = [factor for i, factor in pairs if i in searched]
-
-        return cls(
-            problem.sizes, kron(factors) if factors else Total(1), searched, counted
-        )
+        factors = dict(zip(term.attributes, term.factors or (), strict=True))
+        counted = tuple(i for i, f in factors.items() if isinstance(f, Identity))
+        searched = tuple(i for i in factors if i not in counted)
+        asked = kron([factors[i] for i in searched]) if searched else Total(1)
+        return cls(sizes, asked, searched, counted)
 
     def all_counted(self) -> CarriedCells:
         """Every cell in one row with the sign of a count, so that all rows add up to the people."""
@@ -336,19 +281,35 @@ class CarriedCells:
     @cached_property
     def queries(self) -> FloatArray:
         """The queries, over the cells that are told apart."""
-        return self.workload.dense()[:, self.merged.representatives]
+        return np.asarray(self.workload.dense()[:, self.merged.representatives])
+
+    def in_squares(self, norm: float) -> bool:
+        """Whether the mean of squares is made small: where it is asked, or another takes long."""
+        return norm == 2 or self.workload.queries * self.classes**2 > _NORM_WORK
+
+    def error(self, covariance: FloatArray, norm: float) -> float:
+        """The mean that is made small, up to a factor, where cells have this covariance."""
+        if self.in_squares(norm):
+            return float(np.sqrt(max(0.0, float((self.gram * covariance).sum()))))
+        squares = np.einsum("ij,ij->i", self.queries @ covariance, self.queries)
+        return mean_error(np.sqrt(np.maximum(squares, 0.0)), norm)
 
     @cached_property
     def _places(self) -> tuple[IntArray, IntArray, IntArray]:
         """For every cell of the domain its copy, its class and its sign."""
         cells = np.indices(self.sizes).reshape(len(self.sizes), -1)
-        own = np.zeros((2, cells.shape[1]), dtype=np.int64)
-        for row, attributes in zip(own, (self.counted, self.searched), strict=True):
-            for i in attributes:
-                row[:] = row * self.sizes[i] + cells[i]
-
-        copies, positions = own
+        copies, positions = (
+            self._number(cells, attributes)
+            for attributes in (self.counted, self.searched)
+        )
         return copies, self.merged.labels[positions], self.merged.signs[positions]
+
+    def _number(self, cells: IntArray, attributes: tuple[int, ...]) -> IntArray:
+        """Every cell's place in the table of some attributes."""
+        number = np.zeros(cells.shape[1], dtype=np.int64)
+        for i in attributes:
+            number = number * self.sizes[i] + cells[i]
+        return number
 
     @cached_property
     def plain(self) -> bool:
@@ -363,15 +324,14 @@ class CarriedCells:
             block = Block(tuple(range(len(self.sizes))), factors, multiplier=multiplier)
             return BlockStrategy(self.sizes, (block,))
 
-        matrix = np.eye(self.classes, dtype=np.int64) if matrix is None else matrix
+        if matrix is None:
+            matrix = np.eye(self.classes, dtype=np.int64)
         copies, labels, signs = self._places
-        rows = np.zeros((self.copies, len(matrix), len(labels)), dtype=np.int64)
-        rows[copies, :, np.arange(len(labels))] = matrix[:, labels].T * signs[:, None]
-        whole = np.ascontiguousarray(rows.reshape(-1, len(labels)))
-
-        return BlockStrategy(
-            (len(labels),), (Block((0,), (whole,), multiplier=multiplier),)
-        )
+        size = len(labels)
+        rows = np.zeros((self.copies, len(matrix), size), dtype=np.int64)
+        rows[copies, :, np.arange(size)] = matrix[:, labels].T * signs[:, None]
+        whole = np.ascontiguousarray(rows.reshape(-1, size))
+        return BlockStrategy((size,), (Block((0,), (whole,), multiplier=multiplier),))
 
     def carries(self, design: Carries) -> Carries:
         """The design's carries for all copies."""
@@ -396,3 +356,11 @@ class CarriedCells:
             targets,
             repeated(design.parts),
         )
+
+
+CARRY = CentralMechanism(
+    "carry",
+    "pure privacy: the flat core of each draw is cancelled by later ones",
+    _refuses,
+    _plan,
+)

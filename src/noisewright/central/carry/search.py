@@ -15,6 +15,7 @@ import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray
 from noisewright.central.carry.carries import Carries, Tail
+from noisewright.estimate.nearest import project_to_total
 
 _TARGETS = 16  # later rows that may share a core: more never helped on tables up to 4^4
 _ROUNDS = 3  # of shares given cores, and cores given shares
@@ -36,180 +37,179 @@ class CoreMoments:
     scale: float
 
     @cached_property
+    def _tail(self) -> Tail:
+        return Tail(self.scale)
+
+    @cached_property
     def _total(self) -> FloatArray:
-        return 2 * self.cores + 1 + 2 * Tail(self.scale).mass
+        return self._tail.total(self.cores)
 
     @cached_property
     def inside(self) -> FloatArray:
         """E r²."""
         c = self.cores
-        inner = c * (c + 1) * (2 * c + 1) / 6 + c**2 * Tail(self.scale).mass
-        return 2 * inner / self._total
+        inner = c * (c + 1) * (2 * c + 1) / 6 + c**2 * self._tail.mass
+        return np.asarray(2 * inner / self._total)
 
     @cached_property
     def cross(self) -> FloatArray:
         """E[sr]."""
-        return 2 * self.cores * Tail(self.scale).first / self._total
+        return np.asarray(2 * self.cores * self._tail.first / self._total)
 
     @cached_property
     def beyond(self) -> FloatArray:
         """E s²."""
-        return 2 * Tail(self.scale).second / self._total
+        return np.asarray(2 * self._tail.second / self._total)
+
+    @property
+    def drawn(self) -> FloatArray:
+        """E d² = E (s + r)²."""
+        return self.beyond + 2 * self.cross + self.inside
+
+    @property
+    def pull(self) -> FloatArray:
+        """1 + E[sr]/E r²: how hard shares are drawn to rows, where a core alone would draw by 1."""
+        return np.asarray(1 + self.cross / np.maximum(self.inside, 1e-12))
 
     @property
     def slopes(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Derivatives of E s², E[sr] and E r² by the core."""
         c = self.cores
-        tail = Tail(self.scale)
-        inner = c * c + c + 1 / 6 + 2 * c * tail.mass
+        inner = c * c + c + 1 / 6 + 2 * c * self._tail.mass
         return (
             -2 * self.beyond / self._total,
-            2 * (tail.first - self.cross) / self._total,
+            2 * (self._tail.first - self.cross) / self._total,
             2 * (inner - self.inside) / self._total,
         )
 
 
 @dataclass(frozen=True, eq=False)
 class _Candidates:
-    """For every row the targets tried, and the parts of C between them."""
+    """For every row k the targets tried: C_kk, and C between k and them, and among them."""
 
     targets: IntArray
     usable: FloatArray
-    own: FloatArray
+    diagonal: FloatArray
     mixed: FloatArray
     square: FloatArray
     cancelled: bool
 
     @classmethod
-    def of(
-        cls,
-        weights: FloatArray,
-        order: IntArray,
-        cancelled: bool,
-    ) -> _Candidates:
+    def of(cls, weights: FloatArray, order: IntArray, cancelled: bool) -> _Candidates:
         rows = len(weights)
-        place = np.empty(rows, dtype=np.int64)
-        place[order] = np.arange(rows)
-        own = weights.diagonal()
-        gain = 2 * np.abs(weights) - own
-        gain[place[None, :] <= place[:, None]] = -np.inf
+        position = np.empty(rows, dtype=np.int64)
+        position[order] = np.arange(rows)
+
+        # What taking back a whole core there would gain: 2|C_kl| − C_ll, later rows alone.
+        diagonal = weights.diagonal()
+        gain = 2 * np.abs(weights) - diagonal
+        gain[position[None, :] <= position[:, None]] = -np.inf
         count = min(_TARGETS, max(rows - 1, 1))
         targets = np.argpartition(-gain, count - 1, axis=1)[:, :count]
-        usable = (np.take_along_axis(gain, targets, axis=1) > -np.inf).astype(
-            np.float64
-        )
+
+        later = np.take_along_axis(gain, targets, axis=1) > -np.inf
+        usable = later.astype(np.float64)
         mixed = np.take_along_axis(weights, targets, axis=1) * usable
         square = weights[targets[:, :, None], targets[:, None, :]]
         square = square * usable[:, :, None] * usable[:, None, :]
-
-        return cls(
-            targets,
-            usable,
-            (own),
-            mixed,
-            square,
-            cancelled,
-        )
+        return cls(targets, usable, diagonal, mixed, square, cancelled)
 
     def of_rows(self, rows: IntArray) -> _Candidates:
         """Of these rows only."""
         return _Candidates(
             self.targets[rows],
             self.usable[rows],
-            self.own[rows],
+            self.diagonal[rows],
             self.mixed[rows],
             self.square[rows],
             self.cancelled,
         )
 
-    def quadratics(self, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """e_kᵀCu_k and u_kᵀCu_k."""
-        linear = np.einsum("kt,kt->k", self.mixed, shares)
-        image = np.einsum("ktu,ku->kt", self.square, shares)
-        both = self.own + 2 * linear + np.einsum("kt,kt->k", image, shares)
-        return self.own + linear, np.maximum(both, 0.0)
+    @cached_property
+    def _curvatures(self) -> FloatArray:
+        """C_ll of every target."""
+        return np.asarray(np.einsum("ktt->kt", self.square))
 
     def cost(self, shares: FloatArray, moments: CoreMoments) -> FloatArray:
         """The error of every row; moments may have several cores a row, one column each."""
-        once, twice = self.quadratics(shares)
-        own = self.own
-        if moments.cores.ndim == 2:
-            own = own[:, None]
-            once = once[:, None]
-            twice = twice[:, None]
-        return moments.beyond * own + 2 * moments.cross * once + moments.inside * twice
+        image = np.einsum("ktu,ku->kt", self.square, shares)
+        linear = np.einsum("kt,kt->k", self.mixed, shares)
+        quadratic = np.einsum("kt,kt->k", image, shares)
+
+        # e_kᵀCu_k and u_kᵀCu_k.
+        once = self.diagonal + linear
+        twice = np.maximum(self.diagonal + 2 * linear + quadratic, 0.0)
+        columns = (-1,) + (1,) * (moments.cores.ndim - 1)
+        return np.asarray(
+            moments.beyond * self.diagonal.reshape(columns)
+            + 2 * moments.cross * once.reshape(columns)
+            + moments.inside * twice.reshape(columns)
+        )
+
+    def _signs(self, slopes: FloatArray) -> FloatArray:
+        """The signs that lower the error: one for all where cores are taken back in full."""
+        return np.ones(len(slopes)) if self.cancelled else np.sign(slopes)
 
     def taken_back(self) -> FloatArray:
         """Every core by one later row, the one that this helps most: often the best there is."""
-        best = (2 * np.abs(self.mixed) - np.einsum("ktt->kt", self.square)).argmax(
-            axis=1
-        )
+        each = np.arange(len(self.mixed))
+        best = (2 * np.abs(self.mixed) - self._curvatures).argmax(axis=1)
         shares = np.zeros_like(self.mixed)
-        each = np.arange(len(shares))
-        signs = (
-            np.ones(len(shares)) if self.cancelled else np.sign(self.mixed[each, best])
-        )
+        signs = self._signs(self.mixed[each, best])
         shares[each, best] = -signs * self.usable[each, best]
-
         return shares
 
     def shares(self, start: FloatArray, moments: CoreMoments) -> FloatArray:
-        """The best shares for given cores, by projected gradients.
+        """The best shares for given cores, by accelerated projected gradients.
 
         Every row has its own momentum, and loses it where it has gone too far.
         """
-        lean = 1 + moments.cross / np.maximum(moments.inside, 1e-12)
-        linear = lean[:, None] * self.mixed
-        size = np.maximum(np.abs(self.square).sum(axis=2).max(axis=1), 1e-300)[:, None]
-        now = ahead = start
-        pace = np.ones((len(start), 1))
+        linear = moments.pull[:, None] * self.mixed
+        lipschitz = np.abs(self.square).sum(axis=2).max(axis=1)
+        lipschitz = np.maximum(lipschitz, 1e-300)[:, None]
+        shares = extrapolated = start
+        momentum = np.ones((len(start), 1))
 
         for _ in range(_STEPS):
-            gradient = np.einsum("ktu,ku->kt", self.square, ahead) + linear
-            after = self._allowed(ahead - gradient / size)
-            moved = after - now
-            beyond = np.einsum("kt,kt->k", ahead - after, moved) > 0
-            pace = np.where(beyond[:, None], 1.0, pace)
-            faster = (1 + np.sqrt(1 + 4 * pace * pace)) / 2
-            ahead = after + (pace - 1) / faster * moved
-            now = after
-            pace = faster
+            gradient = np.einsum("ktu,ku->kt", self.square, extrapolated) + linear
+            after = self._feasible(extrapolated - gradient / lipschitz)
+            moved = after - shares
+
+            uphill = np.einsum("kt,kt->k", extrapolated - after, moved) > 0
+            momentum = np.where(uphill[:, None], 1.0, momentum)
+            following = (1 + np.sqrt(1 + 4 * momentum * momentum)) / 2
+            extrapolated = after + (momentum - 1) / following * moved
+            shares = after
+            momentum = following
             if np.abs(moved).max(initial=0.0) < _STILL:
                 break
 
-        return now
+        return shares
 
-    def _allowed(self, points: FloatArray) -> FloatArray:
+    def _feasible(self, points: FloatArray) -> FloatArray:
+        """The nearest shares: in the L1 ball or, where cores are cancelled, adding up to −1."""
         if not self.cancelled:
-            return project(points) * self.usable
+            return onto_l1_ball(points) * self.usable
         barred = np.where(self.usable > 0, -points, -1e300)
-        return -onto_simplex(barred) * self.usable
+        return -project_to_total(barred, 1.0) * self.usable
 
     def dealt(self, core: int, moments: CoreMoments) -> FloatArray:
         """Shares of a small core, every unit in turn to whom it helps most."""
+        each = np.arange(len(self.mixed))
+        linear = moments.pull[:, None] * self.mixed
         shares = np.zeros_like(self.mixed)
-        lean = 1 + moments.cross / np.maximum(moments.inside, 1e-12)
-        each = np.arange(len(shares))
-        step = 1 / core
+        unit = 1 / core
 
         for _ in range(core):
-            slope = (
-                np.einsum("ktu,ku->kt", self.square, shares)
-                + lean[:, None] * self.mixed
-            )
+            slope = np.einsum("ktu,ku->kt", self.square, shares) + linear
             gain = slope if self.cancelled else np.abs(slope)
-            change = step**2 * np.einsum("ktt->kt", self.square) - 2 * step * gain
+            change = unit**2 * self._curvatures - 2 * unit * gain
             change = np.where(self.usable > 0, change, np.inf)
+
             best = change.argmin(axis=1)
-            signs = (
-                np.ones(len(shares)) if self.cancelled else np.sign(slope[each, best])
-            )
-            helps = (
-                self.usable[each, best] > 0
-                if self.cancelled
-                else change[each, best] < 0
-            )
-            shares[each, best] -= helps * step * signs
+            limit = np.inf if self.cancelled else 0.0
+            helps = change[each, best] < limit
+            shares[each, best] -= helps * unit * self._signs(slope[each, best])
 
         return shares
 
@@ -225,22 +225,20 @@ def best_carries(
     With `cancelled`, every core is taken back in full, and the last row has none.
     """
     candidates = _Candidates.of(weights, order, cancelled)
-    rows = len(weights)
     shares = candidates.taken_back()
-    cores = np.full(rows, 2.0 * scale)
-
+    cores = np.full(len(weights), 2.0 * scale)
     for _ in range(_ROUNDS):
         shares = candidates.shares(shares, CoreMoments(cores, scale))
         cores = _line_search(candidates, shares, scale)
 
     cores, shares = _whole(candidates, cores, shares, scale)
     if cancelled:
-        cores[order[-1]], shares[order[-1]] = 0.0, 0.0
+        cores[order[-1]] = 0.0
+        shares[order[-1]] = 0.0
 
+    error = float(candidates.cost(shares, CoreMoments(cores, scale)).sum())
     carries = Carries.rounded(order, cores, candidates.targets, shares)
-    return float(candidates.cost(shares, CoreMoments(cores, scale)).sum()), _lean(
-        carries
-    )
+    return error, _without_unused(carries)
 
 
 def _line_search(
@@ -248,15 +246,14 @@ def _line_search(
     shares: FloatArray,
     scale: float,
 ) -> FloatArray:
-    """The best core of every row among many, then among those close to it."""
+    """The best core of every row among many, then among those close to it, and once more."""
     trials = np.broadcast_to(_CORES * scale, (len(shares), len(_CORES)))
-    for _ in range(2):
+    for closer in (_CLOSER, _CLOSER, np.ones(1)):
         costs = candidates.cost(shares, CoreMoments(trials, scale))
         best = np.take_along_axis(trials, costs.argmin(axis=1)[:, None], axis=1)
-        trials = best * _CLOSER
+        trials = best * closer
 
-    costs = candidates.cost(shares, CoreMoments(trials, scale))
-    return np.take_along_axis(trials, costs.argmin(axis=1)[:, None], axis=1)[:, 0]
+    return np.asarray(trials[:, 0])
 
 
 def _whole(
@@ -268,21 +265,23 @@ def _whole(
     """Cores of whole grid steps: the real ones rounded, or small ones dealt out unit by unit."""
     shares = np.where(np.abs(shares) > _NEGLIGIBLE, shares, 0.0)
     if candidates.cancelled:
-        shares = shares / np.maximum(
-            np.abs(shares).sum(axis=1, keepdims=True), _NEGLIGIBLE
-        )
+        lengths = np.abs(shares).sum(axis=1, keepdims=True)
+        shares = shares / np.maximum(lengths, _NEGLIGIBLE)
 
     cores = np.rint(cores)
     small = np.flatnonzero(cores <= _WIDE)
     if len(small):
-        cores[small], shares[small] = _dealt(
-            candidates.of_rows(small), cores[small], shares[small], scale
+        cores[small], shares[small] = _few_steps(
+            candidates.of_rows(small),
+            cores[small],
+            shares[small],
+            scale,
         )
 
     return cores, shares
 
 
-def _dealt(
+def _few_steps(
     candidates: _Candidates,
     cores: FloatArray,
     shares: FloatArray,
@@ -300,42 +299,25 @@ def _dealt(
     best = np.argmin(costs, axis=0)
     each = np.arange(len(cores))
     widths, parts = zip(*options, strict=True)
-
     return np.array(widths)[best, each], np.array(parts)[best, each]
 
 
-def _lean(carries: Carries) -> Carries:
+def _without_unused(carries: Carries) -> Carries:
     """Without columns of targets that no row uses."""
     rank = np.argsort(carries.parts == 0, axis=1, kind="stable")
     used = int((carries.parts != 0).sum(axis=1).max(initial=0))
     parts = np.take_along_axis(carries.parts, rank, axis=1)[:, :used]
     targets = np.take_along_axis(carries.targets, rank, axis=1)[:, :used]
-    return Carries(
-        carries.order,
-        carries.packets,
-        carries.sizes,
-        targets,
-        parts,
-    )
+    return Carries(carries.order, carries.packets, carries.sizes, targets, parts)
 
 
-def project(points: FloatArray) -> FloatArray:
+def onto_l1_ball(points: FloatArray) -> FloatArray:
     """The nearest points, row by row, of L1 norm one at most."""
-    sizes = np.abs(points)
-    outside = sizes.sum(axis=1, keepdims=True) > 1
+    lengths = np.abs(points)
+    outside = lengths.sum(axis=1, keepdims=True) > 1
     if not outside.any():
         return points
-    return np.where(outside, np.sign(points) * onto_simplex(sizes), points)
-
-
-def onto_simplex(points: FloatArray) -> FloatArray:
-    """The nearest points, row by row, with non-negative entries that add up to one."""
-    ranked = -np.sort(-points, axis=1)
-    excess = np.cumsum(ranked, axis=1) - 1
-    counts = np.arange(1, ranked.shape[1] + 1)
-    last = np.maximum((ranked * counts > excess).sum(axis=1), 1)
-    cut = excess[np.arange(len(last)), last - 1] / last
-    return np.asarray(np.maximum(points - cut[:, None], 0.0))
+    return np.where(outside, np.sign(points) * project_to_total(lengths, 1.0), points)
 
 
 def likely_orders(weights: FloatArray) -> list[IntArray]:

@@ -23,7 +23,7 @@ import msgspec
 import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray
-from noisewright.central.carry.carries import Carries, Tail
+from noisewright.central.carry.carries import Carries, Tail, log_sinh_ratio
 from noisewright.central.carry.search import CoreMoments
 from noisewright.central.stream import (
     Stream,
@@ -44,12 +44,14 @@ from noisewright.privacy.promise.budget import Privacy
 from noisewright.privacy.promise.spend import Laplace, Spend
 from noisewright.workload.base import check_size
 
-_MOST_LEVELS = 6
+_MOST_LEVELS = 6  # tried: the best of all is taken
 _MARGIN = 1 - Fraction(1, 2**45)  # far above the rounding of scales
 # tried, in scales of the noise
 _CORES = np.concatenate([[0.0], np.geomspace(0.05, 400.0, 160)])
-_DRAWS = 4000
-_BATCH = 1024
+_DRAWS = 4000  # of the noise of every watched step
+_BATCH = (
+    1024  # numbers that are drawn at once: the drawing costs one call for all of them
+)
 _ONE_LEVEL = 4096  # steps; from about a thousand on two levels are better
 _WATCHED = 64  # steps whose laws are simulated
 _RATES = np.tanh(np.linspace(0.02, 3.0, 48))  # of the largest that the tails allow
@@ -66,37 +68,32 @@ class Level:
     @cached_property
     def cores(self) -> IntArray:
         """The best core for every place in the row: in how many answers a block is, decides."""
-        answers = np.arange(self.blocks, 0, -1)
+        later = np.arange(self.blocks - 1, -1, -1)
         trials = np.unique(np.rint(_CORES * self.scale))
         moments = CoreMoments(trials, self.scale)
-        whole = moments.beyond + 2 * moments.cross + moments.inside
-        best = np.argmin(whole + (answers[:, None] - 1) * moments.beyond, axis=1)
+        best = np.argmin(moments.drawn + later[:, None] * moments.beyond, axis=1)
         return np.asarray(trials[best].astype(np.int64))
 
     @cached_property
     def variances(self) -> FloatArray:
         """Of the sum of the first 0, 1, 2, ... blocks."""
         moments = CoreMoments(self.cores.astype(np.float64), self.scale)
-        whole = moments.beyond + 2 * moments.cross + moments.inside
-        before = np.concatenate([[0.0], np.cumsum(moments.beyond)])
-        return np.concatenate([[0.0], before[:-1] + whole])
+        return _first_blocks(moments.drawn, moments.beyond)
 
     def log_moments(self, theta: float) -> FloatArray:
         """ln E e^(θ·noise) of the first 0, 1, 2, ... blocks; θ is below 1/scale."""
         tail = Tail(self.scale)
         width = 2.0 * self.cores + 1
-        total = np.log(width + 2 * tail.mass)
-        ends = [
-            (s * theta * self.cores + tail.log_beyond(np.array(s * theta)))
-            for s in (1, -1)
-        ]
-        inner = _log_sinh(theta * width / 2) - _log_sinh(theta / 2)
-        whole = np.logaddexp(inner, np.logaddexp(*ends)) - total
-        flat = [tail.log_beyond(np.array(s * theta)) for s in (1, -1)]
-        beyond = np.logaddexp(np.log(width), np.logaddexp(*flat)) - total
-        before = np.concatenate([[0.0], np.cumsum(beyond)])
+        total = np.log(tail.total(self.cores))
+        above = tail.log_beyond(theta)
+        below = tail.log_beyond(-theta)
 
-        return np.concatenate([[0.0], before[:-1] + whole])
+        # Of a draw d, and of its excess s alone.
+        at_core = theta * self.cores
+        ends = np.logaddexp(at_core + above, -at_core + below)
+        draw = np.logaddexp(log_sinh_ratio(theta, width), ends) - total
+        excess = np.logaddexp(np.log(width), np.logaddexp(above, below)) - total
+        return _first_blocks(draw, excess)
 
     def simulated(self, count: int, rng: np.random.Generator) -> FloatArray:
         """Noise of the first 0, 1, 2, ... blocks: one row each."""
@@ -109,6 +106,12 @@ class Level:
         sums = np.cumsum(draws - inside, axis=0) + inside
 
         return np.concatenate([np.zeros((1, count)), sums])
+
+
+def _first_blocks(draw: FloatArray, excess: FloatArray) -> FloatArray:
+    """Sums over the first 0, 1, 2, ... blocks: a draw of the last, of those before what is left."""
+    before = np.concatenate([[0.0], np.cumsum(excess[:-1])])
+    return np.concatenate([[0.0], before + draw])
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,11 +242,6 @@ def _levels(shape: list[int], budget: Fraction) -> Iterator[Level]:
         scale = float_above(1 / (budget * Fraction(float(share)) * _MARGIN))
         yield Level(steps, max(1, blocks), scale)
         steps *= children
-
-
-def _log_sinh(x: FloatArray | float) -> FloatArray:
-    """ln sinh of positive numbers, which may be large."""
-    return np.asarray(x + np.log(-np.expm1(-2 * np.asarray(x)) / 2))
 
 
 class CarryState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="carry"):

@@ -23,8 +23,10 @@ from noisewright.norm.l1_search import intervals
 from noisewright.workload.linear.tensor import mean_error
 
 LEAST_SUMMED = 80
+"""Cells from which sums of them are searched: at 64 they pay a thousandth."""
+
 MOST_SUMMED = 1024
-"""Cells between which sums of them are searched: at 64 they pay a thousandth."""
+"""Cells up to which they are."""
 
 LEAST_WEIGHED = 24
 """The same for other means than squares: at 64 they pay a fiftieth of the largest error."""
@@ -41,6 +43,7 @@ _STEPS_FOR_MEAN = 20  # the same, for every power of other means
 _HOPEFUL = 1.05
 _NEGLIGIBLE = 1e-6  # weight of a cell in a row that is left out
 _FINE = 64.0  # grid steps per scale of the noise, while rows are searched
+# of a cell in a sum, in weights of its own row, which then has a thousandth of its budget
 _HEAVIEST = 1000.0
 _BITS = 14  # of the largest integer of a row
 
@@ -57,22 +60,31 @@ class LeastSquares:
     rows: FloatArray
     covariance: FloatArray
 
-    @cached_property
-    def _told(self) -> FloatArray:
-        """H."""
+    @property
+    def _of_cells(self) -> FloatArray:
+        """E η₁η₁ᵀ."""
         cells = self.rows.shape[1]
-        own = self.covariance[:cells, :cells]
-        mixed = self.covariance[:cells, cells:]
-        return mixed - own @ self.rows.T
+        return self.covariance[:cells, :cells]
+
+    @property
+    def _mixed(self) -> FloatArray:
+        """E η₁η₂ᵀ."""
+        cells = self.rows.shape[1]
+        return self.covariance[:cells, cells:]
 
     @cached_property
-    def _used(self) -> FloatArray:
+    def _cross(self) -> FloatArray:
+        """H."""
+        return self._mixed - self._of_cells @ self.rows.T
+
+    @cached_property
+    def _gain(self) -> FloatArray:
         """HV⁻¹."""
         cells = self.rows.shape[1]
-        mixed = self.covariance[:cells, cells:]
-        last = self.covariance[cells:, cells:]
-        variance = last - self.rows @ self._told - mixed.T @ self.rows.T
-        return np.asarray(np.linalg.solve((variance + variance.T) / 2, self._told.T).T)
+        of_sums = self.covariance[cells:, cells:]
+        variance = of_sums - self.rows @ self._cross - self._mixed.T @ self.rows.T
+        symmetric = (variance + variance.T) / 2
+        return np.asarray(np.linalg.solve(symmetric, self._cross.T).T)
 
     def variance(self, gram: FloatArray) -> float:
         """Of all answers together."""
@@ -81,8 +93,7 @@ class LeastSquares:
     @property
     def cells(self) -> FloatArray:
         """Covariances of what is said of all cells."""
-        count = self.rows.shape[1]
-        covariance = self.covariance[:count, :count] - self._used @ self._told.T
+        covariance = self._of_cells - self._gain @ self._cross.T
         return self.norms[:, None] * covariance * self.norms
 
     def variances(self, queries: FloatArray) -> FloatArray:
@@ -93,35 +104,36 @@ class LeastSquares:
     def recipes(self, queries: FloatArray) -> FloatArray:
         """What every query takes of y."""
         scaled = queries * self.norms
-        taken = scaled @ self._used
-        return np.concatenate([scaled + taken @ self.rows, -taken], axis=1)
+        of_sums = scaled @ self._gain
+        return np.concatenate([scaled + of_sums @ self.rows, -of_sums], axis=1)
 
     def slopes(self, gram: FloatArray) -> tuple[float, FloatArray]:
         """The variance, and its derivatives by the rows T where s = 1 + 1ᵀT."""
         s = self.norms[:, None]
-        h = self._told
-        x = self._used
-        own = self.covariance[: len(s), : len(s)]
-        plain = (gram * own) @ self.norms
-        seen = gram @ (s * x)
-        y = s * seen
-        value = float(self.norms @ plain - (h * y).sum())
-        by_norms = 2 * (plain - (h * seen).sum(axis=1))
+        h = self._cross
+        x = self._gain
 
-        return value, by_norms + 2 * ((own @ y).T - (x.T @ y) @ h.T)
+        # s·(M ∘ E η₁η₁ᵀ)·s less tr(HᵀSMSX), S = Diag(s) and X = HV⁻¹.
+        plain = (gram * self._of_cells) @ self.norms
+        image = gram @ (s * x)
+        y = s * image
+        value = float(self.norms @ plain - (h * y).sum())
+
+        by_norms = 2 * (plain - (h * image).sum(axis=1))
+        by_rows = 2 * ((self._of_cells @ y).T - (x.T @ y) @ h.T)
+        return value, by_norms + by_rows
 
     def weights(self, gram: FloatArray) -> FloatArray:
-        """C = RᵀR for the answers R from y."""
-        s = self.norms[:, None]
-        x = self._used
+        """C = RᵀR for the answers R = WS·[I + XT, −X] from y."""
         t = self.rows
-        scaled = s * gram * self.norms
+        x = self._gain
+        scaled = self.norms[:, None] * gram * self.norms
         y = scaled @ x
         square = x.T @ y
         mixed = y + t.T @ square
         first = scaled + y @ t + t.T @ mixed.T
-
-        return np.block([[(first + first.T) / 2, -mixed], [-mixed.T, square]])
+        first = (first + first.T) / 2
+        return np.block([[first, -mixed], [-mixed.T, square]])
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,16 +228,15 @@ class SumRows:
         """
         whole = WeightedIdentity(self.rows).integers(_BITS)
         scale = float(whole.sum(axis=0).max()) / epsilon
-        own = whole.diagonal().astype(np.float64)
-        before = LeastSquares(
-            1 / own, whole[len(own) :] / own, self.covariance * scale**2
-        )
-        _, carries = best_carries(before.weights(gram), self.order, scale)
-        if wanted:
-            carries = wanted.widened(before, carries, scale)
+        weights = whole.diagonal().astype(np.float64)
+        sums = whole[len(weights) :] / weights
+        answers = LeastSquares(1 / weights, sums, self.covariance * scale**2)
 
-        exact = carries.covariance(scale).todense()
-        return whole, carries, replace(before, covariance=exact).cells
+        _, carries = best_carries(answers.weights(gram), self.order, scale)
+        if wanted:
+            carries = wanted.widened(answers, carries, scale)
+        exact = np.asarray(carries.covariance(scale).todense())
+        return whole, carries, replace(answers, covariance=exact).cells
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,9 +252,8 @@ class Mean:
 
     def gram(self, variances: FloatArray) -> FloatArray:
         """Of queries that weigh as this mean, or one of high power, grows with their variances."""
-        return _weighed(
-            self.queries, log_mean(variances, min(_LIKE_LARGEST, self.norm / 2))[1]
-        )
+        _, shares = log_mean(variances, min(_LIKE_LARGEST, self.norm / 2))
+        return _weighed(self.queries, shares)
 
     def widened(
         self,

@@ -18,9 +18,9 @@ from math import ceil
 
 import numpy as np
 
-from noisewright.arrays import ComplexArray, FloatArray, IntArray
+from noisewright.arrays import BoolArray, ComplexArray, FloatArray, IntArray
 from noisewright.central.carry.carries import Carries, Tail
-from noisewright.errors import InvalidParameter, NoisewrightError, require
+from noisewright.errors import NoisewrightError, require
 from noisewright.privacy.noise.flat_core import flat_core
 from noisewright.privacy.noise.integers import geometric
 from noisewright.privacy.noise.source import ByteSource
@@ -29,6 +29,7 @@ _DEGREE = 8  # of the moments, beyond one per row
 _ROUNDS = 100_000  # of trials; at the least acceptance allowed, never reached
 _LEAST = 1e-3  # of the trials that are kept
 _TRIALS = 2**16  # numbers drawn in one round, at most
+_SIMULATED = 2**22  # numbers of one round of a simulation, at most: some tens of MB
 _HOPES = 4  # trials expected to be kept in one round: of these the first is taken
 
 
@@ -40,20 +41,11 @@ class ZeroTotal:
     scale: float
 
     def __post_init__(self) -> None:
-        if not self.carries.cancelled or self.carries.cores[self.last]:
-            raise InvalidParameter(
-                "carries",
-                "?",
-                "must be taken back in full, the last row without",
-                "plan again",
-            )
-        require(
-            self.accepted >= _LEAST,
-            "carries",
-            "?",
-            "add up to zero too rarely",
-            "plan again",
+        _check(
+            self.carries.cancelled and not self.carries.cores[self.last],
+            "must be taken back in full, the last row without",
         )
+        _check(self.accepted >= _LEAST, "add up to zero too rarely")
 
     @property
     def last(self) -> int:
@@ -83,22 +75,20 @@ class ZeroTotal:
     def _kept(self, draws: IntArray, chances: IntArray) -> IntArray:
         """The trials in which the last row's law has what it needs to be."""
         cores = self.carries.cores[:, None]
-        beyond = draws - np.clip(draws, -cores, cores)
-        beyond[self.last] = 0
-        draws[self.last] = -beyond.sum(axis=0)
+        excess = draws - np.clip(draws, -cores, cores)
+        excess[self.last] = 0
+        draws[self.last] = -excess.sum(axis=0)
         return draws[:, chances >= np.abs(draws[self.last])]
 
     def simulated(self, count: int, rng: np.random.Generator) -> FloatArray:
         """Columns of noise of the same law, for forecasts."""
+        expected = int(1.1 * count / self.accepted)
+        trials = max(64, min(expected, _SIMULATED // self.carries.rows))
         parts: list[IntArray] = []
         while sum(part.shape[1] for part in parts) < count:
-            trials = max(64, int(1.1 * count / self.accepted))
-            trials = min(trials, max(64, 2**22 // self.carries.rows))
             draws = self.carries.simulated_draws(self.scale, trials, rng)
-            chances = np.floor(self.scale * rng.standard_exponential(trials)).astype(
-                np.int64
-            )
-            parts.append(self._kept(draws, chances))
+            chances = np.floor(self.scale * rng.standard_exponential(trials))
+            parts.append(self._kept(draws, chances.astype(np.int64)))
 
         kept = np.concatenate(parts, axis=1)[:, :count]
         return self.carries.carried(kept).astype(np.float64)
@@ -107,30 +97,30 @@ class ZeroTotal:
 
     @cached_property
     def _tails(self) -> ComplexArray:
-        """Σ q^m e^(itm) at the roots of unity z."""
-        roots = np.exp(2j * np.pi * np.arange(self._nodes) / self._nodes)
+        """z: Σ q^m e^(itm) at as many roots of unity as make means exact."""
+        nodes = self.carries.rows + _DEGREE
+        roots = np.exp(2j * np.pi * np.arange(nodes) / nodes)
         tail = Tail(self.scale)
         # q(z + q)/(1 − q²), written so that q near one loses nothing
         return np.asarray(tail.mass * (roots + tail.q) / (1 + tail.q))
 
-    @property
-    def _nodes(self) -> int:
-        return self.carries.rows + _DEGREE
-
     @cached_property
-    def _others(self) -> IntArray:
-        return np.delete(np.arange(self.carries.rows), self.last)
+    def _others(self) -> BoolArray:
+        """All rows but the last."""
+        return np.asarray(np.arange(self.carries.rows) != self.last)
 
     @cached_property
     def _totals(self) -> FloatArray:
-        cores = self.carries.cores[self._others]
-        return np.asarray(2.0 * cores + 1 + 2 * Tail(self.scale).mass)
+        """What the weights of every row's law add up to: a column."""
+        return Tail(self.scale).total(self.carries.cores)[:, None]
 
     @cached_property
     def _functions(self) -> FloatArray:
-        """The generating functions of all rows but the last: one row each."""
-        cores = self.carries.cores[self._others][:, None]
-        return (2.0 * cores + 1 + 2 * self._tails.real) / self._totals[:, None]
+        """The generating functions of all rows, of the last as if it were always zero."""
+        cores = self.carries.cores[:, None]
+        functions = (2.0 * cores + 1 + 2 * self._tails.real) / self._totals
+        functions[self.last] = 1.0
+        return functions
 
     @cached_property
     def accepted(self) -> float:
@@ -143,66 +133,44 @@ class ZeroTotal:
         logs = np.log(self._functions).sum(axis=0)
         weights = np.exp(logs - logs.max())
         weights /= weights.sum()
-        moments = self._own(weights) + self._between(weights)
-        others = np.ix_(self._others, self._others)
-        result = np.zeros_like(moments)
-        inner = moments[others]
-        result[others] = inner
-        result[self.last, self._others] = result[self._others, self.last] = -inner.sum(
-            axis=0
-        )
-        result[self.last, self.last] = inner.sum()
 
-        return result
+        # The last row is minus the sum of all others.
+        moments = self._within_rows(weights) + self._between_rows(weights)
+        moments[self.last] = 0.0
+        moments[:, self.last] = 0.0
+        sums = moments.sum(axis=0)
+        moments[self.last] = -sums
+        moments[:, self.last] = -sums
+        moments[self.last, self.last] = sums.sum()
+        return moments
 
-    def _own(self, weights: FloatArray) -> FloatArray:
+    def _within_rows(self, weights: FloatArray) -> FloatArray:
         """What every row adds by itself: E[h hᵀ | total zero] of its draw and what it deals."""
         z = self._tails
-        powers = np.array([z, z * (1 + z), z * (1 + z) * (1 + 2 * z)]).real
-        # Given the total, |s| to the powers 0, 1, 2 where s is not zero.
-        shares = weights / self._functions / self._totals[:, None]
-        mass, first, second = (2 * shares @ power for power in powers)
+        powers = np.array([z * (1 + z) * (1 + 2 * z), z * (1 + z), z]).real
+
+        # Given the total, E |s|², E |s| and the chance of s other than zero.
+        shares = self._others[:, None] * weights / self._functions / self._totals
+        beyond = self.carries.beyond_squares(*(2 * shares @ power for power in powers))
         inside = 2 * shares.sum(axis=1)
-        ends = self.carries.ends[self._others]
-        own = np.zeros_like(ends)
-        own[:, 0] = 1.0
-        cross = np.einsum("kt,ku->ktu", own, ends)
-        blocks = np.zeros((self.carries.rows, *cross.shape[1:]))
-        blocks[self._others] = (
-            inside[:, None, None] * self.carries.core_squares[self._others]
-            + mass[:, None, None] * np.einsum("kt,ku->ktu", ends, ends)
-            + first[:, None, None] * (cross + cross.transpose(0, 2, 1))
-            + second[:, None, None] * np.einsum("kt,ku->ktu", own, own)
-        )
+        squares = inside[:, None, None] * self.carries.core_squares + beyond
+        return np.asarray(self.carries.placed(squares).todense())
 
-        return self.carries.placed(blocks).todense()
-
-    def _between(self, weights: FloatArray) -> FloatArray:
+    def _between_rows(self, weights: FloatArray) -> FloatArray:
         """What pairs of rows add: their parts of odd order, which the total ties together."""
         z = self._tails
         # E[s e^(its)] and E[sign(s) e^(its)] are imaginary: 2i times these, over the total mass.
-        odd = np.array([z * (1 + z), z]).imag
-        scaled = 2 / self._totals[:, None] / self._functions
-        rows = self.carries.rows
-        nodes = self._nodes
-        sums = np.zeros((rows, nodes))
-        signs = np.zeros((rows, nodes))
-        sums[self._others], signs[self._others] = scaled * odd[0], scaled * odd[1]
-        full = self.carries.full_cores
-        everything = sums + full @ signs
-        result = (everything * weights) @ everything.T
-        squares = [
-            (a * b) @ weights for a, b in ((sums, sums), (sums, signs), (signs, signs))
-        ]
-        ends = self.carries.ends
-        own = np.zeros_like(ends)
-        own[:, 0] = 1.0
-        cross = np.einsum("kt,ku->ktu", own, ends)
-        blocks = (
-            squares[0][:, None, None] * np.einsum("kt,ku->ktu", own, own)
-            + squares[1][:, None, None] * (cross + cross.transpose(0, 2, 1))
-            + squares[2][:, None, None] * np.einsum("kt,ku->ktu", ends, ends)
-        )
+        scaled = self._others[:, None] * 2 / self._totals / self._functions
+        sums = scaled * (z * (1 + z)).imag
+        signs = scaled * z.imag
+        everything = sums + self.carries.full_cores @ signs
 
+        pairs = ((sums, sums), (sums, signs), (signs, signs))
+        alone = self.carries.beyond_squares(*((a * b) @ weights for a, b in pairs))
         # i² = −1: pairs pull against each other.
-        return np.asarray(self.carries.placed(blocks).todense() - result)
+        together = (everything * weights) @ everything.T
+        return np.asarray(self.carries.placed(alone).todense() - together)
+
+
+def _check(holds: object, rule: str) -> None:
+    require(holds, "carries", "?", rule, "plan again")

@@ -18,17 +18,21 @@ from typing import Any, Self
 import numpy as np
 
 from noisewright.arrays import Array, BoolArray, FloatArray, IntArray
-from noisewright.central.mechanism import Counts, Measurement, StoredMechanism, Table
+from noisewright.central.mechanism import (
+    Counts,
+    CountsPeople,
+    Measurement,
+    StoredMechanism,
+    Table,
+)
 from noisewright.errors import FileFormatError, InvalidParameter, OutOfReach, require
-from noisewright.estimate.accuracy import Accuracy
-from noisewright.estimate.intervals import log_concave_multiplier
+from noisewright.estimate.accuracy import Accuracy, LogConcave
 from noisewright.privacy.noise.ball import ball_noise
 from noisewright.privacy.noise.source import ByteSource
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.privacy.promise.calibration import split
 from noisewright.privacy.promise.spend import Promise, Spend
 from noisewright.workload.kinds.marginals import OnAttributes
-from noisewright.workload.questions.measures import COUNT, Measure
 from noisewright.workload.structure import Term
 
 MOST_ENTRIES = 2**23
@@ -82,7 +86,7 @@ def _distinct(rows: IntArray) -> IntArray:
 
 
 @dataclass(frozen=True, eq=False)
-class BallMechanism:
+class BallMechanism(CountsPeople):
     """Integer rows over all cells, in parts with shares of ε, under noise in the shape of balls."""
 
     sizes: tuple[int, ...]
@@ -176,22 +180,8 @@ class BallMechanism:
         return Spend(self.privacy.neighbours, losses)
 
     @property
-    def unit_noise(self) -> None:
-        """The noise is no multiple of a sensitivity: bounds on linear strategies are not for it."""
-        return
-
-    @property
-    def agrees(self) -> bool:
-        return True
-
-    @property
     def tables(self) -> tuple[Table, ...]:
         return (Table(tuple(range(len(self.sizes)))),)
-
-    def of(self, measure: Measure) -> Self:
-        if measure == COUNT:
-            return self
-        raise OutOfReach("ball noise counts people; sums need another mechanism")
 
     def at(self, privacy: Privacy) -> Self:
         return replace(self, privacy=privacy)
@@ -212,8 +202,8 @@ class BallMechanism:
         )
 
     def fits(self, measurement: Measurement) -> bool:
-        shapes = [(1,)] * self._replaced + [(len(rows),) for rows in self.parts]
-        return not measurement.parts and [v.shape for v in measurement.values] == shapes
+        people = [1] * self._replaced
+        return measurement.lengths == [*people, *(len(rows) for rows in self.parts)]
 
     @cached_property
     def _design(self) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -322,29 +312,17 @@ class StoredBalls(StoredMechanism, frozen=True, tag="balls"):
 
 
 @dataclass(frozen=True, eq=False)
-class BallAccuracy(Accuracy):
-    """Linear answers from independent balls; `weights` are of numbers of unit variance.
+class BallAccuracy(LogConcave):
+    """Linear answers from independent balls of these dimensions."""
 
-    The density of a ball is log-concave and symmetric, so every answer's error is too.
-    """
-
-    weights: FloatArray
     dimensions: tuple[int, ...]
-
-    @cached_property
-    def variance(self) -> FloatArray:
-        return np.asarray((self.weights**2).sum(axis=1))
-
-    def covariance(self, chosen: IntArray) -> FloatArray:
-        return self.weights @ self.weights[chosen].T
 
     def draw(self, count: int, rng: np.random.Generator) -> FloatArray:
         pieces = []
         for d in self.dimensions:
             direction = rng.standard_normal((count, d))
             direction /= np.linalg.norm(direction, axis=1, keepdims=True)
-            pieces.append(direction * rng.gamma(d, size=(count, 1)) / np.sqrt(d + 1))
-        return np.hstack(pieces) @ self.weights.T
+            radius = rng.gamma(d, size=(count, 1))
+            pieces.append(direction * radius / np.sqrt(d + 1))
 
-    def multiplier(self, level: float) -> float:
-        return log_concave_multiplier(level)
+        return np.hstack(pieces) @ self.weights.T

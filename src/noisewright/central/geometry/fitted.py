@@ -24,13 +24,14 @@ from noisewright.central.geometry.k_norm import StoredKNorm
 from noisewright.central.geometry.sketch import SketchMechanism, StoredSketch
 from noisewright.central.mechanism import (
     Counts,
+    CountsPeople,
     Given,
     Measurement,
     Mechanism,
     StoredMechanism,
     Table,
 )
-from noisewright.errors import FileFormatError, OutOfReach, require
+from noisewright.errors import FileFormatError, require
 from noisewright.estimate.accuracy import Accuracy, Kind
 from noisewright.estimate.nearest import AnswerSpace, Possible, answer_error, fit_error
 from noisewright.privacy.noise.source import ByteSource
@@ -38,7 +39,6 @@ from noisewright.privacy.promise.budget import Privacy
 from noisewright.privacy.promise.spend import Spend
 from noisewright.workload import Identity, Workload, workload
 from noisewright.workload.forms.stored import decode_workload, encode_workload
-from noisewright.workload.questions.measures import COUNT, Measure
 from noisewright.workload.structure import Term, cell_answers, terms
 
 StoredInner = StoredBalls | StoredBlocks | StoredCarry | StoredKNorm | StoredSketch
@@ -57,7 +57,7 @@ _WIDE = 4.0
 
 
 @dataclass(frozen=True, eq=False)
-class FittedMechanism:
+class FittedMechanism(CountsPeople):
     """The measurement of `inner`, answered by the possible histogram nearest to it.
 
     Nearest in the counts of all cells, or in the answers to `workload`. Where `support` names
@@ -119,22 +119,6 @@ class FittedMechanism:
     def tables(self) -> tuple[Table, ...]:
         return self.inner.tables
 
-    @property
-    def unit_noise(self) -> None:
-        """Answers are biased: bounds on linear strategies are not for them."""
-        return
-
-    @property
-    def agrees(self) -> bool:
-        return True
-
-    def of(self, measure: Measure) -> Self:
-        if measure == COUNT:
-            return self
-        raise OutOfReach(
-            "histograms of people tell no sums; plan them by another mechanism"
-        )
-
     def at(self, privacy: Privacy) -> Self:
         return replace(self, inner=self.inner.at(privacy))
 
@@ -145,10 +129,9 @@ class FittedMechanism:
         return Measurement(values, (self.inner.measure(counts, source),))
 
     def fits(self, measurement: Measurement) -> bool:
-        expected = [(1,)] if self._public_total else []
-        if [value.shape for value in measurement.values] != expected:
-            return False
-        return len(measurement.parts) == 1 and self.inner.fits(measurement.parts[0])
+        people = Measurement(measurement.values).lengths
+        alike = people == [1] * self._public_total and len(measurement.parts) == 1
+        return alike and self.inner.fits(measurement.parts[0])
 
     def check_reach(self, asked: Sequence[Term]) -> None:
         self.inner.check_reach([*self._fitted_to, *asked])

@@ -114,14 +114,7 @@ def _plan(problem: CentralProblem) -> Proposal:
             continue
         error = mean_error(fitted.accuracy(problem.terms).error, problem.norm)
         status = f"noise of {name}, projected in {space}"
-        proposal = Proposal(
-            fitted,
-            None,
-            None,
-            "none",
-            status,
-            problem.neighbours,
-        )
+        proposal = Proposal.unbounded(fitted, status)
         planned.append((error, len(planned), proposal))
 
     return min(planned)[2]
@@ -226,14 +219,7 @@ def _planned(
     return (
         error,
         number,
-        Proposal(
-            fitted,
-            None,
-            None,
-            "none",
-            status,
-            problem.neighbours,
-        ),
+        Proposal.unbounded(fitted, status),
     )
 
 
@@ -241,7 +227,7 @@ def _best(problem: CentralProblem, nets: list[Net | None]) -> Proposal:
     matrix = problem.once(whole_queries)
     assert matrix is not None
     assert problem.given is not None
-    wanted = max(1, ceil((problem.privacy.epsilon or 0.0) * problem.given.people))
+    wanted = max(1, ceil(problem.epsilon * problem.given.people))
     planned: list[Planned] = []
 
     for net in nets:

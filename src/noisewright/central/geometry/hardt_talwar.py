@@ -168,7 +168,7 @@ def refuses_balls(problem: CentralProblem) -> str | None:
     if refuses_laplace(problem):
         return "ball noise is for pure privacy; leave delta and rho out"
     # A part of the budget must still be one that noise is drawn for.
-    if not 1024 * LEAST_EPSILON <= (problem.privacy.epsilon or 0.0) <= LARGEST_EPSILON:
+    if not 1024 * LEAST_EPSILON <= problem.epsilon <= LARGEST_EPSILON:
         return f"balls are drawn for epsilon from 2^-20 to {LARGEST_EPSILON:g}"
 
     workload = problem.workload
@@ -193,14 +193,7 @@ def _plan(problem: CentralProblem) -> Proposal:
     levels = len(mechanism.parts)
     parts = "one ellipsoid" if levels == 1 else f"ellipsoids of {levels} parts"
     status = f"{parts}, by how much people differ"
-    return Proposal(
-        mechanism,
-        None,
-        None,
-        "none",
-        status,
-        problem.neighbours,
-    )
+    return Proposal.unbounded(mechanism, status)
 
 
 HARDT_TALWAR = CentralMechanism(

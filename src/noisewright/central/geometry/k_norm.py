@@ -19,7 +19,7 @@ from typing import Any, Self, cast
 import msgspec
 import numpy as np
 
-from noisewright.arrays import Array, FloatArray, IntArray
+from noisewright.arrays import Array, FloatArray
 from noisewright.central.geometry.bodies import (
     Body,
     Entered,
@@ -27,16 +27,20 @@ from noisewright.central.geometry.bodies import (
     Replaced,
 )
 from noisewright.central.geometry.partition import Partition, Reading
-from noisewright.central.mechanism import Counts, Measurement, StoredMechanism, Table
-from noisewright.errors import FileFormatError, InvalidParameter, OutOfReach, require
-from noisewright.estimate.accuracy import Accuracy
-from noisewright.estimate.intervals import log_concave_multiplier
+from noisewright.central.mechanism import (
+    Counts,
+    CountsPeople,
+    Measurement,
+    StoredMechanism,
+    Table,
+)
+from noisewright.errors import FileFormatError, InvalidParameter, require
+from noisewright.estimate.accuracy import Accuracy, LogConcave
 from noisewright.privacy.exact.rounding import checked_scale
 from noisewright.privacy.noise.levels import draw_level, level_weights, mean_over_levels
 from noisewright.privacy.noise.source import ByteSource
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.privacy.promise.spend import Promise, Spend
-from noisewright.workload.questions.measures import COUNT, Measure
 from noisewright.workload.structure import Term
 
 MOST_DIMENSIONS = 1000
@@ -50,7 +54,7 @@ _LEAST_STEPS = 16  # grid steps per 1/ε: more would change no variance by a tho
 
 
 @dataclass(frozen=True, eq=False)
-class KNormMechanism:
+class KNormMechanism(CountsPeople):
     """People sorted into the groups of several tables, all moved by one draw."""
 
     sizes: tuple[int, ...]
@@ -83,23 +87,26 @@ class KNormMechanism:
         return (Headcount(), *(Entered(part.groups) for part in self.parts))
 
     @property
+    def epsilon(self) -> float:
+        """What is promised."""
+        return cast("float", self.privacy.epsilon)
+
+    @property
     def _protected_total(self) -> bool:
         return self.privacy.neighbours == "add-remove"
 
     @cached_property
     def steps(self) -> int:
         """Grid steps that one person is."""
-        return max(
-            1, ceil(_LEAST_STEPS * Fraction(cast("float", self.privacy.epsilon)))
-        )
+        return max(1, ceil(_LEAST_STEPS * Fraction(self.epsilon)))
 
     @cached_property
     def rate(self) -> Fraction:
         """How fast chances fall from one dilate to the next."""
-        if not LEAST_EPSILON <= cast("float", self.privacy.epsilon) <= LARGEST_EPSILON:
+        if not LEAST_EPSILON <= self.epsilon <= LARGEST_EPSILON:
             rule = f"must lie between 2^-30 and {LARGEST_EPSILON:g} for K-norm noise"
-            raise InvalidParameter("epsilon", self.privacy.epsilon, rule)
-        rate = Fraction(cast("float", self.privacy.epsilon)) / self.steps
+            raise InvalidParameter("epsilon", self.epsilon, rule)
+        rate = Fraction(self.epsilon) / self.steps
         checked_scale("epsilon", 1 / rate)
         return rate
 
@@ -147,14 +154,7 @@ class KNormMechanism:
 
     @property
     def spend(self) -> Spend:
-        return Spend(
-            self.privacy.neighbours, (Promise(cast("float", self.privacy.epsilon)),)
-        )
-
-    @property
-    def unit_noise(self) -> None:
-        """The noise is no multiple of a sensitivity: bounds on linear strategies are not for it."""
-        return
+        return Spend(self.privacy.neighbours, (Promise(self.epsilon),))
 
     @property
     def agrees(self) -> bool:
@@ -163,11 +163,6 @@ class KNormMechanism:
     @cached_property
     def tables(self) -> tuple[Table, ...]:
         return tuple(dict.fromkeys(part.table for part in self.parts))
-
-    def of(self, measure: Measure) -> Self:
-        if measure == COUNT:
-            return self
-        raise OutOfReach("K-norm noise counts people; sums need another mechanism")
 
     def at(self, privacy: Privacy) -> Self:
         return replace(self, privacy=privacy)
@@ -208,16 +203,12 @@ class KNormMechanism:
         return of_people * people + of_groups @ groups
 
     def accuracy(self, terms: Sequence[Term]) -> Accuracy:
-        return KNormAccuracy(self, *self.reading.of(terms))
+        return KNormAccuracy.of(self, *self.reading.of(terms))
 
     def fits(self, measurement: Measurement) -> bool:
-        if self._protected_total:
-            lengths = [1, *(part.groups - 1 for part in self.parts)]
-        else:
-            lengths = [part.groups for part in self.parts]
-        return not measurement.parts and [v.shape for v in measurement.values] == [
-            (length,) for length in lengths
-        ]
+        people = [1] * self._protected_total
+        groups = [part.groups - len(people) for part in self.parts]
+        return measurement.lengths == people + groups
 
     def check_reach(self, terms: Sequence[Term]) -> None:
         self.reading.of(terms)
@@ -281,49 +272,39 @@ class StoredKNorm(StoredMechanism, frozen=True, tag="k-norm"):
 
 
 @dataclass(frozen=True, eq=False)
-class KNormAccuracy(Accuracy):
-    """Linear answers from one draw: exact second moments, and the widest law of its kind.
-
-    The density e^(-ε‖z‖) is log-concave and symmetric, so every answer's error is too.
-    """
+class KNormAccuracy(LogConcave):
+    """Linear answers from one draw of density e^(-ε‖z‖): exact second moments."""
 
     mechanism: KNormMechanism
     of_people: FloatArray
     of_groups: FloatArray
 
-    @cached_property
-    def _scaled(self) -> FloatArray:
-        """Weights of uncorrelated errors of unit variance in every answer."""
-        variances = self.mechanism.variances
-        columns = []
-        start = 0
-        columns.append(np.sqrt(variances[0]) * self.of_people[:, None])
-        for part, variance in zip(self.mechanism.parts, variances[1:], strict=True):
-            own = self.of_groups[:, start : start + part.groups]
-            columns.append(np.sqrt(variance) * (own - own.mean(axis=1, keepdims=True)))
-            start += part.groups
+    @classmethod
+    def of(
+        cls,
+        mechanism: KNormMechanism,
+        of_people: FloatArray,
+        of_groups: FloatArray,
+    ) -> KNormAccuracy:
+        """From the weights of the number of people and of all groups in every answer."""
+        sizes = [part.groups for part in mechanism.parts]
+        people, *variances = mechanism.variances
+        columns = [np.sqrt(people) * of_people[:, None]]
+        parts = np.split(of_groups, np.cumsum(sizes)[:-1], axis=1)
+        for part, variance in zip(parts, variances, strict=True):
+            centred = part - part.mean(axis=1, keepdims=True)
+            columns.append(np.sqrt(variance) * centred)
 
-        return np.asarray(np.hstack(columns), dtype=np.float64)
-
-    @cached_property
-    def variance(self) -> FloatArray:
-        return np.asarray(np.einsum("ij,ij->i", self._scaled, self._scaled))
-
-    def covariance(self, chosen: IntArray) -> FloatArray:
-        return self._scaled @ self._scaled[chosen].T
+        return cls(np.hstack(columns), mechanism, of_people, of_groups)
 
     def draw(self, count: int, rng: np.random.Generator) -> FloatArray:
         mechanism = self.mechanism
         radius = rng.gamma(mechanism.dimension + 1, size=(count, 1))
         shadows = [body.shadow(count, rng) for body in mechanism.bodies]
-        epsilon = cast("float", mechanism.privacy.epsilon)
         groups = shadows[-len(mechanism.parts) :]
         moved: FloatArray = np.hstack(groups) @ self.of_groups.T
         if len(shadows) > len(groups):  # the number of people has noise of its own
             moved += shadows[0] * self.of_people
 
-        moved *= radius / epsilon
+        moved *= radius / mechanism.epsilon
         return moved
-
-    def multiplier(self, level: float) -> float:
-        return log_concave_multiplier(level)

@@ -118,7 +118,7 @@ def _cells(problem: CentralProblem) -> Parts:
 def _refuses(problem: CentralProblem) -> str | None:
     if refuses_laplace(problem):
         return "K-norm noise is for pure privacy; leave delta and rho out"
-    if not LEAST_EPSILON <= (problem.privacy.epsilon or 0.0) <= LARGEST_EPSILON:
+    if not LEAST_EPSILON <= problem.epsilon <= LARGEST_EPSILON:
         return f"K-norm noise is drawn for epsilon from 2^-30 to {LARGEST_EPSILON:g}"
     if not _options(problem):
         return "only few queries of few values each, or tables of few cells together, sort people"
@@ -134,14 +134,7 @@ def _plan(problem: CentralProblem) -> Proposal:
         proposals.append(
             (
                 error,
-                Proposal(
-                    mechanism,
-                    None,
-                    None,
-                    "none",
-                    status,
-                    problem.neighbours,
-                ),
+                Proposal.unbounded(mechanism, status),
             )
         )
 

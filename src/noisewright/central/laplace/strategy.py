@@ -125,9 +125,8 @@ def _options(problem: CentralProblem) -> list[Candidate]:
 
 def _largest_sensitivity(problem: CentralProblem) -> float:
     """Grid steps that one neighbour may move the measurements: more needs too much noise."""
-    assert problem.privacy.epsilon is not None
     doubled = 1 if problem.neighbours == "add-remove" else 2
-    return SCALE_LIMIT * problem.privacy.epsilon / doubled
+    return SCALE_LIMIT * problem.epsilon / doubled
 
 
 def _for_replaced(problem: CentralProblem, option: Candidate) -> Candidate:

@@ -13,9 +13,9 @@ import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray
 from noisewright.errors import InvalidParameter
+from noisewright.estimate.nearest import project_to_total
 from noisewright.estimate.nonnegative import (
     nonnegative_histogram,
-    project_to_total,
 )
 from noisewright.local.analysis.accuracy import Errors, LocalAccuracy
 from noisewright.local.composed.table_strategy import TableData, TableStrategy

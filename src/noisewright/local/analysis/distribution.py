@@ -29,8 +29,7 @@ import numpy as np
 from noisewright.arrays import FloatArray
 from noisewright.domain import Attribute, Domain, Ordered
 from noisewright.errors import TooLarge
-from noisewright.estimate.nearest import fit_on_simplex
-from noisewright.estimate.nonnegative import project_to_total
+from noisewright.estimate.nearest import fit_on_simplex, project_to_total
 from noisewright.local.analysis.answers import checked_people, filled_groups, median
 from noisewright.local.analysis.information import (
     CentredInformation,

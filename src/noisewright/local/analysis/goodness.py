@@ -23,7 +23,7 @@ import numpy as np
 
 from noisewright.arrays import FloatArray
 from noisewright.errors import NoisewrightError
-from noisewright.estimate.nonnegative import project_to_total
+from noisewright.estimate.nearest import project_to_total
 from noisewright.local.analysis.analysis import chances_of_reports
 from noisewright.local.analysis.robust import least_liars
 from noisewright.local.reports.aggregate import Aggregate

@@ -12,7 +12,7 @@ import numpy as np
 from noisewright.arrays import FloatArray, IntArray
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.estimate.agreeing_tables import Block, agreeing_tables
-from noisewright.estimate.nonnegative import project_to_total
+from noisewright.estimate.nearest import project_to_total
 from noisewright.local.analysis.grams import without_offsets
 from noisewright.local.analysis.information import Information, UnformedInformation
 from noisewright.local.fixedpoint import numbers

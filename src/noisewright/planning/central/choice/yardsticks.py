@@ -24,7 +24,7 @@ from noisewright.central.geometry.limits.packing import (
 )
 from noisewright.central.geometry.limits.volume import VolumeBound, volume_bound
 from noisewright.central.problem import CentralProblem
-from noisewright.estimate.nonnegative import project_to_total
+from noisewright.estimate.nearest import project_to_total
 from noisewright.solution import BoundClass
 from noisewright.workload import Identity
 from noisewright.workload.kinds.algebra import stack
