@@ -85,14 +85,24 @@ def _answers(problem: CentralProblem) -> Measured:
     # in one block: nobody flips all signs at once
     if isinstance(problem.workload, Parity):
         block = Block(
-            (0,), (_integers(problem.workload.dense()),), _MULTIPLIER, _MULTIPLIER
+            (0,),
+            (_integers(problem.workload.dense()),),
+            _MULTIPLIER,
+            _MULTIPLIER,
         )
         return BlockStrategy((problem.workload.size,), (block,)), status
 
     for term in problem.terms:
         factors = tuple(_integers(factor.dense()) for factor in term.factors or ())
         noise = _MULTIPLIER / (term.weight if len(problem.terms) > 1 else 1.0)
-        blocks.append(Block(term.attributes, factors, noise, _MULTIPLIER))
+        blocks.append(
+            Block(
+                term.attributes,
+                factors,
+                noise,
+                _MULTIPLIER,
+            )
+        )
 
     return BlockStrategy(problem.sizes, tuple(blocks)), status
 
@@ -107,7 +117,13 @@ def counted_cells(problem: CentralProblem) -> Measured:
     """Every cell of the attributes asked, counted under the same noise."""
     attributes = _attributes(problem)
     factors = tuple(np.eye(problem.sizes[i], dtype=np.int64) for i in attributes)
-    block = Block(attributes, factors, _MULTIPLIER, _MULTIPLIER)
+    block = Block(
+        attributes,
+        factors,
+        _MULTIPLIER,
+        _MULTIPLIER,
+    )
+
     return BlockStrategy(problem.sizes, (block,)), "equal noise on every cell"
 
 
@@ -120,6 +136,7 @@ def _refuses_tree(problem: CentralProblem) -> str | None:
         return "plain counts need no tree of intervals"
     if max(factor.size for factor in factors) > LARGEST_TREE:
         return f"trees of intervals are compared up to {LARGEST_TREE} cells"
+
     return None
 
 
@@ -131,7 +148,12 @@ def _trees(problem: CentralProblem) -> Measured:
     ]
     factors = tuple(matrix for matrix, _ in trees)
     branching = ", ".join(str(branches) for _, branches in trees if branches)
-    block = Block(term.attributes, factors, _MULTIPLIER, _MULTIPLIER)
+    block = Block(
+        term.attributes,
+        factors,
+        _MULTIPLIER,
+        _MULTIPLIER,
+    )
 
     return BlockStrategy(problem.sizes, (block,)), f"equal noise, {branching} branches"
 
@@ -163,6 +185,7 @@ def _tree(cells: int, branches: int) -> IntArray:
         starts = np.arange(0, cells, width)
         levels.append(np.add.reduceat(levels[0], starts, axis=0))
         width *= branches
+
     return np.concatenate(levels[::-1])
 
 
@@ -189,6 +212,7 @@ def valued(
         problem.order,
         problem.neighbours,
     )
+
     return Candidate(
         strategy,
         value,
@@ -220,9 +244,24 @@ def _entries(noise: str, refuses: Refusal) -> list[CentralMechanism]:
         )
 
     return [
-        entry("", "answer", _refuses_answers, _answers),
-        entry("-cells", "cell", refuses_cells, counted_cells),
-        entry("-tree", "interval of a tree", _refuses_tree, _trees),
+        entry(
+            "",
+            "answer",
+            _refuses_answers,
+            _answers,
+        ),
+        entry(
+            "-cells",
+            "cell",
+            refuses_cells,
+            counted_cells,
+        ),
+        entry(
+            "-tree",
+            "interval of a tree",
+            _refuses_tree,
+            _trees,
+        ),
     ]
 
 

@@ -115,10 +115,16 @@ class Composite:
 
     def answer(self, measurement: Measurement, terms: Sequence[Term]) -> FloatArray:
         result = np.empty(sum(term.queries for term in terms))
-        pairs = zip(self.parts, measurement.parts, self._assigned(terms), strict=True)
+        pairs = zip(
+            self.parts,
+            measurement.parts,
+            self._assigned(terms),
+            strict=True,
+        )
         for part, own, (mine, place) in pairs:
             if mine:
                 result[place] = part.answer(own, mine)
+
         return result
 
     def accuracy(self, terms: Sequence[Term]) -> Accuracy:

@@ -49,9 +49,15 @@ class RowBounds:
         if domain is None or domain.unit is None or not domain.unit.by:
             rows = 1 if domain is None else domain.rows
             return cls(sizes, rows, rows)
+
         unit = domain.unit
         places = tuple(sorted(domain.names.index(name) for name in unit.by))
-        return cls(sizes, unit.rows, unit.each, places).of_rows(unit.rows)
+        return cls(
+            sizes,
+            unit.rows,
+            unit.each,
+            places,
+        ).of_rows(unit.rows)
 
     def of_rows(self, rows: int) -> RowBounds:
         """The same with another number of rows, of which groups may admit fewer."""
@@ -135,7 +141,15 @@ def one_group(problem: CentralProblem, bounds: RowBounds) -> CentralProblem | No
         return None
 
     sizes = tuple(problem.sizes[i] for i in rest)
-    parts = [_of_group(term, bounds.by, rest, sizes) for term in problem.terms]
+    parts = [
+        _of_group(
+            term,
+            bounds.by,
+            rest,
+            sizes,
+        )
+        for term in problem.terms
+    ]
     known = [part for part in parts if part is not None]
     if len(known) < len(parts):
         return None
@@ -195,7 +209,12 @@ def in_every_group(
     except InvalidParameter:  # of a sort that does not combine with whole attributes
         return None
 
-    own = BlockMechanism(strategy, problem.privacy, mechanism.content, problem.sizes)
+    own = BlockMechanism(
+        strategy,
+        problem.privacy,
+        mechanism.content,
+        problem.sizes,
+    )
     status = f"in every group: {proposal.status}"
     return replace(
         proposal,

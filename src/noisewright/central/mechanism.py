@@ -64,7 +64,12 @@ class Given:
                 "histogram",
                 "must be one number per cell, none negative",
             )
-            require(values.sum() > 0, "public", "histogram", "must hold somebody")
+            require(
+                values.sum() > 0,
+                "public",
+                "histogram",
+                "must hold somebody",
+            )
 
     def shares(self, cells: int) -> list[FloatArray]:
         """Shares of people over so many cells, one array per kind of public histogram."""

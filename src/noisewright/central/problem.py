@@ -55,7 +55,12 @@ class CentralProblem:
         asked: Privacy,
     ) -> CentralProblem:
         """The same questions under a promise that is stronger than the one asked for."""
-        problem = replace(self, privacy=privacy, promise=promise, asked=asked)
+        problem = replace(
+            self,
+            privacy=privacy,
+            promise=promise,
+            asked=asked,
+        )
         problem.__dict__["structure"] = self.structure  # what is asked is read once
         return problem
 
@@ -143,7 +148,14 @@ class Proposal:
     def unbounded(cls, mechanism: Mechanism, status: str) -> Proposal:
         """Noise that has no unit, which no bound on linear strategies is about."""
         neighbours = mechanism.privacy.neighbours
-        return cls(mechanism, None, None, "none", status, neighbours)
+        return cls(
+            mechanism,
+            None,
+            None,
+            "none",
+            status,
+            neighbours,
+        )
 
 
 Refusal = Callable[[CentralProblem], str | None]

@@ -114,7 +114,10 @@ class StreamMechanism:
         """How far, in grid steps, a neighbour moves the measured vector."""
         neighbours = self.privacy.neighbours
         return sensitivity(
-            self.factorization, self.grid_bits, neighbours, self.appearances
+            self.factorization,
+            self.grid_bits,
+            neighbours,
+            self.appearances,
         )
 
     @property
@@ -172,7 +175,13 @@ def stream_mechanism(
         bits -= 1
 
     law = calibrate(
-        privacy, l2=sensitivity(factorization, bits, privacy.neighbours, appearances)
+        privacy,
+        l2=sensitivity(
+            factorization,
+            bits,
+            privacy.neighbours,
+            appearances,
+        ),
     )
     return StreamMechanism(
         factorization,
@@ -228,7 +237,12 @@ class Stream:
         source: ByteSource | None,
         position: Position | None = None,
     ) -> None:
-        self._begin(plan, plan.factorization.steps, source, position)
+        self._begin(
+            plan,
+            plan.factorization.steps,
+            source,
+            position,
+        )
         self._noise: deque[int] = deque()
         self._lengths: deque[float] = deque()
         kind = plan.factorization.kind
@@ -473,5 +487,10 @@ def check_state(possible: bool) -> None:
 def _fixed(value: float) -> int:
     """A float as an integer number of 2^-100, exactly."""
     scaled = Fraction(value) * (1 << _RATE_BITS)
-    require(scaled.denominator == 1, "rate", value, "must be a multiple of 2^-100")
+    require(
+        scaled.denominator == 1,
+        "rate",
+        value,
+        "must be a multiple of 2^-100",
+    )
     return int(scaled)

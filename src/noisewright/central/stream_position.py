@@ -35,7 +35,10 @@ class Position:
         except OSError as error:
             rule = f"cannot be made a new folder ({error.strerror or type(error).__name__})"
             raise InvalidParameter(
-                "position", str(folder), rule, "name one that is free"
+                "position",
+                str(folder),
+                rule,
+                "name one that is free",
             ) from None
 
         return position

@@ -66,7 +66,10 @@ def wider_bounds(problem: CentralProblem, rows: int = 1) -> Bounds:
         return ()
 
     least = least_factorization(
-        problem.workload, problem.sizes, float(problem.norm), problem.neighbours
+        problem.workload,
+        problem.sizes,
+        float(problem.norm),
+        problem.neighbours,
     )
     noise = least_second_moment(problem.privacy)
     unbiased = least_unbiased_variance(problem.privacy)
@@ -204,5 +207,8 @@ def _solved(
 ) -> float:
     tolerance = _TOLERANCES[workload.size > _SMALL]
     return factorize(
-        workload, norm, neighbours=neighbours, tolerance=tolerance
+        workload,
+        norm,
+        neighbours=neighbours,
+        tolerance=tolerance,
     ).lower_bound

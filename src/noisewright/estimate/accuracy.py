@@ -138,7 +138,10 @@ class Accuracy(ABC):
         # Public simulation of the error law: nothing here touches data, so a fixed seed is right
         # and makes a plan's forecast reproducible.
         return simultaneous_multiplier(
-            errors, level, draws=_DRAWS, rng=np.random.default_rng(0)
+            errors,
+            level,
+            draws=_DRAWS,
+            rng=np.random.default_rng(0),
         )
 
 

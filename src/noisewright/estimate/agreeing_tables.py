@@ -117,7 +117,14 @@ def _groups(
                 )
             )
 
-        groups.append(_Group(shape, tuple(blocks), values, tuple(parts)))
+        groups.append(
+            _Group(
+                shape,
+                tuple(blocks),
+                values,
+                tuple(parts),
+            )
+        )
 
     return groups
 
@@ -133,6 +140,7 @@ def _agreed(
     )
     sums = np.zeros(length)
     shares = np.full(length, np.finfo(float).tiny)
+
     for group, rows in zip(groups, values, strict=True):
         tensors = rows.reshape(-1, *group.shape)
         for part in group.parts:

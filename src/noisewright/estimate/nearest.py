@@ -41,6 +41,7 @@ def project_to_total(values: FloatArray, total: float) -> FloatArray:
     counts = np.arange(1, values.shape[-1] + 1)
     lowering = (np.cumsum(ordered, axis=-1) - total) / counts
     last = np.count_nonzero(ordered > lowering, axis=-1, keepdims=True) - 1
+
     return np.maximum(values - np.take_along_axis(lowering, last, axis=-1), 0.0)
 
 

@@ -67,7 +67,12 @@ def gathered_rows(
     from scipy.sparse import csr_array, hstack
 
     if workload.queries > workload.size and workload.size <= MOST_QUERIES:
-        return _reduced(workload, answers, weights, inside)
+        return _reduced(
+            workload,
+            answers,
+            weights,
+            inside,
+        )
 
     kept = np.flatnonzero(weights)
     if len(kept) > MOST_QUERIES:
@@ -154,6 +159,7 @@ def newton_fit(
     u = np.zeros(len(rows.values))
     used = 0
     length = 100 / _largest_curvature(rows)
+
     for _ in range(_PROXIMAL_STEPS):
         step = _Proximal(rows, x, length)
         u, count = step.solve(u)
@@ -207,9 +213,16 @@ class _Proximal:
             missed = float(np.linalg.norm(slope / np.sqrt(rows.slack.max())))
             if missed <= self.enough:
                 return u, done
-            lower = self._lower(u, x, slope, far=missed > _FAR * self.enough)
+
+            lower = self._lower(
+                u,
+                x,
+                slope,
+                far=missed > _FAR * self.enough,
+            )
             if lower is None:  # rounding lets nothing fall any further
                 return u, done
+
             u = lower
             x = self.point(lower)
 

@@ -94,7 +94,12 @@ class Projector:
     ) -> FloatArray:
         """Newton on the convex dual ½‖max(x − Aᵀλ, 0)‖² + cᵀλ, with shortened steps."""
         scale = 1.0 + float(np.abs(values).max())
-        nearest, cost = self._at(x, rows, values, self.multipliers)
+        nearest, cost = self._at(
+            x,
+            rows,
+            values,
+            self.multipliers,
+        )
         for _ in range(_NEWTON_STEPS):
             gap = rows @ nearest - values
             if np.abs(gap).max() <= _CLOSE * scale:
@@ -108,7 +113,12 @@ class Projector:
 
             while length > 1e-6:
                 trial = self.multipliers + length * step
-                moved, lower = self._at(x, rows, values, trial)
+                moved, lower = self._at(
+                    x,
+                    rows,
+                    values,
+                    trial,
+                )
                 if lower <= cost - 1e-4 * length * float(gap @ step):
                     break
                 length /= 2
@@ -161,6 +171,7 @@ def nonnegative_histogram(
             f"a histogram over {workload.size} cells is too large to fit (limit "
             f"{LARGEST_HISTOGRAM}); adjust tables one by one"
         )
+
     require(
         total is None or (np.isfinite(total) and total >= 0),
         "total",
@@ -206,7 +217,12 @@ def _by_newton(
 ) -> tuple[FloatArray, int] | None:
     """The best point and its steps; None of too many queries to be written out, or if it fails."""
     inside = np.arange(start.size) if possible is None else np.flatnonzero(possible)
-    gathered = gathered_rows(problem.workload, problem.answers, problem.weights, inside)
+    gathered = gathered_rows(
+        problem.workload,
+        problem.answers,
+        problem.weights,
+        inside,
+    )
     if gathered is None:
         return None
 
@@ -228,7 +244,12 @@ def _by_descent(
 ) -> tuple[FloatArray, int]:
     used = 0
     for _ in range(_ROUNDS if len(problem.rows) else 1):
-        x, count = problem.minimise(x, facts.possible, steps - used, tolerance)
+        x, count = problem.minimise(
+            x,
+            facts.possible,
+            steps - used,
+            tolerance,
+        )
         used += count
         if used >= steps or problem.tighten(x):
             break
@@ -379,7 +400,12 @@ def tells_total(
     ends = []
     for sign in (1.0, -1.0):
         cost = np.full(kinds.shape[1], sign)
-        solved = linprog(cost, A_eq=kinds, b_eq=declared, bounds=(0, None))
+        solved = linprog(
+            cost,
+            A_eq=kinds,
+            b_eq=declared,
+            bounds=(0, None),
+        )
         if solved.status != 0 or solved.x is None:
             return False
         ends.append(float(solved.x.sum()))
@@ -393,7 +419,10 @@ def _some_table(rows: FloatArray, declared: FloatArray) -> bool:
 
     kinds = np.unique(rows, axis=1)
     solution = linprog(
-        np.zeros(kinds.shape[1]), A_eq=kinds, b_eq=declared, bounds=(0, None)
+        np.zeros(kinds.shape[1]),
+        A_eq=kinds,
+        b_eq=declared,
+        bounds=(0, None),
     )
 
     return bool(solution.status != 2)

@@ -30,7 +30,15 @@ def post_stratified(
     told = np.bincount(strata, weights=cells, minlength=count)
     member = (strata[None, :] == np.arange(count)[:, None]).astype(np.float64)
     errors = np.sqrt(
-        np.maximum(np.einsum("sc,cd,sd->s", member, covariance, member), 0.0)
+        np.maximum(
+            np.einsum(
+                "sc,cd,sd->s",
+                member,
+                covariance,
+                member,
+            ),
+            0.0,
+        )
     )
     wanted = margins > 0
     unclear = wanted & (told < np.maximum(_CLEAR * errors, 1e-9))

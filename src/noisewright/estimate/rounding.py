@@ -85,14 +85,22 @@ def controlled_rounding(values: FloatArray, sums: Sums) -> IntArray | None:
     held = np.diff(sums.near.indptr) > 1
     costs = _costs(sums.near, targets)
     if not held.any() and sums.exact.nnz == sums.exact.shape[1]:
-        return _cheapest_first(whole, left, costs, float(sums.values[0]))
+        return _cheapest_first(
+            whole,
+            left,
+            costs,
+            float(sums.values[0]),
+        )
 
     while len(left):
         program = _Program.of(sums.of_cells(left), held)
         below = np.floor(targets) - sums.near @ whole
         above = np.ceil(targets) - sums.near @ whole
         vertex = program.vertex(
-            costs[left], below, above, sums.values - sums.exact @ whole
+            costs[left],
+            below,
+            above,
+            sums.values - sums.exact @ whole,
         )
         if vertex is None:
             return None
@@ -155,7 +163,12 @@ class _Program:
     @classmethod
     def of(cls, sums: Sums, held: BoolArray) -> _Program:
         kept = np.diff(sums.exact.indptr) > 0
-        return cls(sums.near[held], held, sums.exact[kept], kept)
+        return cls(
+            sums.near[held],
+            held,
+            sums.exact[kept],
+            kept,
+        )
 
     def vertex(
         self,

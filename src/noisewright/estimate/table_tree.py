@@ -25,7 +25,12 @@ def join_order(
 
     @cache
     def told(block: Block, known: Block) -> float:
-        return _information(sizes, block, known, tables[block])
+        return _information(
+            sizes,
+            block,
+            known,
+            tables[block],
+        )
 
     steps: list[tuple[Block, Block, Block]] = []
     known: set[int] = set()

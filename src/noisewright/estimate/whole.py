@@ -155,7 +155,12 @@ def exchanged(
     strays by one or more.
     """
     most = max(1.0, float(np.abs(strayed).max(initial=0.0)))
-    search = _Search(whole.copy(), strayed.copy(), csc_of(sums.near), most)
+    search = _Search(
+        whole.copy(),
+        strayed.copy(),
+        csc_of(sums.near),
+        most,
+    )
     kinds = _kinds_of_exact(sums)
     rng = np.random.default_rng(0)  # only to look at other cells every time
     squares = np.inf

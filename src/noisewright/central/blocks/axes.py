@@ -98,6 +98,7 @@ def reference_of(contrasts: IntArray) -> FloatArray:
     rows, size = contrasts.shape
     if not contrasts.sum(axis=1).any():
         return np.full(size, 1.0 / size)
+
     require(
         rows == size - 1,
         "contrasts",

@@ -62,7 +62,12 @@ class Block:
             self.multiplier,
             "must be an integer >= 1",
         )
-        require(0 < self.noise < inf, "noise", self.noise, "must be finite and > 0")
+        require(
+            0 < self.noise < inf,
+            "noise",
+            self.noise,
+            "must be finite and > 0",
+        )
 
         if self.weights is not None:
             self._check_weights(self.weights)

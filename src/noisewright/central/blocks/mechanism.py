@@ -196,12 +196,23 @@ class BlockMechanism:
                 name = known.setdefault(_content(factor), f"factor.{len(known)}")
                 arrays[name] = factor
                 names.append(name)
+
             blocks.append(
-                StoredBlock(block.attributes, names, block.noise, block.multiplier)
+                StoredBlock(
+                    block.attributes,
+                    names,
+                    block.noise,
+                    block.multiplier,
+                )
             )
 
         strategy = self.strategy
-        return StoredBlocks(strategy.sizes, blocks, strategy.separate, self.content)
+        return StoredBlocks(
+            strategy.sizes,
+            blocks,
+            strategy.separate,
+            self.content,
+        )
 
 
 def continuous_deviation(privacy: Privacy) -> float:
@@ -290,7 +301,12 @@ class StoredBlocks(StoredMechanism, frozen=True, tag="blocks"):
 
         blocks = tuple(block.unpacked(arrays) for block in self.blocks)
         strategy = BlockStrategy(self.sizes, blocks, self.separate)
-        mechanism = BlockMechanism(strategy, privacy, self.content, sizes)
+        mechanism = BlockMechanism(
+            strategy,
+            privacy,
+            self.content,
+            sizes,
+        )
         _ = mechanism.law  # refuses budgets for which no noise can be drawn
 
         return mechanism
@@ -319,6 +335,7 @@ class BlockAccuracy(Accuracy):
         check_covariances(queries * max(block.rows for block in blocks))
 
         result = np.zeros((queries, len(chosen)))
+
         for number, law in enumerate(self.mechanism.laws):
             units: list[Array] = [
                 np.zeros((b.rows, blocks[number].rows)) for b in blocks

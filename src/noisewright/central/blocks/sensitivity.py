@@ -108,7 +108,13 @@ class Span:
         own = np.diagonal(gram)
         others = gram[~np.eye(len(gram), dtype=bool)]
         ends = (others.min(), others.max()) if others.size else (own.min(), own.max())
-        return cls(float(own.min()), float(own.max()), float(ends[0]), float(ends[1]))
+
+        return cls(
+            float(own.min()),
+            float(own.max()),
+            float(ends[0]),
+            float(ends[1]),
+        )
 
 
 Ends = tuple[FloatArray, FloatArray]
@@ -129,6 +135,7 @@ def _distance(spans: Sequence[Span], differ: Sequence[BoolArray]) -> FloatArray:
     shape = np.broadcast_shapes(*(d.shape for d in differ)) if differ else (1,)
     ends = (np.ones(shape), np.ones(shape))
     touched = np.zeros(shape, dtype=bool)
+
     for span, apart in zip(spans, differ, strict=True):
         low = np.where(apart, span.least, span.shortest)
         ends = _times(ends, low, np.where(apart, span.most, span.longest))

@@ -64,6 +64,7 @@ class BlockStrategy:
 
         if self.separate:
             return
+
         require(
             self.axes is not None
             or not any(block.weights is not None for block in self.blocks),
@@ -425,7 +426,10 @@ def _missed_by_block(block: Block, term: Term) -> int | None:
     factors = dict(zip(term.attributes, term.factors or (), strict=True))
     missed = np.zeros(0, dtype=np.intp)
     for i, factor, inverse in zip(
-        block.attributes, block.factors, block.inverses, strict=True
+        block.attributes,
+        block.factors,
+        block.inverses,
+        strict=True,
     ):
         if is_identity(factor):
             continue
@@ -488,7 +492,10 @@ def _variance_of(block: Block, term: Term) -> float:
     """Total variance of a term's answers from one block; infinite where it does not tell them."""
     total = (block.noise / block.multiplier) ** 2
     for i, factor, inverse in zip(
-        block.attributes, block.factors, block.inverses, strict=True
+        block.attributes,
+        block.factors,
+        block.inverses,
+        strict=True,
     ):
         rows = _asked_of(term, i, len(inverse))
         blind = np.eye(len(inverse)) - inverse @ factor

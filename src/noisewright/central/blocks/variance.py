@@ -57,7 +57,15 @@ def _with_noise(
         )
         plain = [_overlapping(term, components, quadratics) for term in terms]
     else:
-        plain = [_term_variances(strategy, term, units, quadratics) for term in terms]
+        plain = [
+            _term_variances(
+                strategy,
+                term,
+                units,
+                quadratics,
+            )
+            for term in terms
+        ]
 
     # An answer that is free of noise has a variance of zero only up to rounding.
     return [
@@ -95,7 +103,12 @@ def _term_variances(
     for number in strategy.seen_by(term):
         block = strategy.blocks[number]
         if block.weights is not None:
-            total += _weighted_rows(strategy, block, term, units[number])
+            total += _weighted_rows(
+                strategy,
+                block,
+                term,
+                units[number],
+            )
             continue
 
         scale = units[number] * quadratics.outside(block, term.attributes)

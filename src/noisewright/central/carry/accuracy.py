@@ -153,6 +153,7 @@ class CarryAccuracy(Accuracy):
         deviations = np.sqrt(self.variance[chosen])
         largest = 0.0
         step = max(1, _CHUNK // (len(_RATES) * self.mechanism.carries.rows))
+
         for first in range(0, len(chosen), step):
             part = slice(first, first + step)
             bounds = self._chernoff(self._rows(chosen[part]), alarm)

@@ -91,7 +91,13 @@ class Carries:
         """No cores at all: discrete Laplace noise."""
         zeros = np.zeros(rows, dtype=np.int64)
         empty = np.zeros((rows, 0), dtype=np.int64)
-        return cls(np.arange(rows), zeros, zeros + 1, empty, empty)
+        return cls(
+            np.arange(rows),
+            zeros,
+            zeros + 1,
+            empty,
+            empty,
+        )
 
     @classmethod
     def rounded(
@@ -108,7 +114,14 @@ class Carries:
 
         signs = np.sign(shares).astype(np.int64)
         parts = _whole_parts(np.abs(shares), packets) * signs
-        return cls(order, packets, sizes, np.where(parts != 0, targets, 0), parts)
+
+        return cls(
+            order,
+            packets,
+            sizes,
+            np.where(parts != 0, targets, 0),
+            parts,
+        )
 
     def scaled(self, ratio: float) -> Carries:
         """The same for noise so many times as large."""
@@ -117,7 +130,12 @@ class Carries:
     def with_cores(self, cores: Array) -> Carries:
         """The same shares of other cores."""
         shares = self.parts / np.maximum(self.packets, 1)[:, None]
-        return Carries.rounded(self.order, cores, self.targets, shares)
+        return Carries.rounded(
+            self.order,
+            cores,
+            self.targets,
+            shares,
+        )
 
     @property
     def rows(self) -> int:
@@ -209,6 +227,7 @@ class Carries:
         excess = np.floor(scale * rng.standard_exponential(place.shape))
         beyond = width // 2 + 1 + excess
         np.negative(beyond, out=beyond, where=place >= width + tail)
+
         return np.where(place < width, core, beyond).astype(np.int64)
 
     # --- second moments ---------------------------------------------------------------------------
@@ -243,6 +262,7 @@ class Carries:
         mixed = np.einsum("ktj,kuj->ktu", x, y)
         squares = p * np.einsum("ktj,kuj->ktu", x, x)
         squares = squares + first * (mixed + mixed.transpose(0, 2, 1))
+
         return np.asarray(squares + second * np.einsum("ktj,kuj->ktu", y, y))
 
     @cached_property
@@ -267,6 +287,7 @@ class Carries:
         squares[:, 0, :] += once
         squares[:, :, 0] += once
         squares[:, 0, 0] += second
+
         return np.asarray(squares)
 
     def placed(self, blocks: FloatArray) -> sparse.csr_array:
@@ -371,9 +392,19 @@ def _whole_parts(shares: FloatArray, packets: IntArray) -> IntArray:
     return parts
 
 
-def _within(values: IntArray, least: int, most: int) -> bool:
+def _within(
+    values: IntArray,
+    least: int,
+    most: int,
+) -> bool:
     return bool((values >= least).all() and (values <= most).all())
 
 
 def _check(holds: object, rule: str) -> None:
-    require(holds, "carries", "?", rule, "plan again")
+    require(
+        holds,
+        "carries",
+        "?",
+        rule,
+        "plan again",
+    )

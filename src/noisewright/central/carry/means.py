@@ -59,8 +59,10 @@ class CoreWidths:
         value, shares = log_mean(variances, power)
 
         slopes = np.zeros_like(cores)
+
         for part, slope in zip(self._coefficients, moments.slopes, strict=True):
             slopes += (shares @ part) * slope
+
         return value, slopes * self.scale
 
     def descended(self, power: float) -> Carries:
@@ -78,6 +80,7 @@ class CoreWidths:
             bounds=Bounds(np.zeros_like(most), most),
             options={"maxiter": _STEPS},
         )
+
         return self.carries.with_cores(result.x * self.scale)
 
 
@@ -92,7 +95,12 @@ def carries_for_mean(
     weights = np.ones(len(queries))
     for number in range(_ROUNDS):
         gram = queries.T @ (weights[:, None] * queries)
-        carries = best_carries(gram, order, scale, cancelled)[1]
+        carries = best_carries(
+            gram,
+            order,
+            scale,
+            cancelled,
+        )[1]
         yield carries
 
         variances = np.einsum("ij,ij->i", queries @ carries.covariance(scale), queries)
@@ -118,7 +126,11 @@ def log_mean(variances: FloatArray, power: float) -> tuple[float, FloatArray]:
     return float(value), shares / total
 
 
-def weighed_anew(weights: FloatArray, variances: FloatArray, norm: float) -> FloatArray:
+def weighed_anew(
+    weights: FloatArray,
+    variances: FloatArray,
+    norm: float,
+) -> FloatArray:
     """Towards the derivatives of the mean; for the largest error, ever more for large ones."""
     shares = np.maximum(variances / max(variances.max(), _TINY), _FLOOR)
     if np.isinf(norm):

@@ -118,6 +118,7 @@ def _plan(problem: CentralProblem) -> Proposal:
     strategy = cells.strategy(best.matrix, best.multiplier)
     measured = BlockMechanism(strategy, problem.privacy, over=problem.sizes)
     mechanism = CarryMechanism(measured, cells.carries(best.carries), closed)
+
     return Proposal.unbounded(mechanism, best.status)
 
 
@@ -139,8 +140,15 @@ def _designs(cells: CarriedCells, problem: CentralProblem) -> Iterator[Design]:
 
     if problem.norm != 2:
         multipliers = sorted({1, fine})
+
     for multiplier in multipliers:
-        yield cells_design(cells, order, multiplier, epsilon, problem.norm)
+        yield cells_design(
+            cells,
+            order,
+            multiplier,
+            epsilon,
+            problem.norm,
+        )
 
 
 def cells_design(
@@ -152,12 +160,20 @@ def cells_design(
 ) -> Design:
     """Counts of cells on one grid."""
     scale = multiplier / epsilon
-    trials = list(_trials(cells, order, scale, norm))
+    trials = list(
+        _trials(
+            cells,
+            order,
+            scale,
+            norm,
+        )
+    )
     errors = [
         cells.error(np.asarray(carries.covariance(scale).todense()), norm)
         for carries in trials
     ]
     best = int(np.argmin(errors))
+
     return Design(errors[best] / multiplier, multiplier, trials[best])
 
 
@@ -186,7 +202,12 @@ def _sum_designs(
 
     if sums is not None:
         matrix, carries, covariance = sums.on_grid(gram, epsilon, wanted)
-        yield Design(cells.error(covariance, problem.norm), 1, carries, matrix)
+        yield Design(
+            cells.error(covariance, problem.norm),
+            1,
+            carries,
+            matrix,
+        )
 
 
 def _closed_designs(cells: CarriedCells, problem: CentralProblem) -> Iterator[Design]:
@@ -199,7 +220,13 @@ def _closed_designs(cells: CarriedCells, problem: CentralProblem) -> Iterator[De
     for order in likely_orders(cells.gram):
         for multiplier in _multipliers(rate):
             scale = multiplier / rate
-            for carries in _trials(cells, order, scale, problem.norm, closed=True):
+            for carries in _trials(
+                cells,
+                order,
+                scale,
+                problem.norm,
+                closed=True,
+            ):
                 covariance = ZeroTotal(carries, scale).covariance
                 error = cells.error(covariance, problem.norm) / multiplier
                 yield Design(error, multiplier, carries)
@@ -218,13 +245,25 @@ def _trials(
         if closed:
             means = gram.mean(axis=0)
             gram = gram - means - means[:, None] + means.mean()
-        yield best_carries(gram, order, scale, closed)[1]
+        yield best_carries(
+            gram,
+            order,
+            scale,
+            closed,
+        )[1]
         return
 
     queries = cells.queries
     if closed:
         queries = queries - queries.mean(axis=1, keepdims=True)
-    yield from carries_for_mean(queries, order, scale, norm, closed)
+
+    yield from carries_for_mean(
+        queries,
+        order,
+        scale,
+        norm,
+        closed,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,7 +291,13 @@ class CarriedCells:
         counted = tuple(i for i, f in factors.items() if isinstance(f, Identity))
         searched = tuple(i for i in factors if i not in counted)
         asked = kron([factors[i] for i in searched]) if searched else Total(1)
-        return cls(sizes, asked, searched, counted)
+
+        return cls(
+            sizes,
+            asked,
+            searched,
+            counted,
+        )
 
     def all_counted(self) -> CarriedCells:
         """Every cell in one row with the sign of a count, so that all rows add up to the people."""
@@ -326,11 +371,13 @@ class CarriedCells:
 
         if matrix is None:
             matrix = np.eye(self.classes, dtype=np.int64)
+
         copies, labels, signs = self._places
         size = len(labels)
         rows = np.zeros((self.copies, len(matrix), size), dtype=np.int64)
         rows[copies, :, np.arange(size)] = matrix[:, labels].T * signs[:, None]
         whole = np.ascontiguousarray(rows.reshape(-1, size))
+
         return BlockStrategy((size,), (Block((0,), (whole,), multiplier=multiplier),))
 
     def carries(self, design: Carries) -> Carries:

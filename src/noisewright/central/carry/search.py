@@ -95,7 +95,12 @@ class _Candidates:
     cancelled: bool
 
     @classmethod
-    def of(cls, weights: FloatArray, order: IntArray, cancelled: bool) -> _Candidates:
+    def of(
+        cls,
+        weights: FloatArray,
+        order: IntArray,
+        cancelled: bool,
+    ) -> _Candidates:
         rows = len(weights)
         position = np.empty(rows, dtype=np.int64)
         position[order] = np.arange(rows)
@@ -112,7 +117,15 @@ class _Candidates:
         mixed = np.take_along_axis(weights, targets, axis=1) * usable
         square = weights[targets[:, :, None], targets[:, None, :]]
         square = square * usable[:, :, None] * usable[:, None, :]
-        return cls(targets, usable, diagonal, mixed, square, cancelled)
+
+        return cls(
+            targets,
+            usable,
+            diagonal,
+            mixed,
+            square,
+            cancelled,
+        )
 
     def of_rows(self, rows: IntArray) -> _Candidates:
         """Of these rows only."""
@@ -140,6 +153,7 @@ class _Candidates:
         once = self.diagonal + linear
         twice = np.maximum(self.diagonal + 2 * linear + quadratic, 0.0)
         columns = (-1,) + (1,) * (moments.cores.ndim - 1)
+
         return np.asarray(
             moments.beyond * self.diagonal.reshape(columns)
             + 2 * moments.cross * once.reshape(columns)
@@ -227,17 +241,28 @@ def best_carries(
     candidates = _Candidates.of(weights, order, cancelled)
     shares = candidates.taken_back()
     cores = np.full(len(weights), 2.0 * scale)
+
     for _ in range(_ROUNDS):
         shares = candidates.shares(shares, CoreMoments(cores, scale))
         cores = _line_search(candidates, shares, scale)
 
-    cores, shares = _whole(candidates, cores, shares, scale)
+    cores, shares = _whole(
+        candidates,
+        cores,
+        shares,
+        scale,
+    )
     if cancelled:
         cores[order[-1]] = 0.0
         shares[order[-1]] = 0.0
 
     error = float(candidates.cost(shares, CoreMoments(cores, scale)).sum())
-    carries = Carries.rounded(order, cores, candidates.targets, shares)
+    carries = Carries.rounded(
+        order,
+        cores,
+        candidates.targets,
+        shares,
+    )
     return error, _without_unused(carries)
 
 
@@ -299,6 +324,7 @@ def _few_steps(
     best = np.argmin(costs, axis=0)
     each = np.arange(len(cores))
     widths, parts = zip(*options, strict=True)
+
     return np.array(widths)[best, each], np.array(parts)[best, each]
 
 
@@ -308,7 +334,14 @@ def _without_unused(carries: Carries) -> Carries:
     used = int((carries.parts != 0).sum(axis=1).max(initial=0))
     parts = np.take_along_axis(carries.parts, rank, axis=1)[:, :used]
     targets = np.take_along_axis(carries.targets, rank, axis=1)[:, :used]
-    return Carries(carries.order, carries.packets, carries.sizes, targets, parts)
+
+    return Carries(
+        carries.order,
+        carries.packets,
+        carries.sizes,
+        targets,
+        parts,
+    )
 
 
 def onto_l1_ball(points: FloatArray) -> FloatArray:

@@ -93,6 +93,7 @@ class Level:
         ends = np.logaddexp(at_core + above, -at_core + below)
         draw = np.logaddexp(log_sinh_ratio(theta, width), ends) - total
         excess = np.logaddexp(np.log(width), np.logaddexp(above, below)) - total
+
         return _first_blocks(draw, excess)
 
     def simulated(self, count: int, rng: np.random.Generator) -> FloatArray:
@@ -100,7 +101,12 @@ class Level:
         alone = Carries.none(self.blocks)
         cores = self.cores[:, None]
         whole = np.minimum(self.cores, 1), np.maximum(self.cores, 1)
-        own = Carries(alone.order, *whole, alone.targets, alone.parts)
+        own = Carries(
+            alone.order,
+            *whole,
+            alone.targets,
+            alone.parts,
+        )
         draws = own.simulated_draws(self.scale, count, rng)
         inside = np.clip(draws, -cores, cores)
         sums = np.cumsum(draws - inside, axis=0) + inside
@@ -163,7 +169,12 @@ class CarryStreamMechanism:
 
         std = self.errors[chosen - 1][:, None]
         # Budgets of hundreds leave no noise that a float could tell from none.
-        errors = np.divide(errors, std, out=np.zeros_like(errors), where=std > 0)
+        errors = np.divide(
+            errors,
+            std,
+            out=np.zeros_like(errors),
+            where=std > 0,
+        )
         return largest_error_quantile(np.abs(errors).T, level)
 
     def simultaneous_multiplier(self, level: float) -> float:
@@ -180,7 +191,14 @@ class CarryStreamMechanism:
             np.minimum(best, (logs - alarm) / theta, out=best)
 
         std = self.errors
-        return float(np.divide(best, std, out=np.zeros_like(best), where=std > 0).max())
+        return float(
+            np.divide(
+                best,
+                std,
+                out=np.zeros_like(best),
+                where=std > 0,
+            ).max()
+        )
 
     @property
     def mark(self) -> str:
@@ -193,8 +211,12 @@ def carry_stream(steps: int, privacy: Privacy) -> CarryStreamMechanism:
     """The levels, and their shares of the budget, with the least mean square error."""
     if privacy.kind != "pure" or privacy.epsilon is None:
         raise InvalidParameter(
-            "privacy", privacy.text(), "must be pure", "leave delta and rho out"
+            "privacy",
+            privacy.text(),
+            "must be pure",
+            "leave delta and rho out",
         )
+
     require(
         check_size("steps", steps) <= LONGEST,
         "steps",
@@ -215,6 +237,7 @@ def carry_stream(steps: int, privacy: Privacy) -> CarryStreamMechanism:
 
     options = [tuple(_levels(shape, budget)) for shape in _shapes(steps)]
     mechanisms = [CarryStreamMechanism(steps, privacy, levels) for levels in options]
+
     return min(mechanisms, key=lambda mechanism: float(np.mean(mechanism.errors**2)))
 
 
@@ -238,7 +261,12 @@ def _levels(shape: list[int], budget: Fraction) -> Iterator[Level]:
     roots = np.cbrt(alone) / np.cbrt(alone).sum()
     steps = 1
 
-    for children, blocks, share in zip(shape, counted, roots, strict=True):
+    for children, blocks, share in zip(
+        shape,
+        counted,
+        roots,
+        strict=True,
+    ):
         scale = float_above(1 / (budget * Fraction(float(share)) * _MARGIN))
         yield Level(steps, max(1, blocks), scale)
         steps *= children
@@ -261,7 +289,12 @@ class CarryStream(Stream):
         source: ByteSource | None,
         position: Position | None = None,
     ) -> None:
-        self._begin(plan, plan.steps, source, position)
+        self._begin(
+            plan,
+            plan.steps,
+            source,
+            position,
+        )
         count = len(plan.levels)
         self._open = [0] * count
         self._blocks = [0] * count
@@ -291,7 +324,10 @@ class CarryStream(Stream):
         self._blocks = [int(blocks[0]) for blocks in finished]
 
         for level, blocks, held, carried, total in zip(
-            levels, self._blocks, *kept, strict=True
+            levels,
+            self._blocks,
+            *kept,
+            strict=True,
         ):
             core = int(level.cores[blocks - 1]) if blocks else 0
             check_state(abs(carried) <= core and (blocks > 0 or total == 0))

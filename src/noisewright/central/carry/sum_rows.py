@@ -121,6 +121,7 @@ class LeastSquares:
 
         by_norms = 2 * (plain - (h * image).sum(axis=1))
         by_rows = 2 * ((self._of_cells @ y).T - (x.T @ y) @ h.T)
+
         return value, by_norms + by_rows
 
     def weights(self, gram: FloatArray) -> FloatArray:
@@ -133,6 +134,7 @@ class LeastSquares:
         mixed = y + t.T @ square
         first = scaled + y @ t + t.T @ mixed.T
         first = (first + first.T) / 2
+
         return np.block([[first, -mixed], [-mixed.T, square]])
 
 
@@ -235,6 +237,7 @@ class SumRows:
         _, carries = best_carries(answers.weights(gram), self.order, scale)
         if wanted:
             carries = wanted.widened(answers, carries, scale)
+
         exact = np.asarray(carries.covariance(scale).todense())
         return whole, carries, replace(answers, covariance=exact).cells
 

@@ -85,6 +85,7 @@ class ZeroTotal:
         expected = int(1.1 * count / self.accepted)
         trials = max(64, min(expected, _SIMULATED // self.carries.rows))
         parts: list[IntArray] = []
+
         while sum(part.shape[1] for part in parts) < count:
             draws = self.carries.simulated_draws(self.scale, trials, rng)
             chances = np.floor(self.scale * rng.standard_exponential(trials))
@@ -142,6 +143,7 @@ class ZeroTotal:
         moments[self.last] = -sums
         moments[:, self.last] = -sums
         moments[self.last, self.last] = sums.sum()
+
         return moments
 
     def _within_rows(self, weights: FloatArray) -> FloatArray:
@@ -154,6 +156,7 @@ class ZeroTotal:
         beyond = self.carries.beyond_squares(*(2 * shares @ power for power in powers))
         inside = 2 * shares.sum(axis=1)
         squares = inside[:, None, None] * self.carries.core_squares + beyond
+
         return np.asarray(self.carries.placed(squares).todense())
 
     def _between_rows(self, weights: FloatArray) -> FloatArray:
@@ -169,8 +172,15 @@ class ZeroTotal:
         alone = self.carries.beyond_squares(*((a * b) @ weights for a, b in pairs))
         # i² = −1: pairs pull against each other.
         together = (everything * weights) @ everything.T
+
         return np.asarray(self.carries.placed(alone).todense() - together)
 
 
 def _check(holds: object, rule: str) -> None:
-    require(holds, "carries", "?", rule, "plan again")
+    require(
+        holds,
+        "carries",
+        "?",
+        rule,
+        "plan again",
+    )

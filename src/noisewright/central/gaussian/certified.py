@@ -77,10 +77,21 @@ def certified_design(
 ) -> Certified:
     """Axes and budget shares for product queries, queries that are none replaced by their cells."""
     products = [as_product(term, sizes) for term in terms]
-    bits = contrast_bits(total_bits, products, sizes, _MOST_BITS)
+    bits = contrast_bits(
+        total_bits,
+        products,
+        sizes,
+        _MOST_BITS,
+    )
     if norm == 2:
         best = design(compile_family(sizes, products), bits)
-        return Certified(best, best.value, lower_bound(best, neighbours), bits)
+        return Certified(
+            best,
+            best.value,
+            lower_bound(best, neighbours),
+            bits,
+        )
+
     return _reweight(
         products,
         sizes,
@@ -94,9 +105,15 @@ def as_product(term: Term, sizes: Sequence[int]) -> Term:
     """A stand-in for queries that are no product: the cells they look at, as much variance."""
     if term.factors is not None:
         return term
+
     factors = tuple(Identity(sizes[i]) for i in term.attributes)
     weight = term.weight * float(np.sqrt(term.inner.gram().trace() / term.inner.size))
-    return Term(weight, term.attributes, kron(list(factors)), factors)
+    return Term(
+        weight,
+        term.attributes,
+        kron(list(factors)),
+        factors,
+    )
 
 
 def _reweight(
@@ -123,14 +140,22 @@ def _reweight(
         length = np.sqrt(_dual_length(importance, rows, norm))
         bound = float(nuclear / length * rows.sum() ** (-1 / norm))
         if best is None:
-            best = Certified(trial, value, bound, bits)
+            best = Certified(
+                trial,
+                value,
+                bound,
+                bits,
+            )
         else:
             gained = value < best.value * (1 - _SETTLED) or bound > best.bound * (
                 1 + _SETTLED
             )
             better = trial if value < best.value else best.design
             best = Certified(
-                better, min(value, best.value), max(bound, best.bound), bits
+                better,
+                min(value, best.value),
+                max(bound, best.bound),
+                bits,
             )
             if not gained:
                 break
@@ -252,7 +277,12 @@ def replaced_precisions(
     spans = {id(f): Span.of(f) for block in blocks for f in block.factors}
     distances = np.array([pattern_distances(used, block, spans) for block in blocks]).T
     problem = _Problem(gains, distances)
-    solution = solve(problem, 2, tolerance=_TOLERANCE, iterations=_ITERATIONS)
+    solution = solve(
+        problem,
+        2,
+        tolerance=_TOLERANCE,
+        iterations=_ITERATIONS,
+    )
 
     return problem.precisions(solution.primal.b)
 
@@ -323,6 +353,7 @@ def replaced_design(design: MixedDesign, bits: int) -> MixedDesign | None:
     family = design.family
     axes = list(design.axes)
     dual = list(design.dual)
+
     for group, size in enumerate(family.group_sizes):
         kinds = [kind for kind in family.kinds if kind.group == group]
         if (

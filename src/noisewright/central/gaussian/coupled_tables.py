@@ -59,7 +59,12 @@ def split_kind(gram: FloatArray, weights: FloatArray) -> Parts:
         np.abs(h - level * np.eye(len(h))).max(initial=0.0) <= 1e-12 * g
     )
 
-    return Parts(g, c, h, level if flat else None)
+    return Parts(
+        g,
+        c,
+        h,
+        level if flat else None,
+    )
 
 
 def closure(terms: CoupledTerms) -> list[Table]:
@@ -146,7 +151,12 @@ def arrow_nuclear(
     others = [
         t for t in closure(terms) if t not in removed and (t or not without_total)
     ]
-    core = dense(family, parts, terms, others)
+    core = dense(
+        family,
+        parts,
+        terms,
+        others,
+    )
     ends = np.cumsum([0, *(dimension(family, [t]) for t in others)])
     place = {t: np.arange(ends[k], ends[k + 1]) for k, t in enumerate(others)}
     stage(f"proving a bound over {len(removed):,} tables")
@@ -177,12 +187,14 @@ def arrow_nuclear(
         schur = core + s * np.eye(len(core))
         second = np.eye(len(core))
         outer = 0.0
+
         for part in alike:
             inverse = 1 / (part.diagonal + s)
             outer += float((part.diagonal * inverse).sum())
             scaled = part.coupling * inverse[:, None, :]
             schur -= part.added(scaled @ part.coupling.swapaxes(1, 2))
             second += part.added(scaled @ scaled.swapaxes(1, 2))
+
         inner = len(core) - s * float(np.trace(np.linalg.solve(schur, second)))
         total += (outer + inner) * float(np.exp(t / 2))
 
@@ -266,7 +278,13 @@ class _Tips:
         rows = np.array([tip.rows for tip in tips])
         places = (rows[:, :, None] * size + rows[:, None, :]).ravel()
         coupling = np.array([tip.coupling for tip in tips])
-        return cls(places, coupling, np.array([tip.diagonal for tip in tips]), size)
+
+        return cls(
+            places,
+            coupling,
+            np.array([tip.diagonal for tip in tips]),
+            size,
+        )
 
     def added(self, own: FloatArray) -> FloatArray:
         """The sum of matrices over the core that each have entries of their own tables alone."""

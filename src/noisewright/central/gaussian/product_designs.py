@@ -240,6 +240,7 @@ def design(family: Family, bits: int = 12) -> MixedDesign:
     states = [_start(family, group, bits) for group in range(len(family.group_sizes))]
     best = np.inf
     chosen = states
+
     for _ in range(_ROUNDS):
         totals, contrasts = _variances(family, [state.axis for state in states])
         contributions = family.contributions(totals, contrasts)
@@ -277,7 +278,12 @@ def design_of(
 ) -> MixedDesign:
     """The design with given axes, one per group of attributes."""
     variances = family.block_variances(family.contributions(*_variances(family, axes)))
-    return MixedDesign(family, tuple(axes), tuple(dual), variances)
+    return MixedDesign(
+        family,
+        tuple(axes),
+        tuple(dual),
+        variances,
+    )
 
 
 def _variances(family: Family, axes: Sequence[Axis]) -> tuple[FloatArray, FloatArray]:
@@ -303,8 +309,14 @@ def _start(
     grams = [kind.gram for kind in family.kinds if kind.group == group]
     if all(exchangeable(gram) for gram in grams):
         return _State(centred_axis(size), np.full(size, 1.0 / size), True)
+
     mean = sum(gram / np.trace(gram) for gram in grams)
-    return _solve((mean), 0.0, None, bits)
+    return _solve(
+        (mean),
+        0.0,
+        None,
+        bits,
+    )
 
 
 def exchangeable(gram: FloatArray) -> bool:
@@ -339,7 +351,16 @@ def _solve(
 def _problem(gram: FloatArray, tau_squared: float) -> GramProblem | TridiagonalProblem:
     scale = float(gram[-1, -1])
     prefix = scale * PrefixGram(len(gram)).dense()
-    if len(gram) > 1 and scale > 0 and np.allclose(gram, prefix, rtol=1e-12, atol=0.0):
+    if (
+        len(gram) > 1
+        and scale > 0
+        and np.allclose(
+            gram,
+            prefix,
+            rtol=1e-12,
+            atol=0.0,
+        )
+    ):
         # Adding 11ᵀ to the Gram matrix of prefix sums changes one entry of its inverse.
         plain = prefix_gram_inverse(len(gram))
         diagonal = plain.diagonal.copy()
@@ -377,4 +398,9 @@ def _improve(
     slope = float(by_total @ totals[own]) / g
     tau_squared = max(0.0, (float(by_contrast.sum()) / slope) ** 2 * t - g)
 
-    return _solve(gram, tau_squared, state.dual, bits)
+    return _solve(
+        gram,
+        tau_squared,
+        state.dual,
+        bits,
+    )

@@ -72,7 +72,10 @@ def product_strategy(
             # Small problems cost nothing: solved to where no printed digit changes.
             tolerance = 1e-8 if sizes[i] <= _SMALL else 5e-7
             known[text] = factorize(
-                factor, norm=norm, tolerance=tolerance, progress=partial(_tell, factor)
+                factor,
+                norm=norm,
+                tolerance=tolerance,
+                progress=partial(_tell, factor),
             )
         solved.append(known[text])
 
@@ -112,7 +115,12 @@ def replaced_product(
     reached = inf
     factors = term.factors or ()
     if len(factors) == 1 and factors[0].size <= PAIR_CELLS:
-        exact = _by_pairs(term, sizes, norm, total_bits)
+        exact = _by_pairs(
+            term,
+            sizes,
+            norm,
+            total_bits,
+        )
 
     if exact is not None:
         shifted = without_offsets(factors[0])
@@ -127,7 +135,12 @@ def replaced_product(
         if reached <= _SETTLED * (exact.bound or 0.0):
             return exact
 
-    strategy = product_strategy(term, sizes, norm, total_bits).strategy
+    strategy = product_strategy(
+        term,
+        sizes,
+        norm,
+        total_bits,
+    ).strategy
     value = unit_error(
         strategy,
         [term],
@@ -151,7 +164,12 @@ def replaced_product(
     return (
         exact
         if reached <= value
-        else replace(exact, strategy=strategy, value=value, status=status)
+        else replace(
+            exact,
+            strategy=strategy,
+            value=value,
+            status=status,
+        )
     )
 
 
@@ -173,7 +191,12 @@ def _by_pairs(
     total = Block((), (), FREE_NOISE)
     alone = BlockStrategy(sizes, (Block(term.attributes, (axis.contrasts,)),))
     scale = alone.sensitivity(2, "replace-one")
-    contrasts = Block(term.attributes, (axis.contrasts,), scale * grid, grid)
+    contrasts = Block(
+        term.attributes,
+        (axis.contrasts,),
+        scale * grid,
+        grid,
+    )
     strategy = BlockStrategy(sizes, (total, contrasts))
     value = term.weight * solved.value
     bound = term.weight * solved.lower_bound
@@ -197,7 +220,12 @@ def fine_grid(matrices: Sequence[IntArray]) -> int:
 
 def as_one_axis(workload: Workload) -> Term:
     """The whole workload as one factor over all cells."""
-    return Term(1.0, (0,), workload, (workload,))
+    return Term(
+        1.0,
+        (0,),
+        workload,
+        (workload,),
+    )
 
 
 def refuses_dense(cells: int) -> str | None:
@@ -230,7 +258,12 @@ def _plan(problem: CentralProblem) -> Proposal:
         sizes = (problem.workload.size,)
 
     search = replaced_product if public else product_strategy
-    return search(term, sizes, problem.norm, problem.grid_bits).proposal(problem)
+    return search(
+        term,
+        sizes,
+        problem.norm,
+        problem.grid_bits,
+    ).proposal(problem)
 
 
 GAUSSIAN_STRATEGY = CentralMechanism(
@@ -274,7 +307,15 @@ def _split(problem: CentralProblem) -> Proposal:
     norm = problem.norm
     neighbours = problem.neighbours
     bits = problem.grid_bits - _SPARE_BITS
-    parts = [product_strategy(term, sizes, norm, bits) for term in terms]
+    parts = [
+        product_strategy(
+            term,
+            sizes,
+            norm,
+            bits,
+        )
+        for term in terms
+    ]
     errors = np.array([part.value for part in parts])
     queries = np.array([term.queries for term in terms], dtype=np.float64)
     powers = (

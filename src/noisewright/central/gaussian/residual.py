@@ -59,9 +59,19 @@ def interaction_strategy(
     """
     counts = as_counts(terms)
     if counts is not None:
-        return _counts(counts, sizes, norm, neighbours)
+        return _counts(
+            counts,
+            sizes,
+            norm,
+            neighbours,
+        )
 
-    start = start or certified_design(terms, sizes, norm, neighbours)
+    start = start or certified_design(
+        terms,
+        sizes,
+        norm,
+        neighbours,
+    )
     best = (
         _mixed(start) if neighbours == "add-remove" else _replaced(start, terms, norm)
     )
@@ -234,7 +244,15 @@ def _strategy(
     for attributes, noise in zip(mixed.family.blocks, noises, strict=True):
         factors = _contrasts(mixed, attributes)
         multiplier = fine_grid(factors)
-        blocks.append(Block(attributes, factors, float(noise) * multiplier, multiplier))
+        blocks.append(
+            Block(
+                attributes,
+                factors,
+                float(noise) * multiplier,
+                multiplier,
+            )
+        )
+
     return BlockStrategy(mixed.family.sizes, tuple(blocks))
 
 

@@ -181,7 +181,10 @@ class SharedProblem:
         turned = {g: _turned(design, g, bits) for g in {family.groups[i] for i in used}}
 
         return cls(
-            design, tuple(terms), used, tuple(turned[family.groups[i]] for i in used)
+            design,
+            tuple(terms),
+            used,
+            tuple(turned[family.groups[i]] for i in used),
         )
 
     @property
@@ -251,7 +254,12 @@ class SharedProblem:
         lengths = _along([basis.squares.T for basis in self.bases], y)
         rows = None
         if a is not None:
-            spread = np.divide(1.0, y, out=np.zeros_like(y), where=y > 0)
+            spread = np.divide(
+                1.0,
+                y,
+                out=np.zeros_like(y),
+                where=y > 0,
+            )
             rows = np.concatenate(
                 [_along(matrices, spread) for matrices in self._query_gains]
             )
@@ -286,9 +294,23 @@ class SharedProblem:
             unit = float(own.max()) / _WEIGHT
             weights = np.maximum(np.rint(own / unit), 1).astype(np.int64)
             if block:
-                blocks.append(Block(block, factors, 1 / unit, weights=weights))
+                blocks.append(
+                    Block(
+                        block,
+                        factors,
+                        1 / unit,
+                        weights=weights,
+                    )
+                )
             else:
-                blocks.append(Block((), (), 1 / unit, int(weights)))
+                blocks.append(
+                    Block(
+                        (),
+                        (),
+                        1 / unit,
+                        int(weights),
+                    )
+                )
 
         return BlockStrategy(self.design.family.sizes, tuple(blocks))
 
@@ -336,6 +358,7 @@ def _plan(problem: CentralProblem) -> Proposal:
         start.bound,
         bits,
     )
+
     return candidate.proposal(problem)
 
 

@@ -168,7 +168,10 @@ class BallMechanism(CountsPeople):
         return tuple(
             float(np.sqrt((len(rows) + 1) * reach / float(epsilon) ** 2 + 1 / 12))
             for rows, reach, epsilon in zip(
-                self.parts, self.reaches, self._epsilons, strict=True
+                self.parts,
+                self.reaches,
+                self._epsilons,
+                strict=True,
             )
         )
 
@@ -190,9 +193,18 @@ class BallMechanism(CountsPeople):
         """Noisy rows; and the number of people where neighbours make that public."""
         cells = counts[self.tables[0]].ravel()
         noisy = [
-            rows @ cells + ball_noise(reach, epsilon, len(rows), source)
+            rows @ cells
+            + ball_noise(
+                reach,
+                epsilon,
+                len(rows),
+                source,
+            )
             for rows, reach, epsilon in zip(
-                self.parts, self.reaches, self._epsilons, strict=True
+                self.parts,
+                self.reaches,
+                self._epsilons,
+                strict=True,
             )
         ]
         people = [np.array([cells.sum()])] if self._replaced else []
@@ -275,7 +287,10 @@ class BallMechanism(CountsPeople):
                 "measurements": len(rows),
             }
             for rows, reach, epsilon in zip(
-                self.parts, self.reaches, self._epsilons, strict=True
+                self.parts,
+                self.reaches,
+                self._epsilons,
+                strict=True,
             )
         ]
         return {"shares": list(self.shares), "parts": parts}
@@ -307,8 +322,14 @@ class StoredBalls(StoredMechanism, frozen=True, tag="balls"):
         """The mechanism under this budget."""
         if not set(self.rows) <= set(arrays):
             raise FileFormatError("the rows of the plan are incomplete; plan again")
+
         parts = tuple(arrays[name] for name in self.rows)
-        return BallMechanism(sizes, parts, tuple(self.shares), privacy)
+        return BallMechanism(
+            sizes,
+            parts,
+            tuple(self.shares),
+            privacy,
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -233,7 +233,12 @@ class FittedMechanism(CountsPeople):
         if fitted is not None:
             distance += _CLOSE * self._noise  # where steps end
 
-        return answer_error(over_cells(self.sizes, asked), fitted, distance, possible)
+        return answer_error(
+            over_cells(self.sizes, asked),
+            fitted,
+            distance,
+            possible,
+        )
 
     def _luck(
         self,
@@ -306,6 +311,7 @@ class StoredFit(StoredMechanism, frozen=True, tag="projection"):
         given = Given(self.people, tuple(arrays[name] for name in self.public))
         asked = decode_workload(self.workload, arrays)
         support = arrays[_SUPPORT] if self.supported else None
+
         return FittedMechanism(
             inner,
             asked,

@@ -112,6 +112,7 @@ def _plan(problem: CentralProblem) -> Proposal:
             fitted.check_reach(problem.terms)
         except OutOfReach:
             continue
+
         error = mean_error(fitted.accuracy(problem.terms).error, problem.norm)
         status = f"noise of {name}, projected in {space}"
         proposal = Proposal.unbounded(fitted, status)
@@ -233,7 +234,14 @@ def _best(problem: CentralProblem, nets: list[Net | None]) -> Proposal:
     for net in nets:
         columns = matrix if net is None else matrix[:, net.nearest]
         for measured in sketches(columns, wanted):
-            planned.append(_planned(problem, measured, len(planned), net))
+            planned.append(
+                _planned(
+                    problem,
+                    measured,
+                    len(planned),
+                    net,
+                )
+            )
 
     return min(planned)[2]
 
@@ -282,7 +290,10 @@ def _slow(problem: CentralProblem) -> bool:
 def coarse_jl(alpha: float | None = None) -> CentralMechanism:
     """The coarse release with a net for errors of α people in one; without, the best of some."""
     require(
-        alpha is None or (isfinite(alpha) and alpha > 0), "alpha", alpha, "must be > 0"
+        alpha is None or (isfinite(alpha) and alpha > 0),
+        "alpha",
+        alpha,
+        "must be > 0",
     )
     return CentralMechanism(
         "coarse-jl",

@@ -117,7 +117,15 @@ def turned_parts(matrix: IntArray, replaced: bool) -> list[list[Part]]:
         ):
             shapes.append(_flattened(directions.T @ columns))
 
-        parts = (Part.along(directions, shape, matrix, replaced) for shape in shapes)
+        parts = (
+            Part.along(
+                directions,
+                shape,
+                matrix,
+                replaced,
+            )
+            for shape in shapes
+        )
         return min(parts, key=lambda part: part.root)
 
     result = [[part(left)]]
@@ -160,7 +168,13 @@ def best_balls(
     parts = min(options, key=lambda option: sum(part.root for part in option))
     whole = sum(part.root for part in parts)
     shares = tuple(part.root / whole for part in parts)
-    return BallMechanism(sizes, tuple(part.rows for part in parts), shares, privacy)
+
+    return BallMechanism(
+        sizes,
+        tuple(part.rows for part in parts),
+        shares,
+        privacy,
+    )
 
 
 def refuses_balls(problem: CentralProblem) -> str | None:

@@ -291,11 +291,17 @@ class KNormAccuracy(LogConcave):
         people, *variances = mechanism.variances
         columns = [np.sqrt(people) * of_people[:, None]]
         parts = np.split(of_groups, np.cumsum(sizes)[:-1], axis=1)
+
         for part, variance in zip(parts, variances, strict=True):
             centred = part - part.mean(axis=1, keepdims=True)
             columns.append(np.sqrt(variance) * centred)
 
-        return cls(np.hstack(columns), mechanism, of_people, of_groups)
+        return cls(
+            np.hstack(columns),
+            mechanism,
+            of_people,
+            of_groups,
+        )
 
     def draw(self, count: int, rng: np.random.Generator) -> FloatArray:
         mechanism = self.mechanism

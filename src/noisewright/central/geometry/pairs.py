@@ -157,7 +157,12 @@ class PairMoments:
 
     def second(self, square: float) -> SecondMoments:
         """The second measurement, for rows of this squared length."""
-        return SecondMoments(self.attributes, sqrt(square), 0.0, self.budgets[1])
+        return SecondMoments(
+            self.attributes,
+            sqrt(square),
+            0.0,
+            self.budgets[1],
+        )
 
     @cached_property
     def spend(self) -> Spend:

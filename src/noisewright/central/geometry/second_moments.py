@@ -70,7 +70,12 @@ class SecondMoments:
         positive("radius", self.radius, "the Euclidean length that rows are clipped to")
         if not _SMALLEST_RADIUS <= self.radius <= _LARGEST_RADIUS:
             rule = f"must lie between {_SMALLEST_RADIUS:g} and {_LARGEST_RADIUS:g}"
-            raise InvalidParameter("radius", self.radius, rule, "count in another unit")
+            raise InvalidParameter(
+                "radius",
+                self.radius,
+                rule,
+                "count in another unit",
+            )
 
         require(
             0 <= self.share <= LARGEST_SHARE,
@@ -81,7 +86,12 @@ class SecondMoments:
 
         if self.pure and self.scale > _LARGEST_SCALE:
             rule = "needs noise that no whole number of 64 bits holds"
-            raise InvalidParameter("epsilon", self.privacy.epsilon, rule, "allow more")
+            raise InvalidParameter(
+                "epsilon",
+                self.privacy.epsilon,
+                rule,
+                "allow more",
+            )
 
         _ = self.spend
 
@@ -206,7 +216,12 @@ class SecondMoments:
         """Σyyᵀ of extended rows in radii, under fresh noise; only tests pass a source."""
         if self.pure:
             step = max(1, int(self.scale / _STEPS))
-            noisy = add_wishart_difference(exact, self.scale, step, source)
+            noisy = add_wishart_difference(
+                exact,
+                self.scale,
+                step,
+                source,
+            )
             return np.asarray(noisy * (step / GRID**2), dtype=np.float64)
 
         on, above = (
@@ -241,6 +256,7 @@ class SecondMoments:
         rng = np.random.default_rng(0)
         d = self.columns
         drawn = []
+
         for _ in range(max(1, _SIMULATED // d)):
             if self.pure:
                 factors = rng.standard_normal((2, self.degrees, d))

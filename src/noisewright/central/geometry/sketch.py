@@ -39,17 +39,31 @@ class SketchMechanism(BallMechanism):
         if not self._replaced:
             rule = "must make the number of people public for a sketch"
             raise InvalidParameter(
-                "neighbours", self.privacy.neighbours, rule, "plan with replace-one"
+                "neighbours",
+                self.privacy.neighbours,
+                rule,
+                "plan with replace-one",
             )
 
-        require(self.people >= 1, "people", self.people, "must be >= 1")
+        require(
+            self.people >= 1,
+            "people",
+            self.people,
+            "must be >= 1",
+        )
 
     def measure(self, counts: Counts, source: ByteSource | None = None) -> Measurement:
         """Noisy rows and the number of people, who are no more than biases are told for."""
         people = int(counts[self.tables[0]].sum())
         if people > self.people:
             rule = f"must be at most the {self.people} that were planned for"
-            raise InvalidParameter("people", people, rule, "plan with their number")
+            raise InvalidParameter(
+                "people",
+                people,
+                rule,
+                "plan with their number",
+            )
+
         return super().measure(counts, source)
 
     def reading(self, asked: Sequence[Term]) -> tuple[FloatArray, FloatArray]:
@@ -102,6 +116,7 @@ class StoredSketch(StoredMechanism, frozen=True, tag="sketch"):
             raise FileFormatError(
                 "the plan is for more people than there are; plan again"
             )
+
         return SketchMechanism(
             sizes,
             balls.parts,

@@ -81,6 +81,7 @@ def _climb(value: Callable[[int], float]) -> float:
         while 0 <= place < len(_EXPONENTS) and (reached := value(place)) > best:
             best = reached
             place = place + step
+
     return best
 
 

@@ -69,7 +69,14 @@ def _plan(problem: CentralProblem) -> Proposal:
         if 1 < problem.workload.size <= MOST_CELLS:
             shifted = without_offsets(problem.workload)
             most = _largest_sensitivity(problem)
-            options.append(replaced_laplace(shifted, problem.sizes, problem.norm, most))
+            options.append(
+                replaced_laplace(
+                    shifted,
+                    problem.sizes,
+                    problem.norm,
+                    most,
+                )
+            )
 
     if not problem.single_product and refuses_cells(problem) is None:
         options.append(valued(problem, *counted_cells(problem)))
@@ -141,6 +148,7 @@ def _for_replaced(problem: CentralProblem, option: Candidate) -> Candidate:
         "replace-one",
     )
     status = "planned for added people, under the sensitivity of replaced ones"
+
     return Candidate(
         option.strategy,
         value,
@@ -221,7 +229,10 @@ def replaced_bound(workload: Workload, norm: float) -> tuple[float, str]:
     bounds = []
     if size <= PAIR_CELLS:
         solved = factorize(
-            workload, norm=norm, neighbours="replace-one", tolerance=1e-3
+            workload,
+            norm=norm,
+            neighbours="replace-one",
+            tolerance=1e-3,
         )
         bounds.append((solved.lower_bound, L2_BOUND))
 

@@ -65,7 +65,12 @@ def laplace_tables(
 
     return Candidate(
         strategy,
-        unit_error(strategy, terms, norm, 1),
+        unit_error(
+            strategy,
+            terms,
+            norm,
+            1,
+        ),
         interaction_strategy(terms, sizes, norm).bound,
         L2_BOUND,
         f"{len(strategy.tables)} of {len(tables)} candidate tables measured",
@@ -109,6 +114,7 @@ def _most_seen(
         most = max(most, min(comb(order + more, order), count) / cells)
         if more < len(roots):
             cells *= float(roots[more])
+
     return most
 
 
@@ -193,8 +199,16 @@ def cover(
     tables: list[Table] = []
     while open_:
         table = set(open_[0])
-        while (best := _best_addition(table, open_, sizes, cells)) is not None:
+        while (
+            best := _best_addition(
+                table,
+                open_,
+                sizes,
+                cells,
+            )
+        ) is not None:
             table.add(best)
+
         tables.append(tuple(sorted(table)))
         open_ = [t for t in open_ if not t <= table]
         if len(tables) > len(needed):
@@ -330,6 +344,7 @@ class TablesObjective:
             method="L-BFGS-B",
             bounds=bounds,
         )
+
         return float(result.fun), np.exp(result.x)
 
 

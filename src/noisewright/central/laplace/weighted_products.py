@@ -93,7 +93,12 @@ def laplace_product(
     }
     factors = [solved[factor.text()] for factor in workloads]
     error = prod(factor.error for factor in factors)
-    strategy = _product(term, sizes, factors, largest)
+    strategy = _product(
+        term,
+        sizes,
+        factors,
+        largest,
+    )
     joint = _joint_factor(factors, sizes, norm)
     if joint is not None and joint.error < (1 - _WORTHWHILE) * error:
         error = joint.error
@@ -124,7 +129,10 @@ def _solve(
     cells = merged_cells(factor)
     if isinstance(factor, Identity | Total):
         return Factor(
-            factor, cells, WeightedIdentity(np.zeros((0, cells.classes))), 1.0
+            factor,
+            cells,
+            WeightedIdentity(np.zeros((0, cells.classes))),
+            1.0,
         )
 
     gram = factor.gram()
@@ -133,10 +141,24 @@ def _solve(
         sizes = None
 
     squared = weighted_identity(gram, sizes, _own_rows(factor, cells))
-    options = [_valued(factor, cells, squared, norm)]
+    options = [
+        _valued(
+            factor,
+            cells,
+            squared,
+            norm,
+        )
+    ]
     if norm > 2 and factor.queries * factor.size**2 <= _NORM_WORK:
         queries = factor.dense()[:, cells.representatives]
-        options.append(_valued(factor, cells, for_norm(squared, queries, norm), norm))
+        options.append(
+            _valued(
+                factor,
+                cells,
+                for_norm(squared, queries, norm),
+                norm,
+            )
+        )
 
     return min(options, key=lambda option: option.error)
 
@@ -148,7 +170,12 @@ def _valued(
     norm: float,
 ) -> Factor:
     squares = factor.row_quadratics(cells.covariance(best.covariance()))
-    return Factor(factor, cells, best, mean_error(np.sqrt(squares), norm))
+    return Factor(
+        factor,
+        cells,
+        best,
+        mean_error(np.sqrt(squares), norm),
+    )
 
 
 def _own_rows(factor: Workload, cells: MergedCells) -> list[FloatArray]:
@@ -261,7 +288,10 @@ def _joint(
     }
     others = [i for i in range(len(sizes)) if i not in searched]
     narrow = _product(
-        as_one_axis(joint.workload), (joint.workload.size,), [joint], largest
+        as_one_axis(joint.workload),
+        (joint.workload.size,),
+        [joint],
+        largest,
     )
     matrix = narrow.matrix
 
@@ -326,7 +356,10 @@ def merged_cells(workload: Workload) -> MergedCells:
     representatives = np.unique(owners[signs != 0])
     if not len(representatives):
         raise InvalidParameter(
-            "workload", workload.brief(), "is zero everywhere", "ask something"
+            "workload",
+            workload.brief(),
+            "is zero everywhere",
+            "ask something",
         )
 
     labels = np.where(signs != 0, np.searchsorted(representatives, owners), 0)
@@ -339,7 +372,10 @@ def _similar(gram: FloatArray) -> tuple[IntArray, IntArray]:
     rounded = np.rint(gram / max(float(np.abs(gram).max()), _TINY) * 2.0**_SAME_BITS)
     leading = np.sign(rounded[each, (rounded != 0).argmax(axis=1)])
     _, first, classes = np.unique(
-        rounded * leading[:, None], axis=0, return_index=True, return_inverse=True
+        rounded * leading[:, None],
+        axis=0,
+        return_index=True,
+        return_inverse=True,
     )
     owners = first[classes.ravel()]
 

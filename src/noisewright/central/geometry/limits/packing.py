@@ -76,6 +76,7 @@ class Packing:
 
         distance = self.moved * sqrt(max(0.0, float(apart.min())) / workload.queries)
         chance = exp(min(700.0, epsilon * steps * self.moved - log(len(self.cells))))
+
         return distance / 2 * sqrt(max(0.0, 1 - chance)) * _LESS
 
 
@@ -130,7 +131,12 @@ def packing_bound(problem: CentralProblem) -> float | None:
     pure = problem.privacy.kind == "pure"
     if tables is not None and given is not None and pure and epsilon is not None:
         steps = 1 if problem.neighbours == "replace-one" else 2
-        by_codes = best_code_packing(*tables, epsilon, steps, given.people)
+        by_codes = best_code_packing(
+            *tables,
+            epsilon,
+            steps,
+            given.people,
+        )
         bounds += [] if by_codes is None else [by_codes[1]]
 
     return max(bounds, default=None)
@@ -235,7 +241,10 @@ class CodePacking:
         hadamard = self.order >= 2 and self.order & (self.order - 1) == 0
         most = (self.order - 1) ** (self.ways - 1)
         require(
-            self.ways <= 1 or hadamard, "order", self.order, "must be a power of two"
+            self.ways <= 1 or hadamard,
+            "order",
+            self.order,
+            "must be a power of two",
         )
         require(
             1 <= self.apart <= self.word
@@ -244,7 +253,12 @@ class CodePacking:
             self.apart,
             "must be one of words",
         )
-        require(self.copies >= 1, "copies", self.copies, "must be >= 1")
+        require(
+            self.copies >= 1,
+            "copies",
+            self.copies,
+            "must be >= 1",
+        )
 
     @property
     def attributes(self) -> int:
@@ -317,6 +331,7 @@ def best_code_packing(
         most = min((order - 1) ** (ways - 1), people, _MOST_LENGTH)
         if word < 1 or most < 1:
             continue
+
         pairs = product(_distances(word // 2), {most, max(1, most // 2)})
         for apart, sequences in pairs:
             for changed in _distances(sequences):
