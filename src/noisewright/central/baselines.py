@@ -49,7 +49,9 @@ LARGEST_TREE = 2048
 Measured = tuple[BlockStrategy, str]
 """What is measured, and words for it."""
 
+# grid steps to one: noise of scale one or more is then as good as continuous
 _MULTIPLIER = 1024
+# children of a node that are tried: the best tree is taken
 _BRANCHES = (2, 3, 4, 6, 8, 12, 16, 24, 32)
 
 
@@ -272,11 +274,12 @@ BASELINES = (
 
 OWN_STRATEGY = "own-strategy"
 
+# of an entry, as for our own strategies: their squares, added over cells, fit a word
 _MOST_BITS = 18
 _LARGEST_WHOLE = 2**20  # whole numbers up to here are taken as they are
 _LOST = 1e-6  # of a query's largest entry: what may not come back from the measurements
-_RANK = 1e-9
-_MOST_ENTRIES = 2**26
+_RANK = 1e-9  # of the largest singular value: below it a direction is rounding
+_MOST_ENTRIES = 2**26  # of a matrix that is taken: 512 MB
 
 
 def own_candidate(problem: CentralProblem, matrix: npt.ArrayLike) -> Candidate:

@@ -38,11 +38,10 @@ from noisewright.arrays import FloatArray, IntArray
 
 _WIDE = 0.75  # least ε of a program: smaller ones are reached in steps of several
 _FINE = 4  # steps of the lattice to one
-_MOST_PROGRAMS = (
-    12  # groups for which programs are solved, .15 s each; the others follow from these
-)
+# groups for which programs are solved, .15 s each; the others follow from these
+_MOST_PROGRAMS = 12
 _UNPROVED = 5e-3  # share of the whole that more programs might add, at which they end
-_MIXTURES = 33
+_MIXTURES = 33  # of two known forms: their shares are a 32nd apart
 _LOST = 2.0**-40  # of sums and products of some hundred numbers of like size
 # of a determinant, relative to the numbers that it is the difference of
 _ROUNDING = 1e-15

@@ -49,7 +49,7 @@ from noisewright.workload.base import is_whole
 _RATE_BITS = 100
 _STATE_BITS = 40  # of the running sums beyond the grid: their rounding never reaches it
 _LOSS_BITS = 16  # rounding may cost 2^-16 of the sensitivity
-_BATCH = 1024
+_BATCH = 1024  # numbers that are drawn at once: one call for all of them
 
 
 @dataclass(frozen=True)

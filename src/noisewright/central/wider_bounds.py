@@ -49,10 +49,10 @@ _SMALL = 64  # cells of a problem that is solved to where no printed digit chang
 _TOLERANCES = (1e-6, 2e-4)  # a bound less sharp by so little
 # cells of a union of workloads that is solved within seconds, by norm
 _DENSE_UNION = {2.0: 512}
-_DENSE_OTHERWISE = 256
+_DENSE_OTHERWISE = 256  # the same for other means, whose row weights are searched too
 _PAIRED_CELLS = 128  # the same for pairs of cells
 _QUICK_ENTRIES = 2**18  # of W, up to which other norms than 2 are solved for themselves
-_MOST_PARTS = 64
+_MOST_PARTS = 64  # of a union that is bounded by interactions
 _GROUPED = 256  # cells that are taken two by two
 _PAIRED_EPSILONS = (0.75, 3.0)  # elsewhere that gains little, or takes long
 

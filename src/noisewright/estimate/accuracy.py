@@ -30,9 +30,8 @@ SIMULATED_ANSWERS = 20_000
 
 _MOST_COVARIANCES = 2**26  # at once, in 512 MB
 _DRAWS = 4000  # joint errors behind a simultaneous interval: its level is then known to 0.3 %
-_MOST_DRAWS = (
-    40_000  # for one answer; where more were needed, Chebyshev's bound is taken
-)
+# for one answer; where more were needed, Chebyshev's bound is taken
+_MOST_DRAWS = 40_000
 _SEEN = 40  # simulated errors beyond a level that tell where it lies
 _WATCHED = 2048  # answers whose own laws are simulated
 _BLOCK = 2**22  # numbers simulated at a time

@@ -16,11 +16,12 @@ from noisewright.errors import require
 Sampler = Callable[[int, np.random.Generator], FloatArray]
 """Draws `(count, queries)` joint errors, every query scaled to unit variance (or all zero)."""
 
+# chance that an order statistic lies above the quantile that it stands for
 _SURE = 0.99
-_BLOCK_ENTRIES = 2**22
+_BLOCK_ENTRIES = 2**22  # numbers simulated at once: 32 MB
 # of a Gamma law, beyond which it is not integrated: below any level asked
 _LEAST_TAIL = 1e-30
-_NODES = 1000
+_NODES = 1000  # of the integral, whose rule converges faster than any power of them
 
 
 def check_level(level: float) -> float:

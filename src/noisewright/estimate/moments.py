@@ -22,8 +22,8 @@ import numpy as np
 from noisewright.arrays import FloatArray
 
 _BEYOND = 1.02  # of the noise's largest simulated eigenvalue
-_TURNS = 8
-_MOST_TURNS = 1000
+_TURNS = 8  # half as many are .08 % worse at 40 columns of 3 factors, twice as many no better
+_MOST_TURNS = 1000  # of the descent, which ends by its gradient
 
 
 def to_simplex(values: FloatArray, total: float) -> FloatArray:

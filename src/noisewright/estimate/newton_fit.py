@@ -25,13 +25,15 @@ MOST_QUERIES = 2500
 """Unknowns of the dual, whose second derivative is written out."""
 
 _MOST_ENTRIES = 2**25  # of the queries that are not zero, a few hundred MB
+# entries of the queries of one term, which are written out once: 128 MB
 _MOST_DENSE = 2**24
-_PROXIMAL_STEPS = 30
+_PROXIMAL_STEPS = 30  # each ten times as long as the one before: the last has no end
+# of one proximal step, which starts from the multipliers of the one before
 _NEWTON_STEPS = 40
 _LONGER = 10.0  # how much longer every proximal step is than the one before
 _DECLARED = 1e-9  # of the mean curvature: what stands for infinite weight
-_SHORTEST = 1e-6
-_INNER = 1e-9
+_SHORTEST = 1e-6  # share of a Newton step that is tried: below, rounding decides
+_INNER = 1e-9  # of the answers: how near to its optimum a proximal step is solved
 _DAMPING = 1e-9, 1e-6, 1e-3, 1.0
 """Shares of the largest curvature that are added where Newton's own step leads far astray: where
 all cells of a declared sum are at zero, nothing but its slack of 10^-9 holds its multiplier."""

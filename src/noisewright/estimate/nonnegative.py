@@ -26,13 +26,15 @@ from noisewright.workload.base import Workload
 LARGEST_HISTOGRAM = 2**20
 """Cells up to which a histogram over the whole domain is fitted."""
 
+# of the dual of a projection, which starts from the last multipliers
 _NEWTON_STEPS = 60
-_CLOSE = 1e-9
+_CLOSE = 1e-9  # of the largest declared value: sums that miss no more hold
 _EXACT = 0.02  # of the largest standard error
+# of the largest standard error: answers below are facts, if facts are kept
 _KNOWN = 1e-3
 # of the largest variance: answers are then within 5e-4 standard errors
 _NEGLIGIBLE = 1e-7
-_ROUNDS = 10
+_ROUNDS = 10  # of multipliers: declared sums are met ever closer, and projected onto at the end
 _ASTRAY = 1e-3  # of declared sums: a projection makes up for less
 
 

@@ -37,7 +37,7 @@ _MOST_PIVOTS = 2500
 # within which a vertex counts as whole; the solver's own tolerance is 1e-7
 _WHOLE = 1e-6
 _TIE = 2.0**-10  # what the order among equals costs, beside what squares do
-_GOLDEN = (5**0.5 - 1) / 2
+_GOLDEN = (5**0.5 - 1) / 2  # multiples of it spread most evenly in [0, 1)
 
 
 @dataclass(frozen=True, eq=False)

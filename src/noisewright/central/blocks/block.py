@@ -18,7 +18,7 @@ from noisewright.workload.linear.tensor import apply_along_axes
 
 Table = tuple[int, ...]
 
-_LARGEST = 2**62
+_LARGEST = 2**62  # below it sums and differences of two numbers fit a word of 64 bits
 _ENTRY = 2**48  # sums over thousands of rows then still fit 64 bits
 _MARGIN = 1 + 1e-9  # above all rounding in sums of non-negative terms
 

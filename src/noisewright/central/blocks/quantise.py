@@ -23,6 +23,7 @@ from noisewright.workload.structure import Term
 USUAL_BITS = 36
 """Bits of all factors together where a budget asks for noise of scale one."""
 
+# up to which small integers are kept as they are: identity, total and sums of few cells
 _EXACT_ENTRIES = 64
 _AUGMENT = 0.01  # raises the squared sensitivity by 1e-4: far below what anyone can see
 

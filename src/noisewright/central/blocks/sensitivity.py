@@ -27,6 +27,7 @@ _PAIRS = 1024  # cells whose pairs are all compared
 _GRID = 2**22  # cells that are all visited where rows have weights
 _FEW = 2**14  # cells that are visited in any case
 _WORK = 2**25  # patterns × blocks
+# far above the rounding of sums of a million floats, which is 2^-53 each
 _MARGIN = 1e-9
 
 

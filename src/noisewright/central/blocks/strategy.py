@@ -35,7 +35,7 @@ from noisewright.workload.linear.tensor import apply_along_axes
 from noisewright.workload.structure import Term, cell_answers
 
 _LOST = 1e-6  # relative rounding allowed where a query is measured and comes back
-_PROBES = 4
+_PROBES = 4  # random histograms: one would do, but for chance
 _MOST_SHARED = 2**18  # cells of a table that several terms are summed from together
 _LARGEST_PROBE = 2.0**26  # cells of a table on which that is tried
 

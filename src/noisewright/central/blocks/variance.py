@@ -18,7 +18,7 @@ from noisewright.workload.linear.interactions import subsets
 from noisewright.workload.linear.tensor import apply_along_axes, kron_all, mean_error
 from noisewright.workload.structure import Term
 
-_MOST_QUERIES = 2**28
+_MOST_QUERIES = 2**28  # whose errors are listed: 2 GB of them
 
 JOINT_LIMIT = 4096
 """Cells up to which queries that are no product over attributes get exact variances."""

@@ -24,12 +24,10 @@ from noisewright.workload.structure import Term
 if TYPE_CHECKING:
     from noisewright.central.carry.mechanism import CarryMechanism
 
-_LEAST_REACH = (
-    1e-300  # what is public may seem to vary, by rounding: no division by zero
-)
-_ROUNDING = (
-    1e-11  # of a variance without correlations: what is less is what sums of it lost
-)
+# what is public may seem to vary, by rounding: no division by zero
+_LEAST_REACH = 1e-300
+# of a variance without correlations: what is less is what sums of it lost
+_ROUNDING = 1e-11
 # answers whose laws are simulated: of least and largest variance, and between
 _WATCHED = 512
 _DRAWS = 2**20, 4000, 10_000  # in all over the rows, at least, at most

@@ -47,10 +47,9 @@ _MOST_CLASSES = 1024  # cells over which carries are searched
 _NORM_WORK = 2**27
 _FINE = 64  # grid steps per scale of the noise: what is lost to rounding is not seen
 _FINEST = 4096  # parts of a person: beyond, noise is finer than any answer shows
-# budgets whose noise is exact on the grids tried
-_LEAST = 2.0**-32
-_MOST = 2.0**32
-# budgets where sums are tried
+_LEAST = 2.0**-32  # budget whose noise is exact on the grids tried
+_MOST = 2.0**32  # the same at the other end
+# budget from which sums are tried
 _LEAST_SUMS = 2.0**-20
 _MOST_SUMS = 16.0  # beyond, noise on whole people is coarse
 # multipliers tried besides: whole people have less noise on the unit lattice

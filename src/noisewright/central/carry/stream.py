@@ -49,9 +49,8 @@ _MARGIN = 1 - Fraction(1, 2**45)  # far above the rounding of scales
 # tried, in scales of the noise
 _CORES = np.concatenate([[0.0], np.geomspace(0.05, 400.0, 160)])
 _DRAWS = 4000  # of the noise of every watched step
-_BATCH = (
-    1024  # numbers that are drawn at once: the drawing costs one call for all of them
-)
+# numbers that are drawn at once: the drawing costs one call for all of them
+_BATCH = 1024
 _ONE_LEVEL = 4096  # steps; from about a thousand on two levels are better
 _WATCHED = 64  # steps whose laws are simulated
 _RATES = np.tanh(np.linspace(0.02, 3.0, 48))  # of the largest that the tails allow

@@ -29,7 +29,8 @@ Eigen = Any  # the named pair of values and vectors that numpy gives
 _STEP = 1.5
 # how far beyond the spectrum, in log s; what is cut off is positive
 _BELOW = 18.0
-_ABOVE = 20.0
+_ABOVE = 20.0  # the same beyond its upper end
+# taken off: above the error of the trapezoidal rule and the rounding of its sum
 _ARROW_MARGIN = 1e-5
 
 

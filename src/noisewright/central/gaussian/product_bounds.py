@@ -51,6 +51,7 @@ LARGEST_GRID = 2**22
 
 _MARGIN = 1e-12  # rounding of sums and products of weights
 _WORK_LIMIT = 3e10  # sum of cubed dimensions: some tens of seconds
+# of the largest entry: products that differ by no more are the same but for rounding
 _COMMUTE = 1e-12
 
 

@@ -48,11 +48,14 @@ MOST_PARTS = 64
 
 # cells of a dense strategy that is found in seconds, by norm
 _DENSE_QUICK = {2.0: 1024}
+# the same for other means, whose row weights are searched too
 _DENSE_QUICK_OTHERWISE = 400
+# of an entry: rounding then adds 2^-18 of it, which no printed digit shows
 _MOST_BITS = 18
 _SPARE_BITS = 6  # shares of the budget make noise larger
+# grid steps of the largest entry, at least 2^10: noise is then as good as continuous
 _GRID_BITS = 10
-_SMALL = 64
+_SMALL = 64  # cells of a problem that is solved in a moment, whatever the tolerance
 _SETTLED = 1.001  # of the bound: no other strategy could do visibly better
 
 

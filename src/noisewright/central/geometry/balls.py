@@ -42,14 +42,15 @@ LARGEST_ENTRY = 2**18
 """Squared lengths of columns are then whole numbers within floats."""
 
 LEAST_EPSILON = 2.0**-30
-LARGEST_EPSILON = 1000.0
-"""Budgets of a part whose noise is drawn, and whose errors are numbers."""
+"""Least budget of a part whose noise is drawn, and whose errors are numbers."""
 
-_MOST_ROWS = 2**12
-_PAIRED = (
-    # columns whose distances are all computed; beyond, a ball around the middle is taken
-    2048
-)
+LARGEST_EPSILON = 1000.0
+"""Largest budget of such a part."""
+
+_MOST_ROWS = 2**12  # of a part: its pseudo-inverse is one dense eigenproblem
+# columns whose distances are all computed; beyond, a ball around the middle is taken
+_PAIRED = 2048
+# of the largest entry: what rows miss of a query, if no more, is rounding
 _EXACT = 1e-7
 
 

@@ -48,6 +48,7 @@ MOST_CELLS = 2**18
 """Cells up to which a histogram is fitted."""
 
 _DRAWS = 4, 40  # of noise, at each public histogram: at least, at most
+# that all draws at one histogram have together, where these are fewer than allowed
 _DRAWN_CELLS = 2**14
 _CLOSE = 0.05  # of the noise's size: nearer than this, a fit is not improved
 _SUPPORT = "support"

@@ -132,7 +132,7 @@ PROJECTION = CentralMechanism(
 _ROWS = (8, 32, 128)  # of a sketch, beside as many as the theory asks for and all
 # of the largest distance between cells: nets that are tried
 _SCALES = (0.25, 0.5, 0.75)
-_QUICK_ENTRIES = 2**18
+_QUICK_ENTRIES = 2**18  # of the queries, beyond which planning is told to be slow
 # of a sketch: its directions are then turned finely enough
 _LARGEST_SUM = LARGEST_ENTRY // 64
 

@@ -31,11 +31,11 @@ from noisewright.central.problem import (
 )
 from noisewright.privacy.promise.budget import Privacy
 
-_MOST_CELLS = 2**14
-_MOST_QUERIES = 512
-_QUICK_ENTRIES = 2**18
+_MOST_CELLS = 2**14  # of the queries, which are written out over all of them
+_MOST_QUERIES = 512  # whose directions are one dense eigenproblem
+_QUICK_ENTRIES = 2**18  # of the queries, beyond which planning is told to be slow
 _TURNED = 2**9  # whole steps of a direction's largest entry
-_SAME = 1e-9
+_SAME = 1e-9  # of the largest eigenvalue: directions below are rounding
 # of columns, for the ellipsoid: more change errors by some thousandths at most
 _WEIGHINGS = 40
 # entries of the queries times directions up to which it is looked for

@@ -47,8 +47,10 @@ MOST_DIMENSIONS = 1000
 """Numbers measured at once up to which the law is worked out."""
 
 LEAST_EPSILON = 2.0**-30
+"""Least budget for which noise is drawn: its grid steps, and people in them, fit a word."""
+
 LARGEST_EPSILON = 1000.0
-"""Budgets for which noise is drawn: its grid steps, and people in them, fit a word."""
+"""Largest budget for which it is drawn."""
 
 _LEAST_STEPS = 16  # grid steps per 1/ε: more would change no variance by a thousandth
 

@@ -27,6 +27,7 @@ from noisewright.central.problem import (
 from noisewright.workload.linear.tensor import mean_error
 from noisewright.workload.structure import Term
 
+# that sort people each by themselves: every one costs a dimension at least
 _MOST_QUERIES = 64
 _MOST_VALUES = 8  # of a query: each costs a dimension
 _MOST_GROUPS = 64  # of one table: with more, noise for each of them by itself is less

@@ -40,8 +40,8 @@ SHARE_OF_MEANS = 0.4
 
 # of the radius: where means leave nothing to vary, they may still be wrong
 _LEAST_SQUARE = 0.25
-_MOST_BITS = 2**34
-_ROWS = 2**14
+_MOST_BITS = 2**34  # of all rows, which are kept in memory to be read twice: 2 GB
+_ROWS = 2**14  # unpacked at once
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ from noisewright.workload.structure import Term
 MOST_CELLS = 2**16
 """Cells up to which groups of the whole domain are combined with each other."""
 
-_MOST_ENTRIES = 2**24
+_MOST_ENTRIES = 2**24  # of the weights of groups in answers: 128 MB
 # of a query's size: what it may differ by and still be told by the groups
 _EXACT = 1e-9
 

@@ -27,19 +27,21 @@ from noisewright.privacy.promise.calibration import calibrate
 from noisewright.privacy.promise.spend import Gaussian, Promise, Spend
 
 LARGEST_DIMENSION = 2000
+"""Columns up to which the matrix is measured: its eigenvalues are one dense problem."""
+
 GRID = 2**18
 """Whole steps of the radius."""
 
 LARGEST_SHARE = 1.4
 """Of the constant entry: products of two entries, summed over 2^26 people, fit a word."""
 
-_MOST_PEOPLE = 2**26
+_MOST_PEOPLE = 2**26  # sums over them of products of two entries fit a word
 _ROWS = 2**15  # summed at once in floats, which hold these sums exactly
 _ROOT_HALF = 0.7071067811865476  # the least float not below it
 _LARGEST = 1e100  # radii: longer rows have lost their direction, and floats their range
 # errors go by its fourth power: floats hold it
 _SMALLEST_RADIUS = 1e-50
-_LARGEST_RADIUS = 1e50
+_LARGEST_RADIUS = 1e50  # the same at the other end
 _SIMULATED = 1000  # eigenvalues of the noise that are simulated at least
 # of rounding within the scale of the noise: they add nothing that could be seen
 _STEPS = 64

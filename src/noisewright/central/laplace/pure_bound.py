@@ -34,14 +34,18 @@ LARGEST = 1024
 """Cells up to which the bound is computed; more are averaged in blocks first."""
 
 NAME = "L1 sensitivity: nuclear norm over groups of cells"
+# of G; the middle five alone give the same bounds of three workloads of 32 to 64 cells
 _EXPONENTS = (0.1, 0.15, 0.2, 0.225, 0.25, 0.275, 0.3, 0.35, 0.4, 0.5, 1.0)
+# place of ¼ among them, from which the search climbs
 _FIRST = 4
 _QUICK = 256  # cells up to which exponents are searched; beyond, one does
-_LARGE_EXPONENT = 0.22
+_LARGE_EXPONENT = 0.22  # half or double lowers the bound of prefix:300 by 28 and 42 %
 _CUTS = (10, 7)  # eigenvalues at which Λ is cut off: at few cells, at many
+# μ besides zero, at few cells and at many: half as many lose 1.5 to 13 %, twice gain .2 to 1.4 %
 _SHIFTS = (8, 6)
 _FACTORS = (1.0, 1.4, 0.8)  # of the weights that suit equal groups
 _SMALL = 128  # cells up to which all of them are tried
+# of the Lagrangian: half as many lose .3 to 1.1 %, twice as many gain .2 to .5 %
 _MULTIPLIERS = 60
 _AT_ONCE = 2**16  # numbers that stay near the processor
 _MARGIN = 1e-9  # far above what rounding does to sums of non-negative numbers

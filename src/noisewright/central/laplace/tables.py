@@ -30,16 +30,19 @@ from noisewright.errors import TooLarge
 from noisewright.workload.linear.interactions import subsets
 from noisewright.workload.structure import Term, as_counts
 
-_WHOLE_DOMAIN = 2**16
-_MOST_ATTRIBUTES = 12
+_WHOLE_DOMAIN = 2**16  # cells up to which every set of attributes is a candidate
+_MOST_ATTRIBUTES = 12  # of a candidate: it has 2^12 interactions
+# of the largest weight, left out below; half or double changes nothing at 2^8 and 4^4 cells
 _NEGLIGIBLE = 1e-3
+# of larger tables that cover those asked: each a start of the descent
 _COVER_CELLS = (2**4, 2**6, 2**8, 2**10, 2**12)
 # needed interactions × attributes beyond which covers are not searched
 _COVER_WORK = 200_000
+# grid steps to one: noise of scale one or more is then as good as continuous
 _MULTIPLIER = 1024
-_NORMS = (8.0, 32.0)
-_ORDERS = (0, 1, 2)
-_RAISED = (0.03, 0.3)
+_NORMS = (8.0, 32.0)  # of means on the way to a large one
+_ORDERS = (0, 1, 2)  # numbers of attributes up to which tables are raised to start from
+_RAISED = (0.03, 0.3)  # weights that they are raised to, of the largest
 _LARGEST_NORM = 128.0  # stands for the maximum
 _ROUNDED = 1 - 1e-9  # far above what sums of many roots lose
 

@@ -34,12 +34,15 @@ from noisewright.workload.linear.gram import DenseGram, Gram
 from noisewright.workload.linear.tensor import mean_error
 from noisewright.workload.structure import Term
 
+# cells of one factor, or of all searched, whose L1 bound is computed too
 LARGEST_FACTOR = 2048
 _JOINT_CELLS = 1024  # of the attributes that are searched at once
 _WORTHWHILE = 1e-6  # a gain that pays for measuring all cells at once
+# of all rounded factors together; half or double changes errors of prefix:64 by less than 1e-6
 _TOTAL_BITS = 33
+# of an entry; half or double changes errors of prefix:64 by less than 1e-6
 MOST_BITS = 16
-_LEAST_BITS = 3
+_LEAST_BITS = 3  # with which rounding says anything at all
 # entries of W times cells up to which other means than squares are minimised
 _NORM_WORK = 2**27
 _BOUND_ENTRIES = 2**20  # of W up to which other norms than 2 get a bound of their own
@@ -47,7 +50,7 @@ _OWN_ENTRIES = 2**12  # of a matrix of queries that is tried as a start
 L2_BOUND = "L2 bound, valid for pure privacy too: L1 sensitivity is never smaller"
 # of an entry of the Gram matrix that agree where columns may be the same
 _SAME_BITS = 36
-_TINY = 1e-300
+_TINY = 1e-300  # no division by zero where nothing is asked
 _COMPARED = 2**22  # numbers that are compared at once
 
 

@@ -34,10 +34,11 @@ from noisewright.workload import Identity, Workload
 from noisewright.workload.kinds.conjunctions import Conjunctions
 from noisewright.workload.kinds.marginals import Marginals
 
-_MOST_ENTRIES = 2**24
-_MOST_PACKED = 4096
+_MOST_ENTRIES = 2**24  # of the columns of all cells, which are written out: 128 MB
+_MOST_PACKED = 4096  # cells: the bound grows with their logarithm alone
 _MOST_WORK = 2**32  # numbers that are looked at in choosing them
 _ROUNDING = 1e-12  # of squared lengths: nearer columns are the same
+# far above the rounding of distances and of logarithms
 _LESS = 1 - 1e-9  # far above the rounding of distances
 
 
@@ -204,7 +205,7 @@ def gaussian_width(
 
 
 _TRIED = 24  # distances of a code that are tried
-_MOST_LENGTH = 1024
+_MOST_LENGTH = 1024  # of a code: log_words adds up as many terms as its distance
 
 
 @lru_cache(maxsize=4096)

@@ -19,13 +19,13 @@ import numpy as np
 from noisewright.arrays import FloatArray
 from noisewright.central.problem import CentralProblem
 
-_MOST_ENTRIES = 2**22
+_MOST_ENTRIES = 2**22  # of the queries, whose singular vectors are computed
 _SAMPLED_ENTRIES = 2**16  # of columns in the body's own dimensions
-_DIRECTIONS = 60
+_DIRECTIONS = 60  # whose reach is averaged: each is one linear program
 # of the reach, whose mean over directions is taken: higher ones vary too much
 _POWER = 4
 _SURE = 3.29  # deviations: 99.95 % for the mean over directions
-_SAME = 1e-9
+_SAME = 1e-9  # of the largest singular value: axes below are rounding
 _LESS = 1 - 1e-6  # far above the rounding of determinants and linear programs
 
 
