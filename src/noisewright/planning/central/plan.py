@@ -319,6 +319,11 @@ class CentralPlan(CuratorPlan[Counts, Release]):
 
     @cached_property
     def _forecast(self) -> Forecast:
+        return replace(self.errors, bounds=self.bounds)
+
+    @cached_property
+    def errors(self) -> Forecast:
+        """The forecast without the bounds for wider classes, each of which takes a proof."""
         column = self.forecast_column
         achieved = self.achieved
         bound = self.lower_bound
@@ -332,7 +337,6 @@ class CentralPlan(CuratorPlan[Counts, Release]):
             lower_bound=bound,
             ratio=certified_ratio(achieved, bound),
             quantisation_loss=self._loss(achieved),
-            bounds=self.bounds,
             worst_rmse=self.accuracy.worst_rmse,
         )
 
@@ -448,7 +452,7 @@ class CentralPlan(CuratorPlan[Counts, Release]):
     def check_usable(self) -> None:
         """Whatever a forged plan fails at, it fails at before anybody's data are read."""
         with refusing("the plan cannot answer its own queries; plan again"):
-            _ = self._record
+            _ = self._record_of_noise
 
     def noisy(
         self,
@@ -518,6 +522,12 @@ class CentralPlan(CuratorPlan[Counts, Release]):
 
     @cached_property
     def _record(self) -> dict[str, Any]:
+        bounds = [bound.to_dict() for bound in self.bounds]
+        return {**self._record_of_noise, "bounds": bounds}
+
+    @cached_property
+    def _record_of_noise(self) -> dict[str, Any]:
+        """The same before bounds are proved, which decide nothing that is released."""
         return central_record(self)
 
     def outcome_record(self, measurement: Measurement) -> dict[str, Any]:
