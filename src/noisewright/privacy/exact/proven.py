@@ -2,7 +2,7 @@
 
 **Enclosures** of e^-x, the Gaussian tail and its Mills ratio. A pair of integers (lo, hi) at
 precision p states lo/2^p <= value <= hi/2^p. Every operation rounds lo down and hi up, so a pair is
-true whatever the precision; more precision only makes it narrower.
+true whatever the precision; more precision only makes it narrower. `-(-a // b)` is a/b rounded up.
 
 **Quantiles** of |Z| and of the exponential law. Only IEEE additions, multiplications and tables
 computed in integers enter: no mathematical library has to be trusted. Uniforms arrive as integers j
@@ -33,7 +33,7 @@ from math import factorial, isqrt
 
 import numpy as np
 
-from noisewright.arrays import BoolArray, FloatArray, WordArray
+from noisewright.arrays import Array, BoolArray, FloatArray, WordArray
 
 Enclosure = tuple[int, int]
 
@@ -51,10 +51,6 @@ _PARTS = 128
 _DIGITS = 40
 # Mills ratio: power series, then a continued fraction (both ~60 terms)
 _SERIES_BELOW = 4
-
-
-def _ceil_div(numerator: int, denominator: int) -> int:
-    return -(-numerator // denominator)
 
 
 def _lower_precision(pair: Enclosure, drop: int) -> Enclosure:
@@ -78,7 +74,7 @@ def exp_minus(x: Fraction, precision: int) -> Enclosure:
         order = order + 1
         sign = -sign
         term_lo = (term_lo * y >> work) // order
-        term_hi = _ceil_div(-(-term_hi * y >> work), order)
+        term_hi = -((-term_hi * y >> work) // order)
         lo, hi = (
             (lo + term_lo, hi + term_hi) if sign > 0 else (lo - term_hi, hi - term_lo)
         )
@@ -141,12 +137,12 @@ def _mills_series(z: Fraction, precision: int) -> Enclosure:
     while term_hi > 1 or odd < 2 * _SERIES_BELOW**2:
         odd += 2
         term_lo = (term_lo * square_lo >> work) // odd
-        term_hi = _ceil_div(-(-term_hi * square_hi >> work), odd)
+        term_hi = -((-term_hi * square_hi >> work) // odd)
         sum_lo = sum_lo + term_lo
         sum_hi = sum_hi + term_hi
 
     lo = (c_lo << work) // exp_hi - (sum_hi + term_hi)
-    hi = _ceil_div(c_hi << work, exp_lo) - sum_lo
+    hi = -((-c_hi << work) // exp_lo) - sum_lo
     return _lower_precision((lo, hi), work - precision)
 
 
@@ -160,10 +156,10 @@ def _mills_fraction(z: Fraction, precision: int) -> Enclosure:
 
     while True:
         lo = z_lo
-        hi = z_hi + _ceil_div(terms * square, z_lo)
+        hi = z_hi - (-terms * square // z_lo)
         for k in range(terms - 1, 0, -1):
-            lo, hi = z_lo + k * square // hi, z_hi + _ceil_div(k * square, lo)
-        lo, hi = square // hi, _ceil_div(square, lo)
+            lo, hi = z_lo + k * square // hi, z_hi - (-k * square // lo)
+        lo, hi = square // hi, -(-square // lo)
         if hi - lo <= 1 << 16:
             return _lower_precision((lo, hi), 16)
         terms *= 2
@@ -178,7 +174,7 @@ def two_sided_tail(z: Fraction, precision: int) -> Enclosure:
 
     mills_lo, mills_hi = mills_ratio(z, work)
     c_lo, c_hi = root_half_pi(work)
-    tail = exp_lo * mills_lo // c_hi, _ceil_div(exp_hi * mills_hi, c_lo)
+    tail = exp_lo * mills_lo // c_hi, -(-exp_hi * mills_hi // c_lo)
 
     return _lower_precision(tail, 8)
 
@@ -223,7 +219,7 @@ def _gaussian_table() -> _GaussianTable:
         tails=column([Fraction(two_sided_tail(z, _TABLE_BITS)[0], one) for z in nodes]),
         slopes=column([1 / density for density in densities]),
         coefficients=tuple(
-            column([_evaluate(polynomial, z) / factorial(order) for z in nodes])
+            column(list(_evaluate(polynomial, np.array(nodes)) / factorial(order)))
             for order, polynomial in enumerate(polynomials, start=2)
         ),
     )
@@ -243,8 +239,9 @@ def _inverse_polynomials() -> list[list[int]]:
     return polynomials
 
 
-def _evaluate(polynomial: list[int], z: Fraction) -> Fraction:
-    value = Fraction(0)
+def _evaluate(polynomial: list[int], z: Array) -> Array:
+    """The values of a polynomial at fractions, exactly."""
+    value = np.full(len(z), Fraction(0))
     for coefficient in reversed(polynomial):
         value = value * z + coefficient
     return value
