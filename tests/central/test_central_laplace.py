@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from test_central_mixed import MIXED
 
+from central.test_central_mixed import MIXED
 from noisewright import explain
 from noisewright.central.blocks.block import Block
 from noisewright.central.blocks.strategy import BlockStrategy

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_central_mixed import MIXED, up_to
 
+from central.test_central_mixed import MIXED, up_to
 from noisewright.central.blocks.variance import query_variances
 from noisewright.central.gaussian.residual import interaction_strategy
 from noisewright.norm.factorize import factorize

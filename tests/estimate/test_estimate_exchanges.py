@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
-from test_estimate_controlled_rounding import margins, sums_of
 
+from estimate.test_estimate_controlled_rounding import margins, sums_of
 from noisewright.estimate.rounding import Sums, on_grid
 from noisewright.estimate.whole import evenly_rounded, exchanged
 

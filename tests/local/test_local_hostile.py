@@ -10,8 +10,8 @@ from math import isqrt, nextafter
 import mpmath
 import numpy as np
 import pytest
-from strategies import SMALL
 
+from local.strategies import SMALL
 from noisewright.container import encode
 from noisewright.errors import FileFormatError, InvalidParameter, NoisewrightError
 from noisewright.local.composed.mixture import Coarsening, Mixture

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.stats import binom
-from test_planning_release import repeated
 
 from noisewright import Central, plan
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.workload import Identity, Marginals, Prefix, Workload, workload
+from planning.test_planning_release import repeated
 
 RELEASES = 5000
 ALARM = 1e-6  # of any one band of a case, Bonferroni over its queries

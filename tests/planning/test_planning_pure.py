@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_planning_release import repeated
 
 from noisewright import Central, plan
 from noisewright.domain import Categorical, Domain
@@ -16,6 +15,7 @@ from noisewright.planning.budgets.targets import Target, fit_budget, with_budget
 from noisewright.planning.central.plan import CentralPlan
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.workload import Marginals, Workload, workload
+from planning.test_planning_release import repeated
 
 RANDOM = np.random.default_rng(8).integers(0, 2, size=(5, 9)).astype(float)
 FAMILIES: dict[str, tuple[Any, str]] = {

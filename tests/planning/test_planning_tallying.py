@@ -94,7 +94,7 @@ def test_spark_draws_and_adds_up_on_its_executors() -> None:
     from pathlib import Path
 
     sys.path.insert(0, str(Path(__file__).parent.parent / "tables"))
-    import servers
+    from tables import servers
 
     with servers.spark() as engine:
         made = plan()

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.stats import binom, chi2, norm
-from test_planning_release import repeated
 
 import noisewright as nw
 from noisewright.central.blocks.mechanism import _chernoff, _proxy
@@ -19,6 +18,7 @@ from noisewright.planning.central.plan import CentralPlan
 from noisewright.privacy.noise.law import NoiseLaw
 from noisewright.privacy.promise.budget import Privacy
 from oracles.privacy_oracles import SeededSource
+from planning.test_planning_release import repeated
 
 ATTRIBUTES = (
     nw.Categorical("age", ("child", "adult", "old")),

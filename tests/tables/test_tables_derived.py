@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-import servers
 
 import noisewright as nw
 from noisewright.cli import main
 from noisewright.domain import Boolean, Categorical, Date, Domain, Numeric, Unit
 from noisewright.errors import DomainError, InvalidParameter, NoisewrightError
 from noisewright.tables.counter import DuckDBCounter
+from tables import servers
 
 INSTANCES = 60
 DERIVE: list[dict[str, Any]] = [

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-import servers
 
 import noisewright as nw
 from noisewright.domain import (
@@ -39,6 +38,7 @@ from noisewright.workload.questions.measures import (
     Weights,
 )
 from noisewright.workload.questions.spec import summed
+from tables import servers
 
 SECRET = "Ada Lovelace"
 TEXTS = [

@@ -6,7 +6,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from scipy.stats import binom
-from share_of_people import read
 
 import noisewright as nw
 from noisewright.errors import InvalidParameter
@@ -14,6 +13,7 @@ from noisewright.privacy.promise.budget import Privacy
 from noisewright.workload.questions.measures import CentredSquares
 from noisewright.workload.questions.spec import KINDS
 from oracles.privacy_oracles import SeededSource
+from workload.share_of_people import read
 
 DOMAIN = nw.Domain(
     [
