@@ -202,9 +202,10 @@ def test_gradient_of_the_ordered_search_is_right():
     bound = OrderedBound(workload("prefix:7").gram().dense(), 3.0)
     point = np.full(len(bound.steps) + 1, 0.2)
     point[0], point[-1] = 2.0, 0.9
-    _, gradient = bound._loss(point, 20.0, 0.01)
+    loss = bound.loss(0.01)
+    _, gradient = loss(point, 20.0)
     for index, direction in enumerate(1e-6 * np.eye(len(point))):
-        up, down = (bound._loss(point + s * direction, 20.0, 0.01)[0] for s in (1, -1))
+        up, down = (loss(point + s * direction, 20.0)[0] for s in (1, -1))
         assert (up - down) / 2e-6 == pytest.approx(gradient[index], rel=1e-4, abs=1e-7)
 
 

@@ -31,9 +31,16 @@ from noisewright.arrays import FloatArray
 from noisewright.local.bounds.proof import EPS
 from noisewright.local.transform.spectrum import lowered
 
-# beside the ends of pieces, so that middles are little above their neighbours
 _NODES = 512
-_MARGIN = 2.0**-40
+"""Beside the ends of pieces, so that middles are little above their neighbours: half or double
+changes the fourth digit of a floor."""
+
+_MARGIN = (
+    2.0**-40
+)  # of the two numbers whose difference a floor is: far above their rounding
+_LEAST_EIGENVALUE = (
+    1e-12  # of the largest: above the rounding of the eigenvalues of a kernel
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,32 +55,44 @@ class FallingKernel:
 
     def matrices(self, prior: FloatArray) -> FloatArray:
         """T of every step; of those round the circle less ππᵀ, which centring takes off."""
-        ends = np.concatenate([[0.0], np.cumsum(prior)])
+        ends = _sums_from_zero(prior)
         ends /= ends[-1]
-        apart = np.abs(ends[:, None] - ends)
-        line = np.array([_integrated(apart, width) for width in self.widths])
-        far = [
-            _integrated(apart, 1 - width) for width in self.widths[self.circular > 0]
-        ]
-        if far:
-            line[self.circular > 0] -= np.array(far)
-
-        return line
+        distances = np.abs(ends[:, None] - ends)
+        matrices = np.array([_integrated(distances, width) for width in self.widths])
+        for step in np.flatnonzero(self.circular > 0):
+            matrices[step] -= _integrated(distances, 1 - self.widths[step])
+        return matrices
 
     def interval(self, length: FloatArray) -> FloatArray:
         """τ of every step (row), less m² for those round the circle, as in `matrices`."""
-        w = self.widths[:, None]
         m = length[None, :]
-        line = np.where(m <= w, m * m, 2 * w * m - w * w)
-        beyond = np.where(m <= 1 - w, m * m, 2 * (1 - w) * m - (1 - w) ** 2)
+        near = self.widths[:, None]
+        far = 1 - near
+        line = np.where(m <= near, m * m, 2 * near * m - near * near)
+        beyond = np.where(m <= far, m * m, 2 * far * m - far**2)
         return line - self.circular[:, None] * beyond
 
 
-def _integrated(apart: FloatArray, width: float) -> FloatArray:
+def _sums_from_zero(values: FloatArray) -> FloatArray:
+    """0 and all partial sums."""
+    return np.concatenate([[0.0], np.cumsum(values)])
+
+
+def _integrated(distances: FloatArray, width: float) -> FloatArray:
     """∫∫ 1[|x − y| ≤ width] over all pairs of cells whose ends are so far apart."""
     # The second antiderivative of the step, then differences over both cells.
-    h = np.where(apart <= width, apart * apart / 2, width * apart - width * width / 2)
-    return h[1:, :-1] + h[:-1, 1:] - h[:-1, :-1] - h[1:, 1:]
+    inside = distances * distances / 2
+    outside = width * distances - width * width / 2
+    h = np.where(distances <= width, inside, outside)
+    return np.asarray(h[1:, :-1] + h[:-1, 1:] - h[:-1, :-1] - h[1:, 1:])
+
+
+def _centred(t: FloatArray, prior: FloatArray) -> FloatArray:
+    """Z = (I − π1ᵀ)T(I − 1πᵀ)."""
+    sums = t.sum(axis=1)
+    sides = np.outer(prior, sums)
+    z = t - sides - sides.T + float(sums.sum()) * np.outer(prior, prior)
+    return (z + z.T) / 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,90 +106,80 @@ class Claim:
     def witness(self, epsilon: float) -> tuple[FloatArray, FloatArray]:
         """Z and λ with vᵀZv ≤ (λᵀv)(πᵀv) for every two-valued v."""
         prior = self.prior
-        heights = self.kernel.heights
-        steps = np.tensordot(heights, self.kernel.matrices(prior), 1)
-        point = self.kernel.point + _shortfall(
-            steps + np.diag(self.kernel.point * prior), prior
-        )
-        t = (steps + steps.T) / 2 + np.diag(point * prior)
-        sums = t.sum(axis=1)
-        above = sums - float(sums.sum()) * prior
-        limit = self._limit(point, above, float(sums.sum()), epsilon)
-        z = t - np.outer(prior, sums) - np.outer(sums, prior)
-        z += float(sums.sum()) * np.outer(prior, prior)
+        kernel = self.kernel
+        steps = np.tensordot(kernel.heights, kernel.matrices(prior), 1)
+        steps = (steps + steps.T) / 2
+        point = kernel.point
+        point += _shortfall(steps + np.diag(point * prior), prior)
+        t = steps + np.diag(point * prior)
 
-        return ((z + z.T) / 2), (limit * prior - self.tilt * above)
+        sums = t.sum(axis=1)
+        total = float(sums.sum())
+        above = sums - total * prior
+        limit = self._limit(point, above, total, epsilon)
+        return _centred(t, prior), np.asarray(limit * prior - self.tilt * above)
 
     def _limit(
         self, point: float, above: FloatArray, total: float, epsilon: float
     ) -> float:
-        """Λ."""
+        """Λ, from g − ḡπ and ḡ."""
         r = expm1(epsilon)
-        beta = self.tilt
-        prior = self.prior
-        order = np.argsort(above / prior)
-        ends = np.concatenate([[0.0], np.cumsum(prior[order])])
-        low = np.concatenate([[0.0], np.cumsum(above[order])])
-        high = np.concatenate([[0.0], np.cumsum(above[order][::-1])])
-        flips = beta / (r * (2 - beta)) if beta < 2 else -1.0
-        pieces = [ends, 1 - ends, self.kernel.widths, 1 - self.kernel.widths, [flips]]
-        nodes = np.concatenate([*pieces, np.linspace(0, 1, _NODES)])
-        s = np.unique(1 / (1 + r * nodes[(nodes >= 0) & (nodes <= 1)]))
+        kernel = self.kernel
+        order = np.argsort(above / self.prior)
+        ends = _sums_from_zero(self.prior[order])
+        smallest = _sums_from_zero(above[order])
+        largest = _sums_from_zero(above[order][::-1])
+        height = float(kernel.heights.sum())
+        # Entries of T are differences of numbers up to one.
+        entries = 16 * len(self.prior) ** 2 * EPS * height
 
         def ratio(s: FloatArray) -> FloatArray:
+            """The right-hand side at s = 1/(1 + rm)."""
             m = np.clip((1 / s - 1) / r, 0.0, 1.0)
-            gain = point * m + self.kernel.heights @ self.kernel.interval(m)
-            slope = r * beta / s - 2 * r * r * m
-            extreme = np.where(
-                slope > 0,
-                np.interp(m, 1 - ends[::-1], high),
-                np.interp(m, ends, low),
-            )
-            sizes = point * m + self.kernel.heights.sum() * m * m + abs(total) * m * m
-            rounding = _MARGIN * (sizes + np.abs(extreme * slope) / r**2)
-            # Entries of T are differences of numbers up to one.
-            rounding += 16 * len(prior) ** 2 * EPS * float(self.kernel.heights.sum())
+            gain = point * m + kernel.heights @ kernel.interval(m) - m * m * total
+            slope = r * self.tilt / s - 2 * r * r * m
+            high = np.interp(m, 1 - ends[::-1], largest)
+            low = np.interp(m, ends, smallest)
+            sums = slope * np.where(slope > 0, high, low)
+            sizes = point * m + (height + abs(total)) * m * m
+            rounding = _MARGIN * (sizes + np.abs(sums) / r**2) + entries
+            return np.asarray((r * r * (gain + rounding) + sums) * s * s)
 
-            return np.asarray(
-                (r * r * (gain - m * m * total + rounding) + extreme * slope) * s * s
-            )
-
+        s = self._nodes(ends, r)
         at = ratio(s)
-        between = ratio((s[1:] + s[:-1]) / 2)
-        bulge = np.maximum(between - (at[1:] + at[:-1]) / 2, 0.0)
-        return float((np.maximum(at[1:], at[:-1]) + bulge).max()) * (1 + _MARGIN)
+        middles = ratio((s[1:] + s[:-1]) / 2)
+        bulge = np.maximum(middles - (at[1:] + at[:-1]) / 2, 0.0)
+        highest = np.maximum(at[1:], at[:-1]) + bulge
+        return float(highest.max()) * (1 + _MARGIN)
+
+    def _nodes(self, ends: FloatArray, r: float) -> FloatArray:
+        """Where pieces end on which τ is quadratic and h linear, and more between: all s."""
+        # There the factor of h changes sign.
+        flips = self.tilt / (r * (2 - self.tilt)) if self.tilt < 2 else -1.0
+        widths = self.kernel.widths
+        even = np.linspace(0, 1, _NODES)
+        m = np.concatenate([ends, 1 - ends, widths, 1 - widths, [flips], even])
+        return np.unique(1 / (1 + r * m[(m >= 0) & (m <= 1)]))
 
     def floor(self, gram: FloatArray, epsilon: float) -> float:
         """The proven floor under the worst-case variance; −∞ where it says nothing."""
         z, prices = self.witness(epsilon)
         limit = float(prices.sum()) * (1 + 8 * len(prices) * EPS)
-        prior = self.prior
-        root, known, together = centred_root(gram, prior)
+        root, known, together = centred_root(gram, self.prior)
         inner = root @ z @ root.T
         values = np.linalg.eigvalsh((inner + inner.T) / 2)
-        size = float(np.diagonal(inner).max(initial=0.0))
-        moment = (
-            float(np.sqrt(lowered(values, size)).sum()) ** 2 / limit
-            if limit > 0
-            else 0.0
-        )
-
+        values = lowered(values, float(np.diagonal(inner).max(initial=0.0)))
+        fidelity = float(np.sqrt(values).sum())
+        moment = fidelity**2 / limit if limit > 0 else 0.0
         return moment - known - _MARGIN * (moment + together)
 
 
 def _shortfall(t: FloatArray, prior: FloatArray) -> float:
     """The point mass that makes Z ⪰ 0: vᵀZv is at least its least eigenvalue times Σπv²."""
-    sums = t.sum(axis=1)
-    z = (
-        t
-        - np.outer(prior, sums)
-        - np.outer(sums, prior)
-        + float(sums.sum()) * np.outer(prior, prior)
-    )
     root = np.sqrt(prior)
-    values = np.linalg.eigvalsh((z + z.T) / 2 / root[:, None] / root)
-
-    return float(max(-values[0], 0.0) + 1e-12 * np.abs(values).max())
+    values = np.linalg.eigvalsh(_centred(t, prior) / root[:, None] / root)
+    rounding = _LEAST_EIGENVALUE * np.abs(values).max()
+    return float(max(-values[0], 0.0) + rounding)
 
 
 def centred_root(
@@ -184,5 +193,4 @@ def centred_root(
     some = values > 0
     root = np.sqrt(values[some])[:, None] * vectors[:, some].T
     known = max(float(prior @ np.diagonal(centred)), 0.0)
-
-    return (root), known, float(prior @ np.diagonal(gram))
+    return root, known, float(prior @ np.diagonal(gram))

@@ -21,12 +21,22 @@ from math import exp, expm1
 
 import numpy as np
 
-from noisewright.arrays import FloatArray
+from noisewright.arrays import FloatArray, IntArray
+from noisewright.local.bounds.kernel_search import (
+    SHARPNESS,
+    START_HEIGHT,
+    KernelLoss,
+    SizeLimits,
+)
 from noisewright.local.transform.spectrum import lowered
 
-_MOST_STEPS = 64
-_SHARPNESS = (30.0, 300.0, 3000.0)
-_START = 1e-3
+_MOST_STEPS = (
+    64  # widths on the line: at 64 cells 32 prove 0.1 % less, at 32 cells as much
+)
+_MARGIN = 2.0**-40  # of the numbers in a limit: above what sums over n² entries lose
+_LEAST_EIGENVALUE = (
+    1e-13  # of the largest: above the rounding of the eigenvalues of a kernel
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,47 +57,46 @@ class OrderedBound:
     def steps(self) -> FloatArray:
         """Steps of all widths (or of about so many, closer when small), as functions of |i − j|."""
         n = self.cells
-        spread = np.geomspace(1, n - 1, _MOST_STEPS) - 1
-        widths = np.unique(np.rint(spread if n > _MOST_STEPS else np.arange(n - 1)))[
-            :, None
-        ]
-        lags = np.arange(n)
-        line = lags <= widths
-        cycle = (
-            np.minimum(lags, n - lags)
-            <= widths[(widths > 0) & (widths < n // 2)][:, None]
-        )
+        widths = np.arange(n - 1)
+        if n > _MOST_STEPS:
+            spaced = np.geomspace(1, n - 1, _MOST_STEPS) - 1
+            widths = np.unique(np.rint(spaced)).astype(np.int64)
 
-        return np.concatenate([line, cycle]).astype(float)
+        lags = np.arange(n)
+        round_cycle = widths[(widths > 0) & (widths < n // 2)]
+        line = lags <= widths[:, None]
+        cycle = np.minimum(lags, n - lags) <= round_cycle[:, None]
+        steps: FloatArray = np.concatenate([line, cycle]).astype(float)
+        return steps
+
+    @cached_property
+    def _lags(self) -> IntArray:
+        """|i − j|."""
+        cells = np.arange(self.cells)
+        return np.asarray(np.abs(cells[:, None] - cells))
 
     @cached_property
     def _root(self) -> FloatArray:
         """R with RᵀR = P M P."""
-        m = self.gram - self.gram.mean(axis=0)
-        m = m - m.mean(axis=1)[:, None]
-        values, vectors = np.linalg.eigh((m + m.T) / 2)
+        values, vectors = np.linalg.eigh(_doubly_centred(self.gram))
         values = lowered(values, float(np.diagonal(self.gram).max()))
-        support = values > 0
-        return np.asarray(np.sqrt(values[support])[:, None] * vectors[:, support].T)
+        some = values > 0
+        return np.asarray(np.sqrt(values[some])[:, None] * vectors[:, some].T)
 
     # --- the proof ----------------------------------------------------------------------------
 
     def floor(self, heights: FloatArray, tilt: float) -> float:
         """Proven floor under tr(MX⁻¹) off the total, from T's steps and β."""
-        falling = np.asarray(heights, dtype=np.float64)
-        if falling.min() < 0 or not 0 < falling.sum() < np.inf or not np.isfinite(tilt):
+        total = heights.sum()
+        if heights.min() < 0 or not 0 < total < np.inf or not np.isfinite(tilt):
             return 0.0
 
-        lags = np.arange(self.cells)
-        kernel = (falling / falling.sum() @ self.steps)[np.abs(lags[:, None] - lags)]
-        kernel = _made_definite(kernel)
+        kernel = _made_definite((heights / total @ self.steps)[self._lags])
         inner = self._root @ kernel @ self._root.T  # R is centred already
         values = np.linalg.eigvalsh((inner + inner.T) / 2)
-        fidelity = float(
-            np.sqrt(lowered(values, float(np.diagonal(inner).max()))).sum()
-        )
+        values = lowered(values, float(np.diagonal(inner).max()))
+        fidelity = float(np.sqrt(values).sum())
         limit = self._limit(kernel, tilt)
-
         return fidelity**2 / limit if limit > 0 else 0.0
 
     def _limit(self, kernel: FloatArray, tilt: float) -> float:
@@ -97,83 +106,66 @@ class OrderedBound:
         d = np.arange(1, n)
         sums = kernel.sum(axis=1)
         neighbours = np.cumsum(np.cumsum(kernel, axis=0), axis=1).diagonal()[:-1]
-        above = sums - sums.mean()
-        ordered = np.cumsum(np.sort(above))
+
+        # Sums of the d smallest and of the d largest g_i − ḡ.
+        ordered = np.cumsum(np.sort(sums - sums.mean()))
         smallest = ordered[:-1]
         largest = ordered[-1] - ordered[-2::-1]
+
         slope = tilt * r * (n + r * d) - 2 * r**2 * d / n
         gain = r**2 * (neighbours - d**2 * sums.mean() / n)
         gain += np.where(slope > 0, slope * largest, slope * smallest)
-        # Differences of sums over n² entries at most: rounded up by far more than they lose.
-        gain += 2.0**-40 * (r**2 * neighbours + np.abs(slope) * sums.mean() * d)
-
+        sizes = r**2 * neighbours + np.abs(slope) * sums.mean() * d
+        gain += _MARGIN * sizes
         return float((gain / ((n + r * d) * (1 + r * d / n))).max())
 
     # --- the search ---------------------------------------------------------------------------
 
-    @cached_property
-    def _tables(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """For every step (row) and d (column): τ_d − d²ḡ/n, and sums of the extreme g_i − ḡ."""
+    def _limits(self, unit: float) -> SizeLimits:
+        """What sets of d cells gain by every step, β in multiples of a unit."""
         n = self.cells
-        lags = np.abs(np.arange(n)[:, None] - np.arange(n))
+        r = expm1(self.epsilon)
         d = np.arange(1, n)
         gains = []
-        small = []
-        large = []
+        smallest = []
+        largest = []
 
         for by_lag in self.steps:
-            step = by_lag[lags]
+            step = by_lag[self._lags]
             sums = step.sum(axis=1)
             inside = np.cumsum(np.cumsum(step, axis=0), axis=1).diagonal()[:-1]
             gains.append(inside - d**2 * sums.mean() / n)
             ordered = np.cumsum(np.sort(sums - sums.mean()))
-            small.append(ordered[:-1])
-            large.append(ordered[-1] - ordered[-2::-1])
+            smallest.append(ordered[:-1])
+            largest.append(ordered[-1] - ordered[-2::-1])
 
-        return np.array(gains), np.array(small), np.array(large)
-
-    def _loss(
-        self, point: FloatArray, sharpness: float, unit: float
-    ) -> tuple[float, FloatArray]:
-        """−log of the floor with a softened maximum over d, and its gradient."""
-        n = self.cells
-        r = expm1(self.epsilon)
-        heights = point[:-1] ** 2
-        tilt = point[-1] * unit
-        lags = np.arange(n)
-        kernel = (heights @ self.steps)[np.abs(lags[:, None] - lags)]
-        inner = self._root @ kernel @ self._root.T
-        values, vectors = np.linalg.eigh((inner + inner.T) / 2)
-        roots = np.sqrt(np.maximum(values, 1e-12 * np.abs(values).max()))
-        half = (vectors / np.sqrt(roots)).T @ self._root
-        information = half.T @ half
-        diagonals = np.array(
-            [np.trace(information, lag) * (2 if lag else 1) for lag in range(n)]
+        return SizeLimits(
+            gains=np.array(gains),
+            smallest=np.array(smallest),
+            largest=np.array(largest),
+            rates=np.asarray(unit * r * (n + r * d)),
+            offsets=2 * r**2 * d / n,
+            scale=(n + r * d) * (1 + r * d / n),
         )
-        pull = self.steps @ diagonals / roots.sum()
 
-        d = np.arange(1, n)
-        gains, small, large = self._tables
-        slope = tilt * r * (n + r * d) - 2 * r**2 * d / n
-        extreme = np.where(slope > 0, large, small)
-        scale = (n + r * d) * (1 + r * d / n)
-        table = (r**2 * gains + slope * extreme) / scale
-        limits = heights @ table
-        logs = sharpness * np.log(np.maximum(limits, 1e-300))
-        peak = logs.max()
-        soft = np.exp(logs - peak)
-        weights = soft / soft.sum() / np.maximum(limits, 1e-300)
-        push = table @ weights
-        push_tilt = float((heights @ extreme * r * (n + r * d) / scale) @ weights)
-        value = -2 * np.log(roots.sum()) + (peak + np.log(soft.sum())) / sharpness
-        gradient = np.append((push - pull) * 2 * point[:-1], push_tilt * unit)
+    def _traces(self, matrix: FloatArray) -> FloatArray:
+        """tr(T_k A) of every step: sums along diagonals, all but the main one twice."""
+        sums = np.array([np.trace(matrix, lag) for lag in range(self.cells)])
+        sums[1:] *= 2
+        return np.asarray(self.steps @ sums)
 
-        return float(value), gradient
+    def loss(self, unit: float) -> KernelLoss:
+        """What the search descends on."""
+        return KernelLoss(
+            root=self._root,
+            r=expm1(self.epsilon),
+            limits=self._limits(unit),
+            kernel=lambda heights: (heights @ self.steps)[self._lags],
+            traces=self._traces,
+        )
 
-    def best(self, evaluations: int = 25) -> float:
+    def best(self) -> float:
         """The largest floor found, from the identity kernel on."""
-        from scipy.optimize import minimize
-
         if self.cells < 3 or not len(self._root):
             return 0.0
 
@@ -181,32 +173,26 @@ class OrderedBound:
         r = expm1(self.epsilon)
         likely = max(1.0, n / (1 + exp(self.epsilon)))
         unit = 2 * r * likely / (n * (n + r * likely))
-        point = np.append(np.full(len(self.steps), (_START / n) ** 0.5), 1.0)
+        loss = self.loss(unit)
+        point = np.append(np.full(len(self.steps), (START_HEIGHT / n) ** 0.5), 1.0)
         point[0] = 1.0
-        floor = self.floor(np.eye(len(self.steps))[0], 0.0)
+        floors = [self.floor(np.eye(len(self.steps))[0], 0.0)]
+        floors += [
+            self.floor(point[:-1] ** 2, float(point[-1]) * unit)
+            for point in loss.descents(point, SHARPNESS)
+        ]
+        return max(floors)
 
-        for sharpness in _SHARPNESS:
-            try:
-                point = minimize(
-                    self._loss,
-                    point,
-                    (sharpness, unit),
-                    jac=True,
-                    method="L-BFGS-B",
-                    options={"maxiter": evaluations, "maxfun": evaluations},
-                ).x
-            except np.linalg.LinAlgError:
-                # a step beyond double precision: every point before it proves its floor
-                break
-            floor = max(floor, self.floor(point[:-1] ** 2, float(point[-1]) * unit))
 
-        return floor
+def _doubly_centred(matrix: FloatArray) -> FloatArray:
+    """P A P."""
+    centred = matrix - matrix.mean(axis=0)
+    centred = centred - centred.mean(axis=1)[:, None]
+    return np.asarray((centred + centred.T) / 2)
 
 
 def _made_definite(kernel: FloatArray) -> FloatArray:
     """Enough of the identity added that no centred vector has a negative square."""
-    centred = kernel - kernel.mean(axis=0)
-    centred = centred - centred.mean(axis=1)[:, None]
-    values = np.linalg.eigvalsh((centred + centred.T) / 2)
-    short = max(-float(values[0]), 0.0) + 1e-13 * float(values[-1])
+    values = np.linalg.eigvalsh(_doubly_centred(kernel))
+    short = max(-float(values[0]), 0.0) + _LEAST_EIGENVALUE * float(values[-1])
     return kernel + short * np.eye(len(kernel))
