@@ -18,7 +18,7 @@ from noisewright.local.analysis.grams import table_gram
 from noisewright.local.bounds.cuts import proof as cut_proof
 from noisewright.local.bounds.cuts.proof import CutProof
 from noisewright.local.bounds.cuts.search import CutSearch, violated
-from noisewright.local.bounds.joint_problem import Reports
+from noisewright.local.bounds.start import Reports
 from noisewright.local.choose.options import Local
 from noisewright.local.optimise.run import optimise
 from noisewright.planning.local.make import plan_local

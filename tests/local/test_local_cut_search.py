@@ -8,6 +8,7 @@ from scipy.optimize import nnls
 
 from noisewright.local.bounds.cuts.block import CutBlock, Cuts, WeighedCuts
 from noisewright.local.bounds.cuts.search import violated
+from noisewright.local.bounds.folding import Folding
 
 
 def some_cuts(n, count, rng):
@@ -51,7 +52,7 @@ def test_weights_and_squares_are_the_best_together(seed):
     rest = rng.standard_normal((n + 1, n + 1))
     rest = rest + rest.T
     for _ in range(4000):
-        weighed.settle(rest)
+        weighed.weight_steps(rest)
     # d is free: a square and its negative.
     columns = np.concatenate([cuts, squares, -squares]).reshape(count + 2 * n, -1).T
     _, least = nnls(columns, -rest.ravel(), maxiter=10_000)
@@ -67,7 +68,7 @@ def test_weights_stay_with_their_cuts():
     rng = np.random.default_rng(1)
     cuts = some_cuts(4, 6, rng)
     weighed = WeighedCuts(cuts, np.ones(4))
-    weighed.settle(-np.ones((5, 5)) + 3 * np.eye(5))
+    weighed.weight_steps(-np.ones((5, 5)) + 3 * np.eye(5))
     kept = np.array([1, 4])
     fewer = (
         weighed.cuts.seen()
@@ -82,13 +83,13 @@ def test_weights_stay_with_their_cuts():
 
 def test_a_copy_of_a_block_leaves_the_block_as_it_is():
     rng = np.random.default_rng(4)
-    block = CutBlock(1.7, np.full(4, 0.6), np.eye(5))
+    block = CutBlock(1.7, np.full(4, 0.6), Folding.none(4), np.eye(5))
     block.cut_by(some_cuts(4, 5, rng))
-    block.settle(-np.ones((5, 5)))
+    block.slack_step(-np.ones((5, 5)))
     before = [block.cuts.weights.copy(), block.squares.copy(), block.excess.copy()]
     other = block.copy()
     for _ in range(5):
-        other.push(other.settle(rng.standard_normal((5, 5))))
+        other.dual_step(other.slack_step(rng.standard_normal((5, 5))))
     after = [block.cuts.weights, block.squares, block.excess]
     assert all(np.array_equal(one, two) for one, two in zip(before, after, strict=True))
 

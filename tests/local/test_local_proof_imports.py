@@ -12,6 +12,8 @@ BOUNDS = "noisewright.local.bounds"
 CHECKS = ("proof", "sets.proof", "cuts.proof", "tables.proof", "intervals")
 SEARCHES = {
     "joint_problem",
+    "proof_search",
+    "start",
     "folding",
     "sets.search",
     "sets.blocks",

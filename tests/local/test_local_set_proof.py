@@ -15,7 +15,6 @@ import pytest
 from local.test_local_bound_sweep import badly_placed
 from noisewright.errors import NoisewrightError
 from noisewright.local.analysis.grams import table_gram
-from noisewright.local.bounds.joint_problem import Reports
 from noisewright.local.bounds.proof import largest_eigenvalue
 from noisewright.local.bounds.proved import proved_bound
 from noisewright.local.bounds.sets import proof as set_proof
@@ -24,6 +23,7 @@ from noisewright.local.bounds.sets.proof import (
     repair,
 )
 from noisewright.local.bounds.sets.search import SetSearch
+from noisewright.local.bounds.start import Reports
 from noisewright.local.choose.options import Local
 from noisewright.local.optimise.kept import Cache
 from noisewright.planning.local.make import plan_local

@@ -4,6 +4,12 @@ If a relabelling g of cells, each its own inverse's image, leaves the centred Gr
 some best proof is left as it is too: the mean of a proof and its image is one. Such a matrix has
 invariant subspaces: vectors with x_gi = x_i and vectors with x_gi = −x_i. Two eigenproblems of half
 the size take a quarter of the time. Only a search uses this; a check does not know of it.
+
+In the order first cells of pairs, their partners, cells alone, such a matrix and its halves are
+
+    [near  far   side ]      even [near + far   √2·side]
+    [far   near  side ]           [√2·sideᵀ     alone  ]
+    [sideᵀ sideᵀ alone]      odd   near − far
 """
 
 from __future__ import annotations
@@ -15,8 +21,8 @@ import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray
 
-_ROOT = 2**0.5
-_EQUAL = 1e-9
+_ROOT = 2**0.5  # of the two cells of a pair: makes a sum over both a unit vector
+_EQUAL = 1e-9  # of the largest entry: Gram matrices of symmetric workloads differ by rounding
 
 
 @dataclass(frozen=True)
@@ -44,36 +50,25 @@ class Folding:
 
         near = stack[..., :h, :h]
         far = stack[..., :h, h : 2 * h]
-        even = np.empty(
-            (*stack.shape[:-2], h + self.alone, h + self.alone), stack.dtype
-        )
-        even[..., :h, :h] = near + far
-        even[..., :h, h:] = _ROOT * stack[..., :h, 2 * h :]
-        even[..., h:, :h] = _ROOT * stack[..., 2 * h :, :h]
-        even[..., h:, h:] = stack[..., 2 * h :, 2 * h :]
-
-        return even, (near - far)
+        side = _ROOT * stack[..., :h, 2 * h :]
+        below = _ROOT * stack[..., 2 * h :, :h]
+        alone = stack[..., 2 * h :, 2 * h :]
+        even = np.block([[near + far, side], [below, alone]])
+        return even, near - far
 
     def whole(self, halves: tuple[FloatArray, ...]) -> FloatArray:
         """The matrices whose halves these are."""
         if len(halves) == 1:
             return halves[0]
 
-        (even, odd), h = halves, self.pairs
-        n = 2 * h + self.alone
-        stack = np.empty((*even.shape[:-2], n, n), even.dtype)
+        even, odd = halves
+        h = self.pairs
         near = (even[..., :h, :h] + odd) / 2
         far = (even[..., :h, :h] - odd) / 2
-        stack[..., :h, :h] = stack[..., h : 2 * h, h : 2 * h] = near
-        stack[..., :h, h : 2 * h] = stack[..., h : 2 * h, :h] = far
         side = even[..., :h, h:] / _ROOT
-        stack[..., :h, 2 * h :] = stack[..., h : 2 * h, 2 * h :] = side
-        stack[..., 2 * h :, :h] = stack[..., 2 * h :, h : 2 * h] = np.swapaxes(
-            side, -1, -2
-        )
-        stack[..., 2 * h :, 2 * h :] = even[..., h:, h:]
-
-        return stack
+        below = np.swapaxes(side, -1, -2)
+        alone = even[..., h:, h:]
+        return np.block([[near, far, side], [far, near, side], [below, below, alone]])
 
     def vectors(self, x: FloatArray) -> tuple[FloatArray, ...]:
         """An invariant vector within each of the two subspaces: zero in the second."""
@@ -87,20 +82,20 @@ class Folding:
         if len(columns) == 1:
             return columns[0]
 
-        (even, odd), h = columns, self.pairs
-        upper = np.hstack([even[:h] / _ROOT, odd / _ROOT])
-        lower = np.hstack([even[:h] / _ROOT, -odd / _ROOT])
-        rest = np.hstack([even[h:], np.zeros((self.alone, odd.shape[1]))])
-
-        return np.vstack([upper, lower, rest])
+        even, odd = columns
+        both = even[: self.pairs] / _ROOT
+        apart = odd / _ROOT
+        nothing = np.zeros((self.alone, odd.shape[1]))
+        return np.block([[both, apart], [both, -apart], [even[self.pairs :], nothing]])
 
     def averaged(self, array: FloatArray) -> FloatArray:
         """The mean of a matrix or vector over cells and its image."""
-        swap = np.arange(len(array))
-        h = self.pairs
-        swap[:h], swap[h : 2 * h] = swap[h : 2 * h].copy(), swap[:h].copy()
-        image = array[swap] if array.ndim == 1 else array[np.ix_(swap, swap)]
-        return (array + image) / 2
+        first, partners, alone = np.split(
+            np.arange(len(array)), [self.pairs, 2 * self.pairs]
+        )
+        swap = np.concatenate([partners, first, alone])
+        image = array[np.ix_(*[swap] * array.ndim)]
+        return np.asarray((array + image) / 2)
 
     # --- eigenvalues ------------------------------------------------------------------------------
 
@@ -127,39 +122,43 @@ def folding_of(gram: FloatArray) -> tuple[IntArray, Folding]:
     swapped.
     """
     n = len(gram)
-    best = np.arange(n)
-    cells = n
+    cells = np.arange(n)
     centred = gram - gram.mean(axis=0)
     centred = centred - centred.mean(axis=1)[:, None]
+    largest = float(np.abs(centred).max(initial=0.0))
+
+    # A random vector's image tells most relabellings apart, in n² steps each.
     probe = np.random.default_rng(0).standard_normal(n)
     image = centred @ probe
-    size = float(np.abs(centred).max(initial=0.0)) * n
+    best = cells
+    fewest = n
 
     for swap in _relabellings(n):
-        alone = int((swap == np.arange(n)).sum())
-        if (
-            alone >= cells
-            or np.abs(centred @ probe[swap] - image[swap]).max() > _EQUAL * size
-        ):
+        alone = int((swap == cells).sum())
+        if alone >= fewest:
             continue
-        if np.abs(centred[np.ix_(swap, swap)] - centred).max() <= _EQUAL * size / n:
+        if np.abs(centred @ probe[swap] - image[swap]).max() > _EQUAL * largest * n:
+            continue
+        if np.abs(centred[np.ix_(swap, swap)] - centred).max() <= _EQUAL * largest:
             best = swap
-            cells = alone
+            fewest = alone
 
-    first = np.flatnonzero(np.arange(n) < best)
-    alone_cells = np.flatnonzero(np.arange(n) == best)
-    order = np.concatenate([first, best[first], alone_cells])
-
-    return order.astype(np.int64), Folding(len(first), cells)
+    first = np.flatnonzero(cells < best)
+    order = np.concatenate([first, best[first], np.flatnonzero(cells == best)])
+    return order.astype(np.int64), Folding(len(first), fewest)
 
 
 def _relabellings(n: int) -> Iterator[IntArray]:
     """Relabellings of cells in a grid that are their own inverses."""
     cells = np.arange(n)
-    for before in (d for d in range(1, n + 1) if n % d == 0):
-        for axis in (d for d in range(2, n // before + 1) if n // before % d == 0):
+    for before in _divisors(n):
+        for axis in _divisors(n // before)[1:]:
             after = n // before // axis
             yield cells.reshape(before, axis, after)[:, ::-1].ravel()
             if after % axis == 0:
                 square = cells.reshape(before, axis, axis, after // axis)
                 yield square.swapaxes(1, 2).ravel()
+
+
+def _divisors(n: int) -> list[int]:
+    return [d for d in range(1, n + 1) if n % d == 0]

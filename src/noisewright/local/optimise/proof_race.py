@@ -11,10 +11,10 @@ import numpy as np
 from noisewright.arrays import BoolArray, FloatArray, IntArray
 from noisewright.local.bounds.cuts.proof import MOST_CELLS as MOST_CUT_CELLS
 from noisewright.local.bounds.cuts.search import CutSearch
-from noisewright.local.bounds.joint_problem import Reports
 from noisewright.local.bounds.proof import Proof
 from noisewright.local.bounds.sets.proof import MOST_CELLS
 from noisewright.local.bounds.sets.search import SetSearch
+from noisewright.local.bounds.start import Reports
 from noisewright.local.bounds.tables.delsarte import scheme_of
 from noisewright.local.bounds.tables.search import TripleSearch
 from noisewright.local.optimise.dense.design import Types

@@ -1,13 +1,19 @@
 """What a proof by cuts needs, improved by alternating projections.
 
-With y = (1, x), x the indicator of a set, and v = 1 + r·x = Ly, the condition of `cut_proof` holds
+With y = (1, x), x the indicator of a set, and v = 1 + r·x = Ly, the condition of `cuts.proof` holds
 where T = LᵀΦL + D(d) + E + Σ_b u_b C_b + S = 0 has a solution with E ≥ 0 entry by entry on pairs of
 cells, u ≥ 0 and S ⪰ 0. D(d) stands for Σ d_i(x_i² − x_i), which is zero, and C_b for the cut
 (bᵀx − c)(bᵀx − c − 1), a product of neighbouring whole numbers, which is never negative.
 
-Cells are scaled by e: all matrices stand between two factors Diag(1, e), and Φ means
-Diag(e)·Φ·Diag(e). One step finds u (`cut_weights`), d in closed form, E by clipping, S by an
-eigendecomposition, and moves the multipliers, which are the moments of yyᵀ over a strategy's sets.
+Cells are scaled by e: all matrices stand between two factors Diag(1, e). One step finds u, d in
+closed form, E by clipping, S by an eigendecomposition. The multipliers are the moments of yyᵀ over
+a strategy's sets.
+
+With the best d for each u, ‖T + D(d) + Σ_b u_b C_b‖² is a quadratic function of u alone, of the
+parts of the C_b off all D. Its minimum over u ≥ 0 is found nearly, by a few steps of a splitting
+method that goes on where it stopped: one product with a kept inverse each, whatever the cuts have
+in common. Gradient steps were tried, and need ten times as many rounds where hundreds of cuts are
+nearly the same.
 """
 
 from __future__ import annotations
@@ -18,16 +24,18 @@ from typing import Self
 import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray
-from noisewright.local.bounds.folding import Folding
+from noisewright.local.bounds.joint_problem import Blocks
 from noisewright.local.work import eigenvectors, product, touched
 
-_STEPS = 3
-_PASSES = 25  # over all entries, in a step
-_FIRST_STEPS = 30
-_SPLITTING = 0.05
-_RELAXATION = 1.6
+_PASSES = 25  # over all entries, in a step: for counting operations
+_STEPS = 3  # of the splitting method, in a step of the block: one does as well, in no less time
+_FIRST_STEPS = 30  # of it, where cuts have joined: 10 do as well
+_SPLITTING = 0.05  # its penalty, for cuts of length one: half or double prove as much
+_RELAXATION = 1.6  # of the splitting method: 1 to 1.8 prove as much
 _CAUTION = 0.2  # holds weights where they were: other unknowns have not moved yet
-_LEAST_LENGTH = 1e-6
+_LEAST_LENGTH = (
+    1e-6  # squared, of a cut off all D: one that is hardly longer is next to none
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,10 +51,15 @@ class Cuts:
     """How often in turn each was seen without a weight."""
 
     @classmethod
+    def new(cls, vectors: IntArray, offsets: IntArray) -> Cuts:
+        """Cuts without a weight yet."""
+        nothing = np.zeros(len(offsets))
+        return cls(vectors, offsets, nothing, nothing, nothing.astype(np.int64))
+
+    @classmethod
     def none(cls, cells: int) -> Cuts:
         """No cut."""
-        some = np.zeros(0, np.int64)
-        return cls(np.zeros((0, cells), np.int64), some, np.zeros(0), np.zeros(0), some)
+        return cls.new(np.zeros((0, cells), np.int64), np.zeros(0, np.int64))
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -57,24 +70,14 @@ class Cuts:
 
     def only(self, some: IntArray) -> Cuts:
         """Some of them."""
-        return Cuts(
-            self.vectors[some],
-            self.offsets[some],
-            self.weights[some],
-            self.pulls[some],
-            self.idle[some],
-        )
+        return Cuts(*(array[some] for array in vars(self).values()))
 
     def joined(self, vectors: IntArray, offsets: IntArray) -> Cuts:
         """With further ones, without a weight yet."""
-        none = np.zeros(len(offsets))
-        return Cuts(
-            np.concatenate([self.vectors, vectors]),
-            np.concatenate([self.offsets, offsets]),
-            np.concatenate([self.weights, none]),
-            np.concatenate([self.pulls, none]),
-            np.concatenate([self.idle, none.astype(np.int64)]),
+        both = zip(
+            vars(self).values(), vars(Cuts.new(vectors, offsets)).values(), strict=True
         )
+        return Cuts(*map(np.concatenate, both))
 
 
 @dataclass(eq=False)
@@ -90,19 +93,26 @@ class WeighedCuts:
     def __post_init__(self) -> None:
         e = self.scale
         cuts = self.cuts
+
+        # C_b = (low·highᵀ + high·lowᵀ)/2, low and high being bᵀx − c and bᵀx − c − 1.
         low = self._low = np.column_stack([-cuts.offsets, cuts.vectors * e])
         high = self._high = low.copy()
         high[:, 0] -= 1.0
+
+        # Products of cuts with the D of each cell, and the squared length of these.
         squares = low[:, 1:] * high[:, 1:]
         sides = 0.5 * (low[:, :1] * high[:, 1:] + high[:, :1] * low[:, 1:])
         self._along = e * e * squares - e * sides
-        self._length = e**4 + 0.5 * e * e  # of D for one cell, squared
-        products = 0.5 * (
-            (low @ low.T) * (high @ high.T) + (low @ high.T) * (high @ low.T)
-        )
+        self._length = e**4 + 0.5 * e * e
+
+        # Products of the cuts' parts off all D, at length one.
+        straight = (low @ low.T) * (high @ high.T)
+        crossed = (low @ high.T) * (high @ low.T)
+        products = 0.5 * (straight + crossed)
         products -= (self._along / self._length) @ self._along.T
         self._unit = 1.0 / np.sqrt(np.maximum(np.diagonal(products), _LEAST_LENGTH))
         products *= self._unit[:, None] * self._unit
+
         self._inverse = _inverse(products, _CAUTION + _SPLITTING)
         self._steps = _FIRST_STEPS
         self._weigh(cuts.weights, cuts.pulls)
@@ -125,18 +135,17 @@ class WeighedCuts:
     def _along_of(self, matrix: FloatArray) -> FloatArray:
         """Products with D of each cell: e² on the diagonal and −e/2 twice beside it."""
         e = self.scale
-        inside = np.arange(1, len(matrix))
-        return e * e * matrix[inside, inside] - e * matrix[0, 1:]
+        return np.asarray(e * e * np.diagonal(matrix)[1:] - e * matrix[0, 1:])
 
-    def settle(self, rest: FloatArray) -> None:
+    def weight_steps(self, rest: FloatArray) -> None:
         """Better weights, d being the best for each."""
         if not len(self.cuts):
             return
 
-        linear = np.einsum("bi,bi->b", self._low @ rest, self._high)
-        linear -= self._along @ (self._along_of(rest) / self._length)
         u = self.cuts.weights / self._unit
         pulls = self.cuts.pulls * self._unit
+        linear = np.einsum("bi,bi->b", self._low @ rest, self._high)
+        linear -= self._along @ (self._along_of(rest) / self._length)
         linear = linear * self._unit - _CAUTION * u
 
         for _ in range(self._steps):
@@ -151,11 +160,9 @@ class WeighedCuts:
 
 def weighing(cuts: int, cells: int) -> float:
     """Operations of a start with cuts: their products, and the inverse of those."""
-    return (
-        4 * product(cuts, cells, cuts)
-        + product(cuts, cuts, cuts)
-        + 10 * touched(cuts**2)
-    )
+    products = 4 * product(cuts, cells, cuts)
+    inverse = product(cuts, cuts, cuts)
+    return products + inverse + 10 * touched(cuts**2)
 
 
 def _inverse(matrix: FloatArray, shift: float) -> FloatArray:
@@ -168,33 +175,22 @@ def _inverse(matrix: FloatArray, shift: float) -> FloatArray:
     factor, _ = dpotrf(matrix + shift * np.eye(len(matrix)), lower=True)
     half, _ = dpotri(factor, lower=True)
     lower = np.tril(half)
-
     return np.asarray(lower + np.tril(lower, -1).T)
 
 
-_RELAXATION = 1.6
-
-
 @dataclass(eq=False)
-class CutBlock:
-    """d, E, u, S and the multipliers, for cells scaled by e."""
+class CutBlock(Blocks):
+    """d, E, u, S and the multipliers, for cells scaled by e: one block for sets of all sizes."""
 
-    slope: float
-    """r = e^ε − 1."""
-    scale: FloatArray
-    """e."""
-    duals: FloatArray
     weighed: WeighedCuts = field(init=False)
     squares: FloatArray = field(init=False)
     """d."""
-    excess: FloatArray = field(init=False)
-    definite: FloatArray = field(init=False)
 
     def __post_init__(self) -> None:
         n = len(self.scale)
-        self.own, self.folding = np.array([self.slope]), Folding.none(n)
+        self.gains = np.array([self.slope])
         self.squares = np.zeros(n)
-        self.excess, self.definite = (np.zeros((n + 1, n + 1)) for _ in range(2))
+        self.excess, self.definite = np.zeros((2, n + 1, n + 1))
         self.cut_by(Cuts.none(n))
 
     @property
@@ -208,9 +204,10 @@ class CutBlock:
 
     def copy(self) -> CutBlock:
         """A block of its own at the same point."""
-        other = CutBlock(self.slope, self.scale, self.duals.copy())
+        other = CutBlock(self.slope, self.scale, self.folding, self.duals.copy())
         other.weighed = self.weighed.copy()
-        other.squares, other.excess = self.squares.copy(), self.excess.copy()
+        other.squares = self.squares.copy()
+        other.excess = self.excess.copy()
         other.definite = self.definite.copy()
         return other
 
@@ -225,68 +222,59 @@ class CutBlock:
     # --- the map from Φ and its adjoint -----------------------------------------------------------
 
     def forward(self, phi: FloatArray) -> FloatArray:
-        """MᵀΦM with M = [1/e, rI]."""
+        """MᵀΦM with M = [f, rI]."""
         r = self.slope
-        g = 1.0 / self.scale
-        sums = phi @ g
-        image = np.empty((len(g) + 1, len(g) + 1))
-        image[0, 0] = g @ sums
-        image[0, 1:] = image[1:, 0] = r * sums
-        image[1:, 1:] = r * r * phi
-
-        return image
+        f = 1.0 / self.scale
+        sums = phi @ f
+        side = r * sums[:, None]
+        return np.block([[np.atleast_2d(f @ sums), side.T], [side, r * r * phi]])
 
     def adjoint(self, matrix: FloatArray) -> FloatArray:
         """M(·)Mᵀ."""
         r = self.slope
-        g = 1.0 / self.scale
-        side = np.outer(g, r * matrix[0, 1:] + 0.5 * matrix[0, 0] * g)
-        return r * r * matrix[1:, 1:] + side + side.T
+        f = 1.0 / self.scale
+        side = np.outer(f, r * matrix[0, 1:] + 0.5 * matrix[0, 0] * f)
+        return np.asarray(r * r * matrix[1:, 1:] + side + side.T)
 
-    def normal(self, phi: FloatArray, _scale: FloatArray, f: FloatArray) -> FloatArray:
+    def normal(self, phi: FloatArray, e: FloatArray, f: FloatArray) -> FloatArray:
         """MMᵀΦMMᵀ, MMᵀ = r²I + ffᵀ."""
         square = self.slope**2
         sums = phi @ f
         side = np.outer(f, square * sums + 0.5 * float(f @ sums) * f)
-        return square * square * phi + side + side.T
+        return np.asarray(square * square * phi + side + side.T)
 
     # --- one step ---------------------------------------------------------------------------------
 
-    def settle(self, image: FloatArray) -> FloatArray:
-        """New d, E, u and S for the image of Φ; returns D + E + ΣuC + S."""
-        base = image + self.duals
-        rest = base + self.excess + self.definite
-        self.weighed.settle(rest)
+    def slack_step(self, image: FloatArray) -> FloatArray:
+        """New u, d, E and S in turn, each the best for the others; returns D + E + ΣuC + S."""
+        target = image + self.duals
+        rest = target + self.excess + self.definite
+        self.weighed.weight_steps(rest)
         cut = self.weighed.matrix
-        inside = np.arange(1, len(base))
         self.squares = self.weighed.best_squares(rest + cut)
         squared = self._squared()
-        base += squared
-        base += cut
-        self.excess[1:, 1:] = np.maximum(-(base + self.definite)[1:, 1:], 0.0)
-        self.excess[inside, inside] = 0.0  # a square counts by D
-        base += self.excess
-        values, vectors = np.linalg.eigh((base + base.T) / 2)
+
+        target += squared
+        target += cut
+        self.excess[1:, 1:] = np.maximum(-(target + self.definite)[1:, 1:], 0.0)
+        np.fill_diagonal(self.excess, 0.0)  # a square counts by D
+
+        target += self.excess
+        values, vectors = np.linalg.eigh((target + target.T) / 2)
         rooted = vectors[:, values < 0] * np.sqrt(-values[values < 0])
         self.definite = rooted @ rooted.T
-
         return squared + self.excess + cut + self.definite
 
     def _squared(self) -> FloatArray:
-        matrix = np.zeros_like(self.duals)
-        inside = np.arange(1, len(matrix))
-        matrix[inside, inside] = self.scale**2 * self.squares
+        """D(d)."""
+        matrix = np.diag(np.append(0.0, self.scale**2 * self.squares))
         matrix[0, 1:] = matrix[1:, 0] = -0.5 * self.scale * self.squares
         return matrix
-
-    def push(self, left: FloatArray) -> None:
-        """Move the multipliers by what is left of T."""
-        self.duals += _RELAXATION * left
 
     @property
     def moments(self) -> tuple[FloatArray, FloatArray]:
         """Mean and covariance of x that the multipliers stand for."""
-        whole = self.duals[0, 0]
-        mean = self.duals[0, 1:] * self.scale / whole
-        second = self.duals[1:, 1:] * np.outer(self.scale, self.scale) / whole
-        return (mean), (second - np.outer(mean, mean))
+        moments = self.duals / self.duals[0, 0]
+        mean = moments[0, 1:] * self.scale
+        second = moments[1:, 1:] * np.outer(self.scale, self.scale)
+        return mean, second - np.outer(mean, mean)
