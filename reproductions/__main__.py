@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from noisewright.cli.shared.failures import one_style
-from noisewright.cli.shared.options import json_option
-from noisewright.cli.shared.output import (
+from noisewright.cli.failures import one_style
+from noisewright.cli.options import json_option
+from noisewright.cli.output import (
     print_json,
     print_table,
     progress,

@@ -8,7 +8,7 @@ import pytest
 
 import noisewright as nw
 from noisewright.cli import main
-from noisewright.cli.shared.failures import Failure
+from noisewright.cli.failures import Failure
 from noisewright.stages import listening, stage
 from noisewright.tables.counter import DuckDBCounter
 

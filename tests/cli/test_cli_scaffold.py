@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from noisewright import cli, files
 from noisewright.cli.commands import show
-from noisewright.cli.shared.output import answer_digits
+from noisewright.cli.output import answer_digits
 from noisewright.errors import InvalidParameter
 
 HEAVY = (

@@ -10,8 +10,8 @@ import importlib
 import click
 
 from noisewright import __version__
-from noisewright.cli.shared.failures import one_style
-from noisewright.cli.shared.output import told_warnings
+from noisewright.cli.failures import one_style
+from noisewright.cli.output import told_warnings
 
 # name: (where in this room the click command lives, its line in `noisewright --help`)
 COMMANDS = {
@@ -19,13 +19,13 @@ COMMANDS = {
         "commands.answers:demo",
         "The whole job on a synthetic table, with a report.",
     ),
-    "plan": ("plan.command:plan", "How wrong answers will be; write the plan."),
-    "release": ("commands.answers:release", "Private answers from a plan and a table."),
+    "plan": ("plan:plan", "How wrong answers will be; write the plan."),
+    "release": ("commands.release:release", "Private answers from a plan and a table."),
     "answer": (
-        "commands.lasting:answer",
+        "commands.answers:answer",
         "Further answers from a release, at no cost.",
     ),
-    "report": ("commands.lasting:report", "A page about a plan, release or ledger."),
+    "report": ("commands.show:report", "A page about a plan, release or ledger."),
     "show": ("commands.show:show", "What a file is and what it says was spent."),
     "randomize": (
         "commands.collecting:randomize",
@@ -50,7 +50,7 @@ COMMANDS = {
     "sums": ("commands.answers:sums", "Counts, sums and means of a number by group."),
     "ledger": ("commands.ledger:ledger", "Budgets of datasets, and who spent them."),
     "norm": ("commands.norm:norm", "How hard a workload is for linear strategies."),
-    "bounds": ("commands.bounds:bounds", "Bounds of numeric columns, without looking."),
+    "bounds": ("commands.schema:bounds", "Bounds of numeric columns, without looking."),
     "schema": (
         "commands.schema:schema",
         "Draft, check and show a table's public schema.",
@@ -106,6 +106,6 @@ def main(context: click.Context, log: str | None) -> None:
     Plans come with a lower bound where one is known, and say which methods it is about.
     """
     if log is not None:
-        from noisewright.cli.shared.logs import logging_to
+        from noisewright.cli.failures import logging_to
 
         context.with_resource(logging_to(log, context.invoked_subcommand or ""))

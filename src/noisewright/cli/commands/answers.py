@@ -1,27 +1,24 @@
-"""Commands that answer from a table of people: `release`, `sums` and `demo`."""
+"""Commands that answer at once: `sums` from a table, `answer` from a release, and `demo`."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
-from noisewright.cli.plan.rows import release_rows
-from noisewright.cli.shared.options import (
+from noisewright.cli.options import (
     FILE,
     Budget,
-    budget_options,
-    check_output,
+    Sectioned,
     check_recorded,
     composition_option,
-    curator_plan,
+    grouped,
     json_option,
-    non_negative_option,
-    plan_argument,
-    typed,
+    option,
+    refuse_typed,
 )
-from noisewright.cli.shared.output import (
+from noisewright.cli.output import (
     SHOWN,
     print_answers,
     print_errors,
@@ -29,252 +26,80 @@ from noisewright.cli.shared.output import (
     progress,
     tell_earlier,
 )
-from noisewright.cli.shared.sources import opened, plain_paths, table_argument
-from noisewright.cli.shared.spending import Spending, show_dry_run, spending_options
-from noisewright.errors import refuse_given, require
-from noisewright.stages import stage
+from noisewright.cli.plan.columns import show_regression
+from noisewright.cli.spending import (
+    Spending,
+    opened,
+    show_dry_run,
+    spending_options,
+    table_argument,
+)
+from noisewright.errors import require
 
 if TYPE_CHECKING:
     from noisewright.planning.central.choice.problems import Composition
     from noisewright.planning.central.plan import CentralPlan
     from noisewright.planning.release import Release
+    from noisewright.planning.rows.covariance import CovarianceRelease
+    from noisewright.questions import Sums
     from noisewright.workload.questions.measures import Missing
 
 
-_AFTER = ("non_negative", "integer", "suppress", "levels", "synthetic", "declared")
-"""Parameters of what is done after the noise."""
+@dataclass(frozen=True)
+class Summed:
+    """What is summed, of whom."""
 
-
-@click.command()
-@plan_argument
-@table_argument()
-@click.option(
-    "-o", "--output", type=FILE,
-    help="Answers: CSV, Parquet or .nwr by suffix. What was spent goes beside it in .meta.json, "
-    "and the release itself, for further questions, in .nwr.",
-)  # fmt: skip
-@non_negative_option("Fit one non-negative histogram to all answers.")
-@click.option(
-    "--integer", is_flag=True, help="The same in whole numbers that keep their total."
-)
-@click.option(
-    "--suppress", type=float, help="Leave out answers with a larger relative error."
-)
-@click.option(
-    "--quantile", "levels", type=float, multiple=True,
-    help="Write this quantile of every CDF to OUTPUT.quantiles.csv.",
-)  # fmt: skip
-@click.option(
-    "--synthetic", type=(int, FILE), metavar="N FILE",
-    help="Write N made-up rows that agree with the release (CSV or Parquet).",
-)  # fmt: skip
-@click.option(
-    "--report", "page", type=FILE, help="Write a page about the release here (.html)."
-)
-@click.option(
-    "--excel", is_flag=True, help="Mark CSV as UTF-8 the way spreadsheets look for it."
-)
-@click.option(
-    "--invariant", "declared", multiple=True, help='Public value: "LABEL = NUMBER".'
-)
-@spending_options
-@click.option(
-    "--explain", is_flag=True, help="Print the SQL that would count, and end."
-)
-@json_option
-def release(
-    spending: Spending,
-    plan_file: str,
-    tables: tuple[str, ...],
-    output: str | None,
-    non_negative: bool,
-    integer: bool,
-    suppress: float | None,
-    levels: tuple[float, ...],
-    synthetic: tuple[int, str] | None,
-    page: str | None,
-    excel: bool,
-    declared: tuple[str, ...],
-    explain: bool,
-    as_json: bool,
-) -> None:
-    """Answer the queries of PLAN from TABLE.
-
-    TABLE is a CSV or Parquet file, several of them, a folder, - for standard input, or
-    postgresql://host/database#table; NAME=TABLE for each, where the schema derives from several. A
-    plan of queries in text knows no columns and takes the counts of its cells (.npy). Every run
-    draws fresh noise and spends the plan's budget once more. With --ledger it is taken from the
-    budget of --dataset before any noise is drawn, and a release that does not fit is refused. An
-    OUTPUT that exists is refused without --force; its record of what was spent only ever grows.
-    Options that change answers work after the noise and do not read the table again.
-    """
-    from noisewright.errors import InvalidParameter
-    from noisewright.files import check_table, write_table
-    from noisewright.planning.after.postprocess import Steps, apply_steps, check_steps
-    from noisewright.planning.after.quantiles import check_quantiles
-    from noisewright.planning.after.synthetic import check_synthesis
-    from noisewright.planning.central.plan import CentralPlan
-    from noisewright.planning.release import kept_path
-    from noisewright.planning.rows.plan import RowPlan
-    from noisewright.report import report
-
-    require(
-        output is not None or explain,
-        "output",
-        None,
-        "must be given",
-        "add -o answers.csv",
+    schema: str = option("--schema", type=FILE, required=True, help="Schema in YAML.")
+    value: str = option("--value", required=True, help="The numeric attribute to sum.")
+    by: tuple[str, ...] = option(
+        "--by",
+        multiple=True,
+        help="A table of groups, as in region,sex; may be repeated.",
+    )
+    unit: float = option(
+        "--unit",
+        type=float,
+        default=1.0,
+        show_default=True,
+        help="Values are multiples.",
+    )
+    missing: Missing = option(
+        "--missing",
+        type=click.Choice(["left-out", "zero"]),
+        default="left-out",
+        show_default=True,
+        help="People without a value: in no mean, or zero.",
     )
 
-    plan = curator_plan(plan_file)
-    if isinstance(plan, RowPlan):
-        rule = "is for answers over cells; this plan measures columns"
-        refuse_given(typed(*_AFTER, "page", "explain"), rule)
-        release_rows(plan, plan_file, tables, output, excel, spending, as_json)
-        return
+    @property
+    def question(self) -> Sums:
+        """The same as Python takes it."""
+        from noisewright.domain import Domain
+        from noisewright.questions import Sums
 
-    # Of values that are told first nothing is known yet but that there will be some.
-    form = plan if isinstance(plan, CentralPlan) else plan.assumed()
-    if explain:
-        refuse_given(
-            typed(*_AFTER, "page", "excel"),
-            "does not go with --explain, which counts nothing",
-        )
-        with opened(tables, form.domain) as table:
-            click.echo(plan.counting_sql(table))
-        return
-
-    assert output is not None
-    if declared and form is not plan:
-        rule = "names a cell of values that are not told yet"
-        raise InvalidParameter("invariant", declared[0], rule, "leave it out")
-
-    paths = plain_paths(tables, form.domain)
-    kept = kept_path(output)
-    quantiles = f"{output}.quantiles.csv"
-    spent = check_recorded(output, plan_file, *paths)
-    more = [str(kept), *([quantiles] if levels else []), *([page] if page else [])]
-    if synthetic is not None:
-        check_table(synthetic[1], "synthetic")
-        more.append(synthetic[1])
-
-    for path in more:
-        check_output(path, plan_file, *paths)
-
-    spending.check_free(output, *more)
-    # Whatever cannot be done is refused before any budget is spent.
-    steps = Steps(
-        invariants=dict(map(_invariant, declared)),
-        non_negative=non_negative,
-        integer=integer,
-        suppress=suppress,
-    )
-    if steps != Steps():
-        check_steps(form, steps)
-
-    if levels:
-        check_quantiles(form, levels)
-
-    if synthetic is not None:
-        check_synthesis(form, synthetic[0])
-
-    if spending.dry_run:
-        show_dry_run(plan, spending, as_json)
-        return
-
-    with progress("counting and adding noise"), opened(tables, form.domain) as table:
-        released = plain = spending.release(plan, table, output)
-        if steps != Steps():
-            released = apply_steps(plain, steps)
-
-        beside = released.write(output, excel=excel)
-        released.save(kept)
-        if levels:
-            _write_quantiles(plain, levels, quantiles)
-
-        if synthetic is not None:
-            stage("making up rows")
-            made_up = plain.synthesise(synthetic[0])
-            write_table(synthetic[1], made_up.to_arrow())
-
-        if page is not None:
-            stage("drawing the report")
-            report(released, page)
-
-    tell_earlier(spent, beside)
-    if as_json:
-        files = {"answers": output, "metadata": str(beside), "kept": str(kept)}
-        files |= {} if page is None else {"report": page}
-        if synthetic is not None:
-            files |= {"synthetic": synthetic[1], "synthetic_note": made_up.note}
-        print_json({**released.metadata, **files})
-        return
-
-    rest = len(released) - SHOWN
-    where = f"{rest:,} more in {output}" if rest > 0 else f"written to {output}"
-    where += "" if page is None else f"; report: {page}"
-    where += "" if synthetic is None else f"; {synthetic[1]}: {made_up.note}"
-    print_answers(
-        "Private answers", released, f"{where}; what was spent: {beside}; kept: {kept}"
-    )
-    spending.tell_left()
+        groups = [
+            [name.strip() for name in names.split(",") if name.strip()]
+            for names in self.by
+        ]
+        domain = Domain.from_yaml(self.schema)
+        return Sums(self.value, groups or [[]], domain, self.unit, self.missing)
 
 
-def _invariant(text: str) -> tuple[str, float]:
-    from noisewright.errors import InvalidParameter
-
-    label, _, number = text.rpartition("=")
-    try:
-        return label.strip(), float(number)
-    except ValueError:
-        raise InvalidParameter(
-            "invariant",
-            text,
-            "must read LABEL = NUMBER",
-            "use a label as it is released",
-        ) from None
-
-
-def _write_quantiles(released: Release, levels: tuple[float, ...], path: str) -> None:
-    import pyarrow as pa
-
-    import noisewright as nw
-    from noisewright.files import write_table
-
-    rows = nw.release_quantiles(released, levels)
-    write_table(path, pa.Table.from_pylist([asdict(row) for row in rows]))
-
-
-@click.command()
+@click.command(cls=Sectioned)
 @table_argument(required=False)
-@click.option("--schema", type=FILE, required=True, help="Schema in YAML.")
-@click.option("--value", required=True, help="The numeric attribute to sum.")
-@click.option(
-    "--by", multiple=True, help="A table of groups, as in region,sex; may be repeated."
-)
-@click.option(
-    "--unit", type=float, default=1.0, show_default=True, help="Values are multiples."
-)
-@click.option(
-    "--missing", type=click.Choice(["left-out", "zero"]), default="left-out", show_default=True,
-    help="People without a value: in no mean, or zero.",
-)  # fmt: skip
-@budget_options
+@grouped("summed", Summed, "What is asked")
+@grouped("budget", Budget, "The budget")
 @composition_option
 @click.option("-o", "--output", type=FILE, help="Answers (with TABLE).")
-@spending_options
 @json_option
+@spending_options
 def sums(
-    spending: Spending,
-    budget: Budget,
     tables: tuple[str, ...],
-    schema: str,
-    value: str,
-    by: tuple[str, ...],
-    unit: float,
-    missing: Missing,
+    summed: Summed,
+    budget: Budget,
     composition: Composition | None,
     output: str | None,
+    spending: Spending,
     as_json: bool,
 ) -> None:
     """Counts, sums and means of VALUE by group, from TABLE; without it, their expected errors.
@@ -288,35 +113,29 @@ def sums(
     noise is of the kind that costs less there, unless --composition says otherwise.
     """
     import noisewright as nw
-    from noisewright.errors import InvalidParameter
 
-    if bool(tables) == (output is None):
-        raise InvalidParameter(
-            "output", output, "goes with a table", "give both, or neither"
-        )
+    require(
+        bool(tables) == (output is not None),
+        "output",
+        output,
+        "goes with a table",
+        "give both, or neither",
+    )
 
     if output is None and not spending.dry_run:
-        given = typed("ledger", "dataset", "again", "force")
-        refuse_given(
-            given, "goes with a table: nothing is spent", "give a table and --output"
-        )
+        rule = "goes with a table: nothing is spent"
+        remedy = "give a table and --output"
+        refuse_typed("ledger", "dataset", "again", "force", rule=rule, remedy=remedy)
 
     spent = 0
     if output is not None:
-        spent = check_recorded(output, schema, *tables)
+        spent = check_recorded(output, summed.schema, *tables)
         spending.check_free(output)
 
     privacy = budget.privacy
-    groups = [
-        [name.strip() for name in names.split(",") if name.strip()] for names in by
-    ] or [[]]
     with progress("planning"):
-        domain = nw.Domain.from_yaml(schema)
-        plan = nw.plan(
-            nw.Sums(value, groups, domain, unit=unit, missing=missing),
-            privacy,
-            nw.Central(composition=composition or spending.composition(privacy)),
-        )
+        chosen = composition or spending.composition(privacy)
+        plan = nw.plan(summed.question, privacy, nw.Central(composition=chosen))
 
     if spending.dry_run:
         show_dry_run(plan, spending, as_json)
@@ -395,3 +214,136 @@ def demo(output: str, epsilon: float, delta: float, as_json: bool) -> None:
 
     for name in ("answers.csv", "report.html"):
         click.echo(f"written: {result.files[name]}")
+
+
+_kept = click.argument("release_file", metavar="RELEASE", type=FILE)
+
+
+@click.command()
+@_kept
+@click.argument("workload", required=False)
+@click.option("--queries", type=FILE, help="Further questions in YAML.")
+@click.option(
+    "--regress", metavar="COLUMN", help="Least squares of it, from second moments."
+)
+@click.option(
+    "--on", metavar="NAMES", help="With --regress: on these (all others unless told)."
+)
+@click.option(
+    "-o", "--output", type=FILE, help="Answers: CSV, Parquet or .nwr by suffix."
+)
+@json_option
+def answer(
+    release_file: str,
+    workload: str | None,
+    queries: str | None,
+    regress: str | None,
+    on: str | None,
+    output: str | None,
+    as_json: bool,
+) -> None:
+    """Answer further questions from RELEASE (.nwr): no table is read and no budget is spent.
+
+    Whatever the measurement determines is answered with exact errors; the rest is refused.
+
+    \b
+    Examples:
+      noisewright answer r.nwr --queries more.yaml -o more.csv
+      noisewright answer r.nwr prefix:64
+      noisewright answer moments.nwr --regress weight --on height,age
+    """
+    from pathlib import Path
+
+    from noisewright.errors import InvalidParameter
+
+    if regress is not None or on is not None:
+        asked = workload or queries
+        if asked is not None or regress is None:
+            rule = "goes with --regress alone, and that with no other question"
+            raise InvalidParameter(
+                "on", on or asked, rule, "name the column to fit by --regress"
+            )
+        if output is not None:
+            check_recorded(output, release_file)
+        show_regression(moments(release_file), regress, on, output, as_json)
+        return
+
+    require(
+        (workload is None) != (queries is None),
+        "queries",
+        queries,
+        "or else a workload must be given",
+        "give exactly one of the two",
+    )
+
+    if output is not None:
+        check_recorded(output, release_file)
+
+    with progress("answering"):
+        answers = kept_release(release_file).answer(workload or Path(str(queries)))
+        if output is not None:
+            answers.write(output)
+
+    if as_json:
+        print_json({**answers.metadata, "rows": answers.to_arrow().to_pylist()})
+        return
+
+    more = len(answers) - SHOWN
+    note = [
+        f"{more:,} more" if more > 0 else "",
+        f"written to {output}" if output else "",
+    ]
+    cost = "from the same measurement: nothing was spent"
+    print_answers("Further answers", answers, "; ".join(filter(None, [*note, cost])))
+
+
+def moments(path: str) -> CovarianceRelease:
+    """The release of second moments in a file."""
+    import noisewright as nw
+    from noisewright.errors import InvalidParameter
+    from noisewright.planning.rows.covariance import CovarianceRelease
+
+    content = nw.load(path)
+    if not isinstance(content, CovarianceRelease):
+        rule = "tells no second moments of numeric columns"
+        raise InvalidParameter(
+            "release", path, rule, "plan with --columns and --radius"
+        )
+
+    return content
+
+
+def kept_release(path: str) -> Release:
+    """The release in a file; a plan is refused."""
+    import noisewright as nw
+
+    return _release_of(nw.load(path), path)
+
+
+def _release_of(content: object, path: str) -> Release:
+    from noisewright.errors import InvalidParameter
+    from noisewright.planning.release import Release
+    from noisewright.planning.rows.plan import RowRelease
+    from noisewright.planning.streams.running import RunningStream, StreamRelease
+
+    if isinstance(content, StreamRelease | RunningStream):
+        rule = "is of a stream, which answers its running count alone"
+        raise InvalidParameter(
+            "release", path, rule, "see it by `noisewright report` or `show`"
+        )
+
+    if isinstance(content, RowRelease):
+        rule = "is of columns, whose cells were not counted"
+        raise InvalidParameter(
+            "release", path, rule, "its figures stand in the file of answers"
+        )
+
+    if not isinstance(content, Release):
+        raise InvalidParameter(
+            "release",
+            path,
+            "is a plan, which has no answers",
+            "give the .nwr file of a release",
+        )
+
+    return content

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noisewright.cli.shared.options import (
+from noisewright.cli.options import (
     FILE,
     check_output,
     check_recorded,
@@ -17,14 +17,14 @@ from noisewright.cli.shared.options import (
     non_negative_option,
     plan_argument,
 )
-from noisewright.cli.shared.output import (
+from noisewright.cli.output import (
     SHOWN,
     print_answers,
     print_json,
     print_table,
     progress,
 )
-from noisewright.cli.shared.sources import opened, table_argument
+from noisewright.cli.spending import opened, table_argument
 
 if TYPE_CHECKING:
     from noisewright.local.reports.aggregate import Aggregate

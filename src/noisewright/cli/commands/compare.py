@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from math import isclose
 from typing import TYPE_CHECKING
 
 import click
 
-from noisewright.cli.shared.options import (
+from noisewright.cli.options import (
     FILE,
+    Budget,
+    Curator,
+    Model,
     Question,
-    composition_option,
-    json_option,
-    question_options,
-    typed,
+    Sectioned,
+    grouped,
+    option,
+    refuse_typed,
 )
-from noisewright.cli.shared.output import (
+from noisewright.cli.output import (
     bound_note,
     print_bounds,
     print_json,
     print_table,
     progress,
 )
-from noisewright.errors import refuse_given
 
 _GRIDS = 0.01  # by how much noise of one law and budget differs between grids
 _WIDEST = "to any: the error over the bound for any mechanism whatever"
@@ -31,33 +34,61 @@ _WIDEST = "to any: the error over the bound for any mechanism whatever"
 if TYPE_CHECKING:
     from noisewright.local.choose.cost import LocalComparison
     from noisewright.planning.central.choice.comparing import Comparison
-    from noisewright.planning.central.choice.problems import Composition
+    from noisewright.privacy.promise.budget import Privacy
 
 
-@click.command()
-@question_options
-@click.option(
-    "--effort", type=click.Choice(["low", "normal", "high"]),
-    help="Local: how hard to look for a better strategy (normal unless told).",
-)  # fmt: skip
-@click.option(
-    "--people", type=int,
-    help="How many there are, if public: adds mechanisms whose error depends on it (simulated).",
-)  # fmt: skip
-@composition_option
-@click.option(
-    "--alpha", type=float, help="Local: variance per query aimed at (0.01 unless told)."
-)
-@click.option("--chart", type=FILE, help="Draw it (.html, .svg or .png).")
-@json_option
+@dataclass(frozen=True)
+class ComparedCurator(Curator):
+    """What may be said of mechanisms with a curator."""
+
+    people: int | None = option(
+        "--people",
+        type=int,
+        help="How many there are, if public: adds mechanisms whose error depends on it "
+        "(simulated).",
+    )
+
+
+@dataclass(frozen=True)
+class ComparedLocal:
+    """What may be said of mechanisms without one."""
+
+    effort: str | None = option(
+        "--effort",
+        type=click.Choice(["low", "normal", "high"]),
+        help="How hard to look for a better strategy (normal unless told).",
+    )
+    alpha: float | None = option(
+        "--alpha", type=float, help="Variance per query aimed at (0.01 unless told)."
+    )
+
+
+@dataclass(frozen=True)
+class Output:
+    """What is drawn and printed."""
+
+    chart: str | None = option(
+        "--chart", type=FILE, help="Draw it (.html, .svg or .png)."
+    )
+    as_json: bool = option(
+        "--json", is_flag=True, help="Print JSON on standard output."
+    )
+
+
+@click.command(cls=Sectioned)
+@grouped("question", Question, "What is asked")
+@grouped("budget", Budget, "The budget")
+@grouped("model", Model, "Who adds the noise")
+@grouped("curator", ComparedCurator, "With a curator")
+@grouped("local", ComparedLocal, "Without a curator (--model local)")
+@grouped("output", Output, "Output")
 def compare(
     question: Question,
-    effort: str | None,
-    people: int | None,
-    composition: Composition | None,
-    alpha: float | None,
-    chart: str | None,
-    as_json: bool,
+    budget: Budget,
+    model: Model,
+    curator: ComparedCurator,
+    local: ComparedLocal,
+    output: Output,
 ) -> None:
     """Compare all mechanisms for WORKLOAD (such as prefix:64), or for questions in YAML.
 
@@ -70,54 +101,43 @@ def compare(
       noisewright compare marginals:2^6:2 --epsilon 1 --neighbours replace-one --people 500
       noisewright compare prefix:64 --model local --epsilon 1
     """
-    from noisewright.local.choose.cost import ALPHA
     from noisewright.report.pages.comparison import check_chart
 
-    if chart is not None:
-        check_chart(chart)
+    if output.chart is not None:
+        check_chart(output.chart)
 
-    if question.model == "local":
-        refuse_given(
-            typed("people", "error", "composition"),
-            "is for the central model",
-            "say --alpha, or plan",
-        )
-        _compare_local(
-            question, effort, ALPHA if alpha is None else alpha, chart, as_json
-        )
+    if model.model == "local":
+        rule = "is for the central model"
+        refuse_typed(ComparedCurator, rule=rule, remedy="say --alpha, or plan")
+        _compare_local(question, budget.privacy, local, output)
     else:
-        refuse_given(
-            typed("effort", "alpha"), "is for the local model", "add --model local"
-        )
-        _compare_central(question, people, composition or "one", chart, as_json)
+        rule = "is for the local model"
+        refuse_typed(ComparedLocal, rule=rule, remedy="add --model local")
+        _compare_central(question, budget.privacy, curator, output)
 
 
 def _compare_central(
-    question: Question,
-    people: int | None,
-    composition: Composition,
-    chart: str | None,
-    as_json: bool,
+    question: Question, privacy: Privacy, curator: ComparedCurator, output: Output
 ) -> None:
     """Every central mechanism with its errors, against the lower bound."""
     from noisewright import api
     from noisewright.planning.central.options import Central
     from noisewright.report.pages.comparison import draw_comparison
 
-    privacy = question.privacy
-    queries = question.queries
+    people = curator.people
+    error = curator.error
 
     with progress("comparing"):
-        rows = api.compare(
-            queries,
-            privacy,
-            Central(error=question.exponent, people=people, composition=composition),
-            domain=question.domain,
+        options = Central(
+            error=curator.exponent,
+            people=people,
+            composition=curator.composition or "one",
         )
+        rows = api.compare(question.queries, privacy, options, domain=question.domain)
 
     planned = [row for row in rows if row.refusal is None]
     first = planned[0]
-    if chart is not None:
+    if output.chart is not None:
         # The bound is on the error compared: nothing else may be drawn beside it.
         # A bound for linear strategies is one for their noise: others have no ratio to this one.
         values = [
@@ -130,12 +150,12 @@ def _compare_central(
             if r.achieved is not None
         ]
         title = f"Error at {privacy.text()}"
-        axis = f"error ({question.error}), people"
+        axis = f"error ({error}), people"
         draw_comparison(
-            values, first.lower_bound, first.bound_class, title, axis, chart
+            values, first.lower_bound, first.bound_class, title, axis, output.chart
         )
 
-    if as_json:
+    if output.as_json:
         print_json([row.to_dict() for row in planned])
         return
 
@@ -148,7 +168,7 @@ def _compare_central(
         "ratio",
         "widest_ratio",
     )
-    bound = f"bound ({question.error})"
+    bound = f"bound ({error})"
     widest = "to any"
     print_table(
         f"Expected error in people, {privacy.text()}",
@@ -167,7 +187,7 @@ def _compare_central(
 
     known = first.limits is not None and first.limits.any_bound(people)
     if first.bounds or first.lower_bound is not None or not known:
-        print_bounds(f"The least error ({question.error}) against its bounds", first)
+        print_bounds(f"The least error ({error}) against its bounds", first)
 
 
 def _same(bound: float | None, other: float | None) -> bool:
@@ -210,30 +230,26 @@ def _refusals(rows: Sequence[Comparison | LocalComparison]) -> str:
 
 
 def _compare_local(
-    question: Question,
-    effort: str | None,
-    alpha: float,
-    chart: str | None,
-    as_json: bool,
+    question: Question, privacy: Privacy, local: ComparedLocal, output: Output
 ) -> None:
     """Every local mechanism with the people it needs, against the lower bound."""
     from noisewright import api
     from noisewright.local.bounds.trace import best_bound
     from noisewright.local.choose.candidates import narrowed
+    from noisewright.local.choose.cost import ALPHA
     from noisewright.local.choose.options import Local
     from noisewright.report.pages.comparison import draw_comparison
     from noisewright.solution import BoundClass
 
-    queries = question.queries
-    privacy = question.privacy
-    domain = question.domain
+    alpha = ALPHA if local.alpha is None else local.alpha
 
     with progress("comparing"):
-        own = (
-            Local(alpha=alpha) if effort is None else Local(alpha=alpha, effort=effort)
-        )
-        rows = api.compare(queries, privacy, own, domain=domain)
-        best = best_bound(narrowed(queries), rows[0].epsilon)
+        options = Local(alpha=alpha)
+        if local.effort is not None:
+            options = replace(options, effort=local.effort)
+
+        rows = api.compare(question.queries, privacy, options, domain=question.domain)
+        best = best_bound(narrowed(question.queries), rows[0].epsilon)
 
     bound_class = BoundClass.UNBIASED if best else None
     floor = best.sample_complexity(alpha) if best else 0.0
@@ -243,12 +259,14 @@ def _compare_local(
         for row in rows
         if (people := row.sample_complexity) is not None
     ]
-    if chart is not None and planned:
+    if output.chart is not None and planned:
         title = f"People needed for a variance of {alpha:g} at ε = {privacy.epsilon:g}"
         values = [(row.mechanism, people, ratio) for row, people, ratio in planned]
-        draw_comparison(values, floor or None, bound_class, title, "people", chart)
+        draw_comparison(
+            values, floor or None, bound_class, title, "people", output.chart
+        )
 
-    if as_json:
+    if output.as_json:
         print_json([row.to_dict() for row, _, _ in planned])
         return
 

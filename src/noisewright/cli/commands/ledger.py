@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
-from noisewright.cli.shared.options import FILE, Budget, budget_options, json_option
-from noisewright.cli.shared.output import print_json, print_table
-from noisewright.cli.shared.spending import bar
+from noisewright.cli.options import FILE, Budget, Sectioned, grouped, json_option
+from noisewright.cli.output import print_json, print_table
+from noisewright.cli.spending import bar
 
 ledger_argument = click.argument("location", metavar="LEDGER")
 dataset_option = click.option("--dataset", help="One dataset alone.")
@@ -29,10 +29,10 @@ def ledger() -> None:
     """
 
 
-@ledger.command()
+@ledger.command(cls=Sectioned)
 @ledger_argument
 @click.argument("dataset")
-@budget_options
+@grouped("budget", Budget, "The budget")
 @click.option(
     "--rule", type=click.Choice(["gaussian", "zcdp", "sum"]),
     help="How spends add up: gaussian for ε at δ, zcdp for ρ and sum for ε alone, unless told.",

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from noisewright.cli.shared.options import (
+from noisewright.cli.options import (
     FILE,
     json_option,
     named_workload,
-    neighbours_option,
+    neighbours_settings,
     typed,
 )
-from noisewright.cli.shared.output import bound_note, print_json, print_table, progress
+from noisewright.cli.output import bound_note, print_json, print_table, progress
 from noisewright.errors import refuse_given
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 @click.option(
     "--shift", is_flag=True, help="With --entrywise: shifting a query is free."
 )
-@neighbours_option
+@click.option("--neighbours", **neighbours_settings)
 @click.option("--tolerance", type=float, help="Relative gap at which to stop.")
 @click.option(
     "--chart",

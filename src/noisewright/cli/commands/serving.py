@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noisewright.cli.shared.options import FILE
-from noisewright.cli.shared.output import print_table
+from noisewright.cli.options import FILE
+from noisewright.cli.output import print_table
 
 if TYPE_CHECKING:
     from noisewright.collect.campaign import Terms

@@ -1,4 +1,4 @@
-"""`noisewright show`: what a file is, whatever of the tool's files it is."""
+"""What a file is and says: `show` on the screen, `report` as a page."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from noisewright.cli.shared.options import FILE, json_option
-from noisewright.cli.shared.output import SHOWN, print_json, print_table
+from noisewright.cli.options import FILE, check_output, json_option
+from noisewright.cli.output import SHOWN, print_json, print_table, progress
 
 _TABLES = (".csv", ".parquet", ".pq")
 _SECRET = "secret-running-stream"
@@ -237,3 +237,75 @@ def _text(value: object) -> str:
         return ", ".join(map(_text, value[:6])) + (" …" if len(value) > 6 else "")
 
     return str(value)
+
+
+@click.command()
+@click.argument("file", type=FILE)
+@click.option("-o", "--output", type=FILE, required=True, help="The page, in HTML.")
+@json_option
+def report(file: str, output: str, as_json: bool) -> None:
+    """Write a self-contained page about FILE: promise, errors, proofs, charts and answers.
+
+    FILE is a release (.nwr, or the answers beside it), estimates, a plan before anything is spent,
+    learning or a selection, or a ledger. Of a running stream that was kept, the page shows the
+    answers alone: nothing of its state.
+    """
+    import noisewright as nw
+
+    check_output(output, file)
+    with progress("drawing"):
+        nw.report(_subject(file), output)
+
+    if as_json:
+        print_json({"report": output})
+    else:
+        click.echo(f"written to {output}")
+
+
+def _subject(path: str) -> Any:
+    """What a page can be drawn of; of a stream its answers, older states too."""
+    import noisewright as nw
+    from noisewright import container
+    from noisewright.files import is_sqlite
+    from noisewright.planning.streams.files import SECRET, stored_stream
+
+    if is_sqlite(path):
+        from noisewright.ledger.book import Ledger
+
+        return Ledger(path)
+
+    path = _behind(path)
+    if container.kind_of(path)[0] == SECRET:
+        return stored_stream(path)[0]
+
+    return nw.load(path)
+
+
+def _behind(path: str) -> str:
+    """The release behind answers or their record, where it was kept beside them."""
+    from pathlib import Path
+
+    from noisewright.errors import FileFormatError
+    from noisewright.planning.release import kept_path, metadata_path, read_record
+
+    answers = Path(path.removesuffix(".meta.json"))
+    record = metadata_path(answers)
+    kept = kept_path(answers)
+    if not record.exists() or str(kept) == path:
+        return path
+
+    name = read_record(record)[-1].get("release")
+    if not kept.exists() or _identity(kept) != name:
+        raise FileFormatError(
+            f"{path}: the release behind these answers is not beside them"
+        )
+
+    return str(kept)
+
+
+def _identity(path: Path) -> str:
+    """The name of a kept release, of whatever kind."""
+    import noisewright as nw
+
+    identity: str = getattr(nw.load(path), "identity", "")
+    return identity

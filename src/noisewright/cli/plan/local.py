@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from noisewright.arrays import FloatArray
-from noisewright.cli.shared.options import FILE, Option, Question, gathered, typed
-from noisewright.cli.shared.output import (
+from noisewright.cli.options import FILE, Budget, Question, option, refuse_typed
+from noisewright.cli.output import (
     SHOWN,
     bound_note,
     draw,
@@ -20,9 +20,10 @@ from noisewright.cli.shared.output import (
     print_table,
     progress,
 )
-from noisewright.errors import InvalidParameter, refuse_given
+from noisewright.errors import InvalidParameter
 
 if TYPE_CHECKING:
+    from noisewright.cli.plan import Method, Output
     from noisewright.local.choose.options import Local
     from noisewright.local.mechanism import Progress
     from noisewright.planning.local.plan import LocalPlan
@@ -38,6 +39,9 @@ PROOFS = {
 }
 """What proves a local bound, in words."""
 
+_USUAL_SECONDS = 10.0
+"""Of a search without a time limit, for the bar that shows how far it is."""
+
 _STAGES = {"proof": "proving", "first plan": "a first plan"}
 
 
@@ -45,83 +49,76 @@ _STAGES = {"proof": "proving", "first plan": "a first plan"}
 class LocalFlags:
     """What is asked of a plan without a curator alone, as it stands on the line."""
 
-    alpha: float | None
-    max_error: float | None
-    beta: float | None
-    effort: str | None
-    time_limit: float | None
-    seed: int | None
-    target_ratio: float | None
-    checkpoint: str | None
-    objective: str | None
-    prior: str | None
-    norm: float | None
+    alpha: float | None = option(
+        "--alpha", type=float, help="People needed for this variance per query."
+    )
+    max_error: float | None = option(
+        "--max-error", type=float, help="Fewest people for this largest error."
+    )
+    beta: float | None = option(
+        "--beta",
+        type=float,
+        help="Chance that --max-error fails (0.05 unless told).",
+    )
+    effort: str | None = option(
+        "--effort",
+        type=click.Choice(["low", "normal", "high"]),
+        help="How hard to look for a better strategy and a better proof (normal unless told).",
+    )
+    time_limit: float | None = option(
+        "--time-limit", type=float, help="Seconds, then the best so far."
+    )
+    seed: int | None = option(
+        "--seed", type=int, help="Seed of the search, which is public."
+    )
+    target_ratio: float | None = option(
+        "--target-ratio", type=float, help="Stop this close to the lower bound."
+    )
+    checkpoint: str | None = option(
+        "--checkpoint",
+        type=FILE,
+        help="Keep the state of the search here, and go on from it after an interruption.",
+    )
+    objective: str | None = option(
+        "--objective",
+        type=click.Choice(["worst", "average"]),
+        help="The error to make small, over people (worst unless told).",
+    )
+    prior: str | None = option(
+        "--prior",
+        type=click.Path(exists=True, dir_okay=False),
+        help="Make the mean error small under these shares of people, one number per cell.",
+    )
+    norm: float | None = option(
+        "--norm",
+        type=float,
+        help="With --objective average, the exponent of the mean over queries (inf: the worst).",
+    )
 
-    def options(self, people: int | None) -> Local:
+    def options(self, method: Method) -> Local:
         """The same, checked, as Python takes it."""
         from noisewright.local.choose.options import Local
+        from noisewright.workload.forms.matrix_files import read_matrix
 
         given = {name: value for name, value in vars(self).items() if value is not None}
         if self.prior is not None:
             given["prior"] = _numbers(self.prior)
-        return Local.of({**given, "people": people})
 
+        if method.strategy is not None:
+            given["strategy"] = read_matrix(method.strategy)
 
-LOCAL = tuple(each.name for each in fields(LocalFlags))
-"""Names of the parameters that are for this model alone."""
-
-_OPTIONS: tuple[Option, ...] = (
-    click.option("--alpha", type=float, help="Local: people needed for this variance per query."),
-    click.option("--max-error", type=float, help="Local: fewest people for this largest error."),
-    click.option(
-        "--beta", type=float, help="Local: chance that --max-error fails (0.05 unless told)."
-    ),
-    click.option(
-        "--effort", type=click.Choice(["low", "normal", "high"]),
-        help="Local: how hard to look for a better strategy and a better proof (normal unless"
-        " told).",
-    ),
-    click.option("--time-limit", type=float, help="Local: seconds, then the best so far."),
-    click.option("--seed", type=int, help="Local: seed of the search, which is public."),
-    click.option("--target-ratio", type=float, help="Local: stop this close to the lower bound."),
-    click.option(
-        "--checkpoint", type=FILE,
-        help="Local: keep the state of the search here, and go on from it after an interruption.",
-    ),
-    click.option(
-        "--objective", type=click.Choice(["worst", "average"]),
-        help="Local: the error to make small, over people (worst unless told).",
-    ),
-    click.option(
-        "--prior", type=click.Path(exists=True, dir_okay=False),
-        help="Local: make the mean error small under these shares of people, one number per cell.",
-    ),
-    click.option(
-        "--norm", type=float,
-        help="Local: with --objective average, the exponent of the mean over queries (inf: the"
-        " worst).",
-    ),
-)  # fmt: skip
-local_options = gathered("local", LocalFlags, _OPTIONS)
+        return Local(people=method.people, mechanism=method.mechanism, **given)
 
 
 def plan_local(
-    question: Question,
-    mechanism: str,
-    strategy: str | None,
-    options: Local,
-    explain: bool,
-    output: str | None,
-    page: str | None,
-    as_json: bool,
+    question: Question, budget: Budget, options: Local, output: Output
 ) -> None:
     """Plan, and say what it will take: people for an error, or errors for people."""
     from noisewright import api
-    from noisewright.workload.forms.matrix_files import read_matrix
 
-    limit = options.time_limit
-    given = question.neighbours == "add-remove" and typed("neighbours")
-    refuse_given(given or {}, "needs a curator: nobody is absent from a report")
+    if budget.neighbours == "add-remove":
+        rule = "needs a curator: nobody is absent from a report"
+        refuse_typed("neighbours", rule=rule)
 
     with progress("planning") as advance:
 
@@ -129,35 +126,30 @@ def plan_local(
             ratio = (
                 f"{state.ratio:.3f} × the bound" if state.ratio < 1e3 else "no bound"
             )
-            share = state.seconds / (limit or 10.0)
+            share = state.seconds / (options.time_limit or _USUAL_SECONDS)
             doing = _STAGES.get(state.stage, f"optimising ({state.stage})")
             advance(min(share, 0.99), f"{doing}: {ratio}")
 
-        plan: LocalPlan = api.plan(
+        plan = api.plan(
             question.queries,
-            replace(question, neighbours="replace-one").privacy,
-            replace(
-                options,
-                mechanism=mechanism,
-                strategy=None if strategy is None else read_matrix(strategy),
-                progress=tell,
-            ),
+            replace(budget, neighbours="replace-one").privacy,
+            replace(options, progress=tell),
             domain=question.domain,
         )
 
-    if output is not None:
-        plan.save(output)
+    if output.file is not None:
+        plan.save(output.file)
 
-    draw(plan, page)
+    draw(plan, output.page)
     document = plan.summary()
-    chosen = mechanism == "auto" and strategy is None
+    chosen = options.mechanism == "auto" and options.strategy is None
     why = _why_local(plan, document) if chosen else "it was asked for"
-    if as_json:
-        print_json(document | ({"why": why} if explain else {}))
+    if output.as_json:
+        print_json(document | ({"why": why} if output.explain else {}))
         return
 
-    _show_local(plan, document, output)
-    if explain:
+    _show_local(plan, document, output.file)
+    if output.explain:
         click.echo(f"Why {plan.mechanism}: {why}\n")
 
     if plan.people is not None:

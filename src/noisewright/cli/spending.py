@@ -1,9 +1,12 @@
-"""Options and words of every command that spends: from which budget, onto what, and what became."""
+"""Commands that spend: the tables they read, from which budget, and what became of it."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,10 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noisewright.cli.shared.options import Command, Option, gathered
+from noisewright.cli.options import Command, Option, grouped, option
 
 if TYPE_CHECKING:
-    from noisewright.cli.shared.sources import Opened
+    import numpy as np
+    import numpy.typing as npt
+
+    from noisewright.domain import Domain
     from noisewright.ledger.book import Ledger
     from noisewright.planning.budgets.spending import Again
     from noisewright.planning.central.choice.problems import Composition
@@ -22,6 +28,8 @@ if TYPE_CHECKING:
     from noisewright.planning.found.open_values import OpenPlan
     from noisewright.planning.rows.plan import RowsPlanned
     from noisewright.privacy.promise.budget import Privacy
+
+    Opened = str | list[str] | dict[str, object] | npt.NDArray[np.generic]
 
 
 @dataclass
@@ -31,11 +39,25 @@ class Spending:
     `told` is what is said of the budget should the command end now.
     """
 
-    ledger: str | None
-    dataset: str | None
-    again: Again
-    force: bool
-    dry_run: bool
+    ledger: str | None = option(
+        "--ledger",
+        metavar="LEDGER",
+        help="Take the budget from this ledger: a file, or postgresql://…",
+    )
+    dataset: str | None = option(
+        "--dataset", help="Whose budget: NAME, NAME/GROUP, or NAME@VERSION of the data."
+    )
+    again: Again = option(
+        "--again",
+        type=click.Choice(["refuse", "stored", "spend"]),
+        default="refuse",
+        show_default=True,
+        help="Where the ledger shows this plan released before.",
+    )
+    force: bool = option("--force", is_flag=True, help="Write over answers that exist.")
+    dry_run: bool = option(
+        "--dry-run", is_flag=True, help="Say what would be measured and spent."
+    )
     told: str = field(default="nothing was spent", init=False)
 
     @property
@@ -112,21 +134,6 @@ def split_name(dataset: str) -> str:
     return dataset.partition("@")[0]
 
 
-_OPTIONS: tuple[Option, ...] = (
-    click.option(
-        "--ledger", metavar="LEDGER",
-        help="Take the budget from this ledger: a file, or postgresql://…",
-    ),
-    click.option("--dataset", help="Whose budget: NAME, NAME/GROUP, or NAME@VERSION of the data."),
-    click.option(
-        "--again", type=click.Choice(["refuse", "stored", "spend"]), default="refuse",
-        show_default=True, help="Where the ledger shows this plan released before.",
-    ),
-    click.option("--force", is_flag=True, help="Write over answers that exist."),
-    click.option("--dry-run", is_flag=True, help="Say what would be measured and spent."),
-)  # fmt: skip
-
-
 def spending_options(command: Command) -> Command:
     """The options of a command that spends, and every failure of it with a word on the budget."""
 
@@ -135,14 +142,14 @@ def spending_options(command: Command) -> Command:
         with spending.telling():
             command(spending=spending, **given)
 
-    return gathered("spending", Spending, _OPTIONS)(called)
+    return grouped("spending", Spending, "The budget of a ledger")(called)
 
 
 def show_dry_run(
     plan: CentralPlan | OpenPlan | RowsPlanned, spending: Spending, as_json: bool
 ) -> None:
     """What would be measured and spent; nothing is read or spent."""
-    from noisewright.cli.shared.output import print_json, print_table
+    from noisewright.cli.output import print_json, print_table
     from noisewright.planning.found.open_values import OpenPlan
     from noisewright.planning.rows.plan import RowPlan
 
@@ -210,3 +217,108 @@ def bar(share: float, width: int = 20) -> str:
     """A share of a budget as a bar; anything spent shows, and only all of it fills the bar."""
     filled = min(width, max(1 if share > 0 else 0, int(share * width + 1e-9)))
     return "█" * filled + "░" * (width - filled)
+
+
+STANDARD_INPUT = "-"
+
+
+def table_argument(required: bool = True) -> Option:
+    """The argument TABLE, which may be repeated."""
+    return click.argument(
+        "tables",
+        metavar="TABLE...",
+        nargs=-1,
+        required=required,
+        type=click.Path(allow_dash=True),
+    )
+
+
+def plain_paths(tables: Sequence[str], domain: Domain | None) -> list[str]:
+    """The paths alone, where a schema that derives people's rows has them as NAME=TABLE."""
+    named = domain is not None and bool(domain.derived)
+    return (
+        [table.partition("=")[2] or table for table in tables]
+        if named
+        else list(tables)
+    )
+
+
+@contextmanager
+def opened(tables: Sequence[str], domain: Domain | None = None) -> Iterator[Opened]:
+    """The tables as the library takes them; standard input is held in memory under a name.
+
+    A plan of queries in text knows no columns: its table may be the counts of its cells.
+    """
+    if domain is not None and domain.derived:
+        yield _by_name(tables)
+        return
+
+    if list(tables).count(STANDARD_INPUT) > 1:
+        raise click.UsageError("standard input (-) can be read once")
+
+    if domain is None and len(tables) == 1 and tables[0].endswith(".npy"):
+        yield _counts(tables[0])
+        return
+
+    if STANDARD_INPUT not in tables:
+        yield tables[0] if len(tables) == 1 else list(tables)
+        return
+
+    with _named_input() as name:
+        paths = [name if table == STANDARD_INPUT else table for table in tables]
+        yield paths[0] if len(paths) == 1 else paths
+
+
+def _counts(path: str) -> npt.NDArray[np.generic]:
+    """The array of a file; neither its numbers nor what it is instead come to be in an error."""
+    import numpy as np
+
+    from noisewright.errors import FileFormatError
+
+    try:
+        return np.asarray(np.load(path, allow_pickle=False))
+    except FileNotFoundError:
+        raise FileFormatError(f"{path}: no such file") from None
+    except (ValueError, OSError, EOFError):
+        raise FileFormatError(f"{path}: is no .npy file of counts") from None
+
+
+def _by_name(tables: Sequence[str]) -> dict[str, object]:
+    """NAME=TABLE by name; of a name that stands several times, the list of its files."""
+    named: dict[str, list[str]] = {}
+    for table in tables:
+        name, _, path = table.partition("=")
+        if not name or not path or path == STANDARD_INPUT:
+            raise click.UsageError(
+                "the schema derives from several tables: write NAME=TABLE"
+            )
+        named.setdefault(name, []).append(path)
+
+    return {
+        name: paths[0] if len(paths) == 1 else paths for name, paths in named.items()
+    }
+
+
+@contextmanager
+def _named_input() -> Iterator[str]:
+    """A path that reads what standard input held.
+
+    On Linux it leads to memory, so that nothing of the table comes to lie on a disk; elsewhere to a
+    file of the caller's alone, which is gone afterwards.
+    """
+    content = sys.stdin.buffer.read()
+    suffix = ".parquet" if content[:4] == b"PAR1" else ".csv"
+    with tempfile.TemporaryDirectory(prefix="noisewright-") as folder:
+        path = Path(folder) / f"standard-input{suffix}"
+        if not hasattr(os, "memfd_create"):
+            path.touch(mode=0o600)
+            path.write_bytes(content)
+            yield str(path)
+            return
+
+        with os.fdopen(os.memfd_create("table"), "wb") as memory:
+            memory.write(content)
+            memory.flush()
+            del content
+            path.symlink_to(f"/proc/{os.getpid()}/fd/{memory.fileno()}")
+            yield str(path)

@@ -1,18 +1,24 @@
 """How a command fails: one line on standard error, and the same as JSON where JSON was asked for.
 
 Exit code 2 is a mistake that the caller can mend, 1 a failure that is ours. No message of an engine
-gets out, since it may quote a record.
+gets out, since it may quote a record. A log for machines has one line of JSON for every step, with
+nothing of anybody's record in it.
 """
 
 from __future__ import annotations
 
+import json
+import logging
+import time
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 
 import click
 
 from noisewright.errors import InvalidParameter, NoisewrightError, nearest_name
+from noisewright.stages import LOGGER
 
 
 class Failure(click.ClickException):
@@ -34,7 +40,7 @@ class Failure(click.ClickException):
     def show(self, file: object = None) -> None:
         click.echo(f"error: {self.message}", err=True)
         if self.as_json:
-            from noisewright.cli.shared.output import print_json
+            from noisewright.cli.output import print_json
 
             print_json(self.document)
 
@@ -138,3 +144,55 @@ def _without_values(error: Exception) -> str:
         f"unexpected {type(error).__name__} (its message is withheld, since it may quote records); "
         f"please report these lines:\n{lines.rstrip()}"
     )
+
+
+class _Lines(logging.Formatter):
+    """Steps as JSON: when, seconds since the command began, which command, which step."""
+
+    def __init__(self, command: str) -> None:
+        super().__init__()
+        self._command, self._began = command, time.monotonic()
+
+    def format(self, record: logging.LogRecord) -> str:
+        return json.dumps(
+            {
+                "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
+                "seconds": round(time.monotonic() - self._began, 3),
+                "level": record.levelname,
+                "command": self._command,
+                "step": record.getMessage(),
+            },
+            ensure_ascii=False,
+        )
+
+
+@contextmanager
+def logging_to(path: str, command: str) -> Iterator[None]:
+    """Log the steps inside, and how they ended; of a failure its kind alone, never its words."""
+    try:
+        handler = logging.FileHandler(path, encoding="utf-8")
+    except OSError as error:
+        reason = error.strerror or "cannot be written"
+        raise InvalidParameter("log", path, f"cannot be written ({reason})") from None
+
+    handler.setFormatter(_Lines(command))
+    level = LOGGER.level
+    LOGGER.addHandler(handler)
+    LOGGER.setLevel(logging.INFO)
+
+    try:
+        LOGGER.info("begun")
+        yield
+        LOGGER.info("done")
+    except BaseException as error:
+        told = (
+            error.document["error"]["kind"]
+            if isinstance(error, Failure)
+            else type(error).__name__
+        )
+        LOGGER.error("ended by %s", told)
+        raise
+    finally:
+        LOGGER.removeHandler(handler)
+        LOGGER.setLevel(level)
+        handler.close()

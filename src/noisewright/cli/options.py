@@ -1,18 +1,21 @@
-"""Options that several commands share, each said once, and what they stand for."""
+"""Options as fields of structs: each is said once, and a struct is a section of the help."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from noisewright.errors import InvalidParameter, refuse_given, require
+
 if TYPE_CHECKING:
     from noisewright.domain import Domain, Unit
     from noisewright.local.reports.format import ReportFormat
+    from noisewright.planning.central.choice.problems import Composition
     from noisewright.planning.central.plan import CentralPlan
     from noisewright.planning.found.open_values import OpenPlan
     from noisewright.planning.local.plan import LocalPlan
@@ -39,25 +42,106 @@ class FileName(click.Path):
 
 FILE = FileName(dir_okay=False)
 
+
+def option(*names: str, **settings: Any) -> Any:
+    """A field of a struct of options that is an option of the command line."""
+    return field(metadata={"of": functools.partial(click.option, *names, **settings)})
+
+
+def argument(**settings: Any) -> Any:
+    """A field of a struct of options that is an argument of the command line."""
+    return field(metadata={"of": functools.partial(click.argument, **settings)})
+
+
+def names_of(*kinds: type[Any]) -> tuple[str, ...]:
+    """The parameters that are fields of these structs."""
+    return tuple(each.name for kind in kinds for each in fields(kind) if each.metadata)
+
+
+def grouped(name: str, kind: type[Any], title: str = "Options") -> Option:
+    """Options that a command receives together, as one struct of that name, in one section."""
+
+    def decorate(command: Command) -> Command:
+        @functools.wraps(command)
+        def called(**given: object) -> None:
+            together = kind(**{each: given.pop(each) for each in names_of(kind)})
+            command(**{name: together}, **given)
+
+        parameters: list[click.Parameter] = called.__dict__.setdefault(
+            "__click_params__", []
+        )
+        for each in reversed(fields(kind)):
+            if each.metadata:
+                each.metadata["of"](each.name)(called)
+                parameters[-1].section = title  # type: ignore[attr-defined]
+
+        return called
+
+    return decorate
+
+
+class Sectioned(click.Command):
+    """A command whose help has a section for every group of options."""
+
+    def format_options(
+        self, ctx: click.Context, formatter: click.HelpFormatter
+    ) -> None:
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                title = getattr(parameter, "section", "Options")
+                sections.setdefault(title, []).append(record)
+
+        for title, records in sections.items():
+            with formatter.section(title):
+                formatter.write_dl(records)
+
+
+def typed(*parameters: str) -> dict[str, object]:
+    """Those of these parameters of the command at hand that its line gives, by their options."""
+    context = click.get_current_context()
+    line = click.core.ParameterSource.COMMANDLINE
+    return {
+        _spelled(each): context.params[each.name]
+        for each in context.command.params
+        if each.name in parameters and context.get_parameter_source(each.name) is line
+    }
+
+
+def refuse_typed(
+    *parameters: str | type[Any], rule: str, remedy: str = "leave it out"
+) -> None:
+    """Refuse what the line gives of these parameters, or of these structs of options."""
+    names = [
+        name
+        for each in parameters
+        for name in ((each,) if isinstance(each, str) else names_of(each))
+    ]
+    refuse_given(typed(*names), rule, remedy)
+
+
+def _spelled(parameter: click.Parameter) -> str:
+    """The name of an option in errors: that of Python where they agree."""
+    return max(parameter.opts, key=len).lstrip("-").replace("-", "_")
+
+
 plan_argument: Option = click.argument("plan_file", metavar="PLAN", type=FILE)
 json_option: Option = click.option(
     "--json", "as_json", is_flag=True, help="Print JSON on standard output."
 )
-neighbours_option: Option = click.option(
-    "--neighbours",
-    type=click.Choice(["add-remove", "replace-one"]),
-    default="add-remove",
-    show_default=True,
-    help="What one person can change.",
-)
-
-
-composition_option: Option = click.option(
-    "--composition",
-    type=click.Choice(["one", "many"]),
-    help="With ε and δ: is this one release (one), or one of many that add up in ρ (many)? Many "
-    "takes Gaussian noise, which costs less there; one takes whichever noise errs less.",
-)
+neighbours_settings: dict[str, Any] = {
+    "type": click.Choice(["add-remove", "replace-one"]),
+    "default": "add-remove",
+    "show_default": True,
+    "help": "What one person can change.",
+}
+composition_settings: dict[str, Any] = {
+    "type": click.Choice(["one", "many"]),
+    "help": "With ε and δ: is this one release (one), or one of many that add up in ρ (many)? "
+    "Many takes Gaussian noise, which costs less there; one takes whichever noise errs less.",
+}
+composition_option: Option = click.option("--composition", **composition_settings)
 
 
 def non_negative_option(text: str) -> Option:
@@ -71,10 +155,14 @@ def non_negative_option(text: str) -> Option:
 class Budget:
     """What may be spent."""
 
-    epsilon: float | None
-    delta: float | None
-    rho: float | None
-    neighbours: Neighbours
+    epsilon: float | None = option("--epsilon", type=float, help="Privacy budget ε.")
+    delta: float | None = option(
+        "--delta", type=float, help="Probability δ for approximate privacy (try 1e-9)."
+    )
+    rho: float | None = option(
+        "--rho", type=float, help="Budget ρ of zero-concentrated privacy, instead of ε."
+    )
+    neighbours: Neighbours = option("--neighbours", **neighbours_settings)
 
     @property
     def privacy(self) -> Privacy:
@@ -85,22 +173,25 @@ class Budget:
 
 
 @dataclass(frozen=True)
-class Question(Budget):
-    """What is asked, under which budget, for which error, in which model."""
+class Question:
+    """What is asked: a workload in text, or questions over a schema."""
 
-    workload: str | None
-    spec: str | None
-    schema: str | None
-    error: str
-    model: Literal["central", "local"]
-    unit: str | None
-    rows: int | None
+    workload: str | None = argument(required=False)
+    spec: str | None = option("--queries", type=FILE, help="Questions in YAML.")
+    schema: str | None = option(
+        "--schema", type=FILE, help="The table's schema in YAML."
+    )
+    unit: str | None = option(
+        "--unit", help="The column that names people, where one has several rows."
+    )
+    rows: int | None = option(
+        "--rows", type=int, help="How many rows of one person count (with a unit)."
+    )
 
     @functools.cached_property
     def domain(self) -> Domain | None:
         """The domain that the schema declares, where one is given; options say whose rows count."""
         from noisewright.domain import Domain
-        from noisewright.errors import InvalidParameter
 
         declared = None if self.schema is None else Domain.from_yaml(self.schema)
         if self.unit is None and self.rows is None:
@@ -109,14 +200,15 @@ class Question(Budget):
         if declared is None:
             name = "rows" if self.unit is None else "unit"
             rule = "goes with a schema"
-            remedy = "add --schema FILE"
-            raise InvalidParameter(name, getattr(self, name), rule, remedy)
+            raise InvalidParameter(name, getattr(self, name), rule, "add --schema FILE")
 
-        if self.unit is None and declared.unit is None:
-            rule = "needs the column that names people"
-            remedy = "add --unit COLUMN"
-            raise InvalidParameter("rows", self.rows, rule, remedy)
-
+        require(
+            self.unit is not None or declared.unit is not None,
+            "rows",
+            self.rows,
+            "needs the column that names people",
+            "add --unit COLUMN",
+        )
         return replace(declared, unit=self.unit_over(declared.unit))
 
     def unit_over(self, declared: object) -> Unit | None:
@@ -124,16 +216,17 @@ class Question(Budget):
         from noisewright.domain import Unit
         from noisewright.domain.unit import read_unit
 
-        own = read_unit(declared)
-        if own is None or (self.unit is not None and self.unit != own.column):
-            own = None if self.unit is None else Unit(self.unit)
+        unit = read_unit(declared)
+        if unit is None or (self.unit is not None and self.unit != unit.column):
+            unit = None if self.unit is None else Unit(self.unit)
 
-        return own if own is None or self.rows is None else replace(own, rows=self.rows)
+        if unit is None or self.rows is None:
+            return unit
+        return replace(unit, rows=self.rows)
 
     @functools.cached_property
     def queries(self) -> Workload:
         """A workload in text, or questions over a schema."""
-        from noisewright.errors import InvalidParameter
         from noisewright.workload import Workload, workload
 
         if self.workload is not None and self.spec is None:
@@ -151,6 +244,29 @@ class Question(Budget):
 
         return Workload.from_spec(self.spec, self.domain)
 
+
+@dataclass(frozen=True)
+class Model:
+    """Who adds the noise."""
+
+    model: Literal["central", "local"] = option(
+        "--model",
+        type=click.Choice(["central", "local"]),
+        default="central",
+        show_default=True,
+        help="Who adds the noise: a trusted curator, or every person.",
+    )
+
+
+@dataclass(frozen=True)
+class Curator:
+    """What may be chosen where a curator adds the noise."""
+
+    error: str = option(
+        "--error", default="rmse", show_default=True, help="rmse, max or a number >= 2."
+    )
+    composition: Composition | None = option("--composition", **composition_settings)
+
     @property
     def exponent(self) -> str | float:
         """The error as a number where it is one, by its name otherwise."""
@@ -160,82 +276,11 @@ class Question(Budget):
             return self.error
 
 
-def typed(*parameters: str) -> dict[str, object]:
-    """Those of these parameters of the command at hand that its line gives, by their options."""
-    context = click.get_current_context()
-    line = click.core.ParameterSource.COMMANDLINE
-    return {
-        _spelled(each): context.params[each.name]
-        for each in context.command.params
-        if each.name in parameters and context.get_parameter_source(each.name) is line
-    }
-
-
-def _spelled(parameter: click.Parameter) -> str:
-    """The name of an option in errors: that of Python where they agree."""
-    return max(parameter.opts, key=len).lstrip("-").replace("-", "_")
-
-
 def named_workload(text: str) -> str | Path:
     """A workload in text, or the file of a matrix by its ending."""
     from noisewright.workload.forms.matrix_files import is_matrix_file
 
     return Path(text) if is_matrix_file(text) else text
-
-
-def gathered(name: str, kind: type[Any], options: Sequence[Option]) -> Option:
-    """Options that a command receives together, as one argument of that name and kind."""
-    names = [field.name for field in fields(kind) if field.init]
-
-    def decorate(command: Command) -> Command:
-        @functools.wraps(command)
-        def called(**given: object) -> None:
-            together = kind(**{field: given.pop(field) for field in names})
-            command(**{name: together}, **given)
-
-        decorated: Command = called
-        for option in reversed(options):
-            decorated = option(decorated)
-
-        return decorated
-
-    return decorate
-
-
-_BUDGET: tuple[Option, ...] = (
-    click.option("--epsilon", type=float, help="Privacy budget ε."),
-    click.option(
-        "--delta", type=float, help="Probability δ for approximate privacy (try 1e-9)."
-    ),
-    click.option(
-        "--rho", type=float, help="Budget ρ of zero-concentrated privacy, instead of ε."
-    ),
-    neighbours_option,
-)
-_QUESTION: tuple[Option, ...] = (
-    click.argument("workload", required=False),
-    click.option("--queries", "spec", type=FILE, help="Questions in YAML."),
-    click.option("--schema", type=FILE, help="The table's schema in YAML."),
-    *_BUDGET,
-    click.option(
-        "--error", default="rmse", show_default=True, help="rmse, max or a number >= 2."
-    ),
-    click.option(
-        "--model",
-        type=click.Choice(["central", "local"]),
-        default="central",
-        show_default=True,
-        help="Who adds the noise: a trusted curator, or every person.",
-    ),
-    click.option(
-        "--unit", help="The column that names people, where one has several rows."
-    ),
-    click.option(
-        "--rows", type=int, help="How many rows of one person count (with a unit)."
-    ),
-)
-budget_options = gathered("budget", Budget, _BUDGET)
-question_options = gathered("question", Question, _QUESTION)
 
 
 def check_output(output: str, *inputs: str) -> None:

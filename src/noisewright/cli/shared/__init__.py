@@ -1,1 +1,0 @@
-"""What commands have in common: options, output, failures, tables, budgets."""
