@@ -16,7 +16,7 @@ import noisewright as nw
 from noisewright.collect.campaign import Campaign, Terms
 from noisewright.collect.server.application import application
 from noisewright.collect.service import Settings
-from noisewright.collect.storage.store import Store
+from noisewright.collect.store import Store
 
 SCHEMA = """
 reviewed: true

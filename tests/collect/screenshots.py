@@ -50,8 +50,8 @@ def answer(folder: Path, plan: nw.LocalPlan) -> None:
     """People's reports, straight into the database."""
     import secrets
 
+    from noisewright.collect.campaign import Submission
     from noisewright.collect.service import Settings
-    from noisewright.collect.storage.store import Submission
 
     rng = np.random.default_rng(1)
     age = rng.choice(4, PEOPLE, p=[0.12, 0.49, 0.3, 0.09])

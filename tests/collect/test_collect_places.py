@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noisewright.collect.server.places import Places
+from noisewright.collect.server.connections import Places
 
 
 class Guest:

@@ -9,9 +9,10 @@ import pytest
 
 from collect.collector import campaign, running, submission
 from collect.served import wait_until
+from noisewright.collect.campaign import Outcome, Submission
+from noisewright.collect.databases import Unavailable, open_database
 from noisewright.collect.service import Settings
-from noisewright.collect.storage.databases import Unavailable, open_database
-from noisewright.collect.storage.store import Outcome, Store, Submission
+from noisewright.collect.store import Store
 
 
 @pytest.fixture

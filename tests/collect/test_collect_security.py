@@ -19,11 +19,11 @@ from starlette.routing import Route
 from collect.collector import campaign, encoded, plan_bytes, running, submission
 from collect.served import serving, stop, wait_until
 from noisewright.collect.campaign import Campaign, Terms
-from noisewright.collect.server.limits import RateLimit
+from noisewright.collect.server.door import RateLimit
 from noisewright.collect.server.openapi import description
 from noisewright.collect.server.serve import prepare
 from noisewright.collect.service import Settings
-from noisewright.collect.storage.store import hashed
+from noisewright.collect.store import hashed
 from noisewright.errors import NoisewrightError
 
 INJECTIONS = [
@@ -228,7 +228,7 @@ def test_a_session_over_https_is_not_sent_without(collector):
 
 
 def test_sessions_end_by_themselves(collector, monkeypatch):
-    from noisewright.collect.storage import store
+    from noisewright.collect import store
 
     secret = collector.store.add_key("view", session=True)
     assert hashed(secret) in collector.store.levels()

@@ -1,27 +1,98 @@
 """A campaign: a published plan, what people are told about it, and how often they may answer.
 
 Whatever a campaign promises follows from its plan and its terms; once published, neither changes.
+Its form has one question an attribute of the plan's domain: what a person chooses becomes the
+number of a cell in the browser; the server never sees either.
 """
 
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 from functools import cached_property
+from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
-from noisewright.collect.form import Question, questions
 from noisewright.container import digest
+from noisewright.domain.attribute import Attribute
+from noisewright.domain.ordered import Date, Numeric
 from noisewright.errors import FileFormatError, InvalidParameter, TooLarge, require
 from noisewright.local.reports.aggregate import Aggregate
 from noisewright.local.reports.format import exported, has_continuous_noise
 from noisewright.planning.files import from_bytes
 from noisewright.planning.local.plan import LocalPlan
 from noisewright.planning.local.population import Margins
+
+_MOST_BANDS = 8
+"""Ordered attributes with more cells are asked for a number or a date, not for a band."""
+
+_MOST_LABELS = 5_000
+"""Choices of one question: more than a page can list."""
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """One attribute. `cuts` are its edges where a number or a date (in days) is asked for."""
+
+    name: str
+    text: str
+    kind: Literal["choice", "number", "date"]
+    labels: tuple[str, ...]
+    cuts: tuple[float | None, ...] = ()
+    """Edges of the declared cells, null where one is infinite."""
+    whole: bool = False
+    outside: str = "error"
+    size: int
+
+
+def questions(plan: LocalPlan, texts: Mapping[str, str]) -> tuple[Question, ...]:
+    """The questions of a plan, in the order of its attributes."""
+    if plan.domain is None:
+        size = plan.strategy.size
+        if size > _MOST_LABELS:
+            raise TooLarge(
+                f"{size:,} cells by number are no question; plan with a schema"
+            )
+        labels = tuple(plan.cell_labels())
+        text = texts.get("cell", "Which one applies?")
+        return (
+            Question(name="cell", text=text, kind="choice", labels=labels, size=size),
+        )
+    return tuple(_question(a, texts.get(a.name, a.name)) for a in plan.domain)
+
+
+def _question(attribute: Attribute, text: str) -> Question:
+    if attribute.size > _MOST_LABELS:
+        raise TooLarge(
+            f"{attribute.name!r} has {attribute.size:,} cells: too many for a form"
+        )
+
+    kind: Literal["choice", "number", "date"] = "choice"
+    cuts: tuple[float | None, ...] = ()
+    whole = False
+    if isinstance(attribute, Numeric | Date) and attribute.size > _MOST_BANDS:
+        kind = "number" if isinstance(attribute, Numeric) else "date"
+        cuts = tuple(
+            edge if isfinite(edge) else None for edge in attribute.cuts.tolist()
+        )
+        whole = attribute.whole
+
+    return Question(
+        name=attribute.name,
+        text=text,
+        kind=kind,
+        labels=attribute.labels,
+        cuts=cuts,
+        whole=whole,
+        outside=attribute.outside,
+        size=attribute.size,
+    )
+
 
 Period = Literal["day", "month"]
 Name = Annotated[str, Meta(pattern=r"^[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?$(?!\n)")]
@@ -238,6 +309,34 @@ class Campaign:
         return Aggregate(
             self.plan.format, self.terms.groups, self.terms.cap, round_name or None
         )
+
+
+class Outcome(Enum):
+    """What became of a submission."""
+
+    ACCEPTED = "accepted"
+    REPEATED = "repeated"
+    """It is there already, and is counted once."""
+    IMPOSSIBLE = "out_of_range"
+    """No client could have sent it."""
+    UNINVITED = "uninvited"
+    """Its token is unknown, of another campaign or used."""
+    NOTED = "noted"
+    """It was refused at the door, and is counted among those set aside."""
+
+
+class Submission(msgspec.Struct, frozen=True):
+    """One report on its way in; it exists in memory alone.
+
+    With a reason to set it `aside` there is no report any more, only that reason to be counted.
+    """
+
+    campaign: Campaign
+    round: str = ""
+    nonce: bytes = b""
+    report: bytes = b""
+    token: bytes | None = None
+    aside: str | None = None
 
 
 def read_terms(path: Path) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from noisewright.local.analysis.goodness import Fit, goodness_of_fit
 from noisewright.local.reports.aggregate import Aggregate
 from noisewright.planning.release import Release
 
-_MOST_SHOWN = 400
-_CURVE = 24
+_MOST_SHOWN = 400  # answers on the dashboard; all of them are in its file
+_CURVE = 24  # numbers of people at which errors are told
 
 
 def estimates(campaign: Campaign, aggregate: Aggregate) -> dict[str, Any]:

@@ -16,13 +16,12 @@ from typing import Any, TypeVar
 import msgspec
 
 from noisewright.collect.campaign import Campaign
+from noisewright.collect.databases import Unavailable, open_database
 from noisewright.collect.estimates import estimates
-from noisewright.collect.server.door import Refusal
-from noisewright.collect.server.limits import RateLimit
-from noisewright.collect.server.places import Places
-from noisewright.collect.storage.databases import Unavailable, open_database
-from noisewright.collect.storage.store import Level, Store, hashed
-from noisewright.collect.storage.writer import Writer
+from noisewright.collect.server.connections import Places
+from noisewright.collect.server.door import RateLimit, Refusal
+from noisewright.collect.store import Level, Store, hashed
+from noisewright.collect.writer import Writer
 
 _Result = TypeVar("_Result")
 

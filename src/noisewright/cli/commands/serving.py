@@ -14,7 +14,7 @@ from noisewright.cli.output import print_table
 
 if TYPE_CHECKING:
     from noisewright.collect.campaign import Terms
-    from noisewright.collect.storage.store import Level
+    from noisewright.collect.store import Level
 
 
 @click.command()

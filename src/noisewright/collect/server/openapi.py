@@ -11,7 +11,7 @@ from noisewright import __version__
 from noisewright.collect.campaign import Terms
 from noisewright.collect.server.door import Body
 from noisewright.collect.server.routes import COOKIE, Entrance, Invitations, Publication
-from noisewright.collect.storage.store import Level
+from noisewright.collect.store import Level
 
 _NAME = r"^[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?$"
 _SECURITY: dict[Level, list[dict[str, list[str]]]] = {

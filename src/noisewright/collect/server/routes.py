@@ -4,49 +4,31 @@ from __future__ import annotations
 
 import io
 from base64 import b64decode
-from collections.abc import Awaitable, Callable
-from math import ceil
 from typing import Annotated, Any
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Message, Receive, Scope
+from starlette.types import Receive, Scope
 
-from noisewright.collect.campaign import Campaign, Terms
-from noisewright.collect.server.door import Refusal, admitted, most_bytes
+from noisewright.collect.campaign import Campaign, Outcome, Submission, Terms
+from noisewright.collect.server.door import (
+    Ready,
+    Refusal,
+    admitted,
+    body,
+    json,
+    most_bytes,
+)
 from noisewright.collect.service import Service, check_round
-from noisewright.collect.storage.databases import Unavailable
-from noisewright.collect.storage.store import Level, Outcome, Submission
-from noisewright.errors import NoisewrightError
+from noisewright.collect.store import Level
 from noisewright.files import csv_bytes
 
-Endpoint = Callable[[Request], Awaitable[Response]]
-
-_RETRY_SECONDS = 2.0
-_MOST_PLAN = 2**26
-_ADMIN_BODY = 2**17
-_JSON = "application/json"
+_MOST_PLAN = 2**26  # bytes of a campaign to publish
+_ADMIN_BODY = 2**17  # bytes of any other request with a key
 
 COOKIE = "noisewright-session"
 """What a browser keeps in the place of a key."""
-
-
-class Ready(Response):
-    """An answer whose bytes are always the same; pages of other sites may read it."""
-
-    def __init__(self, status: int, text: bytes) -> None:
-        headers = {
-            "x-content-type-options": "nosniff",
-            "access-control-allow-origin": "*",
-        }
-        super().__init__(text, status, headers, _JSON)
-        self.start: Message = {
-            "type": "http.response.start",
-            "status": status,
-            "headers": self.raw_headers,
-        }
-        self.end: Message = {"type": "http.response.body", "body": text}
 
 
 _ANSWERS = {
@@ -72,36 +54,6 @@ class Invitations(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How many tokens are wanted."""
 
     count: Annotated[int, msgspec.Meta(ge=1, le=100_000)]
-
-
-def json(document: object, status: int = 200, **headers: str) -> Response:
-    """Plain values as JSON."""
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Response(msgspec.json.encode(document), status, named, _JSON)
-
-
-def refused(refusal: Refusal) -> Response:
-    """An error as JSON, with the seconds to wait where there are any."""
-    response = json({"error": refusal.name, "detail": refusal.text}, refusal.status)
-    if refusal.retry_after is not None:
-        response.headers["retry-after"] = str(ceil(refusal.retry_after))
-    return response
-
-
-async def body(receive: Receive, most: int) -> bytes:
-    """The body of a request, or a refusal as soon as it is too long."""
-    content = b""
-    more = True
-    while more:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise Refusal(400, "gone", "the connection was closed")
-        content += message.get("body", b"")
-        more = message.get("more_body", False)
-        if len(content) > most:
-            raise Refusal(413, "too_large", f"a body has at most {most} bytes here")
-
-    return content
 
 
 class Routes:
@@ -362,18 +314,6 @@ class Routes:
         return Response("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4")
 
 
-async def answered(response: Awaitable[Response]) -> Response:
-    """A response, where a refusal is one too."""
-    try:
-        return await response
-    except Refusal as refusal:
-        return refused(refusal)
-    except Unavailable as error:
-        return refused(Refusal(503, "unavailable", str(error), _RETRY_SECONDS))
-    except NoisewrightError as error:
-        return refused(Refusal(422, "invalid", str(error)))
-
-
 def _session_cookie(request: Request, response: Response, secret: str) -> Response:
     """The response, with a cookie that no script reads and no other site sends."""
     response.set_cookie(
@@ -387,16 +327,6 @@ def _session_cookie(request: Request, response: Response, secret: str) -> Respon
     )
     response.headers["cache-control"] = "no-store"
     return response
-
-
-def guarded(endpoint: Endpoint) -> Endpoint:
-    """An endpoint whose refusals become answers."""
-
-    async def guarded_endpoint(request: Request) -> Response:
-        return await answered(endpoint(request))
-
-    guarded_endpoint.__name__ = getattr(endpoint, "__name__", "endpoint")
-    return guarded_endpoint
 
 
 def reports_parquet(reports: list[bytes], round_name: str) -> bytes:

@@ -14,7 +14,7 @@ import msgspec
 from noisewright.collect.campaign import Campaign, Terms
 from noisewright.collect.server.application import BACKLOG, SETTINGS
 from noisewright.collect.service import Settings
-from noisewright.collect.storage.store import Level, Store
+from noisewright.collect.store import Level, Store
 from noisewright.errors import InvalidParameter
 from noisewright.files import PRIVATE
 

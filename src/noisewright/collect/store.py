@@ -12,15 +12,15 @@ import secrets
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from enum import Enum
+from dataclasses import replace
 from typing import Literal
 
 import msgspec
 import numpy as np
 
 from noisewright.arrays import IntArray
-from noisewright.collect.campaign import Campaign, Terms
-from noisewright.collect.storage.databases import Database
+from noisewright.collect.campaign import Campaign, Outcome, Submission, Terms
+from noisewright.collect.databases import Database
 from noisewright.errors import InvalidParameter
 from noisewright.local.reports.aggregate import REASONS, Aggregate
 from noisewright.local.reports.format import HEADER
@@ -36,34 +36,6 @@ _SESSION_SECONDS = 12 * 3600  # a day's work; the key itself never lies in a bro
 _NEVER = 2**62  # a second after the last
 
 _NAMED = 16  # bytes of the name under which a report is kept
-
-
-class Outcome(Enum):
-    """What became of a submission."""
-
-    ACCEPTED = "accepted"
-    REPEATED = "repeated"
-    """It is there already, and is counted once."""
-    IMPOSSIBLE = "out_of_range"
-    """No client could have sent it."""
-    UNINVITED = "uninvited"
-    """Its token is unknown, of another campaign or used."""
-    NOTED = "noted"
-    """It was refused at the door, and is counted among those set aside."""
-
-
-class Submission(msgspec.Struct, frozen=True):
-    """One report on its way in; it exists in memory alone.
-
-    With a reason to set it `aside` there is no report any more, only that reason to be counted.
-    """
-
-    campaign: Campaign
-    round: str = ""
-    nonce: bytes = b""
-    report: bytes = b""
-    token: bytes | None = None
-    aside: str | None = None
 
 
 class Store:
@@ -94,9 +66,7 @@ class Store:
                     [last + 1, campaign.name, terms, campaign.content, salt],
                 )
 
-                return Campaign(
-                    campaign.terms, campaign.plan, campaign.content, last + 1
-                )
+                return replace(campaign, number=last + 1)
 
         number, kept, plan, closed = rows[0]
         if (bytes(kept), bytes(plan)) != (terms, campaign.content):
@@ -105,9 +75,7 @@ class Store:
                 "published campaigns never change; choose another name",
             )  # fmt: skip
 
-        return Campaign(
-            campaign.terms, campaign.plan, campaign.content, number, bool(closed)
-        )
+        return replace(campaign, number=number, closed=bool(closed))
 
     def campaigns(self) -> list[tuple[int, str, bool]]:
         """Number, name and whether it is closed, of every campaign."""

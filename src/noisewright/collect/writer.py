@@ -13,8 +13,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from noisewright.collect.storage.databases import Unavailable
-from noisewright.collect.storage.store import Outcome, Store, Submission
+from noisewright.collect.campaign import Outcome, Submission
+from noisewright.collect.databases import Unavailable
+from noisewright.collect.store import Store
 
 MOST_TOGETHER = 512
 """Reports of one transaction."""

@@ -1,1 +1,0 @@
-"""What the collector keeps, in SQLite or PostgreSQL."""
