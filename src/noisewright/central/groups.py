@@ -112,7 +112,7 @@ class RowBounds:
                 block.factors[0], np.ravel_multi_index(tuple(cells), sizes)
             )
 
-        factors = dict(zip(block.attributes, block.factors, strict=True))
+        factors = block.matrices
         return all(
             i in factors and _of_one_group(factors[i], np.arange(self.sizes[i]))
             for i in self.by
@@ -173,7 +173,7 @@ def _of_group(
     if term.factors is None:
         return None
 
-    factors = dict(zip(term.attributes, term.factors, strict=True))
+    factors = term.by_attribute
     # Groups err independently: Σ over groups of squared entries, over that of a table of groups.
     among = [
         factors[i] for i in by if i in factors and not isinstance(factors[i], Identity)
@@ -230,9 +230,7 @@ def _in_groups(
     rest: Sequence[int],
     whole: dict[int, IntArray],
 ) -> Block:
-    factors = {
-        rest[i]: f for i, f in zip(block.attributes, block.factors, strict=True)
-    } | whole
+    factors = {rest[i]: factor for i, factor in block.matrices.items()} | whole
     attributes = tuple(sorted(factors))
     weights = block.weights
     if weights is not None:

@@ -69,6 +69,11 @@ class Term:
         return self.inner.queries
 
     @property
+    def by_attribute(self) -> dict[int, Workload]:
+        """The factor of every attribute, where the queries are a product."""
+        return dict(zip(self.attributes, self.factors or (), strict=True))
+
+    @property
     def key(self) -> tuple[object, ...]:
         """Equal for terms that ask the same of the same table, where that is easily told."""
         plain = self.factors is not None and all(

@@ -87,37 +87,40 @@ class Block:
             "must be integers >= 1, one per row",
         )
 
-    def factor(self, attribute: int) -> IntArray:
-        """The matrix that measures one of the attributes."""
-        return self.factors[self.attributes.index(attribute)]
+    @cached_property
+    def matrices(self) -> dict[int, IntArray]:
+        """The factor of every attribute."""
+        return dict(zip(self.attributes, self.factors, strict=True))
+
+    @cached_property
+    def inverses(self) -> dict[int, FloatArray]:
+        """Pseudo-inverse of every factor."""
+        return {i: _pseudo_inverse(factor) for i, factor in self.matrices.items()}
+
+    @cached_property
+    def differences(self) -> frozenset[int]:
+        """Attributes whose factor sees only differences: every row sums to zero, exactly."""
+        return frozenset(
+            i for i, factor in self.matrices.items() if not factor.sum(axis=1).any()
+        )
+
+    @property
+    def _lengths(self) -> list[int]:
+        """Rows of every factor."""
+        return [len(factor) for factor in self.factors]
 
     @property
     def rows(self) -> int:
         """Number of measured integers."""
-        return prod(len(factor) for factor in self.factors)
+        return prod(self._lengths)
 
     @property
     def scales(self) -> float | FloatArray:
         """What every row is multiplied by: one number, or one per row."""
         if self.weights is None:
             return float(self.multiplier)
-        spread = np.broadcast_to(self.weights, [len(factor) for factor in self.factors])
+        spread = np.broadcast_to(self.weights, self._lengths)
         return self.multiplier * spread.ravel().astype(np.float64)
-
-    @cached_property
-    def inverses(self) -> tuple[FloatArray, ...]:
-        """Pseudo-inverse of every factor."""
-        return tuple(
-            factor.astype(np.float64)
-            if is_identity(factor)
-            else np.linalg.pinv(factor.astype(np.float64))
-            for factor in self.factors
-        )
-
-    @cached_property
-    def zero_sum(self) -> tuple[bool, ...]:
-        """Which factors see only differences: every row sums to zero, exactly."""
-        return tuple(not factor.sum(axis=1).any() for factor in self.factors)
 
     def measure(self, table: IntArray) -> IntArray:
         """Exact integers, whatever the counts: to refuse large ones would tell how large they are.
@@ -137,34 +140,32 @@ class Block:
         largest *= prod(int(np.abs(f).max(initial=0)) for f in self.factors)
         people = float(np.abs(table).sum(dtype=np.float64))
         word = np.uint64 if people < _LARGEST // max(1, largest) else object
+
         factors = [factor.astype(word) for factor in self.factors]
         maps = [(*factor.shape, factor.__matmul__) for factor in factors]
         measured = apply_along_axes(maps, table.reshape(-1).astype(word))
         scaled = measured * np.array(self.multiplier, dtype=word)
         if self.weights is not None:
-            spread = np.broadcast_to(
-                self.weights, [len(factor) for factor in self.factors]
-            )
+            spread = np.broadcast_to(self.weights, self._lengths)
             scaled = scaled * spread.ravel().astype(word)
 
         return np.asarray(scaled if word is object else scaled.view(np.int64))
 
     def change(self, order: int, neighbours: str) -> Fraction:
         """Bound on the order-th power of the change one neighbour makes, in units of the noise."""
+        added = neighbours == "add-remove"
         scale = (Fraction(self.noise) / self.multiplier) ** order
         if self.weights is not None:
-            largest = Fraction(
-                float_above(Fraction(float(self.cell_changes(order).max())))
-            )
-            changes = 1 if neighbours == "add-remove" else 2**order
-            return changes * largest * Fraction(_MARGIN) / scale
+            largest = Fraction(float(self.cell_changes(order).max()))
+            changes = 1 if added else 2**order
+            bound = Fraction(float_above(largest)) * Fraction(_MARGIN)
+            return changes * bound / scale
 
-        powers = [
+        whole = prod(
             int((np.abs(factor.astype(object)) ** order).sum(axis=0).max())
             for factor in self.factors
-        ]
-        whole = prod(powers)
-        if neighbours == "add-remove":
+        )
+        if added:
             return Fraction(whole) / scale
         if not self.factors:
             return Fraction(0)
@@ -175,30 +176,22 @@ class Block:
 
     def cell_changes(self, order: int) -> FloatArray:
         """Σ over rows of |entry|^order for every cell, before multiplier and noise, as floats."""
-        lengths = [len(factor) for factor in self.factors]
-        weights = np.ones([1] * len(lengths)) if self.weights is None else self.weights
-        start = np.broadcast_to(weights.astype(np.float64) ** order, lengths)
-        powers = [
-            np.abs(factor.T.astype(np.float64)) ** order for factor in self.factors
-        ]
+        weights = 1.0 if self.weights is None else self.weights.astype(np.float64)
+        start = np.broadcast_to(weights**order, self._lengths)
+        powers = [np.abs(f.T.astype(np.float64)) ** order for f in self.factors]
         maps = [(*power.shape, power.__matmul__) for power in powers]
         changes = apply_along_axes(maps, np.ascontiguousarray(start).reshape(-1))
-
-        return (changes).reshape([factor.shape[1] for factor in self.factors])
+        return changes.reshape([factor.shape[1] for factor in self.factors])
 
     def _smallest_product(self) -> int:
         """Least inner product of two columns, by interval products over the factors."""
-        low = 1
-        high = 1
+        ends = (1, 1)
         for factor in self.factors:
             gram = exact_gram(factor)
-            ends = [
-                e * g for e in (low, high) for g in (int(gram.min()), int(gram.max()))
-            ]
-            low = min(ends)
-            high = max(ends)
+            products = [e * int(g) for e in ends for g in (gram.min(), gram.max())]
+            ends = (min(products), max(products))
 
-        return low
+        return ends[0]
 
     @cached_property
     def _largest_l1_distance(self) -> int:
@@ -241,9 +234,8 @@ def _least_overlap(factor: IntArray) -> int:
     """
     lengths = _lengths(factor)
     pairs = zip(lengths, _column_distances(factor), strict=True)
-    return (
-        min(int((length + lengths - distance).min()) for length, distance in pairs) // 2
-    )
+    shared = [int((length + lengths - distance).min()) for length, distance in pairs]
+    return min(shared) // 2
 
 
 def exact_gram(factor: IntArray) -> Array:
@@ -253,8 +245,12 @@ def exact_gram(factor: IntArray) -> Array:
     return work.T @ work
 
 
+def _pseudo_inverse(factor: IntArray) -> FloatArray:
+    real = factor.astype(np.float64)
+    return real if is_identity(factor) else np.asarray(np.linalg.pinv(real), np.float64)
+
+
 def is_identity(factor: IntArray) -> bool:
     """Whether a factor measures every value by itself."""
-    return factor.shape[0] == factor.shape[1] and bool(
-        (factor == np.eye(len(factor))).all()
-    )
+    square = factor.shape[0] == factor.shape[1]
+    return square and bool((factor == np.eye(len(factor))).all())

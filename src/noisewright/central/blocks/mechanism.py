@@ -14,6 +14,7 @@ import numpy as np
 
 from noisewright.arrays import Array, FloatArray, IntArray
 from noisewright.central.blocks.block import Block
+from noisewright.central.blocks.reach import check_reach
 from noisewright.central.blocks.strategy import BlockStrategy
 from noisewright.central.blocks.variance import query_variances
 from noisewright.central.mechanism import Counts, Measurement, StoredMechanism, Table
@@ -168,7 +169,7 @@ class BlockMechanism:
     def check_reach(self, terms: Sequence[Term]) -> None:
         start = 0
         for term in self._own(terms):
-            self.strategy.check_reach(term, start)
+            check_reach(self.strategy, term, start)
             start += term.queries
 
     def fits(self, measurement: Measurement) -> bool:

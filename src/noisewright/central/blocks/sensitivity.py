@@ -12,7 +12,7 @@ Sums are taken in floats; a margin above all their rounding is added.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -66,8 +66,9 @@ def _over_cells(
 ) -> float:
     total = np.zeros([sizes[i] for i in used])
     for block in blocks:
-        own = block.cell_changes(2) * _precision(block)
-        total += own.reshape([sizes[i] if i in block.attributes else 1 for i in used])
+        changes = block.cell_changes(2) * _precision(block)
+        shape = [sizes[i] if i in block.attributes else 1 for i in used]
+        total += changes.reshape(shape)
     return float(total.max()) * (1 + _MARGIN)
 
 
@@ -80,13 +81,13 @@ def _over_pairs(
     gram = np.zeros((1, 1))
     # the total is the same in all cells
     for block in (b for b in blocks if b.attributes):
-        factors = dict(zip(block.attributes, block.factors, strict=True))
-        own: Array = np.full((1, 1), _precision(block))
+        factors = block.matrices
+        product: Array = np.full((1, 1), _precision(block))
         for i in used:
             n = sizes[i]
             part = exact_gram(factors[i]) if i in factors else np.ones((n, n))
-            own = np.kron(own, part.astype(np.float64))
-        gram = gram + own
+            product = np.kron(product, part.astype(np.float64))
+        gram = gram + product
 
     lengths = np.diagonal(gram)
     largest = float((lengths[:, None] + lengths - 2 * gram).max())
@@ -106,16 +107,12 @@ class Span:
     def of(cls, factor: IntArray) -> Span:
         """The span of one integer factor."""
         gram = exact_gram(factor)
-        own = np.diagonal(gram)
+        lengths = np.diagonal(gram)
         others = gram[~np.eye(len(gram), dtype=bool)]
-        ends = (others.min(), others.max()) if others.size else (own.min(), own.max())
-
-        return cls(
-            float(own.min()),
-            float(own.max()),
-            float(ends[0]),
-            float(ends[1]),
-        )
+        if not others.size:
+            others = lengths
+        ends = (lengths.min(), lengths.max(), others.min(), others.max())
+        return cls(*map(float, ends))
 
 
 Ends = tuple[FloatArray, FloatArray]
@@ -156,12 +153,11 @@ def pattern_distances(
     differs = {
         i: (masks >> position & 1).astype(bool) for position, i in enumerate(used)
     }
-    pairs = [
-        (spans[id(f)], differs[i])
-        for i, f in zip(block.attributes, block.factors, strict=True)
-        if i in differs
-    ]
-    distances = _distance([span for span, _ in pairs], [differ for _, differ in pairs])
+    inside = [i for i in block.attributes if i in differs]
+    distances = _distance(
+        [spans[id(block.matrices[i])] for i in inside],
+        [differs[i] for i in inside],
+    )
 
     return np.broadcast_to(distances, masks.shape)
 
@@ -190,46 +186,50 @@ def _over_counts(
 
     members = Counter(sorts[i] for i in used)
     kinds = list(members)
-    patterns = np.array(
-        list(product(*(range(members[k] + 1) for k in kinds))), dtype=np.int64
-    )
-    by_table: dict[Table, float] = {}
+    numbers = [range(members[kind] + 1) for kind in kinds]
+    patterns = np.array(list(product(*numbers)), dtype=np.int64)
 
-    for block in blocks:  # a table may be measured more than once
-        by_table[block.attributes] = by_table.get(block.attributes, 0.0) + _precision(
-            block
-        )
-
-    heaviest: dict[tuple[int, ...], float] = {}
-    for table, precision in by_table.items():
+    # A table may be measured more than once; of tables alike the heaviest counts.
+    precisions: dict[Table, float] = defaultdict(float)
+    for block in blocks:
+        precisions[block.attributes] += _precision(block)
+    heaviest: dict[tuple[int, ...], float] = defaultdict(float)
+    for table, precision in precisions.items():
         inside = Counter(sorts[i] for i in table)
-        key = tuple(inside[k] for k in kinds)
-        heaviest[key] = max(heaviest.get(key, 0.0), precision)
+        key = tuple(inside[kind] for kind in kinds)
+        heaviest[key] = max(heaviest[key], precision)
 
     total = np.zeros(len(patterns))
     for key, precision in heaviest.items():
+        held = [
+            kind for kind, count in zip(kinds, key, strict=True) for _ in range(count)
+        ]
         for differing in product(*(range(count + 1) for count in key)):
-            ways = np.ones(len(patterns))
-            for column, kind in enumerate(kinds):
-                apart = differing[column]
-                alike = key[column] - differing[column]
-                choices = [
-                    comb(int(d), apart) * comb(members[kind] - int(d), alike)
-                    for d in range(members[kind] + 1)
-                ]
-                ways *= np.array(choices, dtype=np.float64)[patterns[:, column]]
-
-            chosen = [
-                (k, d < differing[c])
-                for c, k in enumerate(kinds)
-                for d in range(key[c])
+            pairs = zip(differing, key, strict=True)
+            apart = [
+                np.array([d < most]) for most, count in pairs for d in range(count)
             ]
-            distance = _distance(
-                [k for k, _ in chosen], [np.array([d]) for _, d in chosen]
-            )
-            total += precision * ways * float(distance[0])
+            distance = float(_distance(held, apart)[0])
+            ways = _ways(patterns, list(members.values()), key, differing)
+            total += precision * ways * distance
 
     return float(total.max()) * (1 + _MARGIN)
+
+
+def _ways(
+    patterns: IntArray,
+    members: Sequence[int],
+    key: Sequence[int],
+    differing: Sequence[int],
+) -> FloatArray:
+    """How many tables of so many attributes of each sort have so many that differ, by pattern."""
+    ways = np.ones(len(patterns))
+    for column, count in enumerate(members):
+        apart = differing[column]
+        same = key[column] - apart
+        choices = [comb(d, apart) * comb(count - d, same) for d in range(count + 1)]
+        ways *= np.array(choices, dtype=np.float64)[patterns[:, column]]
+    return ways
 
 
 def _sorts(
@@ -240,11 +240,9 @@ def _sorts(
     """The one span of every attribute; None where they are too many or of several."""
     result: dict[int, Span] = {}
     for block in blocks:
-        for i, factor in zip(block.attributes, block.factors, strict=True):
-            if (
-                i in used
-                and result.setdefault(i, spans[id(factor)]) != spans[id(factor)]
-            ):
+        for i, factor in block.matrices.items():
+            span = spans[id(factor)]
+            if i in used and result.setdefault(i, span) != span:
                 return None
 
     members = Counter(result.values())

@@ -24,20 +24,17 @@ from noisewright.arrays import Array, FloatArray, IntArray
 from noisewright.central.blocks.axes import Axis, Components, Overlap
 from noisewright.central.blocks.block import Block, Table, is_identity
 from noisewright.central.blocks.sensitivity import squared_change
-from noisewright.errors import OutOfReach, TooLarge, require
+from noisewright.errors import require
 from noisewright.privacy.exact.rounding import float_above, root_above
 from noisewright.privacy.noise.law import NoiseLaw
 from noisewright.privacy.noise.source import ByteSource
 from noisewright.workload.base import check_neighbours, check_order
-from noisewright.workload.kinds.atoms import Total
 from noisewright.workload.linear.interactions import subsets
 from noisewright.workload.linear.tensor import apply_along_axes
 from noisewright.workload.structure import Term, cell_answers
 
-_LOST = 1e-6  # relative rounding allowed where a query is measured and comes back
-_PROBES = 4  # random histograms: one would do, but for chance
 _MOST_SHARED = 2**18  # cells of a table that several terms are summed from together
-_LARGEST_PROBE = 2.0**26  # cells of a table on which that is tried
+_UNSEEN = 1e-9  # of a term's trace: what a block may miss of it by rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,60 +52,58 @@ class BlockStrategy:
     def __post_init__(self) -> None:
         for block in self.blocks:
             require(
-                [f.shape[1] for f in block.factors]
-                == [self.sizes[i] for i in block.attributes],
+                [f.shape[1] for f in block.factors] == self._shape(block.attributes),
                 "blocks",
                 block.attributes,
                 "must have one factor per attribute, of its size",
             )
 
-        if self.separate:
+        if self.separate or self.axes is not None:
             return
-
         require(
-            self.axes is not None
-            or not any(block.weights is not None for block in self.blocks),
+            all(block.weights is None for block in self.blocks),
             "weights",
             None,
             "need contrasts that all blocks share",
         )
         require(
-            self.axes is not None
-            or self.overlap is not None
-            or _orthogonal(self.blocks),
+            self.overlap is not None or _orthogonal(self.blocks),
             "blocks",
             len(self.blocks),
             "must share their contrasts, be whole tables, or have orthogonal row spaces",
         )
 
+    def _shape(self, attributes: Sequence[int]) -> list[int]:
+        return [self.sizes[i] for i in attributes]
+
     @classmethod
     def of_parts(cls, parts: Sequence[BlockStrategy]) -> BlockStrategy:
         """Strategies over the same attributes side by side, each to answer its own queries."""
-        return cls(
-            parts[0].sizes,
-            tuple(b for part in parts for b in part.blocks),
-            separate=True,
-        )
+        blocks = tuple(block for part in parts for block in part.blocks)
+        return cls(parts[0].sizes, blocks, separate=True)
+
+    # --- how blocks combine -----------------------------------------------------------------------
+
+    @property
+    def _one_each(self) -> bool:
+        """Whether several blocks answer together, each of a table of its own."""
+        tables = {block.attributes for block in self.blocks}
+        return not self.separate and 2 <= len(self.blocks) == len(tables)
 
     @cached_property
     def axes(self) -> dict[int, Axis] | None:
         """The split of every measured attribute, where all blocks measure it by one contrast."""
-        result: dict[int, Axis] = {}
-        if (
-            self.separate
-            or len(self.blocks) < 2
-            or len({b.attributes for b in self.blocks}) < len(self.blocks)
-        ):
+        if not self._one_each:
             return None
 
+        result: dict[int, Axis] = {}
         for block in self.blocks:
-            for i, factor in zip(block.attributes, block.factors, strict=True):
+            for i, factor in block.matrices.items():
                 if i in self.whole:
                     continue
                 axis = result.setdefault(i, Axis(factor))
-                same = axis.contrasts is factor or np.array_equal(
-                    axis.contrasts, factor
-                )
+                same = axis.contrasts is factor
+                same = same or np.array_equal(axis.contrasts, factor)
                 if not (same and axis.splits):
                     return None
 
@@ -120,30 +115,23 @@ class BlockStrategy:
         first, *others = self.blocks
         return frozenset(
             i
-            for i, factor in zip(first.attributes, first.factors, strict=True)
+            for i, factor in first.matrices.items()
             if is_identity(factor)
-            and all(i in b.attributes and is_identity(b.factor(i)) for b in others)
+            and all(i in b.matrices and is_identity(b.matrices[i]) for b in others)
         )
 
     @cached_property
     def overlap(self) -> Overlap | None:
         """How whole tables are combined, where all blocks are such."""
-        tables = [block.attributes for block in self.blocks]
         whole = all(
-            b.weights is None and all(is_identity(f) for f in b.factors)
-            for b in self.blocks
+            block.weights is None and all(map(is_identity, block.factors))
+            for block in self.blocks
         )
-        if (
-            self.separate
-            or not whole
-            or len(tables) < 2
-            or len(set(tables)) < len(tables)
-        ):
+        if not (self._one_each and whole):
             return None
 
-        return Overlap(
-            self.sizes, tables, [b.noise / b.multiplier for b in self.blocks]
-        )
+        deviations = [block.noise / block.multiplier for block in self.blocks]
+        return Overlap(self.sizes, self.tables, deviations)
 
     @cached_property
     def _numbers(self) -> dict[Table, int]:
@@ -153,29 +141,61 @@ class BlockStrategy:
         """Numbers of the blocks that say something of a table."""
         if self.axes is None:
             return [
-                k for k, block in enumerate(self.blocks) if _sees(block, attributes)
+                number
+                for number, block in enumerate(self.blocks)
+                if block.differences <= set(attributes)
             ]
 
         varied = tuple(i for i in attributes if i not in self.whole)
         parts = (tuple(sorted({*part, *self.whole})) for part in subsets(varied))
         return [self._numbers[part] for part in parts if part in self._numbers]
 
-    def inverses(self, block: Block) -> tuple[FloatArray, ...]:
+    def seen_by(self, term: Term) -> list[int]:
+        """Numbers of the blocks that a term is answered from."""
+        if not self.separate:
+            return self.visible(term.attributes)
+
+        holding = [
+            number
+            for number, block in enumerate(self.blocks)
+            if block.matrices.keys() >= set(term.attributes)
+        ]
+        best = min(
+            holding,
+            key=lambda number: _variance_of(self.blocks[number], term),
+            default=0,
+        )
+        return [best]
+
+    def complete(self, attributes: Table) -> bool:
+        """Whether every interaction of these attributes is measured in full."""
+        if self.overlap is not None:
+            return all(part in self.overlap.weights for part in subsets(attributes))
+        if self.axes is None:
+            return False
+
+        movable = tuple(
+            i for i in attributes if self.sizes[i] > 1 and i not in self.whole
+        )
+        known = all(i in self.axes and self.axes[i].complete for i in movable)
+        return known and len(self.visible(movable)) == 2 ** len(movable)
+
+    def inverses(self, block: Block) -> Mapping[int, FloatArray]:
         """The way back from each of a block's factors to cells."""
         if self.axes is None:
             return block.inverses
-
-        pairs = zip(block.attributes, block.factors, strict=True)
-        return tuple(
-            factor.astype(np.float64) if i in self.whole else self.axes[i].inverse
-            for i, factor in pairs
-        )
+        return {
+            i: factor.astype(np.float64) if i in self.whole else self.axes[i].inverse
+            for i, factor in block.matrices.items()
+        }
 
     def reference(self, attribute: int) -> FloatArray:
         """How a block that does not measure an attribute spreads over its values."""
         if self.axes is not None and attribute in self.axes:
             return self.axes[attribute].reference
         return np.full(self.sizes[attribute], 1.0 / self.sizes[attribute])
+
+    # --- what is measured -------------------------------------------------------------------------
 
     @property
     def matrix(self) -> IntArray:
@@ -191,8 +211,8 @@ class BlockStrategy:
     def with_total(self, scale: float, total: Block) -> BlockStrategy:
         """The noise times `scale`, and the number of people measured by another block."""
         blocks = [
-            replace(b, noise=b.noise * scale) if b.attributes else total
-            for b in self.blocks
+            replace(block, noise=block.noise * scale) if block.attributes else total
+            for block in self.blocks
         ]
         return replace(self, blocks=tuple(blocks))
 
@@ -210,20 +230,18 @@ class BlockStrategy:
         """Upper bound on the change one neighbour makes, each block in units of its noise."""
         check_order(order)
         check_neighbours(neighbours)
+
+        # Numbers of an edited file may leave the range of floats: no bound then, never a warning.
         with np.errstate(over="ignore", invalid="ignore"):
-            total = sum(
-                (b.change(order, neighbours) for b in self.blocks), start=Fraction(0)
-            )
+            changes = (block.change(order, neighbours) for block in self.blocks)
+            total = sum(changes, start=Fraction(0))
             if order == 1:
                 return float_above(total)
             sharper = squared_change(self.sizes, self.blocks, neighbours)
 
-        # Numbers of an edited file may leave the range of floats: no bound then, never a warning.
-        known = sharper is not None and isfinite(sharper)
-        least = (
-            min(total, Fraction(sharper)) if known and sharper is not None else total
-        )
-        return root_above(least) if least else 0.0
+        if sharper is not None and isfinite(sharper):
+            total = min(total, Fraction(sharper))
+        return root_above(total) if total else 0.0
 
     def measure(self, tables: Mapping[Table, IntArray]) -> list[IntArray]:
         """Exact measurements of every block, from the exact counts of its marginal table."""
@@ -232,30 +250,26 @@ class BlockStrategy:
     def laws(self, law: NoiseLaw) -> list[NoiseLaw]:
         """The law of every block's noise, when a block of relative scale 1 has `law`."""
         scale = Fraction(law.scale)
-        return [
-            NoiseLaw(law.law, float_above(scale * Fraction(b.noise)))
-            for b in self.blocks
-        ]
+        scales = [float_above(scale * Fraction(block.noise)) for block in self.blocks]
+        return [NoiseLaw(law.law, own) for own in scales]
 
     def draw(self, law: NoiseLaw, source: ByteSource | None = None) -> list[IntArray]:
         """Fresh noise for every measured integer; only tests pass a source."""
         pairs = zip(self.blocks, self.laws(law), strict=True)
         return [noise.sample(block.rows, source) for block, noise in pairs]
 
+    # --- what is answered -------------------------------------------------------------------------
+
     def table(self, attributes: Table, measured: Sequence[Array]) -> FloatArray:
         """Least-squares estimate of a marginal table; trailing axes of `measured` are a batch."""
         if self.overlap is not None:
             return self.overlap.table(attributes, self._components(measured))
 
-        shape = tuple(self.sizes[i] for i in attributes)
         visible = self.visible(attributes)
         batch = measured[visible[0]].shape[1:] if visible else ()
-        total = np.zeros((*shape, *batch))
-
+        total = np.zeros((*self._shape(attributes), *batch))
         for number in visible:
-            total += self._contribution(
-                self.blocks[number], attributes, measured[number]
-            )
+            total += self._contribution(number, attributes, measured)
 
         return total.reshape(-1, *batch)
 
@@ -268,26 +282,27 @@ class BlockStrategy:
 
     def _contribution(
         self,
-        block: Block,
+        number: int,
         attributes: Table,
-        values: Array,
+        measured: Sequence[Array],
     ) -> FloatArray:
         """What one block says of a table: inverse, summed over extra axes, spread over missing."""
+        block = self.blocks[number]
+        values = measured[number]
+        batch = values.shape[1:]
+
         maps = []
-        for i, inverse in zip(block.attributes, self.inverses(block), strict=True):
+        for i, inverse in self.inverses(block).items():
             matrix = inverse if i in attributes else inverse.sum(axis=0, keepdims=True)
             maps.append((*matrix.shape, matrix.__matmul__))
 
-        batch = values.shape[1:]
         scales = np.asarray(block.scales).reshape(-1, *[1] * len(batch))
         table = apply_along_axes(maps, values / scales)
-        result = table.reshape(
-            [self.sizes[i] if i in block.attributes else 1 for i in attributes]
-            + list(batch)
-        )
+        shape = [self.sizes[i] if i in block.matrices else 1 for i in attributes]
+        result = table.reshape([*shape, *batch])
 
         for position, i in enumerate(attributes):
-            if i not in block.attributes:
+            if i not in block.matrices:
                 shape = [1] * result.ndim
                 shape[position] = self.sizes[i]
                 result = result * self.reference(i).reshape(shape)
@@ -296,224 +311,103 @@ class BlockStrategy:
 
     def term_answers(self, term: Term, measured: Sequence[Array]) -> FloatArray:
         """Least-squares answers of one term of a workload."""
-        if self.separate:
-            number = self.seen_by(term)[0]
-            values = measured[number]
-            table = self._contribution(self.blocks[number], term.attributes, values)
-            table = table.reshape(-1, *values.shape[1:])
-        else:
-            table = self.table(term.attributes, measured)
-        return np.asarray(term.answers(table), dtype=np.float64)
-
-    def seen_by(self, term: Term) -> list[int]:
-        """Numbers of the blocks that a term is answered from."""
-        if not self.separate:
-            return self.visible(term.attributes)
-
-        attributes = set(term.attributes)
-        holding = [
-            k for k, b in enumerate(self.blocks) if attributes <= set(b.attributes)
-        ]
-        return [
-            min(holding, key=lambda k: _variance_of(self.blocks[k], term), default=0)
-        ]
+        return self.answers([term], measured)[0]
 
     def answers(
-        self, terms: Sequence[Term], measured: Sequence[Array]
+        self,
+        terms: Sequence[Term],
+        measured: Sequence[Array],
     ) -> list[FloatArray]:
         """Least-squares answers of all terms of a workload."""
         if len(terms) > 1 and self._in_one_table(terms):
-            attributes = self.blocks[0].attributes
-            own = [
-                replace(t, attributes=tuple(map(attributes.index, t.attributes)))
-                for t in terms
-            ]
-            sizes = [self.sizes[i] for i in attributes]
-            answers = cell_answers(self.table(attributes, measured), sizes, own)
-            return [np.asarray(values, dtype=np.float64) for values in answers]
+            answers = self._from_one_table(terms, measured)
+        else:
+            tables = self._tables(terms, measured)
+            pairs = zip(terms, tables, strict=True)
+            answers = [term.answers(table) for term, table in pairs]
 
-        if self.overlap is None:
-            return [self.term_answers(term, measured) for term in terms]
+        return [np.asarray(values, dtype=np.float64) for values in answers]
 
-        components = self._components(measured)
-        tables = (self.overlap.table(term.attributes, components) for term in terms)
-        return [
-            np.asarray(t.answers(v), dtype=np.float64)
-            for t, v in zip(terms, tables, strict=True)
-        ]
+    def _tables(
+        self,
+        terms: Sequence[Term],
+        measured: Sequence[Array],
+    ) -> list[FloatArray]:
+        """The marginal table of every term."""
+        if self.overlap is not None:
+            components = self._components(measured)
+            return [self.overlap.table(term.attributes, components) for term in terms]
+        if not self.separate:
+            return [self.table(term.attributes, measured) for term in terms]
+
+        tables = []
+        for term in terms:
+            (number,) = self.seen_by(term)
+            table = self._contribution(number, term.attributes, measured)
+            tables.append(table.reshape(-1, *measured[number].shape[1:]))
+        return tables
 
     def _in_one_table(self, terms: Sequence[Term]) -> bool:
         """Whether one block tells all terms, whose cells can be listed: they share their sums."""
         if self.separate or len(self.blocks) > 1:
             return False
-        own = self.blocks[0].attributes
-        listed = prod(self.sizes[i] for i in own) <= _MOST_SHARED
-        return listed and all(set(term.attributes) <= set(own) for term in terms)
+        attributes = self.blocks[0].attributes
+        listed = prod(self._shape(attributes)) <= _MOST_SHARED
+        return listed and all(set(term.attributes) <= set(attributes) for term in terms)
 
-    def check_reach(self, term: Term, first_query: int = 0) -> None:
-        """Refuse a term that the measurements do not determine, before any noise is planned."""
-        if self._complete(term.attributes):
-            return
-
-        numbers = self.seen_by(term)
-        alone = self.axes is None and len(numbers) == 1 and term.factors is not None
-        if alone and set(term.attributes) <= set(self.blocks[numbers[0]].attributes):
-            if (missed := _missed_by_block(self.blocks[numbers[0]], term)) is not None:
-                raise _out_of_reach(first_query + missed)
-            return
-
-        shape = [self.sizes[i] for i in term.attributes]
-        if prod(shape) > _LARGEST_PROBE or len(shape) > 60:
-            raise TooLarge(
-                f"queries over {prod(shape):.3g} cells are not measured by a product of their own; "
-                f"whether they can be answered is found out up to {_LARGEST_PROBE:.0f} cells; ask "
-                f"about fewer attributes at once"
-            )
-
-        # A random histogram is reproduced, up to rounding, exactly by strategies that reach it.
-        probe = np.random.default_rng(0).integers(0, 100, size=shape)
-        answers = term.answers(probe.ravel().astype(np.float64))
-        measured: list[Array] = [np.empty(0)] * len(self.blocks)
-
-        for number in numbers:
-            measured[number] = self._measure_spread(
-                self.blocks[number], term.attributes, probe
-            )
-
-        seen = self.term_answers(term, measured)
-        off = np.abs(seen - answers) > _LOST * (term.weight + np.abs(answers).max())
-        if off.any():
-            raise _out_of_reach(first_query + int(np.argmax(off)))
-
-    def _complete(self, attributes: Table) -> bool:
-        """Whether every interaction of these attributes is measured in full."""
-        if self.overlap is not None:
-            return all(part in self.overlap.weights for part in subsets(attributes))
-        if self.axes is None or self.separate:
-            return False
-
-        movable = tuple(
-            i for i in attributes if self.sizes[i] > 1 and i not in self.whole
-        )
-        known = all(i in self.axes and self.axes[i].complete for i in movable)
-        return known and len(self.visible(movable)) == 2 ** len(movable)
-
-    def _measure_spread(
+    def _from_one_table(
         self,
-        block: Block,
-        attributes: Table,
-        table: IntArray,
-    ) -> FloatArray:
-        """A block's measurement of the histogram that spreads a table over all other attributes."""
-        extra = [i for i in block.attributes if i not in attributes]
-        axes = tuple(k for k, i in enumerate(attributes) if i not in block.attributes)
-        part = table.sum(axis=axes) / prod(self.sizes[i] for i in extra)
-        full = part.reshape(
-            [1 if i in extra else self.sizes[i] for i in block.attributes]
-        )
-        full = np.broadcast_to(full, [self.sizes[i] for i in block.attributes])
-        maps = [(*f.shape, f.astype(np.float64).__matmul__) for f in block.factors]
-        exact = apply_along_axes(maps, np.ascontiguousarray(full).reshape(-1))
-
-        return block.scales * exact
-
-
-def _missed_by_block(block: Block, term: Term) -> int | None:
-    """The first query of a product that its one block does not reach, factor by factor.
-
-    What comes back is compared with each query's own size: a small one is not lost among others.
-    """
-    factors = dict(zip(term.attributes, term.factors or (), strict=True))
-    missed = np.zeros(0, dtype=np.intp)
-    for i, factor, inverse in zip(
-        block.attributes,
-        block.factors,
-        block.inverses,
-        strict=True,
-    ):
-        if is_identity(factor):
-            continue
-
-        rng = np.random.default_rng(i)
-        probes = rng.standard_normal((len(inverse), _PROBES))
-        queries = factors.get(i, Total(len(inverse)))
-        cells = np.hstack([probes, inverse @ (factor @ probes), np.abs(probes)])
-        images = np.asarray(queries.matvec(cells), dtype=np.float64)
-        answers, seen, bulk = np.hsplit(images, 3)
-        sizes = np.abs(answers) + 1e-3 * np.abs(bulk)
-        off = np.flatnonzero(
-            np.abs(seen - answers).max(axis=1) > _LOST * sizes.max(axis=1)
-        )
-        if off.size and i in factors:
-            later = [factors[k].queries for k in term.attributes if k > i]
-            return int(off[0]) * prod(later)
-
-        missed = np.concatenate([missed, off])
-
-    return 0 if missed.size else None
-
-
-def _out_of_reach(row: int) -> OutOfReach:
-    return OutOfReach(
-        f"query {row} lies outside the strategy's row space; plan for a workload that includes it"
-    )
-
-
-def _sees(block: Block, attributes: Table) -> bool:
-    pairs = zip(block.attributes, block.zero_sum, strict=True)
-    return all(i in attributes or not differences for i, differences in pairs)
+        terms: Sequence[Term],
+        measured: Sequence[Array],
+    ) -> list[FloatArray]:
+        """Answers from the one block's table, whose attributes are numbered by their places."""
+        attributes = self.blocks[0].attributes
+        placed = [
+            replace(term, attributes=tuple(map(attributes.index, term.attributes)))
+            for term in terms
+        ]
+        cells = self.table(attributes, measured)
+        return cell_answers(cells, self._shape(attributes), placed)
 
 
 def _orthogonal(blocks: Sequence[Block]) -> bool:
-    if len({b.attributes for b in blocks}) == len(blocks) and all(
-        all(b.zero_sum) for b in blocks
-    ):
+    tables = {block.attributes for block in blocks}
+    contrasts = all(block.differences == block.matrices.keys() for block in blocks)
+    if len(tables) == len(blocks) and contrasts:
         return True  # distinct interactions of attributes never overlap
     return all(_orthogonal_pair(a, b) for a, b in combinations(blocks, 2))
 
 
 def _orthogonal_pair(a: Block, b: Block) -> bool:
-    first = dict(
-        zip(a.attributes, zip(a.factors, a.zero_sum, strict=True), strict=True)
-    )
-    second = dict(
-        zip(b.attributes, zip(b.factors, b.zero_sum, strict=True), strict=True)
-    )
-    only = [first[i][1] for i in first if i not in second]
-    only += [second[i][1] for i in second if i not in first]
-    both = [(first[i][0], second[i][0]) for i in first if i in second]
-
-    return any(only) or any(
-        not (f.astype(object) @ g.T.astype(object)).any() for f, g in both
+    """Whether the products of rows vanish on some attribute: of one alone, they are its sums."""
+    common = a.matrices.keys() & b.matrices.keys()
+    if (a.differences | b.differences) - common:
+        return True
+    return any(
+        not (a.matrices[i].astype(object) @ b.matrices[i].T.astype(object)).any()
+        for i in common
     )
 
 
 def _variance_of(block: Block, term: Term) -> float:
     """Total variance of a term's answers from one block; infinite where it does not tell them."""
     total = (block.noise / block.multiplier) ** 2
-    for i, factor, inverse in zip(
-        block.attributes,
-        block.factors,
-        block.inverses,
-        strict=True,
-    ):
-        rows = _asked_of(term, i, len(inverse))
-        blind = np.eye(len(inverse)) - inverse @ factor
-        if np.einsum("ij,ij->", blind, rows @ blind) > 1e-9 * np.trace(rows):
+    for i, factor in block.matrices.items():
+        inverse = block.inverses[i]
+        gram = _gram_of(term, i, len(inverse))
+        unseen = np.eye(len(inverse)) - inverse @ factor
+        missed = np.einsum("ij,ij->", unseen, gram @ unseen)
+        if missed > _UNSEEN * np.trace(gram):
             return inf
-        total *= float(np.einsum("ij,ij->", rows @ inverse, inverse))
+        total *= float(np.einsum("ij,ij->", gram @ inverse, inverse))
 
     return total
 
 
-def _asked_of(
-    term: Term,
-    attribute: int,
-    size: int,
-) -> FloatArray:
+def _gram_of(term: Term, attribute: int, size: int) -> FloatArray:
     """The Gram matrix of a term on one attribute; of all its cells where it is no product."""
     if attribute not in term.attributes:
         return np.ones((size, size))
     if term.factors is None:
         return np.eye(size)
-    return term.factors[term.attributes.index(attribute)].gram().dense()
+    return term.by_attribute[attribute].gram().dense()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from math import prod
 
 import numpy as np
@@ -15,7 +16,12 @@ from noisewright.norm.kernel.factorization import without_offsets
 from noisewright.privacy.noise.law import NoiseLaw
 from noisewright.workload import Explicit, Workload
 from noisewright.workload.linear.interactions import subsets
-from noisewright.workload.linear.tensor import apply_along_axes, kron_all, mean_error
+from noisewright.workload.linear.tensor import (
+    apply_along_axes,
+    column_kron,
+    kron_all,
+    mean_error,
+)
 from noisewright.workload.structure import Term
 
 _MOST_QUERIES = 2**28  # whose errors are listed: 2 GB of them
@@ -103,28 +109,32 @@ def _term_variances(
     for number in strategy.seen_by(term):
         block = strategy.blocks[number]
         if block.weights is not None:
-            total += _weighted_rows(
-                strategy,
-                block,
-                term,
-                units[number],
-            )
+            total += _weighted_rows(strategy, block, term, units[number])
             continue
 
         scale = units[number] * quadratics.outside(block, term.attributes)
-        if term.factors is None:
-            covariances = [quadratics.covariance(block, i) for i in term.attributes]
-            total += scale * _joint(term.inner, covariances)
-            continue
-
-        product = np.ones(1)
-        for i, factor in zip(term.attributes, term.factors, strict=True):
-            part = quadratics.of_factor(block, i, factor)
-            product = np.multiply.outer(product, part).ravel()
-
-        total += scale * product
+        total += scale * _of_term(
+            term,
+            partial(quadratics.covariance, block),
+            partial(quadratics.of_factor, block),
+        )
 
     return total
+
+
+def _of_term(
+    term: Term,
+    covariance: Callable[[int], FloatArray],
+    of_factor: Callable[[int, Workload], FloatArray],
+) -> FloatArray:
+    """Variances under a product of covariances, one per attribute: products of those of factors."""
+    if term.factors is None:
+        _check_joint(term.inner)
+        joint = kron_all([covariance(i) for i in term.attributes])
+        return term.inner.row_quadratics(joint)
+
+    parts = [of_factor(i, factor) for i, factor in term.by_attribute.items()]
+    return column_kron(parts)
 
 
 def _weighted_rows(
@@ -134,25 +144,22 @@ def _weighted_rows(
     units: FloatArray,
 ) -> FloatArray:
     """Variances from a block whose rows have variances of their own."""
-    inverses = dict(zip(block.attributes, strategy.inverses(block), strict=True))
+    inverses = strategy.inverses(block)
     used = sorted({*block.attributes, *term.attributes})
-    back = {
-        i: inverses[i] if i in inverses else strategy.reference(i)[:, None]
-        for i in used
-    }
-    back |= {
-        i: back[i].sum(axis=0, keepdims=True) for i in used if i not in term.attributes
-    }
+    back = {i: strategy.reference(i)[:, None] for i in used} | dict(inverses)
+    for i in used:
+        if i not in term.attributes:
+            back[i] = back[i].sum(axis=0, keepdims=True)
+
     if term.factors is None:
         _check_joint(term.inner)
         joint = kron_all([back[i] for i in used])
         return term.inner.row_quadratics((joint * units) @ joint.T)
 
-    asked = dict(zip(term.attributes, term.factors, strict=True))
-    images = (asked[i].matvec(back[i]) if i in asked else back[i] for i in used)
-    rows = [(image) ** 2 for image in images]
-
-    return apply_along_axes([(*r.shape, r.__matmul__) for r in rows], units)
+    asked = term.by_attribute
+    images = [asked[i].matvec(back[i]) if i in asked else back[i] for i in used]
+    squares = [np.asarray(image) ** 2 for image in images]
+    return apply_along_axes([(*s.shape, s.__matmul__) for s in squares], units)
 
 
 def _overlapping(
@@ -165,15 +172,11 @@ def _overlapping(
     for part in subsets(term.attributes):
         if part not in components:  # attributes of one value have no interactions
             continue
-        if term.factors is None:
-            matrices = [quadratics.interaction(i, i in part) for i in term.attributes]
-            total += components[part] * _joint(term.inner, matrices)
-            continue
-        product = np.ones(1)
-        for i, factor in zip(term.attributes, term.factors, strict=True):
-            values = quadratics.of_interaction(i, i in part, factor)
-            product = np.multiply.outer(product, values).ravel()
-        total += components[part] * product
+        total += components[part] * _of_term(
+            term,
+            partial(quadratics.interaction, part),
+            partial(quadratics.of_interaction, part),
+        )
 
     return total
 
@@ -188,86 +191,66 @@ class _Quadratics:
 
     def _measures(self, block: Block, attribute: int) -> int:
         """A name for the matrix that measures the attribute; zero where the block sums it out."""
-        if attribute not in block.attributes:
-            return 0
-        return id(block.factors[block.attributes.index(attribute)])
+        return id(block.matrices[attribute]) if attribute in block.matrices else 0
 
     def covariance(self, block: Block, attribute: int) -> FloatArray:
         """Covariance over the attribute's cells."""
         key = (attribute, self._measures(block, attribute))
         if key not in self._covariances:
-            if key[1]:
-                place = block.attributes.index(attribute)
-                inverse = self.strategy.inverses(block)[place]
-                self._covariances[key] = inverse @ inverse.T
-            else:
-                reference = self.strategy.reference(attribute)
-                self._covariances[key] = np.outer(reference, reference)
+            inverse = self.strategy.reference(attribute)[:, None]
+            if attribute in block.matrices:
+                inverse = self.strategy.inverses(block)[attribute]
+            self._covariances[key] = inverse @ inverse.T
 
         return self._covariances[key]
 
-    def of_factor(
-        self,
-        block: Block,
-        attribute: int,
-        factor: Workload,
-    ) -> FloatArray:
+    def of_factor(self, block: Block, attribute: int, factor: Workload) -> FloatArray:
         """Variances of all queries on the attribute."""
         key = (attribute, self._measures(block, attribute), id(factor))
         if key not in self._parts:
             self._parts[key] = self._variances(block, attribute, factor)
         return self._parts[key]
 
-    def _variances(
-        self,
-        block: Block,
-        attribute: int,
-        factor: Workload,
-    ) -> FloatArray:
+    def _variances(self, block: Block, attribute: int, factor: Workload) -> FloatArray:
         """Explicit rows from their images, whose squares keep twice the digits of a product.
 
         Contrasts see no constants, so large ones are left out before they round.
         """
-        if not isinstance(factor, Explicit) or attribute not in block.attributes:
+        if not isinstance(factor, Explicit) or attribute not in block.matrices:
             return factor.row_quadratics(self.covariance(block, attribute))
 
-        place = block.attributes.index(attribute)
         sees = self.strategy.axes is None or attribute in self.strategy.whole
         rows = factor if sees else without_offsets(factor)
         assert isinstance(rows, Explicit)
+        return rows.image_squares(self.strategy.inverses(block)[attribute])
 
-        return rows.image_squares(self.strategy.inverses(block)[place])
-
-    def interaction(self, attribute: int, inside: bool) -> FloatArray:
+    def interaction(self, part: tuple[int, ...], attribute: int) -> FloatArray:
         """Centring matrix inside an interaction, spreading evenly outside it."""
         n = self.strategy.sizes[attribute]
-        return np.eye(n) - 1.0 / n if inside else np.full((n, n), 1.0 / n**2)
+        if attribute in part:
+            return np.eye(n) - 1.0 / n
+        return np.full((n, n), 1.0 / n**2)
 
     def of_interaction(
         self,
+        part: tuple[int, ...],
         attribute: int,
-        inside: bool,
         factor: Workload,
     ) -> FloatArray:
         """What an interaction gives to the queries on one attribute."""
-        key = (attribute, -1 - int(inside), id(factor))
+        key = (attribute, -1 - (attribute in part), id(factor))
         if key not in self._parts:
-            self._parts[key] = factor.row_quadratics(
-                self.interaction(attribute, inside)
-            )
+            covariance = self.interaction(part, attribute)
+            self._parts[key] = factor.row_quadratics(covariance)
         return self._parts[key]
 
     def outside(self, block: Block, attributes: tuple[int, ...]) -> float:
         """Variance of the sums over attributes that the block measures and the table does not."""
-        pairs = zip(block.attributes, self.strategy.inverses(block), strict=True)
         return prod(
-            float((e.sum(axis=0) ** 2).sum()) for i, e in pairs if i not in attributes
+            float((inverse.sum(axis=0) ** 2).sum())
+            for i, inverse in self.strategy.inverses(block).items()
+            if i not in attributes
         )
-
-
-def _joint(inner: Workload, covariances: list[FloatArray]) -> FloatArray:
-    _check_joint(inner)
-    return inner.row_quadratics(kron_all(covariances))
 
 
 def _check_joint(inner: Workload) -> None:

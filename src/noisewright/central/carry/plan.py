@@ -286,7 +286,7 @@ class CarriedCells:
             return cls(sizes, problem.workload, tuple(range(len(sizes))))
 
         (term,) = problem.terms
-        factors = dict(zip(term.attributes, term.factors or (), strict=True))
+        factors = term.by_attribute
         counted = tuple(i for i, f in factors.items() if isinstance(f, Identity))
         searched = tuple(i for i in factors if i not in counted)
         asked = kron([factors[i] for i in searched]) if searched else Total(1)

@@ -156,7 +156,7 @@ def compile_family(sizes: Sequence[int], terms: Sequence[Term]) -> Family:
 
 
 def _factors(term: Term) -> list[tuple[int, Workload]]:
-    return list(zip(term.attributes, term.factors or (), strict=True))
+    return list(term.by_attribute.items())
 
 
 def _group_attributes(

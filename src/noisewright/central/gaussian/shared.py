@@ -203,7 +203,7 @@ class SharedProblem:
     def _mean_gains(self) -> FloatArray:
         total = np.zeros(prod(len(basis.squares) for basis in self.bases))
         for term in self.terms:
-            factors = dict(zip(term.attributes, term.factors or (), strict=True))
+            factors = term.by_attribute
             parts = [
                 basis.total_gain(factors[i].gram().dense())
                 if i in factors
@@ -220,7 +220,7 @@ class SharedProblem:
         known: dict[tuple[int, str], FloatArray] = {}
         result = []
         for term in self.terms:
-            factors = dict(zip(term.attributes, term.factors or (), strict=True))
+            factors = term.by_attribute
             matrices = []
             for i, basis in zip(self.used, self.bases, strict=True):
                 if i not in factors:
