@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 import noisewright as nw
-from noisewright.central.stream import Stream, sensitivity
+from noisewright.central.running import Stream
+from noisewright.central.stream import sensitivity
 from noisewright.errors import InvalidParameter, NoisewrightError, OutOfReach
 from noisewright.norm.exact.prefix import Kind
 from noisewright.planning.streams.plan import StreamPlan, plan_stream

@@ -97,14 +97,7 @@ def _answers(problem: CentralProblem) -> Measured:
     for term in problem.terms:
         factors = tuple(_integers(factor.dense()) for factor in term.factors or ())
         noise = _MULTIPLIER / (term.weight if len(problem.terms) > 1 else 1.0)
-        blocks.append(
-            Block(
-                term.attributes,
-                factors,
-                noise,
-                _MULTIPLIER,
-            )
-        )
+        blocks.append(Block(term.attributes, factors, noise, _MULTIPLIER))
 
     return BlockStrategy(problem.sizes, tuple(blocks)), status
 
@@ -119,12 +112,7 @@ def counted_cells(problem: CentralProblem) -> Measured:
     """Every cell of the attributes asked, counted under the same noise."""
     attributes = _attributes(problem)
     factors = tuple(np.eye(problem.sizes[i], dtype=np.int64) for i in attributes)
-    block = Block(
-        attributes,
-        factors,
-        _MULTIPLIER,
-        _MULTIPLIER,
-    )
+    block = Block(attributes, factors, _MULTIPLIER, _MULTIPLIER)
 
     return BlockStrategy(problem.sizes, (block,)), "equal noise on every cell"
 
@@ -150,12 +138,7 @@ def _trees(problem: CentralProblem) -> Measured:
     ]
     factors = tuple(matrix for matrix, _ in trees)
     branching = ", ".join(str(branches) for _, branches in trees if branches)
-    block = Block(
-        term.attributes,
-        factors,
-        _MULTIPLIER,
-        _MULTIPLIER,
-    )
+    block = Block(term.attributes, factors, _MULTIPLIER, _MULTIPLIER)
 
     return BlockStrategy(problem.sizes, (block,)), f"equal noise, {branching} branches"
 
@@ -246,24 +229,9 @@ def _entries(noise: str, refuses: Refusal) -> list[CentralMechanism]:
         )
 
     return [
-        entry(
-            "",
-            "answer",
-            _refuses_answers,
-            _answers,
-        ),
-        entry(
-            "-cells",
-            "cell",
-            refuses_cells,
-            counted_cells,
-        ),
-        entry(
-            "-tree",
-            "interval of a tree",
-            _refuses_tree,
-            _trees,
-        ),
+        entry("", "answer", _refuses_answers, _answers),
+        entry("-cells", "cell", refuses_cells, counted_cells),
+        entry("-tree", "interval of a tree", _refuses_tree, _trees),
     ]
 
 

@@ -52,12 +52,7 @@ class RowBounds:
 
         unit = domain.unit
         places = tuple(sorted(domain.names.index(name) for name in unit.by))
-        return cls(
-            sizes,
-            unit.rows,
-            unit.each,
-            places,
-        ).of_rows(unit.rows)
+        return cls(sizes, unit.rows, unit.each, places).of_rows(unit.rows)
 
     def of_rows(self, rows: int) -> RowBounds:
         """The same with another number of rows, of which groups may admit fewer."""
@@ -141,15 +136,7 @@ def one_group(problem: CentralProblem, bounds: RowBounds) -> CentralProblem | No
         return None
 
     sizes = tuple(problem.sizes[i] for i in rest)
-    parts = [
-        _of_group(
-            term,
-            bounds.by,
-            rest,
-            sizes,
-        )
-        for term in problem.terms
-    ]
+    parts = [_of_group(term, bounds.by, rest, sizes) for term in problem.terms]
     known = [part for part in parts if part is not None]
     if len(known) < len(parts):
         return None

@@ -55,12 +55,7 @@ class CentralProblem:
         asked: Privacy,
     ) -> CentralProblem:
         """The same questions under a promise that is stronger than the one asked for."""
-        problem = replace(
-            self,
-            privacy=privacy,
-            promise=promise,
-            asked=asked,
-        )
+        problem = replace(self, privacy=privacy, promise=promise, asked=asked)
         problem.__dict__["structure"] = self.structure  # what is asked is read once
         return problem
 

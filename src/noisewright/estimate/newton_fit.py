@@ -69,12 +69,7 @@ def gathered_rows(
     from scipy.sparse import csr_array, hstack
 
     if workload.queries > workload.size and workload.size <= MOST_QUERIES:
-        return _reduced(
-            workload,
-            answers,
-            weights,
-            inside,
-        )
+        return _reduced(workload, answers, weights, inside)
 
     kept = np.flatnonzero(weights)
     if len(kept) > MOST_QUERIES:

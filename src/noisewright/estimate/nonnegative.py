@@ -96,12 +96,7 @@ class Projector:
     ) -> FloatArray:
         """Newton on the convex dual ½‖max(x − Aᵀλ, 0)‖² + cᵀλ, with shortened steps."""
         scale = 1.0 + float(np.abs(values).max())
-        nearest, cost = self._at(
-            x,
-            rows,
-            values,
-            self.multipliers,
-        )
+        nearest, cost = self._at(x, rows, values, self.multipliers)
         for _ in range(_NEWTON_STEPS):
             gap = rows @ nearest - values
             if np.abs(gap).max() <= _CLOSE * scale:
@@ -115,12 +110,7 @@ class Projector:
 
             while length > 1e-6:
                 trial = self.multipliers + length * step
-                moved, lower = self._at(
-                    x,
-                    rows,
-                    values,
-                    trial,
-                )
+                moved, lower = self._at(x, rows, values, trial)
                 if lower <= cost - 1e-4 * length * float(gap @ step):
                     break
                 length /= 2

@@ -31,12 +31,7 @@ def post_stratified(
     member = (strata[None, :] == np.arange(count)[:, None]).astype(np.float64)
     errors = np.sqrt(
         np.maximum(
-            np.einsum(
-                "sc,cd,sd->s",
-                member,
-                covariance,
-                member,
-            ),
+            np.einsum("sc,cd,sd->s", member, covariance, member),
             0.0,
         )
     )

@@ -302,12 +302,7 @@ class StoredBlocks(StoredMechanism, frozen=True, tag="blocks"):
 
         blocks = tuple(block.unpacked(arrays) for block in self.blocks)
         strategy = BlockStrategy(self.sizes, blocks, self.separate)
-        mechanism = BlockMechanism(
-            strategy,
-            privacy,
-            self.content,
-            sizes,
-        )
+        mechanism = BlockMechanism(strategy, privacy, self.content, sizes)
         _ = mechanism.law  # refuses budgets for which no noise can be drawn
 
         return mechanism

@@ -63,15 +63,7 @@ def _with_noise(
         )
         plain = [_overlapping(term, components, quadratics) for term in terms]
     else:
-        plain = [
-            _term_variances(
-                strategy,
-                term,
-                units,
-                quadratics,
-            )
-            for term in terms
-        ]
+        plain = [_term_variances(strategy, term, units, quadratics) for term in terms]
 
     # An answer that is free of noise has a variance of zero only up to rounding.
     return [

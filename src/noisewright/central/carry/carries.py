@@ -130,12 +130,7 @@ class Carries:
     def with_cores(self, cores: Array) -> Carries:
         """The same shares of other cores."""
         shares = self.parts / np.maximum(self.packets, 1)[:, None]
-        return Carries.rounded(
-            self.order,
-            cores,
-            self.targets,
-            shares,
-        )
+        return Carries.rounded(self.order, cores, self.targets, shares)
 
     @property
     def rows(self) -> int:

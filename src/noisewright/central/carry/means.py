@@ -95,12 +95,7 @@ def carries_for_mean(
     weights = np.ones(len(queries))
     for number in range(_ROUNDS):
         gram = queries.T @ (weights[:, None] * queries)
-        carries = best_carries(
-            gram,
-            order,
-            scale,
-            cancelled,
-        )[1]
+        carries = best_carries(gram, order, scale, cancelled)[1]
         yield carries
 
         variances = np.einsum("ij,ij->i", queries @ carries.covariance(scale), queries)

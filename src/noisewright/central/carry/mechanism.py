@@ -213,24 +213,12 @@ class CarryMechanism(CountsPeople):
         if matrix.shape[0] >= matrix.shape[1]:
             pivots = np.abs(np.diagonal(np.linalg.qr(white)[1]))
             if pivots.min() > _RELIABLE * pivots.max():
-                back = solve_triangular(
-                    lower,
-                    white,
-                    lower=True,
-                    trans="T",
-                )
+                back = solve_triangular(lower, white, lower=True, trans="T")
                 return np.asarray(cho_solve(cho_factor(white.T @ white), back.T))
 
         # Columns that are not told apart share what is said of them.
         pseudo = np.linalg.pinv(white)
-        return np.asarray(
-            solve_triangular(
-                lower,
-                pseudo.T,
-                lower=True,
-                trans="T",
-            ).T
-        )
+        return np.asarray(solve_triangular(lower, pseudo.T, lower=True, trans="T").T)
 
     def cells(self, values: Array) -> FloatArray:
         """What rows say of all cells; trailing axes are a batch."""

@@ -159,14 +159,7 @@ def cells_design(
 ) -> Design:
     """Counts of cells on one grid."""
     scale = multiplier / epsilon
-    trials = list(
-        _trials(
-            cells,
-            order,
-            scale,
-            norm,
-        )
-    )
+    trials = list(_trials(cells, order, scale, norm))
     errors = [
         cells.error(np.asarray(carries.covariance(scale).todense()), norm)
         for carries in trials
@@ -244,12 +237,7 @@ def _trials(
         if closed:
             means = gram.mean(axis=0)
             gram = gram - means - means[:, None] + means.mean()
-        yield best_carries(
-            gram,
-            order,
-            scale,
-            closed,
-        )[1]
+        yield best_carries(gram, order, scale, closed)[1]
         return
 
     queries = cells.queries
@@ -291,12 +279,7 @@ class CarriedCells:
         searched = tuple(i for i in factors if i not in counted)
         asked = kron([factors[i] for i in searched]) if searched else Total(1)
 
-        return cls(
-            sizes,
-            asked,
-            searched,
-            counted,
-        )
+        return cls(sizes, asked, searched, counted)
 
     def all_counted(self) -> CarriedCells:
         """Every cell in one row with the sign of a count, so that all rows add up to the people."""

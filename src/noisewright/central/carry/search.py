@@ -246,23 +246,13 @@ def best_carries(
         shares = candidates.shares(shares, CoreMoments(cores, scale))
         cores = _line_search(candidates, shares, scale)
 
-    cores, shares = _whole(
-        candidates,
-        cores,
-        shares,
-        scale,
-    )
+    cores, shares = _whole(candidates, cores, shares, scale)
     if cancelled:
         cores[order[-1]] = 0.0
         shares[order[-1]] = 0.0
 
     error = float(candidates.cost(shares, CoreMoments(cores, scale)).sum())
-    carries = Carries.rounded(
-        order,
-        cores,
-        candidates.targets,
-        shares,
-    )
+    carries = Carries.rounded(order, cores, candidates.targets, shares)
     return error, _without_unused(carries)
 
 

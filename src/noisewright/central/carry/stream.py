@@ -25,15 +25,15 @@ import numpy as np
 from noisewright.arrays import FloatArray, IntArray
 from noisewright.central.carry.carries import Carries, Tail, log_sinh_ratio
 from noisewright.central.carry.search import CoreMoments
-from noisewright.central.stream import (
+from noisewright.central.running import (
+    Position,
     Stream,
     WholeText,
     check_state,
-    plan_mark,
     whole_numbers,
     whole_texts,
 )
-from noisewright.central.stream_position import Position
+from noisewright.central.stream import plan_mark
 from noisewright.errors import FileFormatError, InvalidParameter, require
 from noisewright.estimate.intervals import largest_error_quantile
 from noisewright.norm.exact.prefix import LONGEST
@@ -260,12 +260,7 @@ def _levels(shape: list[int], budget: Fraction) -> Iterator[Level]:
     roots = np.cbrt(alone) / np.cbrt(alone).sum()
     steps = 1
 
-    for children, blocks, share in zip(
-        shape,
-        counted,
-        roots,
-        strict=True,
-    ):
+    for children, blocks, share in zip(shape, counted, roots, strict=True):
         scale = float_above(1 / (budget * Fraction(float(share)) * _MARGIN))
         yield Level(steps, max(1, blocks), scale)
         steps *= children
@@ -288,12 +283,7 @@ class CarryStream(Stream):
         source: ByteSource | None,
         position: Position | None = None,
     ) -> None:
-        self._begin(
-            plan,
-            plan.steps,
-            source,
-            position,
-        )
+        self._begin(plan, plan.steps, source, position)
         count = len(plan.levels)
         self._open = [0] * count
         self._blocks = [0] * count

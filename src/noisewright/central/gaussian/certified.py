@@ -48,6 +48,7 @@ _MOST_BITS = 14
 _ROUNDS = 10
 # gain below which weights move no more: half or double changes nothing at 16 × 8 × 8 cells
 _SETTLED = 1e-3
+_LEAST_WEIGHT = 1e-6  # of the largest: a table without any would be forgotten
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +59,16 @@ class Certified:
     value: float
     bound: float
     bits: int
+
+    def improved(self, other: Certified) -> Certified:
+        """The better design of the two, and the better bound."""
+        best = other if other.value < self.value else self
+        return replace(best, bound=max(self.bound, other.bound))
+
+    def gains_on(self, other: Certified) -> bool:
+        """Whether a design or a bound is better than before by what is worth another round."""
+        nearer = self.value < other.value * (1 - _SETTLED)
+        return nearer or self.bound > other.bound * (1 + _SETTLED)
 
 
 def certified(problem: CentralProblem) -> Certified:
@@ -80,12 +91,7 @@ def certified_design(
 ) -> Certified:
     """Axes and budget shares for product queries, queries that are none replaced by their cells."""
     products = [as_product(term, sizes) for term in terms]
-    bits = contrast_bits(
-        total_bits,
-        products,
-        sizes,
-        _MOST_BITS,
-    )
+    bits = contrast_bits(total_bits, products, sizes, _MOST_BITS)
     if norm == 2:
         best = design(compile_family(sizes, products), bits)
         return Certified(
@@ -139,47 +145,30 @@ def _reweight(
         trial = design(compile_family(sizes, weighted), bits)
         errors = _term_errors(trial, terms, norm)
         value = mean_error(errors, norm, rows)
+
         nuclear = lower_bound(trial, neighbours) * float(np.sqrt(rows.sum()))
         length = np.sqrt(_dual_length(importance, rows, norm))
         bound = float(nuclear / length * rows.sum() ** (-1 / norm))
-        if best is None:
-            best = Certified(
-                trial,
-                value,
-                bound,
-                bits,
-            )
-        else:
-            gained = value < best.value * (1 - _SETTLED) or bound > best.bound * (
-                1 + _SETTLED
-            )
-            better = trial if value < best.value else best.design
-            best = Certified(
-                better,
-                min(value, best.value),
-                max(bound, best.bound),
-                bits,
-            )
-            if not gained:
-                break
+        found = Certified(trial, value, bound, bits)
+        better = found if best is None else best.improved(found)
+        if best is not None and not better.gains_on(best):
+            return better
 
+        best = better
         importance = _moved(importance, errors, norm)
 
     assert best is not None
     return best
 
 
-def _moved(
-    importance: FloatArray,
-    errors: FloatArray,
-    norm: float,
-) -> FloatArray:
+def _moved(importance: FloatArray, errors: FloatArray, norm: float) -> FloatArray:
+    """Weights moved towards the tables with the largest errors."""
     relative = errors / errors.max()
     if np.isinf(norm):
         target = importance * relative**2
     else:
         target = np.sqrt(importance * relative ** (norm - 2))
-    return np.asarray(np.maximum(target / target.max(), 1e-6))
+    return np.asarray(np.maximum(target / target.max(), _LEAST_WEIGHT))
 
 
 def _dual_length(

@@ -18,7 +18,7 @@ from noisewright.arrays import FloatArray, IntArray
 from noisewright.central.gaussian.product_designs import Family, Table
 from noisewright.stages import stage
 from noisewright.workload.linear.interactions import downward_closure
-from noisewright.workload.linear.tensor import kron_all
+from noisewright.workload.linear.tensor import column_kron, kron_all
 
 CoupledTerms = tuple[tuple[Table, tuple[int, ...], float], ...]
 """Tables of coupled attributes, the kinds asked of them, and their squared weights."""
@@ -149,57 +149,44 @@ def arrow_nuclear(
     √λ = (1/π)∫ λ/(λ+s) s^-½ ds, by the trapezoidal rule in log s, which converges exponentially.
     """
     removed = set(largest)
-    others = [
-        t for t in closure(terms) if t not in removed and (t or not without_total)
-    ]
-    core = dense(
-        family,
-        parts,
-        terms,
-        others,
-    )
-    ends = np.cumsum([0, *(dimension(family, [t]) for t in others)])
-    place = {t: np.arange(ends[k], ends[k + 1]) for k, t in enumerate(others)}
     stage(f"proving a bound over {len(removed):,} tables")
-    eigen = {
-        k: np.linalg.eigh(parts[k].h)
-        for k in {k for _, kinds, _ in terms for k in kinds}
-    }
-    tips = [
-        _Tip.of(
-            parts,
-            eigen,
-            t,
-            k,
-            w,
-            place,
-        )
-        for t, k, w in terms
-        if t in removed
+    others = [
+        block
+        for block in closure(terms)
+        if block not in removed and (block or not without_total)
     ]
-    alike = [_Tips.of(tips, len(core)) for tips in _by_shape(tips)]
-    top = max([float(np.trace(core))] + [float(part.diagonal.max()) for part in alike])
-    positive = [part.diagonal[part.diagonal > 0] for part in alike]
-    low = min([top] + [float(values.min()) for values in positive if values.size])
-    total = 0.0
+    core = dense(family, parts, terms, others)
+    ends = np.cumsum([0, *(dimension(family, [block]) for block in others)])
+    place = {block: np.arange(*ends[k : k + 2]) for k, block in enumerate(others)}
 
-    for t in np.arange(np.log(low) - _BELOW, np.log(top) + _ABOVE, _STEP):
-        s = float(np.exp(t))
-        schur = core + s * np.eye(len(core))
-        second = np.eye(len(core))
-        outer = 0.0
+    kinds = {kind for _, asked, _ in terms for kind in asked}
+    eigen = {kind: np.linalg.eigh(parts[kind].h) for kind in kinds}
+    tips = [_Tip.of(parts, eigen, term, place) for term in terms if term[0] in removed]
+    stacks = [_Tips.of(alike, len(core)) for alike in _by_shape(tips)]
 
-        for part in alike:
-            inverse = 1 / (part.diagonal + s)
-            outer += float((part.diagonal * inverse).sum())
-            scaled = part.coupling * inverse[:, None, :]
-            schur -= part.added(scaled @ part.coupling.swapaxes(1, 2))
-            second += part.added(scaled @ scaled.swapaxes(1, 2))
-
-        inner = len(core) - s * float(np.trace(np.linalg.solve(schur, second)))
-        total += (outer + inner) * float(np.exp(t / 2))
-
+    tops = [float(np.trace(core)), *(float(tips.diagonal.max()) for tips in stacks)]
+    positive = [tips.diagonal[tips.diagonal > 0] for tips in stacks]
+    lows = [float(values.min()) for values in positive if values.size]
+    first = np.log(min([max(tops), *lows])) - _BELOW
+    steps = np.arange(first, np.log(max(tops)) + _ABOVE, _STEP)
+    total = sum(_integrand(core, stacks, float(np.exp(t))) for t in steps)
     return total * _STEP / np.pi * (1 - _ARROW_MARGIN)
+
+
+def _integrand(core: FloatArray, stacks: Sequence[_Tips], s: float) -> float:
+    """√s·tr N(N + s)⁻¹: of the largest tables by themselves, and by their Schur complement."""
+    schur = core + s * np.eye(len(core))
+    second = np.eye(len(core))
+    outer = 0.0
+    for tips in stacks:
+        inverse = 1 / (tips.diagonal + s)
+        outer += float((tips.diagonal * inverse).sum())
+        scaled = tips.coupling * inverse[:, None, :]
+        schur -= tips.added(scaled @ tips.coupling.swapaxes(1, 2))
+        second += tips.added(scaled @ scaled.swapaxes(1, 2))
+
+    inner = len(core) - s * float(np.trace(np.linalg.solve(schur, second)))
+    return (outer + inner) * float(np.sqrt(s))
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,37 +202,27 @@ class _Tip:
         cls,
         parts: Sequence[Parts],
         eigen: Mapping[int, Eigen],
-        table: Table,
-        kinds: Sequence[int],
-        weight: float,
+        term: tuple[Table, tuple[int, ...], float],
         place: Mapping[Table, IntArray],
     ) -> _Tip:
-        own = [eigen[k] for k in kinds]
-        values = [np.maximum(e.eigenvalues, 0.0) for e in own]
-        diagonal = weight * kron_all([v[None, :] for v in values]).ravel()
+        table, kinds, weight = term
+        values = [np.maximum(eigen[kind].eigenvalues, 0.0) for kind in kinds]
+        diagonal = weight * column_kron(values)
         rows = [np.zeros(0, dtype=np.int64)]
         coupling = [np.zeros((0, diagonal.size))]
 
         for block in _contained(table, place):
-            pieces = [
-                e.eigenvectors * v
-                if i in block
-                else parts[k].c[None, :] @ e.eigenvectors
-                for i, k, e, v in zip(
-                    table,
-                    kinds,
-                    own,
-                    values,
-                    strict=True,
+            pieces = []
+            for i, kind, value in zip(table, kinds, values, strict=True):
+                vectors = eigen[kind].eigenvectors
+                inside = i in block
+                pieces.append(
+                    vectors * value if inside else parts[kind].c[None] @ vectors
                 )
-            ]
             rows.append(place[block])
             coupling.append(weight * kron_all(pieces))
 
         return cls(np.concatenate(rows), np.concatenate(coupling), diagonal)
-
-
-# --- commuting terms -----------------------------------------------------------------------------
 
 
 def _contained(table: Table, place: Mapping[Table, IntArray]) -> list[Table]:

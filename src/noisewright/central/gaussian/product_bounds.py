@@ -97,13 +97,7 @@ def _joint_bound(
         return None
 
     return sum(
-        multiplicity
-        * _nuclear(
-            family,
-            parts,
-            terms,
-            without_total,
-        )
+        multiplicity * _nuclear(family, parts, terms, without_total)
         for (terms, without_total), multiplicity in counted.items()
     )
 
@@ -126,18 +120,7 @@ def _nuclear(
 ) -> float:
     blocks = [block for block in closure(terms) if block or not without_total]
     if dimension(family, blocks) <= DENSE_LIMIT:
-        return (
-            nuclear_from_gram(
-                dense(
-                    family,
-                    parts,
-                    terms,
-                    blocks,
-                )
-            )
-            if blocks
-            else 0.0
-        )
+        return nuclear_from_gram(dense(family, parts, terms, blocks)) if blocks else 0.0
 
     largest = largest_tables(terms)
     assert largest is not None
@@ -205,12 +188,7 @@ def _separate_bound(
             for x in (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97):
                 trial = best.copy()
                 trial[group] = x
-                reached = _separate_value(
-                    family,
-                    parts,
-                    trial,
-                    public_total,
-                )
+                reached = _separate_value(family, parts, trial, public_total)
                 if reached > value:
                     value = reached
                     best = trial

@@ -315,12 +315,7 @@ def _start(
         return _State(centred_axis(size), np.full(size, 1.0 / size), True)
 
     mean = sum(gram / np.trace(gram) for gram in grams)
-    return _solve(
-        (mean),
-        0.0,
-        None,
-        bits,
-    )
+    return _solve((mean), 0.0, None, bits)
 
 
 def exchangeable(gram: FloatArray) -> bool:
@@ -355,16 +350,7 @@ def _solve(
 def _problem(gram: FloatArray, tau_squared: float) -> GramProblem | TridiagonalProblem:
     scale = float(gram[-1, -1])
     prefix = scale * PrefixGram(len(gram)).dense()
-    if (
-        len(gram) > 1
-        and scale > 0
-        and np.allclose(
-            gram,
-            prefix,
-            rtol=1e-12,
-            atol=0.0,
-        )
-    ):
+    if len(gram) > 1 and scale > 0 and np.allclose(gram, prefix, rtol=1e-12, atol=0.0):
         # Adding 11ᵀ to the Gram matrix of prefix sums changes one entry of its inverse.
         plain = prefix_gram_inverse(len(gram))
         diagonal = plain.diagonal.copy()
@@ -402,9 +388,4 @@ def _improve(
     slope = float(by_total @ totals[own]) / g
     tau_squared = max(0.0, (float(by_contrast.sum()) / slope) ** 2 * t - g)
 
-    return _solve(
-        gram,
-        tau_squared,
-        state.dual,
-        bits,
-    )
+    return _solve(gram, tau_squared, state.dual, bits)

@@ -66,11 +66,8 @@ def product_strategy(
     total_bits: int = USUAL_BITS,
 ) -> Candidate:
     """The best linear strategy for a product of workloads: factor by factor, bounds multiplied."""
-    factors = term.factors or ()
-    solved: list[Factorization] = []
     known: dict[str, Factorization] = {}
-
-    for i, factor in zip(term.attributes, factors, strict=True):
+    for i, factor in term.by_attribute.items():
         if (text := factor.text()) not in known:
             # Small problems cost nothing: solved to where no printed digit changes.
             tolerance = 1e-8 if sizes[i] <= _SMALL else 5e-7
@@ -80,22 +77,20 @@ def product_strategy(
                 tolerance=tolerance,
                 progress=partial(_tell, factor),
             )
-        solved.append(known[text])
 
-    real = [s.strategy.dense() for s in solved]
+    factors = term.factors or ()
+    solved = [known[factor.text()] for factor in factors]
+    real = [factorization.strategy.dense() for factorization in solved]
     inexact = sum(small_integers(strategy) is None for strategy in real)
     bits = bits_each(total_bits, inexact, _MOST_BITS)
     matrices = [quantise(a, f, bits) for a, f in zip(real, factors, strict=True)]
-    value = term.weight * prod(s.value for s in solved)
-    bound = term.weight * prod(s.lower_bound for s in solved)
-    notes = [s.explanation for s in solved] or ["one count"]
     block = Block(term.attributes, tuple(matrices), multiplier=fine_grid(matrices))
-    strategy = BlockStrategy(sizes, (block,))
 
+    notes = [factorization.explanation for factorization in solved] or ["one count"]
     return Candidate(
-        strategy,
-        value,
-        bound,
+        BlockStrategy(sizes, (block,)),
+        term.weight * prod(factorization.value for factorization in solved),
+        term.weight * prod(factorization.lower_bound for factorization in solved),
         "weighted nuclear norm",
         "; ".join(dict.fromkeys(notes)),
     )
@@ -114,66 +109,29 @@ def replaced_product(
     total_bits: int = USUAL_BITS,
 ) -> Candidate:
     """For replaced people: few cells exactly, pair by pair; products as for added people."""
-    exact = None
-    reached = inf
     factors = term.factors or ()
+    exact = None
     if len(factors) == 1 and factors[0].size <= PAIR_CELLS:
-        exact = _by_pairs(
-            term,
-            sizes,
-            norm,
-            total_bits,
-        )
+        exact = _by_pairs(term, sizes, norm, total_bits)
 
+    reached = inf
     if exact is not None:
         shifted = without_offsets(factors[0])
         target = replace(term, inner=shifted, factors=(shifted,))
-        reached = unit_error(
-            exact.strategy,
-            [target],
-            norm,
-            2,
-            "replace-one",
-        )
+        reached = unit_error(exact.strategy, [target], norm, 2, "replace-one")
         if reached <= _SETTLED * (exact.bound or 0.0):
             return exact
 
-    strategy = product_strategy(
-        term,
-        sizes,
-        norm,
-        total_bits,
-    ).strategy
-    value = unit_error(
-        strategy,
-        [term],
-        norm,
-        2,
-        "replace-one",
-    )
+    strategy = product_strategy(term, sizes, norm, total_bits).strategy
+    value = unit_error(strategy, [term], norm, 2, "replace-one")
     status = (
         "best linear strategy for added people, under the sensitivity of replaced ones"
     )
     if exact is None:
-        return Candidate(
-            strategy,
-            value,
-            None,
-            "none",
-            status,
-            "replace-one",
-        )
-
-    return (
-        exact
-        if reached <= value
-        else replace(
-            exact,
-            strategy=strategy,
-            value=value,
-            status=status,
-        )
-    )
+        return Candidate(strategy, value, None, "none", status, "replace-one")
+    if reached <= value:
+        return exact
+    return replace(exact, strategy=strategy, value=value, status=status)
 
 
 def _by_pairs(
@@ -261,12 +219,7 @@ def _plan(problem: CentralProblem) -> Proposal:
         sizes = (problem.workload.size,)
 
     search = replaced_product if public else product_strategy
-    return search(
-        term,
-        sizes,
-        problem.norm,
-        problem.grid_bits,
-    ).proposal(problem)
+    return search(term, sizes, problem.norm, problem.grid_bits).proposal(problem)
 
 
 GAUSSIAN_STRATEGY = CentralMechanism(
@@ -306,42 +259,30 @@ def _split(problem: CentralProblem) -> Proposal:
     the best shares go as P_k^(2/(p+2)); at p = ∞, as the squares of the largest errors.
     """
     terms = problem.terms
-    sizes = problem.sizes
     norm = problem.norm
     neighbours = problem.neighbours
     bits = problem.grid_bits - _SPARE_BITS
-    parts = [
-        product_strategy(
-            term,
-            sizes,
-            norm,
-            bits,
-        )
-        for term in terms
-    ]
+    parts = [product_strategy(term, problem.sizes, norm, bits) for term in terms]
+
     errors = np.array([part.value for part in parts])
     queries = np.array([term.queries for term in terms], dtype=np.float64)
-    powers = (
-        errors**2 if np.isinf(norm) else (queries * errors**norm) ** (2 / (norm + 2))
-    )
+    shares = errors**2
+    if not np.isinf(norm):
+        shares = (queries * errors**norm) ** (2 / (norm + 2))
+
     lengths = [max(part.strategy.sensitivity(2, neighbours), 1e-9) for part in parts]
-    noises = lengths / np.sqrt(powers / powers.sum())
+    noises = lengths / np.sqrt(shares / shares.sum())
     pairs = zip(parts, noises.tolist(), strict=True)
     strategy = BlockStrategy.of_parts(
         [part.strategy.with_noise(noise) for part, noise in pairs]
     )
+    value = unit_error(strategy, terms, norm, 2, neighbours)
+
     bounds = np.array([part.bound or 0.0 for part in parts])
     hardest = float((bounds * (queries / queries.sum()) ** (1 / norm)).max())
-
     return Candidate(
         strategy,
-        unit_error(
-            strategy,
-            terms,
-            norm,
-            2,
-            neighbours,
-        ),
+        value,
         hardest if neighbours == "add-remove" else None,
         "the hardest part alone",
         f"{len(parts)} parts answered separately: they need not agree with each other",

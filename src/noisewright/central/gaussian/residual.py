@@ -59,19 +59,9 @@ def interaction_strategy(
     """
     counts = as_counts(terms)
     if counts is not None:
-        return _counts(
-            counts,
-            sizes,
-            norm,
-            neighbours,
-        )
+        return _counts(counts, sizes, norm, neighbours)
 
-    start = start or certified_design(
-        terms,
-        sizes,
-        norm,
-        neighbours,
-    )
+    start = start or certified_design(terms, sizes, norm, neighbours)
     best = (
         _mixed(start) if neighbours == "add-remove" else _replaced(start, terms, norm)
     )

@@ -169,10 +169,7 @@ class BallMechanism(CountsPeople):
         return tuple(
             float(np.sqrt((len(rows) + 1) * reach / float(epsilon) ** 2 + 1 / 12))
             for rows, reach, epsilon in zip(
-                self.parts,
-                self.reaches,
-                self._epsilons,
-                strict=True,
+                self.parts, self.reaches, self._epsilons, strict=True
             )
         )
 
@@ -202,10 +199,7 @@ class BallMechanism(CountsPeople):
                 source,
             )
             for rows, reach, epsilon in zip(
-                self.parts,
-                self.reaches,
-                self._epsilons,
-                strict=True,
+                self.parts, self.reaches, self._epsilons, strict=True
             )
         ]
         people = [np.array([cells.sum()])] if self._replaced else []
@@ -288,10 +282,7 @@ class BallMechanism(CountsPeople):
                 "measurements": len(rows),
             }
             for rows, reach, epsilon in zip(
-                self.parts,
-                self.reaches,
-                self._epsilons,
-                strict=True,
+                self.parts, self.reaches, self._epsilons, strict=True
             )
         ]
         return {"shares": list(self.shares), "parts": parts}

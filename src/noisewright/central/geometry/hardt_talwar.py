@@ -117,15 +117,7 @@ def turned_parts(matrix: IntArray, replaced: bool) -> list[list[Part]]:
         ):
             shapes.append(_flattened(directions.T @ columns))
 
-        parts = (
-            Part.along(
-                directions,
-                shape,
-                matrix,
-                replaced,
-            )
-            for shape in shapes
-        )
+        parts = (Part.along(directions, shape, matrix, replaced) for shape in shapes)
         return min(parts, key=lambda part: part.root)
 
     result = [[part(left)]]

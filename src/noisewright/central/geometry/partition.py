@@ -196,12 +196,7 @@ class Reading:
             told = weights @ indicators.mean(axis=1)
             people = term.weight * whole.matvec(ones) / len(ones) - told
 
-        self._check(
-            term,
-            whole,
-            people,
-            weights,
-        )
+        self._check(term, whole, people, weights)
         return people, weights
 
     def _check(

@@ -218,12 +218,7 @@ class SecondMoments:
         """Σyyᵀ of extended rows in radii, under fresh noise; only tests pass a source."""
         if self.pure:
             step = max(1, int(self.scale / _STEPS))
-            noisy = add_wishart_difference(
-                exact,
-                self.scale,
-                step,
-                source,
-            )
+            noisy = add_wishart_difference(exact, self.scale, step, source)
             return np.asarray(noisy * (step / GRID**2), dtype=np.float64)
 
         on, above = (

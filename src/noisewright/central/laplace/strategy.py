@@ -69,14 +69,7 @@ def _plan(problem: CentralProblem) -> Proposal:
         if 1 < problem.workload.size <= MOST_CELLS:
             shifted = without_offsets(problem.workload)
             most = _largest_sensitivity(problem)
-            options.append(
-                replaced_laplace(
-                    shifted,
-                    problem.sizes,
-                    problem.norm,
-                    most,
-                )
-            )
+            options.append(replaced_laplace(shifted, problem.sizes, problem.norm, most))
 
     if not problem.single_product and refuses_cells(problem) is None:
         options.append(valued(problem, *counted_cells(problem)))

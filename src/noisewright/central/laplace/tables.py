@@ -68,12 +68,7 @@ def laplace_tables(
 
     return Candidate(
         strategy,
-        unit_error(
-            strategy,
-            terms,
-            norm,
-            1,
-        ),
+        unit_error(strategy, terms, norm, 1),
         interaction_strategy(terms, sizes, norm).bound,
         L2_BOUND,
         f"{len(strategy.tables)} of {len(tables)} candidate tables measured",
@@ -202,14 +197,7 @@ def cover(
     tables: list[Table] = []
     while open_:
         table = set(open_[0])
-        while (
-            best := _best_addition(
-                table,
-                open_,
-                sizes,
-                cells,
-            )
-        ) is not None:
+        while (best := _best_addition(table, open_, sizes, cells)) is not None:
             table.add(best)
 
         tables.append(tuple(sorted(table)))

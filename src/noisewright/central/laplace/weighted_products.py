@@ -96,12 +96,7 @@ def laplace_product(
     }
     factors = [solved[factor.text()] for factor in workloads]
     error = prod(factor.error for factor in factors)
-    strategy = _product(
-        term,
-        sizes,
-        factors,
-        largest,
-    )
+    strategy = _product(term, sizes, factors, largest)
     joint = _joint_factor(factors, sizes, norm)
     if joint is not None and joint.error < (1 - _WORTHWHILE) * error:
         error = joint.error
@@ -144,14 +139,7 @@ def _solve(
         sizes = None
 
     squared = weighted_identity(gram, sizes, _own_rows(factor, cells))
-    options = [
-        _valued(
-            factor,
-            cells,
-            squared,
-            norm,
-        )
-    ]
+    options = [_valued(factor, cells, squared, norm)]
     if norm > 2 and factor.queries * factor.size**2 <= _NORM_WORK:
         queries = factor.dense()[:, cells.representatives]
         options.append(

@@ -15,8 +15,7 @@ import numpy as np
 from noisewright import container
 from noisewright.arrays import Array, FloatArray
 from noisewright.central.carry.stream import CarryState
-from noisewright.central.stream import SumsState
-from noisewright.central.stream_position import Position
+from noisewright.central.running import Position, SumsState
 from noisewright.errors import (
     FileFormatError,
     NoisewrightError,

@@ -10,13 +10,13 @@ from typing import Any
 from noisewright.central.blocks.mechanism import continuous_deviation
 from noisewright.central.carry.stream import CarryStreamMechanism, carry_stream
 from noisewright.central.problem import CentralProblem
+from noisewright.central.running import Position
 from noisewright.central.stream import (
     ONCE,
     Appearances,
     StreamMechanism,
     stream_mechanism,
 )
-from noisewright.central.stream_position import Position
 from noisewright.central.wider_bounds import least_factorization
 from noisewright.errors import InvalidParameter
 from noisewright.estimate.intervals import normal_multiplier, sidak_multiplier

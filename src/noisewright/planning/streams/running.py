@@ -11,8 +11,7 @@ import numpy as np
 from noisewright import __version__
 from noisewright.arrays import FloatArray, IntArray
 from noisewright.central.carry.stream import CarryStream
-from noisewright.central.stream import Stream
-from noisewright.central.stream_position import Position
+from noisewright.central.running import Position, Stream
 from noisewright.display import Shown
 from noisewright.planning.budgets.spending import UNRECORDED, LedgerNote
 from noisewright.planning.files import Keepable

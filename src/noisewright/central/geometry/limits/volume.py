@@ -135,10 +135,5 @@ def reach_along(
         cost = cost / 2
         target = np.append(way, 0.0)
 
-    solved = linprog(
-        cost,
-        A_eq=moved,
-        b_eq=target,
-        method="highs",
-    )
+    solved = linprog(cost, A_eq=moved, b_eq=target, method="highs")
     return 0.0 if solved.x is None else 1.0 / float(np.dot(cost, np.abs(solved.x)))
