@@ -68,7 +68,7 @@ def row(
     planned = plan.proposal
     ratio = "" if planned.bound is None else f"{planned.value / planned.bound:.5f}"
     print(
-        f"{name:44s} {plan.mechanism:18s} {planned.value:10.5f} {plan.unit_error:10.5f} "
+        f"{name:44s} {plan.mechanism.name:18s} {planned.value:10.5f} {plan.unit_error:10.5f} "
         f"{target:10.5f} {planned.value / target:12.5f} {ratio:>10s} {seconds:8.2f}"
     )
 

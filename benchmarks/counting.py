@@ -96,7 +96,7 @@ def write_wide(path: Path, rows: int, attributes: int) -> None:
 def ours(path: Path, plan: Path) -> list[np.ndarray]:
     """Cells, counts and noise; the exact tables are counted once more, untimed, to compare them."""
     method = planned(plan)
-    method.method.measure(method.exact(str(path)))
+    method.mechanism.measure(method.exact(str(path)))
     return []
 
 
@@ -105,7 +105,7 @@ def planned(plan: Path) -> CentralPlan:
     loaded = nw.load(plan)
     assert isinstance(loaded, CentralPlan)
     # what a plan works out about its noise before any table is read
-    _ = loaded.method.spend
+    _ = loaded.mechanism.spend
     return loaded
 
 

@@ -132,7 +132,10 @@ def released(rng: np.random.Generator) -> None:
         for _ in range(max(1, 10**power // 10**5)):
             rows = rng.standard_normal((min(10**power, 10**5), COLUMNS)) @ root.T
             rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-            exact, truth = exact + plan.method.exact([rows])[0], truth + rows.T @ rows
+            exact, truth = (
+                exact + plan.mechanism.exact([rows])[0],
+                truth + rows.T @ rows,
+            )
         release, truth = plan.noisy((exact, 10**power)), truth / 10**power
         ways = release.second_moment, release.projected, release.denoised
         told = " ".join(f"{np.linalg.norm(own - truth):.5f}" for own in ways)

@@ -60,7 +60,7 @@ def needs(text: str, epsilon: float) -> Iterator[tuple[int, str]]:
             )
         except nw.NoisewrightError:
             continue
-        yield plan.people_for_max_error(), plan.mechanism
+        yield plan.people_for_max_error(), plan.mechanism.name
 
 
 def simulated(text: str = "prefix:16") -> None:

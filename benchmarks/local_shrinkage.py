@@ -55,7 +55,7 @@ def line(text: str) -> None:
         worst = shrunk.unbiased / plan.workload.queries
         covered = {k: min(each.coverage[k] for each in told) for k in told[0].coverage}
         print(
-            f"{text} ({plan.mechanism}) {variance:g} N {people:,}: "
+            f"{text} ({plan.mechanism.name}) {variance:g} N {people:,}: "
             f"worst {shrunk.share**2:.3f} (gap {shrunk.gap:.1e}) typical "
             f"{np.median(shares['shrunk']):.3f} | "
             f"projected, worst table {projected.max() / worst:.3f} "

@@ -34,7 +34,7 @@ def main() -> None:
         release = plan.release(str(table))
         released = time.perf_counter()
         names = [
-            tuple(domain().names[i] for i in t) for t in plan.method.strategy.tables
+            tuple(domain().names[i] for i in t) for t in plan.mechanism.strategy.tables
         ]
         DuckDBCounter().marginals(str(table), domain(), names)
         counted = time.perf_counter() - released

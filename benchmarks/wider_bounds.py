@@ -50,7 +50,7 @@ def main(workloads: tuple[str, ...]) -> None:
             told = ", ".join(
                 f"{name} {ratio:.3f}" for name, ratio in ratios if ratio is not None
             )
-            print(f"  {text:16} {plan.mechanism:18} {plan.achieved:8.4f}  over: {told}"
+            print(f"  {text:16} {plan.mechanism.name:18} {plan.achieved:8.4f}  over: {told}"
                   f"  (bounds in {seconds / max(plan.seconds, 1e-9):.2f} × planning)")  # fmt: skip
 
 

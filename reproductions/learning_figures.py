@@ -25,7 +25,10 @@ _PROTOCOL = "lower bound: any non-interactive protocol"
 def _planned(size: int) -> dict[str, Value]:
     options = Local(effort="low", max_error=_ALPHA, beta=_BETA)
     plan = api.plan(f"prefix:{size}", _PRIVACY, options)
-    return {"people": plan.people_for_max_error(_ALPHA), "mechanism": plan.mechanism}
+    return {
+        "people": plan.people_for_max_error(_ALPHA),
+        "mechanism": plan.mechanism.name,
+    }
 
 
 def _one_each(size: int) -> dict[str, Value]:

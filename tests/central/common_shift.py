@@ -10,7 +10,12 @@ from fractions import Fraction
 
 import numpy as np
 
-from noisewright.central.mechanism import Measurement, StoredMechanism, Table
+from noisewright.central.mechanism import (
+    Measurement,
+    NamedMechanism,
+    StoredMechanism,
+    Table,
+)
 from noisewright.central.problem import (
     CentralMechanism,
     CentralProblem,
@@ -50,7 +55,7 @@ class Correlated(Accuracy):
 
 
 @dataclass(frozen=True, eq=False)
-class CommonShift:
+class CommonShift(NamedMechanism):
     """Every cell under noise of its own, which alone keeps the budget, and all under one more."""
 
     sizes: tuple[int, ...]

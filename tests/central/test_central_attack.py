@@ -57,7 +57,7 @@ def reached(plan: Any, matrix: np.ndarray) -> float | None:
     """The error of the plan's own strategy; None where rounding of 1e-9 is all that is missed."""
     exact = unit_value(plan, matrix)
     if exact is None:
-        rows = whole_matrix(plan.method.strategy)
+        rows = whole_matrix(plan.mechanism.strategy)
         back = matrix @ np.linalg.pinv(rows) @ rows
         sizes = np.abs(matrix).max(axis=1)
         assert (np.abs(back - matrix).max(axis=1) <= 1e-9 * sizes).all()

@@ -223,7 +223,7 @@ def test_errors_are_those_stated_and_below_every_laplace_strategy(text: str) -> 
 )
 def test_largest_errors_are_planned_for_too(text: str, largest: float) -> None:
     plan = nw.plan(text, PURE, nw.Central(error="max"))
-    assert plan.mechanism == "carry"
+    assert plan.mechanism.name == "carry"
     assert plan.forecast().max <= 1.01 * largest
 
 
@@ -248,7 +248,7 @@ def test_widths_of_cores_descend_along_their_slopes() -> None:
 @pytest.mark.parametrize("epsilon", [2.0, 4.0, 8.0])
 def test_whole_people_have_less_noise_on_the_unit_lattice(epsilon: float) -> None:
     cells = nw.plan("identity:8", nw.Privacy(epsilon=epsilon))
-    assert cells.mechanism == "carry"
+    assert cells.mechanism.name == "carry"
     assert cells.achieved == pytest.approx(np.sqrt(0.5) / np.sinh(epsilon / 2))
     assert cells.achieved < np.sqrt(2) / epsilon
 
@@ -258,8 +258,8 @@ def test_it_is_the_default_where_it_is_better_and_the_strategy_stays_what_it_was
 ):
     chosen = nw.plan("prefix:16", PURE)
     strategy = nw.plan("prefix:16", PURE, nw.Central(mechanism="laplace-strategy"))
-    assert chosen.mechanism == "carry"
-    assert strategy.method.law.law == "discrete-laplace"
+    assert chosen.mechanism.name == "carry"
+    assert strategy.mechanism.law.law == "discrete-laplace"
     assert chosen.achieved < 0.85 * strategy.achieved
     rows = {row.mechanism: row for row in nw.compare("prefix:16", PURE)}
     assert rows["carry"].rmse == pytest.approx(chosen.forecast().rmse)
@@ -320,8 +320,8 @@ def test_a_plan_forged_to_carry_more_than_its_cores_is_refused(tmp_path: Path) -
     longer = {**arrays, "factor.0": 3 * arrays["factor.0"]}
     container.write(tmp_path / "forged.nw", header, longer)
     heavy = nw.load(tmp_path / "forged.nw")
-    assert heavy.method.scale == pytest.approx(
-        3 * heavy.method.measured.strategy.blocks[0].multiplier
+    assert heavy.mechanism.scale == pytest.approx(
+        3 * heavy.mechanism.measured.strategy.blocks[0].multiplier
     )
     assert heavy.spend.promise().epsilon <= 1
 
@@ -459,7 +459,7 @@ def test_replaced_people_have_the_errors_stated_and_their_number_exactly(
     text: str, error: float, tmp_path: Path
 ) -> None:
     plan = nw.plan(text, REPLACED)
-    assert plan.mechanism == "carry"
+    assert plan.mechanism.name == "carry"
     assert plan.achieved <= 1.01 * error
     assert plan.standard_errors[-1] == 0
     people = np.arange(plan.workload.size)
@@ -470,10 +470,10 @@ def test_replaced_people_have_the_errors_stated_and_their_number_exactly(
     )
     # The same noise protects nobody who may be absent: under add-remove it is drawn freely.
     free = plan.at(nw.Privacy(epsilon=1))
-    assert not free.method.closed
+    assert not free.mechanism.closed
     assert free.accuracy.std[-1] > 0
     with pytest.raises(InvalidParameter, match="closed"):
-        replace(free.method, closed=True)
+        replace(free.mechanism, closed=True)
 
 
 def test_what_is_proved_of_replaced_people_is_above_what_is_drawn() -> None:

@@ -46,7 +46,7 @@ class Case:
         """Of measurements by the exact sampler, one a row."""
         plan, source = self.plan, SeededSource(4)
         counts = plan.exact(self.people)
-        drawn = (plan.method.measure(counts, source) for _ in range(releases))
+        drawn = (plan.mechanism.measure(counts, source) for _ in range(releases))
         return np.array(
             [plan.linear_answers(values) for values in drawn]
         ) - plan.workload.matvec(self.people)
@@ -129,8 +129,8 @@ def test_declared_values_use_the_exact_covariance(case: Case) -> None:
     """By the textbook, from second moments of draws: within bands of six deviations."""
     queries = case.plan.workload.dense()
     noise = (
-        case.plan.method.covariance
-        / case.plan.method.measured.strategy.blocks[0].multiplier ** 2
+        case.plan.mechanism.covariance
+        / case.plan.mechanism.measured.strategy.blocks[0].multiplier ** 2
     )
     covariance = queries @ noise @ queries.T
     known = np.array(case.declared)

@@ -129,7 +129,7 @@ def test_a_person_in_a_cell_and_its_sums_costs_the_budget_and_no_more() -> None:
 def test_sums_are_measured_where_they_pay_and_forecasts_are_exact(
     plan: nw.Plan,
 ) -> None:
-    method = plan.method
+    method = plan.mechanism
     matrix = method.measured.strategy.matrix
     assert len(matrix) > matrix.shape[1]
     sensitivity = int(np.abs(matrix).sum(axis=0).max())
@@ -149,7 +149,7 @@ def test_sums_are_measured_where_they_pay_and_forecasts_are_exact(
 
 def test_releases_have_the_errors_that_are_forecast(plan: nw.Plan) -> None:
     """2,000 draws of the sampler: seven deviations of a mean square whose draws deviate by 0.8."""
-    method = plan.method
+    method = plan.mechanism
     noise = method.carries.draw(method.scale, 2000, SeededSource(5)).astype(np.float64)
     errors = plan.workload.dense() @ method.cells(noise)
     mean = (plan.standard_errors**2).mean()
@@ -182,8 +182,8 @@ def test_plans_with_sums_are_kept_and_forged_ones_pay_for_their_columns(
     longer[-1] *= 4
     container.write(tmp_path / "forged.nw", header, {**arrays, "factor.0": longer})
     heavy = nw.load(tmp_path / "forged.nw")
-    assert heavy.method.scale == pytest.approx(int(np.abs(longer).sum(axis=0).max()))
-    assert heavy.method.scale > plan.method.scale
+    assert heavy.mechanism.scale == pytest.approx(int(np.abs(longer).sum(axis=0).max()))
+    assert heavy.mechanism.scale > plan.mechanism.scale
     fewer = {**arrays, "factor.0": longer[:-1].copy()}
     container.write(tmp_path / "forged.nw", header, fewer)
     with pytest.raises(NoisewrightError):
@@ -209,5 +209,5 @@ def test_rows_that_sum_nothing_are_left_out() -> None:
 )
 def test_long_lists_have_the_errors_stated(text: str, error: float) -> None:
     plan = nw.plan(text, PURE)
-    assert plan.mechanism == "carry"
+    assert plan.mechanism.name == "carry"
     assert plan.forecast().rmse <= 1.001 * error

@@ -28,7 +28,7 @@ def released(query: dict, privacy: nw.Privacy) -> nw.Release:
 
 
 def information(release: nw.Release) -> np.ndarray:
-    method = release.plan.method
+    method = release.plan.mechanism
     blocks = method.strategy.blocks
     units = [
         b.noise / law.standard_deviation
@@ -73,7 +73,7 @@ def test_combined_answers_are_unbiased_with_the_forecast_variance() -> None:
     source, runs = SeededSource(8), 1500
     counts = plan.exact(X)
     drawn = [
-        plan.linear_answers(plan.method.measure(counts, source)) for _ in range(runs)
+        plan.linear_answers(plan.mechanism.measure(counts, source)) for _ in range(runs)
     ]
     errors = np.array(drawn) - plan.plain_workload.matvec(X.ravel())
     alarm = 1e-6 / (2 * plan.queries)
@@ -120,6 +120,6 @@ def test_a_measurement_of_another_form_is_refused() -> None:
         released({"cdf": "age"}, PURE), released({"marginal": ["sex"]}, PURE)
     )
     parts = both.measurement.parts
-    assert both.plan.method.fits(both.measurement)
-    assert not both.plan.method.fits(Measurement(parts=parts[:1]))
-    assert not both.plan.method.fits(Measurement(parts=parts[::-1]))
+    assert both.plan.mechanism.fits(both.measurement)
+    assert not both.plan.mechanism.fits(Measurement(parts=parts[:1]))
+    assert not both.plan.mechanism.fits(Measurement(parts=parts[::-1]))

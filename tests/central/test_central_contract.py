@@ -382,7 +382,7 @@ def test_plans_survive_their_files(name: str, neighbours: str, tmp_path: Path) -
         plan.save(tmp_path / "plan.nw")
         again = nw.load(tmp_path / "plan.nw")
         assert again.privacy == plan.privacy
-        assert again.mechanism == name
+        assert again.mechanism.name == name
         np.testing.assert_array_equal(again.standard_errors, plan.standard_errors)
         json.dumps(case(key).mechanism.record())
         ledger = nw.Ledger(tmp_path / f"{name_of(key)}.db".replace("*", "x"))

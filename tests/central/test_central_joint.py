@@ -44,7 +44,7 @@ def plan_by(name: str) -> CentralPlan:
 def test_what_is_measured_answered_and_forecast_is_of_one_law(name: str) -> None:
     """400 releases: means within their bands, and variances within a factor; fixed seed."""
     plan = plan_by(name)
-    method: Mechanism = plan.method
+    method: Mechanism = plan.mechanism
     x = np.arange(np.prod(plan.sizes)) * 7
     counts, truth = plan.exact(x), plan.workload.matvec(x)
     source = SeededSource(11)

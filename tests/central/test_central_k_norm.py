@@ -252,8 +252,8 @@ def test_intervals_cover(neighbours):
     forecast, runs = plan.forecast(), 400
     errors = np.array(
         [
-            plan.method.answer(
-                plan.method.measure(plan.exact(histogram), source), plan.terms
+            plan.mechanism.answer(
+                plan.mechanism.measure(plan.exact(histogram), source), plan.terms
             )
             for _ in range(runs)
         ]
@@ -318,7 +318,7 @@ def test_where_it_is_better_a_plan_takes_it():
     named = nw.plan(
         "marginals:2^5:1", privacy, nw.Central(mechanism="laplace-strategy")
     )
-    assert plan.mechanism == "k-norm"
+    assert plan.mechanism.name == "k-norm"
     assert plan.forecast().rmse < named.forecast().rmse
 
 
@@ -339,12 +339,13 @@ def test_conjunctions_of_many_attributes_are_read_off_their_tables(neighbours):
     """False alarms: 6 deviations of each of 17 means of 200 releases."""
     plan = nw.plan("conjunctions:17:1", Privacy(epsilon=1, neighbours=neighbours))
     counts = {
-        table: np.array([40 + i, 60 - i]) for i, table in enumerate(plan.method.tables)
+        table: np.array([40 + i, 60 - i])
+        for i, table in enumerate(plan.mechanism.tables)
     }
     truth = np.array([60.0 - i for i in range(17)])
     source = SeededSource(5)
     errors = [
-        plan.linear_answers(plan.method.measure(counts, source)) - truth
+        plan.linear_answers(plan.mechanism.measure(counts, source)) - truth
         for _ in range(200)
     ]
     std = plan.forecast().std

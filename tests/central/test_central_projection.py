@@ -92,16 +92,18 @@ def test_what_is_measured_is_the_noise_of_the_inner_mechanism():
         "marginals:2^4:2", REPLACED, nw.Central(mechanism="projection", people=60)
     )
     counts = plan.exact(np.arange(16))
-    whole = plan.method.measure(counts, SeededSource(5))
-    inner = plan.method.inner.measure(counts, SeededSource(5))
+    whole = plan.mechanism.measure(counts, SeededSource(5))
+    inner = plan.mechanism.inner.measure(counts, SeededSource(5))
     for mine, theirs in zip(whole.parts[0].values, inner.values, strict=True):
         np.testing.assert_array_equal(mine, theirs)
     assert whole.values[0][0] == np.arange(16).sum()
-    assert plan.spend == plan.method.inner.spend
+    assert plan.spend == plan.mechanism.inner.spend
     protected = nw.plan(
         "marginals:2^4:2", Privacy(1.0), nw.Central(mechanism="projection", people=60)
     )
-    assert protected.method.measure(protected.exact(np.arange(16)), None).values == ()
+    assert (
+        protected.mechanism.measure(protected.exact(np.arange(16)), None).values == ()
+    )
 
 
 @pytest.mark.parametrize("text", ["marginals:2^4:2", "prefix:12"])
@@ -135,7 +137,7 @@ def test_few_people_are_told_nearer_and_the_choice_is_the_best_forecast():
         (r for r in planned.values() if r.mechanism != "no-data"),
         key=lambda r: r.achieved,
     )
-    assert chosen.mechanism == best.mechanism
+    assert chosen.mechanism.name == best.mechanism
 
 
 def test_without_people_nothing_biased_is_planned():
@@ -179,7 +181,7 @@ def test_no_data_are_told_worse_than_the_bound_beside_the_forecast(privacy, spac
     )
     plan = replace(
         plan,
-        proposal=replace(plan.proposal, mechanism=replace(plan.method, space=space)),
+        proposal=replace(plan.proposal, mechanism=replace(plan.mechanism, space=space)),
         known_accuracy=None,
     )
     bound = plan.accuracy.worst_rmse

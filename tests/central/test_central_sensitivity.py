@@ -179,7 +179,7 @@ def test_two_of_very_many_columns_may_lie_apart_by_the_lengths_of_both(
         f"identity:{columns}", replaced, nw.Central(mechanism="laplace-cells")
     )
     assert plan.spend.promise().epsilon <= 1
-    assert plan.method.law.scale >= 2  # two cells change, by one each
+    assert plan.mechanism.law.scale >= 2  # two cells change, by one each
 
 
 def test_weights_that_do_not_fit_are_refused() -> None:

@@ -54,11 +54,11 @@ def loss_of_a_replacement(method: BallMechanism) -> float:
 
 def noise_of(plan, draws: int) -> list[np.ndarray]:
     """What is added to every part, in units of its radius over ε."""
-    inner, source = plan.method.inner, SeededSource(8)
+    inner, source = plan.mechanism.inner, SeededSource(8)
     counts = plan.exact(np.array([10] + [0] * 31))
     exact = [rows @ counts[inner.tables[0]].ravel() for rows in inner.parts]
     drawn = [
-        plan.method.measure(counts, source).parts[0].values[1:] for _ in range(draws)
+        plan.mechanism.measure(counts, source).parts[0].values[1:] for _ in range(draws)
     ]
     units = [
         np.sqrt(reach) / budget.epsilon
@@ -82,7 +82,7 @@ def follows_its_law(plan, draws: int = 400) -> bool:
 
 @pytest.mark.parametrize("name", BOTH)
 def test_no_replacement_changes_chances_by_more_than_epsilon(name, plans):
-    method = plans[name].method.inner
+    method = plans[name].mechanism.inner
     assert loss_of_a_replacement(method) <= 1.0 + 1e-12
     assert plans[name].spend.promise().epsilon <= 1.0
     assert follows_its_law(plans[name])
@@ -91,7 +91,7 @@ def test_no_replacement_changes_chances_by_more_than_epsilon(name, plans):
 def test_planted_bugs_are_caught(plans, monkeypatch):
     """Half the scale, another body, another dimension."""
     plan = plans["jl"]
-    method = plan.method.inner
+    method = plan.mechanism.inner
     halved = replace(method)
     halved.__dict__["reaches"] = tuple(reach // 4 for reach in method.reaches)
     assert loss_of_a_replacement(halved) > 1.5
@@ -144,17 +144,17 @@ def test_nets_are_maximal_and_move_nobody_by_more_than_half_alpha(text, alpha):
 def test_a_net_of_ones_own_keeps_people_in_its_cells():
     entry = coarse_jl(alpha=1.2)
     plan = nw.plan("prefix:16", REPLACED, nw.Central(mechanism=entry, people=15))
-    assert plan.mechanism == "coarse-jl"
-    cells = plan.method.support
+    assert plan.mechanism.name == "coarse-jl"
+    cells = plan.mechanism.support
     assert len(cells) < 16
     release = plan.noisy(
         plan.exact(np.array([0] * 7 + [15] + [0] * 8)), source=SeededSource(1)
     )
-    histogram = plan.method.histogram(release.measurement)
+    histogram = plan.mechanism.histogram(release.measurement)
     assert set(np.flatnonzero(histogram > 0)) <= set(cells.tolist())
     assert histogram.sum() == pytest.approx(15)
     # Whatever is measured, people of one cell cannot be told from those of the one they stand for.
-    measured = plan.method.workload.dense()
+    measured = plan.mechanism.workload.dense()
     near = [
         int(np.abs(measured - measured[:, [cell]]).sum(axis=0).argmin())
         for cell in range(16)
@@ -191,7 +191,7 @@ def test_intervals_hold_whatever_the_data(name, plans):
 def test_linear_answers_are_off_by_no_more_than_told(name, plans):
     """From exact rows, at every data set of one cell: between them nothing is worse."""
     plan = plans[name]
-    inner, terms = plan.method.inner, plan.terms
+    inner, terms = plan.mechanism.inner, plan.terms
     accuracy = inner.accuracy(terms)
     off = np.zeros(plan.queries) if accuracy.bias is None else accuracy.bias
     of_people, weights = inner.reading(terms)
@@ -203,12 +203,12 @@ def test_linear_answers_are_off_by_no_more_than_told(name, plans):
 
 def test_few_rows_tell_no_unbiased_answers_and_say_so():
     plan = nw.plan(ASKED, REPLACED, nw.Central(mechanism="jl", people=4))
-    assert plan.method.workload.queries < plan.queries
+    assert plan.mechanism.workload.queries < plan.queries
     assert not plan.tells_unbiased
     release = plan.release(np.array([4] + [0] * 31))
     assert "unbiased" not in release.to_pandas().columns
     assert release.statement()["unbiased"] is False
-    assert plan.record()["projection"]["sketch"] == plan.method.workload.queries
+    assert plan.record()["projection"]["sketch"] == plan.mechanism.workload.queries
     assert release.answer("parity:5:1").answers.shape == (5,)
     forecast = plan.forecast()
     assert plan.accuracy.kind == "simulated"
@@ -246,12 +246,12 @@ def test_files_hold_rows_and_radii_are_computed_anew(name, plans, tmp_path):
     release.save(tmp_path / "r.nwr")
     again = nw.load(tmp_path / "r.nwr")
     np.testing.assert_array_equal(again.answers, release.answers)
-    assert again.plan.method.inner.reaches == plan.method.inner.reaches
+    assert again.plan.mechanism.inner.reaches == plan.mechanism.inner.reaches
     assert again.plan.spend == plan.spend
 
 
 def test_forged_sketches_are_refused(plans):
-    method = plans["coarse-jl"].method
+    method = plans["coarse-jl"].mechanism
     for support in ([3, 1], [0, 0], [-1, 2], [0, 32], []):
         with pytest.raises(InvalidParameter, match="support"):
             replace(method, support=np.array(support, dtype=np.int64))

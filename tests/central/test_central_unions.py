@@ -32,20 +32,20 @@ WAYS = ("residual", "shared-basis", "split")
 def test_errors_are_those_of_brute_force(text: str, way: str) -> None:
     plan = nw.plan(text, ZCDP, nw.Central(mechanism=way))
     w = workload(text).dense()
-    longest = np.linalg.norm(whole_matrix(plan.method.strategy), axis=0).max()
-    assert longest <= plan.method.sensitivity <= longest * 1.5
+    longest = np.linalg.norm(whole_matrix(plan.mechanism.strategy), axis=0).max()
+    assert longest <= plan.mechanism.sensitivity <= longest * 1.5
     if way == "split":
         lengths = np.concatenate(
-            [separately(plan.method.strategy, part) for part in parts_of(text)]
+            [separately(plan.mechanism.strategy, part) for part in parts_of(text)]
         )
     else:
-        a = whole_matrix(plan.method.strategy)
+        a = whole_matrix(plan.mechanism.strategy)
         reconstruction = w @ np.linalg.pinv(a)
         np.testing.assert_allclose(reconstruction @ a, w, atol=1e-6)
         lengths = np.linalg.norm(reconstruction, axis=1)
     # The grid is so fine that rounding of the noise does not show.
     np.testing.assert_allclose(
-        plan.accuracy.std, lengths * plan.method.law.scale, rtol=1e-5
+        plan.accuracy.std, lengths * plan.mechanism.law.scale, rtol=1e-5
     )
 
 
@@ -99,7 +99,7 @@ def test_every_way_is_compared_and_bounded() -> None:
     )
     assert rows["shared-basis"].ratio <= 1.07
     plan = nw.plan(text, ZCDP)
-    assert plan.mechanism == "shared-basis"
+    assert plan.mechanism.name == "shared-basis"
     assert plan.forecast().ratio == pytest.approx(rows["shared-basis"].ratio)
 
 

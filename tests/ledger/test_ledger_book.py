@@ -55,7 +55,7 @@ def test_a_release_is_reserved_committed_and_shown(tmp_path: Path) -> None:
     assert (spent.reserved.version, spent.reserved.spend) == ("2024", made.spend)
     (noise,) = spent.reserved.noise
     assert noise == Noise(
-        "rounded-gaussian", made.method.law.scale, made.method.sensitivity
+        "rounded-gaussian", made.mechanism.law.scale, made.mechanism.sensitivity
     )
     told = release.metadata["ledger"]
     assert (told["recorded"], told["entry"]) == (True, spent.number)
@@ -109,7 +109,7 @@ def test_people_of_several_rows_are_charged_for_all_of_them(
     (spent,) = account.releases
     assert spent.reserved.unit == Person("person", rows)
     assert release.statement()["unit"] == domain.person
-    assert account.spend == made.method.spend.of_rows(Contribution(rows))
+    assert account.spend == made.mechanism.spend.of_rows(Contribution(rows))
     assert 1 - account.created.limits.share(account.used) < 1e-9
 
 
@@ -219,7 +219,7 @@ def test_a_release_cut_short_is_spent_and_says_so(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(type(made.method), "measure", interrupted)
+    monkeypatch.setattr(type(made.mechanism), "measure", interrupted)
     with pytest.raises(KeyboardInterrupt) as caught:
         made.release(COUNTS, ledger=book, dataset="people")
     assert "counts as spent: entry 3" in caught.value.__notes__[0]

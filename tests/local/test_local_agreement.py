@@ -17,7 +17,7 @@ from noisewright.local.analysis.accuracy import LocalAccuracy
 from noisewright.local.analysis.analysis import Analysis
 from noisewright.local.storage import HOMES
 from noisewright.local.vector.noisy_columns import VectorStrategy
-from noisewright.planning.local.plan import LocalPlan
+from noisewright.planning.local.plan import LocalPlan, NamedStrategy
 from noisewright.workload import Workload, workload
 from noisewright.workload.kinds.atoms import Explicit
 from oracles.local_matrix import answer_covariance
@@ -84,7 +84,7 @@ def test_forecast_analysis_and_matrix_agree(name, asked, epsilon):
     whole = strategy.size * totals.mean() + (asked.dense() ** 2).sum()
     assert analysis.objective == pytest.approx(whole, rel=1e-7)
 
-    plan = LocalPlan(asked, None, name, strategy)
+    plan = LocalPlan(asked, None, NamedStrategy(name, strategy))
     even = diagonals.mean(axis=0)
     np.testing.assert_allclose(plan.forecast(PEOPLE).std ** 2 / PEOPLE, even, **close)
     expected = np.sqrt(PEOPLE * max(totals.max(), 0.0) / asked.queries)
@@ -118,7 +118,7 @@ def test_trials_have_the_variances_stated(name, asked, epsilon):
     answers = np.array(
         [strategy.answers(asked, tally, len(values)) for tally in tallies]
     )
-    plan = LocalPlan(asked, None, name, strategy)
+    plan = LocalPlan(asked, None, NamedStrategy(name, strategy))
     std = plan.forecast(len(values)).std
     live = std > 1e-6 * std.max()
     errors = answers - asked.matvec(counts.astype(float))

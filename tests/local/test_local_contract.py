@@ -31,7 +31,7 @@ from noisewright.local.randomizer.verify import verify
 from noisewright.local.registry import MECHANISMS
 from noisewright.local.reports.format import exported
 from noisewright.local.storage import HOMES, pack, unpack
-from noisewright.planning.local.plan import LocalPlan
+from noisewright.planning.local.plan import LocalPlan, NamedStrategy
 from noisewright.workload import Workload, workload
 from oracles import randomizer_law
 from oracles.privacy_oracles import SeededSource
@@ -126,13 +126,17 @@ def case(name, asked, epsilon):
         strategy = KINDS[name[5:]][0](epsilon)
         if isinstance(asked, str):
             asked = workload(asked if ":" in asked else f"{asked}:{strategy.size}")
-        return Case(LocalPlan(asked, None, name, strategy))
+        return Case(LocalPlan(asked, None, NamedStrategy(name, strategy)))
     problem = LocalProblem(workload(asked), epsilon, DELTA, QUICK)
     (candidate,) = candidates(problem, name)
     if candidate.analysis is None:
         assert len(candidate.refusal.split()) > 3  # in words
         return None
-    return Case(LocalPlan(problem.workload, None, name, candidate.analysis.strategy))
+    return Case(
+        LocalPlan(
+            problem.workload, None, NamedStrategy(name, candidate.analysis.strategy)
+        )
+    )
 
 
 def every(test):
@@ -297,7 +301,7 @@ def test_packing(name, asked, epsilon, tmp_path):
     one = planned(name, asked, epsilon)
     again = unpack(*pack(one.plan.strategy))
     assert type(again) is type(one.plan.strategy)
-    plan = LocalPlan(one.plan.workload, None, name, again)
+    plan = LocalPlan(one.plan.workload, None, NamedStrategy(name, again))
     assert exported(plan.format) == exported(one.plan.format)
     if isinstance(asked, str) and not name.startswith("kind "):
         one.plan.save(tmp_path / "p.nw")
@@ -379,7 +383,7 @@ def test_a_mechanism_is_one_file_and_one_entry(asked, monkeypatch, tmp_path):
     """Listed, it is planned by name, compared, chosen from, and held to the contract above."""
     monkeypatch.setitem(MECHANISMS, two_answers.ENTRY.name, two_answers.ENTRY)
     plan = nw.plan(asked, nw.Privacy(1.0), nw.Local(mechanism="two-answers"))
-    assert plan.mechanism == "two-answers"
+    assert plan.mechanism.name == "two-answers"
     rows = nw.compare(asked, nw.Privacy(1.0), nw.Local(effort="low"))
     (row,) = [row for row in rows if row.mechanism == "two-answers"]
     assert row.sample_complexity == plan.sample_complexity()

@@ -65,14 +65,14 @@ def test_the_alarm_is_told_by_estimate(tmp_path):
 def every_report(plan: nw.LocalPlan) -> np.ndarray:
     """All possible reports of a small plan, by its own layout."""
     size = plan.strategy.size
-    if plan.mechanism == "subset-selection":
+    if plan.mechanism.name == "subset-selection":
         held = plan.strategy.collector.size
         sets = [
             np.isin(np.arange(size), chosen)
             for chosen in combinations(range(size), held)
         ]
         return np.packbits(np.array(sets), axis=1)
-    if plan.mechanism == "rappor":
+    if plan.mechanism.name == "rappor":
         bits = (np.arange(2**size)[:, None] >> np.arange(size)) & 1
         return np.packbits(bits.astype(np.uint8), axis=1)
     return np.arange(plan.strategy.collector.counters)

@@ -77,12 +77,12 @@ def test_whatever_explains_the_reports_lies_within_the_limits(mechanism):
 def expected_tally(plan: nw.LocalPlan, cells: np.ndarray) -> np.ndarray:
     """What honest people's reports add up to on average, by listing all reports."""
     collector, people = plan.strategy.collector, int(cells.sum())
-    if plan.mechanism in ("randomized-response", "hadamard"):
+    if plan.mechanism.name in ("randomized-response", "hadamard"):
         exact, total = (
             np.rint(plan.strategy.rows(0, collector.counters) @ cells),
             people,
         )
-    elif plan.mechanism == "subset-selection":
+    elif plan.mechanism.name == "subset-selection":
         other, own = (bound[0] for bound in collector.chance_bounds)
         exact, total = (
             np.rint(other * people + (own - other) * cells),

@@ -17,7 +17,7 @@ _DRAWS = 60
 
 def check_carry(plan: Any) -> bool:
     """Assert that no outcome tries the promise by more than ε, when one person joins or changes."""
-    method, cells = plan.method, plan.workload.size
+    method, cells = plan.mechanism, plan.workload.size
     if cells > 64 or method.carries.rows > 128:
         return False
     people = [measured(plan, cell) for cell in range(cells)]
@@ -39,7 +39,7 @@ def measured(plan: Any, cell: int) -> Any:
     """What one person in a cell adds to all that is measured."""
     person = np.zeros(plan.workload.size, dtype=np.int64)
     person[cell] = 1
-    (exact,) = plan.method.measured.exact(plan.exact(person))
+    (exact,) = plan.mechanism.measured.exact(plan.exact(person))
     return exact
 
 

@@ -87,7 +87,7 @@ def unit_value(plan: Any, matrix: np.ndarray) -> float | None:
 
     Under replaced people the total is public: only differences from the last cell count.
     """
-    rows = measured_rows(plan.method.strategy)
+    rows = measured_rows(plan.mechanism.strategy)
     wanted = [[Fraction(float(x)) for x in query] for query in matrix]
     if plan.privacy.neighbours == "replace-one":
         rows, wanted = (

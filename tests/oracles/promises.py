@@ -104,11 +104,11 @@ def _check_vectors(strategy: Any, privacy: Any) -> None:
 
 def check_central(plan: Any) -> bool:
     """Assert that noise hides any one person's change of all measured integers."""
-    strategy, sizes = plan.method.strategy, plan.method.strategy.sizes
+    strategy, sizes = plan.mechanism.strategy, plan.mechanism.strategy.sizes
     if prod(sizes) > 64 or strategy.measurements > 4096:
         return False
-    scales = [Fraction(law.scale) for law in strategy.laws(plan.method.law)]
-    laplace = {law.law for law in strategy.laws(plan.method.law)} == {
+    scales = [Fraction(law.scale) for law in strategy.laws(plan.mechanism.law)]
+    laplace = {law.law for law in strategy.laws(plan.mechanism.law)} == {
         "discrete-laplace"
     }
     order = 1 if plan.privacy.kind == "pure" else 2
@@ -166,6 +166,6 @@ def _check_measured(plan: Any, people: list[list[list[int]]]) -> None:
         first, second = (int(i) for i in rng.integers(len(people), size=2))
         counts = np.zeros(len(people), dtype=np.int64)
         np.add.at(counts, [first, second], 1)
-        measured = plan.method.exact(plan.exact(counts))
+        measured = plan.mechanism.exact(plan.exact(counts))
         for block, u, v in zip(measured, people[first], people[second], strict=True):
             assert [int(m) for m in block] == [a + b for a, b in zip(u, v, strict=True)]

@@ -37,7 +37,7 @@ from noisewright.local.transform.orbits import OrbitStrategy
 from noisewright.local.vector.codebook import Codebook
 from noisewright.local.vector.noisy_columns import VectorStrategy
 from noisewright.planning.files import load
-from noisewright.planning.local.plan import LocalPlan
+from noisewright.planning.local.plan import LocalPlan, NamedStrategy
 from noisewright.workload import workload
 from oracles.carry_promises import check_carry
 from oracles.forgery import forged
@@ -138,7 +138,7 @@ def plans() -> dict[str, Any]:
         domain = DOMAIN if name == "parts" else None
         next_best = ({"mechanism": "any", "sample_complexity": 2.0},)
         local[name] = LocalPlan(
-            asked, domain, "any", strategy, 1.0, next_best, 100, 0.01
+            asked, domain, NamedStrategy("any", strategy), 1.0, next_best, 100, 0.01
         )
     central = {name: _central(*asked) for name, asked in CENTRAL.items()}
     carry = {

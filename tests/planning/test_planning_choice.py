@@ -72,7 +72,7 @@ def test_few_counts_have_the_least_noise_of_pure_privacy() -> None:
 def test_what_is_stated_and_spent_is_what_is_drawn(text: str) -> None:
     made = nw.plan(text, BOTH)
     assert made.asked == made.stated == BOTH
-    assert made.privacy == made.method.privacy == PURE
+    assert made.privacy == made.mechanism.privacy == PURE
     promise = made.spend.promise()
     assert promise.kind == "pure"
     assert promise.epsilon == pytest.approx(1.0, rel=1e-12)

@@ -57,7 +57,7 @@ def test_answers_of_different_questions_are_unbiased_with_the_errors_told() -> N
             both.plan.linear_answers(
                 Measurement(
                     parts=tuple(
-                        plan.method.measure(own, source)
+                        plan.mechanism.measure(own, source)
                         for plan, own in zip((first, second), counts, strict=True)
                     )
                 )

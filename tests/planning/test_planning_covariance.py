@@ -89,9 +89,9 @@ def test_errors_are_as_forecast(privacy):
     """Mean square over 300 releases, within eight standard deviations of itself."""
     plan = nw.plan(nw.Moments(4), privacy)
     rows, source, runs = rows_of(4, 2000), SeededSource(1), 300
-    exact, people = plan.method.exact([rows])
-    on, off = plan.method.variances
-    drawn = np.array([plan.method.measure(exact, source) for _ in range(runs)])
+    exact, people = plan.mechanism.exact([rows])
+    on, off = plan.mechanism.variances
+    drawn = np.array([plan.mechanism.measure(exact, source) for _ in range(runs)])
     errors = drawn - exact / GRID**2
     expected = np.where(np.eye(5, dtype=bool), on, off)
     assert (
@@ -136,7 +136,7 @@ def test_intervals_of_coefficients_cover_the_noise():
     x = rng.uniform(-0.6, 0.6, 20_000)
     rows = np.column_stack([x, 0.4 * x + 0.1 + rng.normal(0, 0.05, len(x))])
     plan = nw.plan(nw.Moments(["x", "y"]), PURE)
-    exact, people = plan.method.exact([rows])
+    exact, people = plan.mechanism.exact([rows])
     truth = np.linalg.lstsq(
         np.column_stack([x, np.ones_like(x)]), rows[:, 1], rcond=None
     )[0]
@@ -194,7 +194,7 @@ def test_correlations_of_a_release_are_near_those_of_many_people():
     common = rng.normal(0, 0.1, (200_000, 1))
     rows = common + rng.normal(0, 0.1, (200_000, 4))
     plan = nw.plan(nw.Moments(4), PURE)
-    exact, people = plan.method.exact([rows])
+    exact, people = plan.mechanism.exact([rows])
     told = plan.noisy((exact, people), source=SeededSource(5)).correlation
     np.testing.assert_allclose(told, np.corrcoef(rows.T), atol=0.05)
     few = plan.release(np.zeros((0, 4))).correlation
@@ -206,7 +206,7 @@ def test_projection_helps_where_people_are_few():
     direction = rng.standard_normal(size) / np.sqrt(size)
     rows = rng.standard_normal((400, 1)) * direction * 0.5
     plan = nw.plan(nw.Moments(size, means=False), PURE)
-    exact, people = plan.method.exact([rows])
+    exact, people = plan.mechanism.exact([rows])
     release = plan.noisy((exact, people), source=SeededSource(2))
     truth = rows.T @ rows / len(rows)
     raw = np.linalg.norm(release.second_moment - truth)
@@ -264,7 +264,7 @@ def test_a_ledger_takes_the_budget_once_and_gives_the_release_back(privacy, tmp_
 @pytest.mark.parametrize("privacy", BUDGETS, ids=lambda p: p.text())
 def test_sums_over_the_most_people_fit_a_word(privacy):
     for columns in (1, 2, 50):
-        method = nw.plan(nw.Moments(columns), privacy).method
+        method = nw.plan(nw.Moments(columns), privacy).mechanism
         entry = max(GRID, method.constant)
         assert entry**2 * 2**26 < 2**63
         assert entry**2 * 2**15 <= 2**53  # exact in floats, batch by batch

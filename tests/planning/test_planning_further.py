@@ -61,7 +61,7 @@ def test_further_answers_have_the_errors_of_least_squares(privacy: nw.Privacy) -
     counts = {"queries": QUESTIONS["queries"][:2]}
     blocks_by = "laplace-strategy" if privacy.kind == "pure" else "gaussian-strategy"
     release = released(privacy, counts, blocks_by)
-    method = release.plan.method
+    method = release.plan.mechanism
     blocks = method.strategy.blocks
     # Under replace-one neighbours the total has no noise.
     noise = [max(law.standard_deviation, 1e-3) for law in method.laws]

@@ -63,7 +63,7 @@ def released(
     """Releases of a table that is counted once."""
     counts, source = plan.exact(table), SeededSource(seed)
     for _ in range(runs):
-        yield plan.outcome(plan.method.measure(counts, source), ())
+        yield plan.outcome(plan.mechanism.measure(counts, source), ())
 
 
 OF_NUMBERS = [
@@ -162,7 +162,7 @@ def test_every_part_is_moved_by_what_it_states_and_no_more(
     plan = planned(queries, privacy, mechanism=mechanism)
     order = 1 if "epsilon" in budget else 2
     kinds = set()
-    for part in plan.method.parts:
+    for part in plan.mechanism.parts:
         (measure,) = {table.measure for table in part.tables}
         kinds.add(type(measure))
         states = [np.zeros(len(measured(part, measure, "F", None, 0.0)))]
@@ -217,7 +217,7 @@ def test_without_a_cell_for_missing_values_nothing_is_added(tmp_path: Path) -> N
         plan = nw.plan(
             nw.Sums("hours", [["sex"]], domain, missing=missing), nw.Privacy(rho=1)
         )
-        measures = {table.measure for table in plan.method.tables}
+        measures = {table.measure for table in plan.mechanism.tables}
         assert measures == {COUNT, CentredSum("hours", 1.0, 10, 60)}
         plan.save(tmp_path / "p.nw")
         content, _ = read_parts(tmp_path / "p.nw")

@@ -48,9 +48,13 @@ def missed(
     plan: CovariancePlan, rows: np.ndarray, people: int, runs: int
 ) -> dict[str, np.ndarray]:
     """How often intervals of every figure miss what holds of the people."""
-    exact, count = plan.method.exact([rows])
+    exact, count = plan.mechanism.exact([rows])
     exact = exact * (people // count)
-    known = plan.method.on_grid(rows)[:, : rows.shape[1]] / _STEPS * plan.method.radius
+    known = (
+        plan.mechanism.on_grid(rows)[:, : rows.shape[1]]
+        / _STEPS
+        * plan.mechanism.radius
+    )
     second, mean = known.T @ known / len(known), known.mean(axis=0)
     truth = {
         "second_moment": second,
@@ -110,9 +114,9 @@ def correlated_rows() -> np.ndarray:
 def test_errors_are_what_derivatives_by_every_entry_of_the_noise_add_up_to(privacy):
     """Exact to first order: each figure is told again from a matrix with one entry moved."""
     plan = nw.plan(nw.Moments(["a", "b", "y"], radius=1.5), privacy)
-    exact, people = plan.method.exact([correlated_rows()])
-    on, off = plan.method.variances
-    public = None if plan.method.protected else people
+    exact, people = plan.mechanism.exact([correlated_rows()])
+    on, off = plan.mechanism.variances
+    public = None if plan.mechanism.protected else people
 
     def told(matrix: np.ndarray) -> dict[str, np.ndarray]:
         release = CovarianceRelease(plan, matrix, public, "exact")
@@ -140,7 +144,7 @@ def test_errors_are_what_derivatives_by_every_entry_of_the_noise_add_up_to(priva
 def test_intervals_of_coefficients_hold(privacy):
     rows = correlated_rows()
     plan = nw.plan(nw.Moments(["a", "b", "y"], radius=1.5), privacy)
-    exact, people = plan.method.exact([np.tile(rows, (400, 1))])
+    exact, people = plan.mechanism.exact([np.tile(rows, (400, 1))])
     source, runs = SeededSource(9), 200
     fits = [
         plan.noisy((exact, people), source=source).regression("y") for _ in range(runs)
@@ -189,10 +193,10 @@ def test_forecasts_are_attained_at_the_radius_and_never_exceeded(privacy):
     allowed = 1 + 5 * np.sqrt(6 / runs) / 2
     for kind in ("one axis", "one direction", "between"):
         rows = people_of(kind, columns)
-        exact, count = plan.method.exact([rows])
+        exact, count = plan.mechanism.exact([rows])
         exact, known = (
             exact * (people // count),
-            plan.method.on_grid(rows)[:, :columns] / _STEPS,
+            plan.mechanism.on_grid(rows)[:, :columns] / _STEPS,
         )
         truth, mean = known.T @ known / count, known.mean(axis=0)
         drawn = [plan.noisy((exact, people), source=source) for _ in range(runs)]

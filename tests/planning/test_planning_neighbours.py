@@ -64,15 +64,17 @@ def measured(plan: CentralPlan, people: list[dict[str, str | None]]) -> list[Any
     columns = {
         n: pa.array([p[n] for p in people], pa.string()) for n in plan.domain.names
     }
-    key = plan.domain, tuple(plan.method.tables), repr(people)
+    key = plan.domain, tuple(plan.mechanism.tables), repr(people)
     if key not in COUNTED:
         COUNTED[key] = plan.exact(pa.table(columns))
-    return [block.astype(object) for block in plan.method.exact(COUNTED[key])]
+    return [block.astype(object) for block in plan.mechanism.exact(COUNTED[key])]
 
 
 def spent(plan: CentralPlan, before: list[Any], after: list[Any]) -> float:
     """The share of the budget by which these two measurements can be told apart, exactly."""
-    scales = [Fraction(law.scale) for law in plan.method.strategy.laws(plan.method.law)]
+    scales = [
+        Fraction(law.scale) for law in plan.mechanism.strategy.laws(plan.mechanism.law)
+    ]
     order = 1 if plan.privacy.kind == "pure" else 2
     moved = sum(
         Fraction(int((abs(a - b) ** order).sum())) / scale**order

@@ -60,7 +60,7 @@ def answers(release: Release) -> dict[str, dict[str, float]]:
 def test_every_level_adds_up(neighbours: str, steps: dict[str, bool]) -> None:
     questions = nw.Workload.from_spec({"queries": ASKED}, DOMAIN)
     plan = nw.plan(questions, Privacy(rho=0.2, neighbours=neighbours))
-    assert not plan.method.strategy.separate
+    assert not plan.mechanism.strategy.separate
     released = plan.release(people(3000))
     done = nw.post_process(released, **steps) if steps else released
     found = answers(done)

@@ -130,7 +130,7 @@ def test_shares_err_as_stated_and_pairs_by_no_more_than_forecast(privacy, held):
     # Unclipped: what is stated is the error of totals over people, which may exceed all of them.
     shares = np.array([release.measured.totals / release.people for release in drawn])
     squares = ((shares - rows.mean(axis=0)) ** 2).mean(axis=0)
-    stated = plan.method.mean_errors(rows.mean(axis=0)) / people
+    stated = plan.mechanism.mean_errors(rows.mean(axis=0)) / people
     assert (np.abs(squares / stated**2 - 1) <= 5 * np.sqrt(5 / runs)).all()
 
     both = np.array([release.measured_proportions[0, 1] for release in drawn])

@@ -78,7 +78,9 @@ def test_declared_values_leave_intervals_that_hold_all_at_once(
     truth, labels, trials = np.cumsum(x), p.labels(), 4000
     source = SeededSource(4)
     laws = zip(
-        p.method.strategy.blocks, p.method.strategy.laws(p.method.law), strict=True
+        p.mechanism.strategy.blocks,
+        p.mechanism.strategy.laws(p.mechanism.law),
+        strict=True,
     )
     drawn = [law.sample((block.rows, trials), source) for block, law in laws]
     errors = p.linear_answers(Measurement(tuple(drawn)))

@@ -56,15 +56,15 @@ def test_the_noise_of_an_edited_plan_still_keeps_its_promise(
     made = edited(tmp_path / "p.nw", change)
     moved = Fraction(0)
     for block, law in zip(
-        made.method.strategy.blocks,
-        made.method.strategy.laws(made.method.law),
+        made.mechanism.strategy.blocks,
+        made.mechanism.strategy.laws(made.mechanism.law),
         strict=True,
     ):
         column = 1
         for factor in block.factors:
             column *= int((factor.astype(object) ** 2).sum(axis=0).max())
         moved += column * (block.multiplier / Fraction(law.scale)) ** 2
-    unit = replace(made.method.law, scale=1.0)
+    unit = replace(made.mechanism.law, scale=1.0)
     kept = guarantee(unit, l2=float(moved) ** 0.5 * (1 - 1e-12), delta=1e-9)
     assert kept.epsilon is not None
     assert kept.epsilon <= 1

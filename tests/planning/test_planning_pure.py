@@ -52,9 +52,11 @@ def exact_share(made: CentralPlan, cell: int, other: int | None = None) -> Fract
     x[cell] = 1
     if other is not None:
         y[other] = 1
-    moved = zip(*(made.method.exact(made.exact(h)) for h in (x, y)), strict=True)
+    moved = zip(*(made.mechanism.exact(made.exact(h)) for h in (x, y)), strict=True)
     lengths = [int(abs(a.astype(object) - b).sum()) for a, b in moved]
-    scales = [Fraction(law.scale) for law in made.method.strategy.laws(made.method.law)]
+    scales = [
+        Fraction(law.scale) for law in made.mechanism.strategy.laws(made.mechanism.law)
+    ]
     spent = sum(length / scale for length, scale in zip(lengths, scales, strict=True))
     return Fraction(spent) / Fraction(made.privacy.epsilon)
 
@@ -84,11 +86,13 @@ def test_replacing_a_person_spends_no_more_than_the_budget(name: str) -> None:
 )
 def test_one_block_on_one_axis_has_the_tight_replace_one_sensitivity(name: str) -> None:
     made = planned(name, "replace-one")
-    (block,) = made.method.strategy.blocks
+    (block,) = made.mechanism.strategy.blocks
     columns = block.factors[0].T.astype(object)
     largest = max(int(abs(a - b).sum()) for a in columns for b in columns)
     scale = Fraction(block.multiplier) / Fraction(block.noise)
-    assert made.method.sensitivity == pytest.approx(float(largest * scale), rel=1e-12)
+    assert made.mechanism.sensitivity == pytest.approx(
+        float(largest * scale), rel=1e-12
+    )
 
 
 MOVED = ("sums of cells", "cells", "attributes at once", "tables", "few queries")

@@ -44,7 +44,8 @@ def squares(plan: nw.Plan, statistic: object) -> float:
     """The squared errors of what a question needs, in people."""
     pairs = zip(statistic.needs, statistic.weights, strict=True)
     return sum(
-        float(w**2 * plan.method.accuracy([need]).variance.sum()) for need, w in pairs
+        float(w**2 * plan.mechanism.accuracy([need]).variance.sum())
+        for need, w in pairs
     )
 
 

@@ -29,8 +29,8 @@ def repeated(
 ) -> np.ndarray:
     """Answers of many releases at once: one exact measurement, fresh noise for each."""
     source = SeededSource(seed)
-    exact = p.method.exact(p.exact(x))
-    laws = p.method.strategy.laws(p.method.law)
+    exact = p.mechanism.exact(p.exact(x))
+    laws = p.mechanism.strategy.laws(p.mechanism.law)
     noise = [
         law.sample((len(e), releases), source)
         for e, law in zip(exact, laws, strict=True)
@@ -87,8 +87,8 @@ def test_noise_matches_the_claimed_sensitivity(privacy: Privacy) -> None:
     gaussian = "one" if privacy.rho else "many"
     p = plan("prefix:3*identity:2", privacy, nw.Central(composition=gaussian))
     spent = guarantee(
-        p.method.law,
-        l2=p.method.sensitivity,
+        p.mechanism.law,
+        l2=p.mechanism.sensitivity,
         delta=privacy.delta,
         neighbours=privacy.neighbours,
     )
@@ -303,6 +303,8 @@ def test_the_number_of_people_is_free_when_people_are_replaced() -> None:
     release = p.release(x)
     assert release.answers[0] == pytest.approx(x.sum(), abs=0.5)
     spent = [
-        b.change(2, "replace-one") for b in p.method.strategy.blocks if not b.attributes
+        b.change(2, "replace-one")
+        for b in p.mechanism.strategy.blocks
+        if not b.attributes
     ]
     assert spent == [0]

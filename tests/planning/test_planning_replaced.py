@@ -30,12 +30,12 @@ SMALL = [
 @pytest.mark.parametrize("text", SMALL)
 def test_plans_are_certified_and_sensitivities_exact(text: str, error: str) -> None:
     plan = nw.plan(text, REPLACED, nw.Central(error=error))
-    a = whole_matrix(plan.method.strategy)
+    a = whole_matrix(plan.mechanism.strategy)
     gram = a[[not np.ptp(row) < 1e-12 for row in a]]
     gram = gram.T @ gram
     lengths = np.diagonal(gram)
     truth = np.sqrt((lengths[:, None] + lengths - 2 * gram).max())
-    assert truth * (1 - 1e-12) <= plan.method.sensitivity <= truth * (1 + 1e-6)
+    assert truth * (1 - 1e-12) <= plan.mechanism.sensitivity <= truth * (1 + 1e-6)
     ratio = plan.forecast().ratio
     assert ratio is not None
     assert 1 <= ratio < 1.001
@@ -84,8 +84,8 @@ def test_grids_are_fine_and_the_public_total_is_covered(
     privacy = Privacy(epsilon=epsilon, delta=1e-6, neighbours="replace-one")
     plan = nw.plan(text, privacy, nw.Central(composition="many"))
     laws = zip(
-        plan.method.strategy.blocks,
-        plan.method.strategy.laws(plan.method.law),
+        plan.mechanism.strategy.blocks,
+        plan.mechanism.strategy.laws(plan.mechanism.law),
         strict=True,
     )
     assert all(law.scale > 50 for block, law in laws if block.attributes)

@@ -151,14 +151,14 @@ def test_no_neighbour_moves_measurements_further_than_the_noise_allows(
     base = people(6, 1)
 
     def measured(table: pa.Table) -> np.ndarray:
-        key = tuple(made.method.tables), repr(table.to_pylist())
+        key = tuple(made.mechanism.tables), repr(table.to_pylist())
         if key not in COUNTED:
             COUNTED[key] = made.exact(table)
         counts = COUNTED[key]
         return np.concatenate(
             [
                 exact / law.scale
-                for part in (getattr(p, "measured", p) for p in made.method.parts)
+                for part in (getattr(p, "measured", p) for p in made.mechanism.parts)
                 for exact, law in zip(part.exact(counts), part.laws, strict=True)
             ]
         )
@@ -199,7 +199,7 @@ def test_the_reach_does_not_depend_on_the_type_of_the_unit() -> None:
     """Bounds divided in single precision would lie inside the values they bound."""
     wide = nw.Domain((nw.Numeric("x", edges=(0, 2**24 + 1)),))
     made = nw.plan(nw.Sums("x", [[]], wide, unit=np.float32(1)), Privacy(rho=1))
-    assert max(table.measure.reach for table in made.method.tables) == 2**24 + 1
+    assert max(table.measure.reach for table in made.mechanism.tables) == 2**24 + 1
 
 
 @pytest.mark.parametrize("value", [1000, 100])
@@ -350,7 +350,7 @@ def test_shares_make_the_weighted_errors_least() -> None:
     )
     plan = nw.plan(nw.Sums("x", [["r"]], domain), Privacy(rho=0.5))
     for share in (0.3, 0.45, 0.55, 0.7):
-        other = replace(plan.method, shares=(share, 1 - share))
+        other = replace(plan.mechanism, shares=(share, 1 - share))
         tried = replace(
             plan, proposal=replace(plan.proposal, mechanism=other), known_accuracy=None
         )

@@ -18,7 +18,7 @@ ASKED = ["prefix:8", "identity:8", "total:8"]
 
 
 def ratios(plans: tuple[object, ...]) -> list[float]:
-    return [p.method.sensitivity / p.method.law.scale for p in plans]
+    return [p.mechanism.sensitivity / p.mechanism.law.scale for p in plans]
 
 
 @settings(max_examples=6, deadline=None)

@@ -89,18 +89,18 @@ def test_the_sensitivity_is_the_most_that_one_person_moves(
 ) -> None:
     """Brute force over who is added, or replaced by whom, at extreme weights and values."""
     plan = planned(nw.Privacy(**budget, neighbours=neighbours))
-    assert isinstance(plan.method, Composite)
+    assert isinstance(plan.mechanism, Composite)
     extremes = list(product("FM", range(0, 100, 20), (0.0, 50.0), (0.0, 1e9)))
     columns = dict(
         zip(("sex", "age", "hours", "w"), zip(*extremes, strict=True), strict=True)
     )
     rows = pa.table({name: list(values) for name, values in columns.items()})
     order = 1 if "epsilon" in budget else 2
-    key = tuple(plan.method.tables)  # which are the same under every budget
+    key = tuple(plan.mechanism.tables)  # which are the same under every budget
     if key not in COUNTED:
         COUNTED[key] = [plan.exact(rows.slice(k, 1)) for k in range(len(extremes))]
     tables = COUNTED[key]
-    for part in plan.method.parts:
+    for part in plan.mechanism.parts:
         measured = getattr(part, "measured", part)
         scales = [1 / block.noise for block in measured.strategy.blocks]
         vectors = np.array(

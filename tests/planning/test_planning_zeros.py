@@ -122,7 +122,7 @@ def test_few_people_in_each_of_many_impossible_cells_are_told_of(
 
 def contradictions_variance(p: CentralPlan) -> float:
     """Variance of a single cell's estimate before anything is known to be empty."""
-    return float(p.method.accuracy(p.terms).variance.max())
+    return float(p.mechanism.accuracy(p.terms).variance.max())
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
@@ -135,21 +135,21 @@ def test_declarations_that_hold_raise_no_alarm(mechanism: str) -> None:
     p = made(True, budget(mechanism), mechanism)
     x = np.full((3, 3, 8), 20)
     x[0, 1:] = 0
-    exact = p.method.exact(p.exact(x))
+    exact = p.mechanism.exact(p.exact(x))
     source = SeededSource(3)
     for _ in range(300):
-        told = p.contradictions(p.method.measure(p.exact(x), source))
+        told = p.contradictions(p.mechanism.measure(p.exact(x), source))
         assert told["contradicted"] == []
     assert p.domain is not None
-    (_, term), *_ = zeros._testable(p.method, p.domain)
+    (_, term), *_ = zeros._testable(p.mechanism, p.domain)
     draws = 20_000
-    laws = p.method.strategy.laws(p.method.law)
+    laws = p.mechanism.strategy.laws(p.mechanism.law)
     noise = [
         law.sample((len(e), draws), source).astype(float)
         for e, law in zip(exact, laws, strict=True)
     ]
-    estimates = p.method.answer(Measurement(tuple(noise)), [term])
-    accuracy = p.method.accuracy([term])
+    estimates = p.mechanism.answer(Measurement(tuple(noise)), [term])
+    accuracy = p.mechanism.accuracy([term])
     beyond = (estimates > (accuracy.tail(1e-3) * accuracy.std)[:, None]).sum(axis=1)
     assert beyond.max() <= binom.isf(1e-6 / len(beyond), draws, 1e-3)
 

@@ -116,7 +116,7 @@ def test_measured_vectors_move_by_what_is_stated_at_most(
     plan = nw.plan(asked, APPROXIMATE, nw.Central(composition="many"))
     table = instances(7)
     changes = moved(table, without(table, 0), schema(rows, each, INSTANCE), plan)
-    parts = getattr(plan.method, "parts", (plan.method,))
+    parts = getattr(plan.mechanism, "parts", (plan.mechanism,))
     for part in parts:
         stated = float(plan.contribution.multiple) * part.sensitivity
         vectors = [
@@ -144,7 +144,7 @@ def moved(
     table: pa.Table, smaller: pa.Table, domain: Domain, plan: Any
 ) -> dict[Any, np.ndarray]:
     """What one person changes in every exact table of a plan, for every instance."""
-    tables = plan.method.tables
+    tables = plan.mechanism.tables
     named = [
         (tuple(plan.domain.names[i] for i in t.attributes), t.measure) for t in tables
     ]
@@ -176,7 +176,7 @@ def test_no_person_whatever_moves_more_than_is_stated(
     gram = dense.T @ dense
     day = np.unravel_index(np.arange(cells), domain.shape)[0]
     largest = max(float(x @ gram @ x) for x in people(cells, day, rows, each))
-    stated = float(plan.contribution.multiple) * plan.method.sensitivity
+    stated = float(plan.contribution.multiple) * plan.mechanism.sensitivity
     assert sqrt(largest) <= stated * (1 + 1e-9)
     if name in ("one table", "no groups"):
         assert sqrt(largest) == pytest.approx(stated)
@@ -190,7 +190,7 @@ def test_parts_that_groups_keep_apart_and_parts_they_do_not_share_one_budget(
     domain, promised = schema(rows, each), nw.Privacy(rho=0.01)
     asked = [{"mean": "cost", "by": ["ward"], "unit": 0.5}, {"marginal": ["day"]}]
     plan = nw.plan(nw.Workload.from_spec({"queries": asked}, domain), promised)
-    parts = plan.method.parts
+    parts = plan.mechanism.parts
     squares = {plan._row_bounds.contribution(part).square for part in parts}
     # groups bound one of them, and not the other
     assert len(parts) == len(squares) == 2
@@ -218,7 +218,7 @@ def _one_row(plan: Any, part: Any, histogram: np.ndarray) -> np.ndarray:
 
 
 def measured(plan: Any, histogram: np.ndarray) -> np.ndarray:
-    return _one_row(plan, plan.method, histogram)
+    return _one_row(plan, plan.mechanism, histogram)
 
 
 def people(cells: int, day: np.ndarray, rows: int, each: int) -> Any:
@@ -248,8 +248,8 @@ def test_a_person_with_ten_thousand_rows_reaches_the_stated_sensitivity() -> Non
         )
         (counts,) = plan.exact(crowd).values()
         assert (counts.max(), counts.sum()) == (each, min(rows, 4 * each))
-        reached = float(np.linalg.norm(in_noise(plan.method, plan.exact(crowd))))
-        stated = float(plan.contribution.multiple) * plan.method.sensitivity
+        reached = float(np.linalg.norm(in_noise(plan.mechanism, plan.exact(crowd))))
+        stated = float(plan.contribution.multiple) * plan.mechanism.sensitivity
         assert reached == pytest.approx(stated)
         assert plan.record()["sensitivity"] == pytest.approx(stated)
 

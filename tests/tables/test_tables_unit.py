@@ -121,9 +121,9 @@ def test_the_measured_vector_moves_by_the_stated_sensitivity_at_most(privacy) ->
         privacy,
         nw.Central(mechanism=named, composition=many(privacy)),
     )
-    changes = {t: moved(table, smaller, rows, plan, t) for t in plan.method.tables}
+    changes = {t: moved(table, smaller, rows, plan, t) for t in plan.mechanism.tables}
     order = 1 if privacy.kind == "pure" else 2
-    for part in plan.method.parts:
+    for part in plan.mechanism.parts:
         largest = 0.0
         for i in range(INSTANCES):
             vector = in_noise(part, {t: changes[t][i] for t in part.tables})
@@ -134,7 +134,7 @@ def test_the_measured_vector_moves_by_the_stated_sensitivity_at_most(privacy) ->
     assert plan.spend.of_rows(Contribution(1)) == plan.spend
     promised = plan.spend.promise(privacy.delta)
     assert (promised.epsilon or promised.rho) <= (privacy.epsilon or privacy.rho)
-    assert plan.spend == plan.method.spend.of_rows(Contribution(rows))
+    assert plan.spend == plan.mechanism.spend.of_rows(Contribution(rows))
 
 
 def in_noise(mechanism: Any, counts: Any) -> np.ndarray:
@@ -174,10 +174,10 @@ def test_rows_that_fall_into_one_cell_reach_the_stated_sensitivity() -> None:
         )
         counts = plan.exact(crowd)
         assert [c.sum() for c in counts.values()] == [50]
-        vector = in_noise(plan.method, counts)
+        vector = in_noise(plan.mechanism, counts)
         order = 1 if privacy.kind == "pure" else 2
         assert np.linalg.norm(vector, order) == pytest.approx(
-            50 * plan.method.sensitivity
+            50 * plan.mechanism.sensitivity
         )
 
 

@@ -102,14 +102,16 @@ def test_variances_are_covered_and_hidden_in_noise_for_their_own_width() -> None
         plan = nw.plan(nw.Workload.from_spec(spec, DOMAIN), privacy)
         counts, source = plan.exact(table), SeededSource(3)
         columns = [
-            plan.outcome(plan.method.measure(counts, source), ()) for _ in range(200)
+            plan.outcome(plan.mechanism.measure(counts, source), ()) for _ in range(200)
         ]
         low, high = (np.array([c.each[k] for c in columns]) for k in (0, 1))
         hits = ((low <= truth) & (truth <= high)).sum(axis=0)
         assert hits.min() >= binom.ppf(1e-6 / 6, 200, 0.95)
         stated = np.array([c.answers for c in columns])
         assert np.abs(np.nanmean(stated, axis=0) / truth - 1).max() < 0.1
-    squares = [t for t in plan.method.tables if isinstance(t.measure, CentredSquares)]
+    squares = [
+        t for t in plan.mechanism.tables if isinstance(t.measure, CentredSquares)
+    ]
     reach = squares[0].measure.reach
     extremes = pa.table(
         {"region": ["N"] * 81, "income": [5.0] * 81, "hours": range(81)}

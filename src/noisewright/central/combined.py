@@ -23,6 +23,7 @@ from noisewright.central.mechanism import (
     Counts,
     Measurement,
     Mechanism,
+    NamedMechanism,
     StoredMechanism,
     Table,
 )
@@ -48,7 +49,7 @@ MOST_ANSWERS = 4000
 
 
 @dataclass(frozen=True, eq=False)
-class Combined:
+class Combined(NamedMechanism):
     """Two mechanisms that measured the same table, each under a budget of its own."""
 
     first: Mechanism

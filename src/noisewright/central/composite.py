@@ -21,6 +21,7 @@ from noisewright.central.mechanism import (
     Counts,
     Measurement,
     Mechanism,
+    NamedMechanism,
     StoredMechanism,
     Table,
 )
@@ -35,7 +36,7 @@ from noisewright.workload.structure import Term
 
 
 @dataclass(frozen=True, eq=False)
-class Composite:
+class Composite(NamedMechanism):
     """Mechanisms of one measure each, with shares of one budget.
 
     `members` may come with any budget: what is measured is `parts`, each at its share. A member

@@ -8,7 +8,7 @@ wrong the answers are. What it spends follows from the noise it draws.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self
 
 import msgspec
@@ -106,8 +106,26 @@ class Measurement:
         return [len(value) for value in self.values]
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class NamedMechanism:
+    """A mechanism is called as the registry, or whoever brings it, calls it."""
+
+    name: str = ""
+
+    def named(self, name: str) -> Self:
+        """The same under this name."""
+        return replace(self, name=name)
+
+
 class Mechanism(Protocol):
     """A way to measure and to answer, calibrated to a budget."""
+
+    @property
+    def name(self) -> str:
+        """What plans and records call it."""
+
+    def named(self, name: str) -> Self:
+        """The same under another name."""
 
     @property
     def privacy(self) -> Privacy:
@@ -160,7 +178,7 @@ class Mechanism(Protocol):
         """All that rebuilds what is measured; arrays go into `arrays` under names of their own."""
 
 
-class CountsPeople:
+class CountsPeople(NamedMechanism):
     """What mechanisms have in common whose noise on numbers of people is of a shape of its own."""
 
     @property

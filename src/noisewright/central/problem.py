@@ -152,6 +152,15 @@ class Proposal:
             neighbours,
         )
 
+    @property
+    def name(self) -> str:
+        """What the mechanism is called."""
+        return self.mechanism.name
+
+    def named(self, name: str) -> Proposal:
+        """The same of the mechanism under this name."""
+        return replace(self, mechanism=self.mechanism.named(name))
+
 
 Refusal = Callable[[CentralProblem], str | None]
 

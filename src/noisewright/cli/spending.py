@@ -156,12 +156,12 @@ def show_dry_run(
     cost = plan.cost
     form: Any = plan.assumed() if isinstance(plan, OpenPlan) else plan
     columns = isinstance(plan, RowPlan)
-    read = len(form.columns) if columns else len(form.method.tables)
+    read = len(form.columns) if columns else len(form.mechanism.tables)
     answers = len(form.forecast().std) if columns else form.queries
     facts: dict[str, Any] = {
         "dry_run": True,
         "queries": answers,
-        "mechanism": form.mechanism,
+        "mechanism": form.mechanism.name,
         "privacy": plan.privacy.to_dict(),
         "spend": cost.spend.to_dict(),
         "noise": list(cost.noise),
@@ -169,7 +169,7 @@ def show_dry_run(
     }
     rows = [
         ("answers", f"{answers:,}" + " or so" * (form is not plan)),
-        ("mechanism", form.mechanism),
+        ("mechanism", form.mechanism.name),
         ("columns read" if columns else "tables counted", f"{read:,}"),
         *(("noise", noise_text(noise)) for noise in cost.noise),
         ("would spend", plan.privacy.text()),

@@ -28,7 +28,7 @@ def estimates(campaign: Campaign, aggregate: Aggregate) -> dict[str, Any]:
         "people": people,
         "target": campaign.terms.target,
         "set_aside": dict(aggregate.set_aside),
-        "mechanism": campaign.plan.mechanism,
+        "mechanism": campaign.plan.mechanism.name,
         "epsilon": campaign.plan.epsilon,
         "spends_at_most": campaign.terms.repetition.spent(campaign.plan.epsilon),
         "repetition": campaign.terms.repetition,

@@ -17,7 +17,13 @@ from noisewright.central.blocks.block import Block
 from noisewright.central.blocks.reach import check_reach
 from noisewright.central.blocks.strategy import BlockStrategy
 from noisewright.central.blocks.variance import query_variances
-from noisewright.central.mechanism import Counts, Measurement, StoredMechanism, Table
+from noisewright.central.mechanism import (
+    Counts,
+    Measurement,
+    NamedMechanism,
+    StoredMechanism,
+    Table,
+)
 from noisewright.errors import FileFormatError
 from noisewright.estimate.accuracy import Accuracy, check_covariances
 from noisewright.estimate.intervals import (
@@ -39,7 +45,7 @@ _NO_NOISE = 2.0**-30  # in grid steps: every draw is zero
 
 
 @dataclass(frozen=True, eq=False)
-class BlockMechanism:
+class BlockMechanism(NamedMechanism):
     """A block strategy of one measure under the least noise that keeps `privacy`.
 
     `over` holds the sizes of all attributes where the strategy sees their cells on one axis.

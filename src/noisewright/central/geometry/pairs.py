@@ -109,6 +109,9 @@ class PairMoments:
     privacy: Privacy
     share: float = SHARE_OF_MEANS
 
+    name = "second-moments"
+    """What plans and records call it."""
+
     def __post_init__(self) -> None:
         require(
             2 <= self.attributes <= MOST_ATTRIBUTES,

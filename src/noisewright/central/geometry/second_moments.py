@@ -61,6 +61,11 @@ class SecondMoments:
     share: float
     privacy: Privacy
 
+    @property
+    def name(self) -> str:
+        """What plans and records call it: by its noise."""
+        return "wishart-difference" if self.pure else "gaussian"
+
     def __post_init__(self) -> None:
         require(
             1 <= self.columns <= LARGEST_DIMENSION,

@@ -110,7 +110,7 @@ def randomize(
     if as_json:
         about = {
             "plan": plan.format.name,
-            "mechanism": plan.mechanism,
+            "mechanism": plan.mechanism.name,
             "epsilon": plan.epsilon,
         }
         length = plan.format.length
@@ -122,7 +122,7 @@ def randomize(
     rows = [
         ("reports", f"{count:,}"),
         ("privacy of every report", plan.privacy.text()),
-        ("mechanism", plan.mechanism),
+        ("mechanism", plan.mechanism.name),
         ("plan", plan.format.name),
         ("written to", output),
     ]

@@ -142,7 +142,7 @@ def serve(
         rows += [
             ("survey", page),
             ("dashboard", f"{page}/dashboard"),
-            ("every report", f"{plan.privacy.text()}, {plan.mechanism}"),
+            ("every report", f"{plan.privacy.text()}, {plan.mechanism.name}"),
         ]
 
     rows += [

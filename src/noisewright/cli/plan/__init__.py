@@ -289,7 +289,7 @@ def _show_reasons(reasons: Explanation) -> None:
         if other.achieved is None:
             left_out.setdefault(other.reason, []).append(other.mechanism)
 
-    title = f"Why {reasons.plan.mechanism}: {reasons.why}"
+    title = f"Why {reasons.plan.mechanism.name}: {reasons.why}"
     note = "\n".join(
         f"{', '.join(names)}: {reason}" for reason, names in left_out.items()
     )
@@ -307,7 +307,7 @@ def _show_central(plan: CentralPlan, output: str | None, binding: str | None) ->
         ("queries", f"{plan.queries:,}"),
         ("privacy", plan.privacy.text()),
         ("a person", plan.person),
-        ("mechanism", plan.mechanism),
+        ("mechanism", plan.mechanism.name),
     ]
     if plan.asked is not None:
         rows.insert(2, ("keeps", f"{amount(plan.asked)} too, as asked"))

@@ -150,7 +150,7 @@ def plan_local(
 
     _show_local(plan, document, output.file)
     if output.explain:
-        click.echo(f"Why {plan.mechanism}: {why}\n")
+        click.echo(f"Why {plan.mechanism.name}: {why}\n")
 
     if plan.people is not None:
         _show_forecast(plan, plan.people)
@@ -179,7 +179,7 @@ def _show_local(plan: LocalPlan, document: dict[str, Any], output: str | None) -
     rows = [
         ("queries", f"{document['queries']:,}"),
         ("privacy of every report", plan.privacy.text()),
-        ("mechanism", plan.mechanism),
+        ("mechanism", plan.mechanism.name),
         ("one report", f"{document['report_bytes']:,} bytes"),
         (
             "people for a variance of 0.01 per query",

@@ -39,10 +39,10 @@ def combine(first: Release, second: Release, queries: Further | None = None) -> 
         )
 
     for plan in (mine, theirs):
-        if plan.measures_only is not plan.method:
+        if plan.measures_only is not plan.mechanism:
             raise InvalidParameter(
                 "releases",
-                plan.mechanism,
+                plan.mechanism.name,
                 "is biased, and is not weighed with others",
                 "combine releases without projection",
             )
@@ -57,14 +57,12 @@ def combine(first: Release, second: Release, queries: Further | None = None) -> 
             "ask one of them more with release.answer",
         )
 
-    method = Combined(mine.method, theirs.method)
+    name = f"{mine.mechanism.name} and {theirs.mechanism.name}"
+    both = Combined(mine.mechanism, theirs.mechanism, name=name)
     plan = replace(
         mine,
         workload=mine.workload.joined(theirs.workload),
-        mechanism=f"{mine.mechanism} and {theirs.mechanism}",
-        proposal=Proposal(
-            method, None, None, "none", COMBINED, mine.privacy.neighbours
-        ),
+        proposal=Proposal(both, None, None, "none", COMBINED, mine.privacy.neighbours),
         seconds=0.0,
         asked=None,
         known_accuracy=None,

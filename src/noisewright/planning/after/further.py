@@ -80,7 +80,7 @@ def _is_yaml(text: str) -> bool:
 def _asked(plan: CentralPlan, queries: Workload) -> CentralPlan:
     """A plan of the same mechanism, with nothing said of how good it is for these queries."""
     _check_cells(queries, plan.domain, plan.workload.size)
-    measured = {table.measure for table in plan.method.tables}
+    measured = {table.measure for table in plan.mechanism.tables}
 
     for measure in queries.measures:
         if measure not in measured:
@@ -94,7 +94,7 @@ def _asked(plan: CentralPlan, queries: Workload) -> CentralPlan:
     )
     for name, terms in _by_name(queries, later.terms):
         try:
-            later.method.check_reach(terms)
+            later.mechanism.check_reach(terms)
         except OutOfReach:
             raise OutOfReach(
                 f"{name!r} cannot be told from what was measured ({_measured(plan)}); {_REMEDY}"
@@ -120,7 +120,7 @@ def _measured(plan: CentralPlan) -> str:
         else plan.domain.names
     )
     by_measure: dict[str, list[str]] = {}
-    for table in plan.method.tables:
+    for table in plan.mechanism.tables:
         text = " × ".join(names[i] for i in table.attributes) or "everybody"
         by_measure.setdefault(table.measure.words, []).append(text)
 

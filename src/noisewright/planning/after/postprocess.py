@@ -201,7 +201,8 @@ def check_steps(plan: CentralPlan, steps: Steps) -> None:
         "0.3 means 30 %",
     )
     require(
-        plan.measures_only is plan.method or (not steps.fits and not steps.invariants),
+        plan.measures_only is plan.mechanism
+        or (not steps.fits and not steps.invariants),
         "steps",
         "fit",
         "answers are those of one histogram already",

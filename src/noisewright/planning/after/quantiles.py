@@ -54,7 +54,7 @@ def release_quantiles(
     if accuracy.bias is not None:
         rule = "is biased by more than noise, which no quantile is read from"
         raise InvalidParameter(
-            "release", plan.mechanism, rule, "plan with another mechanism"
+            "release", plan.mechanism.name, rule, "plan with another mechanism"
         )
 
     questions, widths = _asked(plan, tuple(levels), table)

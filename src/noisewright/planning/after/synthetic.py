@@ -130,8 +130,8 @@ def synthesise(
 
     asked = AskedCells.of_plan(plan)
     own: FloatArray | None = None
-    if isinstance(plan.method, FittedMechanism):
-        own = plan.method.histogram(release.measurement)
+    if isinstance(plan.mechanism, FittedMechanism):
+        own = plan.mechanism.histogram(release.measurement)
         histogram = sum_out(
             own.reshape(plan.sizes), plan.sizes, asked.attributes
         ).ravel()
@@ -232,7 +232,7 @@ def check_synthesis(plan: object, count: int) -> CentralPlan:
         f"must be a whole number from 1 to {_MOST_ROWS}",
     )
 
-    if not isinstance(plan.method, FittedMechanism):
+    if not isinstance(plan.mechanism, FittedMechanism):
         check_steps(plan, Steps(non_negative=True))
 
     counts = any(term.is_counts and term.attributes for term in plan.terms)
@@ -301,7 +301,7 @@ def to_mbi(release: Release) -> list[Any]:
     require(
         plan.tells_unbiased,
         "release",
-        plan.mechanism,
+        plan.mechanism.name,
         "measured no unbiased tables",
         "plan by another mechanism",
     )

@@ -329,9 +329,7 @@ class _Asked:
             certificate=plan.proposal.certificate,
             status="tables weighed by their targets",
         )
-        result = replace(
-            plan, mechanism=weighed.mechanism, proposal=own, known_accuracy=None
-        )
+        result = replace(plan, proposal=own, known_accuracy=None)
 
         return replace(result, proposal=replace(own, value=result.unit_error))
 

@@ -130,7 +130,7 @@ class Together(CuratorPlan[list[Counts], tuple[Release, ...]]):
         )
 
         tables = dict.fromkeys(
-            table for plan in self.plans for table in plan.method.tables
+            table for plan in self.plans for table in plan.mechanism.tables
         )
         return [self.plans[0].exact(data, counter, list(tables))] * len(self.plans)
 
@@ -162,7 +162,7 @@ class Together(CuratorPlan[list[Counts], tuple[Release, ...]]):
     def _facts(self) -> list[tuple[str, str]]:
         return [
             ("privacy", self.privacy.text()),
-            *((plan.workload.brief(), plan.mechanism) for plan in self.plans),
+            *((plan.workload.brief(), plan.mechanism.name) for plan in self.plans),
         ]
 
 

@@ -26,11 +26,11 @@ def linear_answers(plan: CentralPlan, measurement: Measurement) -> FloatArray:
     """Linear answers to the terms: unbiased, or within the bias that their accuracy tells."""
     known = plan.impossible
     if known is None:
-        inner = isinstance(plan.method, FittedMechanism)
+        inner = isinstance(plan.mechanism, FittedMechanism)
         own = measurement.parts[0] if inner else measurement
         return plan.measures_only.answer(own, plan.terms)
 
-    answers = plan.method.answer(measurement, [*plan.terms, *known.terms])
+    answers = plan.mechanism.answer(measurement, [*plan.terms, *known.terms])
     return known.accuracy.correct(answers, np.zeros_like(answers[known.accuracy.known]))
 
 
@@ -39,8 +39,8 @@ def outcome(
 ) -> Column:
     """What a measurement says, after the steps of post-processing taken."""
     column = derived(plan, linear_answers(plan, measurement), plan.widths)
-    if isinstance(plan.method, FittedMechanism):
-        column = held(column, plan.method.answer(measurement, plan.terms))
+    if isinstance(plan.mechanism, FittedMechanism):
+        column = held(column, plan.mechanism.answer(measurement, plan.terms))
     return processed(plan, column, steps) if steps else column
 
 

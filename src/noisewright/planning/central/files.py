@@ -73,11 +73,11 @@ class CentralFile(Kept, frozen=True, tag="central-plan"):
     @classmethod
     def of(cls, plan: CentralPlan, arrays: dict[str, Array]) -> Self:
         """What a plan is kept as."""
-        strategy = plan.method.packed(arrays)
+        strategy = plan.mechanism.packed(arrays)
         proposal = plan.proposal
         if not isinstance(strategy, StoredCentral):
             raise FileFormatError(
-                f"plans by {plan.mechanism} cannot be kept; release them now"
+                f"plans by {plan.mechanism.name} cannot be kept; release them now"
             )
 
         return cls(
@@ -85,7 +85,7 @@ class CentralFile(Kept, frozen=True, tag="central-plan"):
             domain=domain_beside(plan.workload, plan.domain),
             sizes=plan.sizes,
             privacy=plan.calibrated.to_dict(),
-            mechanism=plan.mechanism,
+            mechanism=plan.mechanism.name,
             norm=None if plan.norm == inf else plan.norm,
             strategy=strategy,
             value=proposal.value,
@@ -121,7 +121,7 @@ class CentralFile(Kept, frozen=True, tag="central-plan"):
             workload = workload.reading("zero")
 
         proposal = Proposal(
-            method,
+            method.named(self.mechanism),
             self.value,
             self.bound,
             self.certificate,
@@ -133,7 +133,6 @@ class CentralFile(Kept, frozen=True, tag="central-plan"):
             domain,
             self.sizes,
             norm,
-            self.mechanism,
             proposal,
             self.seconds,
             promise=None if bounds.rows == 1 else privacy,
@@ -259,12 +258,12 @@ class ReleaseFile(Kept, frozen=True, tag="release"):
         """The release again: its answers are worked out anew."""
         plan = self.plan.content(arrays)
         # answers are worked out from what was measured
-        plan.method.check_reach(plan.terms)
+        plan.mechanism.check_reach(plan.terms)
         for number, steps in enumerate(self.steps):
             check_steps(plan, steps)
             check_order(self.steps[:number], steps)
 
-        measurement = self.measurement.content(arrays, plan.method)
+        measurement = self.measurement.content(arrays, plan.mechanism)
         return Release(
             plan, measurement, self.steps, self.identity, self.time, self.ledger
         )

@@ -93,7 +93,6 @@ class CentralPlan(CuratorPlan[Counts, Release]):
     domain: Domain | None
     sizes: tuple[int, ...]
     norm: float
-    mechanism: str
     proposal: Proposal
     seconds: float = 0.0
     counter: Counter | None = None
@@ -108,9 +107,9 @@ class CentralPlan(CuratorPlan[Counts, Release]):
         """Cells and bounds follow from the schema: a file that states others is refused."""
         require(
             set(self.workload.measures)
-            <= {table.measure for table in self.method.tables},
+            <= {table.measure for table in self.mechanism.tables},
             "measure",
-            self.mechanism,
+            self.mechanism.name,
             "is not what the questions sum",
             "plan again",
         )
@@ -121,10 +120,10 @@ class CentralPlan(CuratorPlan[Counts, Release]):
             "are not those of the schema's attributes",
             "plan again",
         )
-        if self.method.privacy != row_budget(self.calibrated, self.contribution):
+        if self.mechanism.privacy != row_budget(self.calibrated, self.contribution):
             raise InvalidParameter(
                 "privacy",
-                self.method.privacy.text(),
+                self.mechanism.privacy.text(),
                 "is not the share of one row",
                 "plan again",
             )
@@ -148,11 +147,11 @@ class CentralPlan(CuratorPlan[Counts, Release]):
     @cached_property
     def contribution(self) -> Contribution:
         """How many times what one row moves the measurement, a person does."""
-        return self._row_bounds.contribution(self.method)
+        return self._row_bounds.contribution(self.mechanism)
 
     def error_of_rows(self, rows: int) -> float:
         """The root mean square error of the same measurement where so many rows count."""
-        grown = self._row_bounds.of_rows(rows).contribution(self.method)
+        grown = self._row_bounds.of_rows(rows).contribution(self.mechanism)
         return self.forecast().rmse * float(grown.multiple / self.contribution.multiple)
 
     @property
@@ -161,7 +160,7 @@ class CentralPlan(CuratorPlan[Counts, Release]):
         return ROW_IS_PERSON if self.domain is None else self.domain.person
 
     @property
-    def method(self) -> Mechanism:
+    def mechanism(self) -> Mechanism:
         """What measures and answers."""
         return self.proposal.mechanism
 
@@ -169,15 +168,15 @@ class CentralPlan(CuratorPlan[Counts, Release]):
     def measures_only(self) -> Mechanism:
         """What answers without bias: the method, or what it is fitted to."""
         return (
-            self.method.inner
-            if isinstance(self.method, FittedMechanism)
-            else self.method
+            self.mechanism.inner
+            if isinstance(self.mechanism, FittedMechanism)
+            else self.mechanism
         )
 
     @property
     def calibrated(self) -> Privacy:
         """The budget that the noise is calibrated to."""
-        return self.promise or self.method.privacy
+        return self.promise or self.mechanism.privacy
 
     @property
     def privacy(self) -> Privacy:
@@ -192,7 +191,7 @@ class CentralPlan(CuratorPlan[Counts, Release]):
     @property
     def spend(self) -> Spend:
         """What one release costs a person, from the noise that is drawn."""
-        return self.method.spend.of_rows(self.contribution)
+        return self.mechanism.spend.of_rows(self.contribution)
 
     @cached_property
     def spends(self) -> dict[str, float]:
@@ -252,14 +251,14 @@ class CentralPlan(CuratorPlan[Counts, Release]):
         """How wrong the answers to the terms are, by the measurement alone."""
         if self.known_accuracy is not None:
             return self.known_accuracy
-        return self.method.accuracy(self.terms)
+        return self.mechanism.accuracy(self.terms)
 
     @cached_property
     def impossible(self) -> Known | None:
         """What impossible cells tell about the answers."""
         if self.domain is None or not self.domain.boxes or not self.spend.losses:
             return None
-        return given_empty_cells(self.method, self.domain, self.terms)
+        return given_empty_cells(self.mechanism, self.domain, self.terms)
 
     @cached_property
     def accuracy(self) -> Accuracy:
@@ -273,8 +272,8 @@ class CentralPlan(CuratorPlan[Counts, Release]):
     @cached_property
     def interval_accuracy(self) -> Accuracy:
         """How wrong the linear answers are, around which intervals lie."""
-        if isinstance(self.method, FittedMechanism):
-            return self.method.inner.accuracy(self.terms)
+        if isinstance(self.mechanism, FittedMechanism):
+            return self.mechanism.inner.accuracy(self.terms)
         return self.accuracy
 
     @property
@@ -285,7 +284,7 @@ class CentralPlan(CuratorPlan[Counts, Release]):
     @property
     def unit_error(self) -> float | None:
         """The plan's own error per unit of noise at sensitivity one."""
-        unit = self.method.unit_noise
+        unit = self.mechanism.unit_noise
         return self.achieved / unit if unit else self.proposal.value
 
     def at(self, privacy: Privacy) -> CentralPlan:
@@ -296,7 +295,7 @@ class CentralPlan(CuratorPlan[Counts, Release]):
 
         return replace(
             self,
-            proposal=replace(self.proposal, mechanism=self.method.at(own)),
+            proposal=replace(self.proposal, mechanism=self.mechanism.at(own)),
             promise=None if self.rows == 1 else drawn,
             asked=None if pure is None else privacy,
             known_accuracy=None,
@@ -352,7 +351,7 @@ class CentralPlan(CuratorPlan[Counts, Release]):
     def lower_bound(self) -> float | None:
         """What no linear strategy under this noise can go below, in the plan's own error."""
         bound = self.proposal.bound
-        unit = self.method.unit_noise
+        unit = self.mechanism.unit_noise
         if bound is None or unit is None or self._planned_for is not None:
             return None
         if self._row_bounds.grouped:  # people may not put all their rows into one cell
@@ -393,7 +392,8 @@ class CentralPlan(CuratorPlan[Counts, Release]):
         if self._planned_for is not None or self.proposal.value is None:
             return None
         return (
-            achieved / (self.proposal.value * continuous_deviation(self.method.privacy))
+            achieved
+            / (self.proposal.value * continuous_deviation(self.mechanism.privacy))
             - 1
         )
 
@@ -420,7 +420,7 @@ class CentralPlan(CuratorPlan[Counts, Release]):
     def title(self) -> str:
         """What is asked, shortened, and the mechanism."""
         asked = "; ".join(table.name for table in self.tables())
-        return f"{shortened(asked, 80)} ({self.mechanism})"
+        return f"{shortened(asked, 80)} ({self.mechanism.name})"
 
     @property
     def laws(self) -> list[dict[str, Any]]:
@@ -438,7 +438,12 @@ class CentralPlan(CuratorPlan[Counts, Release]):
         arrays: dict[str, Array] = {}
         workload = encode_workload(self.workload, arrays)
         domain = None if self.domain is None else self.domain.fingerprint
-        parts = [workload, domain, self.privacy.to_dict(), strategy_hash(self.method)]
+        parts = [
+            workload,
+            domain,
+            self.privacy.to_dict(),
+            strategy_hash(self.mechanism),
+        ]
         return struct_digest(parts, arrays)
 
     def equipped(self, counter: Counter | None) -> Self:
@@ -462,7 +467,7 @@ class CentralPlan(CuratorPlan[Counts, Release]):
     ) -> Release:
         """The release of exact tables that were counted before."""
         stage("drawing noise")
-        measurement = self.method.measure(exact, source)
+        measurement = self.mechanism.measure(exact, source)
         paid = spending or Spending()
         release = Release(self, measurement, (), paid.identity, now(), paid.note)
         warn_of(self.contradictions(measurement))
@@ -475,12 +480,12 @@ class CentralPlan(CuratorPlan[Counts, Release]):
         tables: Sequence[Table] | None = None,
     ) -> Counts:
         """The exact tables that the mechanism measures (or others): as private as the data."""
-        asked = self.method.tables if tables is None else tables
+        asked = self.mechanism.tables if tables is None else tables
         return exact_counts(self, data, counter, asked)
 
     def counting_sql(self, data: Data, counter: Counter | None = None) -> str:
         """What the counting engine would run on a table: nothing is counted or spent."""
-        return counting_sql(self, data, counter, self.method.tables)
+        return counting_sql(self, data, counter, self.mechanism.tables)
 
     def linear_answers(self, measurement: Measurement) -> FloatArray:
         """Linear answers to the terms: unbiased, or within the bias that their accuracy tells."""
@@ -492,7 +497,7 @@ class CentralPlan(CuratorPlan[Counts, Release]):
 
     def changes(self, steps: Sequence[Steps]) -> bool:
         """Whether steps change answers, so that they need not be unbiased."""
-        return bool(steps) or isinstance(self.method, FittedMechanism)
+        return bool(steps) or isinstance(self.mechanism, FittedMechanism)
 
     @property
     def tells_unbiased(self) -> bool:
@@ -512,7 +517,7 @@ class CentralPlan(CuratorPlan[Counts, Release]):
         """What a measurement says of declared impossible cells; None where nothing is tested."""
         if self.domain is None or not self.domain.boxes or not self.spend.losses:
             return None
-        return contradictions(self.method, self.domain, measurement)
+        return contradictions(self.mechanism, self.domain, measurement)
 
     # --- what people and scripts see --------------------------------------------------------------
 
@@ -542,7 +547,7 @@ class CentralPlan(CuratorPlan[Counts, Release]):
     def _facts(self) -> list[tuple[str, str]]:
         return [
             ("workload", self.workload.brief()),
-            ("mechanism", self.mechanism),
+            ("mechanism", self.mechanism.name),
             ("privacy", self.privacy.text()),
             ("queries", f"{self.queries:,}"),
             ("cells", f"{prod(self.sizes):,}"),
@@ -552,5 +557,5 @@ class CentralPlan(CuratorPlan[Counts, Release]):
 def check_answerable(plan: CentralPlan) -> CentralPlan:
     """Refuse, before anything is spent, a plan without noise or that misses its own queries."""
     _ = plan.spend  # refuses budgets for which no noise can be drawn
-    plan.method.check_reach(plan.terms)
+    plan.mechanism.check_reach(plan.terms)
     return plan

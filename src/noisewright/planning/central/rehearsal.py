@@ -128,7 +128,7 @@ def rehearse(
 
     plan.check_usable()
     wanted = [Table(term.attributes, term.measure) for term in plan.terms]
-    needed = tuple(dict.fromkeys((*plan.method.tables, *wanted)))
+    needed = tuple(dict.fromkeys((*plan.mechanism.tables, *wanted)))
     counts = plan.exact(data, counter, needed)  # one pass, as a release would read
     exact = np.concatenate(
         [
@@ -139,7 +139,7 @@ def rehearse(
     truth = _Truth(plan, exact)
     source = _SeededSource(seed)
     columns = [
-        plan.outcome(plan.method.measure(counts, source), ()) for _ in range(runs)
+        plan.outcome(plan.mechanism.measure(counts, source), ()) for _ in range(runs)
     ]
     answers = np.array([column.answers for column in columns])
     ends = [np.array([column.each[side] for column in columns]) for side in (0, 1)]

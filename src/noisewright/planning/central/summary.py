@@ -28,14 +28,14 @@ def central_record(plan: CentralPlan) -> dict[str, Any]:
         "format": "noisewright-release",
         "version": __version__,
         "model": "central",
-        "mechanism": plan.mechanism,
+        "mechanism": plan.mechanism.name,
         "privacy": plan.privacy.to_dict(),
         "neighbours": plan.privacy.neighbours,
         "person": plan.person,
         "spend": plan.spend.to_dict(),
         "spends": plan.spends,
         **_asked(plan),
-        "strategy_hash": strategy_hash(plan.method),
+        "strategy_hash": strategy_hash(plan.mechanism),
         "workload": plan.workload.brief(),
         "domain": None if plan.domain is None else plan.domain.fingerprint,
         "queries": plan.queries,
@@ -55,7 +55,7 @@ def central_summary(plan: CentralPlan) -> dict[str, Any]:
     """The figures of a plan, before anything is released."""
     forecast = plan.forecast()
     return {
-        "mechanism": plan.mechanism,
+        "mechanism": plan.mechanism.name,
         "privacy": plan.privacy.to_dict(),
         "spends": plan.spends,
         **_asked(plan),
@@ -77,7 +77,7 @@ def _asked(plan: CentralPlan) -> dict[str, Any]:
 
 def measured(plan: CentralPlan) -> dict[str, Any]:
     """What is drawn and measured; a person moves it by so many times what a row does."""
-    return _of_rows(plan.method.record(), plan.contribution)
+    return _of_rows(plan.mechanism.record(), plan.contribution)
 
 
 def _of_rows(record: dict[str, Any], contribution: Contribution) -> dict[str, Any]:

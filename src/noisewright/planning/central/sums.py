@@ -36,18 +36,17 @@ def by_measures(
         _of_measure(problem, questions, m, mechanism) for m in questions.measures
     ]
     members = tuple(contender.proposal.mechanism for contender in contenders)
+    names = dict.fromkeys(contender.name for contender in contenders)
     shares = _shares(members, questions, problem.privacy)
     proposal = Proposal(
-        Composite(members, shares, problem.privacy),
+        Composite(members, shares, problem.privacy, name=" + ".join(names)),
         None,
         _bound(contenders, questions.measures, problem),
         "every measure alone, with the whole budget",
         "; ".join(dict.fromkeys(contender.proposal.status for contender in contenders)),
         problem.privacy.neighbours,
     )
-    names = dict.fromkeys(contender.name for contender in contenders)
-
-    return Contender(" + ".join(names), problem, proposal)
+    return Contender(problem, proposal)
 
 
 def _of_measure(

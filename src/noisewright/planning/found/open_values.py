@@ -290,7 +290,7 @@ class OpenTables(CentralPlan):
             self.domain == selection.domain(self.values)
             and self.calibrated == selection.rest,
             "tables",
-            self.mechanism,
+            self.mechanism.name,
             "are not those of the values told",
             "plan again",
         )

@@ -20,7 +20,7 @@ from noisewright.planning.files import (
     domain_of,
     inside,
 )
-from noisewright.planning.local.plan import LocalPlan
+from noisewright.planning.local.plan import LocalPlan, NamedStrategy
 from noisewright.planning.local.reading import Reading
 from noisewright.planning.release import Release
 from noisewright.workload.forms.stored import decode_workload, encode_workload
@@ -78,7 +78,7 @@ class LocalFile(Kept, frozen=True, tag="local-plan"):
         return cls(
             workload=encode_workload(plan.workload, arrays),
             domain=domain_beside(plan.workload, plan.domain),
-            mechanism=plan.mechanism,
+            mechanism=plan.mechanism.name,
             strategy=settings,
             runners_up=[
                 RunnerUp(
@@ -108,8 +108,9 @@ class LocalFile(Kept, frozen=True, tag="local-plan"):
         return LocalPlan(
             workload=workload,
             domain=domain_of(workload, self.domain),
-            mechanism=self.mechanism,
-            strategy=unpack(self.strategy, inside(arrays, _STRATEGY)),
+            mechanism=NamedStrategy(
+                self.mechanism, unpack(self.strategy, inside(arrays, _STRATEGY))
+            ),
             seconds=self.seconds,
             runners_up=tuple(map(_runner_up, self.runners_up)),
             people=None if self.people is None else check_people(self.people),

@@ -13,7 +13,7 @@ from noisewright.local.listed import own_mechanism
 from noisewright.local.mechanism import LocalProblem, Progress, Search
 from noisewright.local.time_limit import TimeLimit, keeping_the_best
 from noisewright.planning.counting import Counter
-from noisewright.planning.local.plan import LocalPlan
+from noisewright.planning.local.plan import LocalPlan, NamedStrategy
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.workload.base import Workload
 
@@ -66,8 +66,7 @@ def plan_local(
     plan = LocalPlan(
         workload=workload,
         domain=domain,
-        mechanism=best.mechanism,
-        strategy=best.analysis.strategy,
+        mechanism=NamedStrategy(best.mechanism, best.analysis.strategy),
         seconds=limit.seconds,
         runners_up=tuple(
             {
@@ -125,7 +124,8 @@ def _with_proof(plan: LocalPlan, settings: Search, limit: TimeLimit) -> LocalPla
 
     if strategy is not plan.strategy:
         plan = _fewer(
-            plan, replace(plan, strategy=strategy, mechanism="optimised", targets=None)
+            plan,
+            replace(plan, mechanism=NamedStrategy("optimised", strategy), targets=None),
         )
 
     return replace(plan, proof=proof)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from math import ceil
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -60,6 +60,13 @@ from noisewright.workload.questions.statistics import Column
 _QUICK_INSTANCE = 640  # queries and cells together: some seconds
 
 
+class NamedStrategy(NamedTuple):
+    """A strategy, and what plans and records call it."""
+
+    name: str
+    strategy: Strategy
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class LocalPlan(Plan):
     """A strategy for a workload: its clients, its errors and its estimates.
@@ -75,8 +82,7 @@ class LocalPlan(Plan):
 
     workload: Workload
     domain: Domain | None
-    mechanism: str
-    strategy: Strategy
+    mechanism: NamedStrategy
     seconds: float = 0.0
     runners_up: tuple[Mapping[str, Any], ...] = ()
     people: int | None = None
@@ -110,6 +116,11 @@ class LocalPlan(Plan):
                 "targets", self.targets.shape, "must fit the queries"
             )
 
+    @property
+    def strategy(self) -> Strategy:
+        """How a client reports, and what reports say."""
+        return self.mechanism.strategy
+
     @cached_property
     def privacy(self) -> Privacy:
         """What a report promises."""
@@ -124,7 +135,7 @@ class LocalPlan(Plan):
     @property
     def title(self) -> str:
         """What is asked, and the mechanism."""
-        return f"{self.workload.brief()} ({self.mechanism})"
+        return f"{self.workload.brief()} ({self.mechanism.name})"
 
     def equipped(self, counter: Counter | None) -> Self:
         """With the engine that reads tables of people."""
@@ -285,7 +296,7 @@ class LocalPlan(Plan):
         require(
             not self.strategy.delta,
             "mechanism",
-            self.mechanism,
+            self.mechanism.name,
             "is not pure: the bound needs pure local privacy",
         )
 
@@ -451,7 +462,7 @@ class LocalPlan(Plan):
     def comparison(self) -> LocalComparison:
         """What the plan costs, as comparisons of mechanisms state it."""
         return LocalComparison.of(
-            self.mechanism, self.epsilon, self.analysis, self.bound, self.seconds
+            self.mechanism.name, self.epsilon, self.analysis, self.bound, self.seconds
         )
 
     @cached_property
@@ -490,7 +501,7 @@ class LocalPlan(Plan):
     def _facts(self) -> list[tuple[str, str]]:
         return [
             ("workload", self.workload.brief()),
-            ("mechanism", self.mechanism),
+            ("mechanism", self.mechanism.name),
             ("privacy", self.privacy.text()),
             ("cells", f"{self.workload.size:,}"),
             ("report", f"{self.format.length} bytes"),

@@ -54,7 +54,7 @@ def local_record(plan: LocalPlan) -> dict[str, Any]:
         "format": "noisewright-estimate",
         "version": __version__,
         "model": "local",
-        "mechanism": plan.mechanism,
+        "mechanism": plan.mechanism.name,
         "privacy": plan.privacy.to_dict(),
         "neighbours": plan.privacy.neighbours,
         "plan": plan.format.name,

@@ -45,39 +45,34 @@ class CovariancePlan(RowPlan[SecondMoments, IntArray, "CovarianceRelease"]):
 
     def __post_init__(self) -> None:
         require(
-            len(set(self.columns)) == len(self.columns) == self.method.columns,
+            len(set(self.columns)) == len(self.columns) == self.mechanism.columns,
             "columns",
             self.columns,
             "must be named once each",
         )
         require(
-            not self.method.protected or self.method.constant,
+            not self.mechanism.protected or self.mechanism.constant,
             "share",
             0,
             "tells no number of people, which is protected here",
         )
 
     @property
-    def mechanism(self) -> str:
-        """The name of the noise."""
-        return "wishart-difference" if self.method.pure else "gaussian"
-
-    @property
     def title(self) -> str:
         """What is released, in words."""
-        return f"second moments of {len(self.columns)} columns, {self.mechanism}"
+        return f"second moments of {len(self.columns)} columns, {self.mechanism.name}"
 
     @property
     def moment_errors(self) -> MomentErrors:
         """What the noise makes of means, second moments and covariances."""
-        method, (on, off) = self.method, self.method.variances
+        method, (on, off) = self.mechanism, self.mechanism.variances
         return MomentErrors(method.columns, on, off, method.share, method.protected)
 
     def multiplier(self, level: float) -> float:
         """Standard errors either side that hold a figure with this probability at least."""
-        if not self.method.pure:
+        if not self.mechanism.pure:
             return normal_multiplier(level)
-        return variance_gamma_multiplier(self.method.degrees / 2, level)
+        return variance_gamma_multiplier(self.mechanism.degrees / 2, level)
 
     def forecast(self) -> Forecast:
         """Standard errors of second moments, row by row, times the number of people: at most.
@@ -85,7 +80,7 @@ class CovariancePlan(RowPlan[SecondMoments, IntArray, "CovarianceRelease"]):
         Where that number is protected its own noise counts, and most where rows are longest:
         nothing larger is known of them. Where it is public they are those of Σxxᵀ, whatever x.
         """
-        std = self.moment_errors.worst_entries().ravel() * self.method.radius**2
+        std = self.moment_errors.worst_entries().ravel() * self.mechanism.radius**2
         each = self.multiplier(LEVEL)
         together = self.multiplier(1 - (1 - LEVEL) / len(std))
         return Forecast(std, each * std, together * std)
@@ -99,8 +94,8 @@ class CovariancePlan(RowPlan[SecondMoments, IntArray, "CovarianceRelease"]):
         """
         require(people >= 1, "people", people, "must be >= 1")
 
-        method = self.method
-        radius = self.method.radius
+        method = self.mechanism
+        radius = self.mechanism.radius
         worst = self.moment_errors.worst()
         result = {
             name: error * (radius if name == "mean" else radius**2) / people
@@ -115,16 +110,16 @@ class CovariancePlan(RowPlan[SecondMoments, IntArray, "CovarianceRelease"]):
         """The figures scripts rely on."""
         forecast = self.forecast()
         return {
-            "mechanism": self.mechanism,
+            "mechanism": self.mechanism.name,
             "privacy": self.privacy.to_dict(),
             "columns": list(self.columns),
             "rmse": forecast.rmse,
             "max": forecast.max,
-            **self.method.record(),
+            **self.mechanism.record(),
         }
 
     def read(self, batches: Iterable[FloatArray]) -> tuple[IntArray, int]:
-        return self.method.exact(batches)
+        return self.mechanism.exact(batches)
 
     def drawn(
         self,
@@ -133,15 +128,15 @@ class CovariancePlan(RowPlan[SecondMoments, IntArray, "CovarianceRelease"]):
         spending: Spending,
         source: ByteSource | None,
     ) -> CovarianceRelease:
-        measured = self.method.measure(exact, source)
+        measured = self.mechanism.measure(exact, source)
         paid = spending.identity, spending.note
         return CovarianceRelease(self, measured, people, *paid, now())
 
     def _facts(self) -> list[tuple[str, str]]:
         return [
             ("columns", f"{len(self.columns):,}"),
-            ("mechanism", self.mechanism),
-            ("radius", f"{self.method.radius:g}"),
+            ("mechanism", self.mechanism.name),
+            ("radius", f"{self.mechanism.radius:g}"),
             ("privacy", self.privacy.text()),
         ]
 
@@ -178,13 +173,13 @@ class CovarianceRelease(RowRelease[CovariancePlan, FloatArray]):
     kind = "covariance-release"
 
     def _measured_people(self) -> float:
-        return float(self.measured[-1, -1]) / self.plan.method.share**2
+        return float(self.measured[-1, -1]) / self.plan.mechanism.share**2
 
     @property
     def second_moment(self) -> FloatArray:
         """Σxxᵀ over the number of people, unbiased where that is public."""
-        size = self.plan.method.columns
-        radius = self.plan.method.radius
+        size = self.plan.mechanism.columns
+        radius = self.plan.mechanism.radius
         return np.asarray(
             self.measured[:size, :size] * (radius**2 / max(self.people, 1.0))
         )
@@ -197,7 +192,7 @@ class CovarianceRelease(RowRelease[CovariancePlan, FloatArray]):
     @property
     def mean(self) -> FloatArray:
         """Σx over the number of people."""
-        method = self.plan.method
+        method = self.plan.mechanism
         require(
             method.constant, "share", 0, "measures no means", "plan with means=True"
         )
@@ -213,12 +208,12 @@ class CovarianceRelease(RowRelease[CovariancePlan, FloatArray]):
     @property
     def projected(self) -> FloatArray:
         """The nearest second moment that rows of bounded length can have: biased, often nearer."""
-        return possible_moments(self.second_moment, self.plan.method.radius**2)
+        return possible_moments(self.second_moment, self.plan.mechanism.radius**2)
 
     @property
     def denoised(self) -> FloatArray:
         """Directions that stand out of the noise alone; the rest of the trace is spread evenly."""
-        method = self.plan.method
+        method = self.plan.mechanism
         spectrum = method.spectrum * method.radius**2 / max(self.people, 1.0)
         return above_noise(self.second_moment, spectrum, method.radius**2)
 
@@ -228,8 +223,10 @@ class CovarianceRelease(RowRelease[CovariancePlan, FloatArray]):
 
         Where means were not measured, second moments stand for covariances.
         """
-        centred = self.covariance if self.plan.method.constant else self.second_moment
-        on = np.sqrt(self.plan.method.variances[0]) * self.plan.method.radius**2
+        centred = (
+            self.covariance if self.plan.mechanism.constant else self.second_moment
+        )
+        on = np.sqrt(self.plan.mechanism.variances[0]) * self.plan.mechanism.radius**2
         # A variance that noise alone explains is taken as large as that noise.
         variances = np.maximum(np.diag(centred), on / max(self.people, 1.0))
         return nearest_correlation(centred / np.sqrt(np.outer(variances, variances)))
@@ -248,7 +245,7 @@ class CovarianceRelease(RowRelease[CovariancePlan, FloatArray]):
             f"must be other columns of {list(names)}",
         )
 
-        method = self.plan.method
+        method = self.plan.mechanism
         places = [names.index(name) for name in features]
         if method.constant:
             places.append(method.columns)
@@ -282,12 +279,12 @@ class CovarianceRelease(RowRelease[CovariancePlan, FloatArray]):
         """
         errors = self.plan.moment_errors
         people = max(self.people, 1.0)
-        radius = self.plan.method.radius
+        radius = self.plan.mechanism.radius
         squares = radius**2 / people
         largest = errors.largest
         # Noise may have put it beyond what rows within the radius allow.
         second = (self.second_moment / radius**2).clip(-largest, largest)
-        if not self.plan.method.constant:
+        if not self.plan.mechanism.constant:
             return {"second_moment": errors.second_moment(second) * squares}
 
         mean = (self.mean / radius).clip(-1.0, 1.0)

@@ -34,7 +34,7 @@ class CovarianceFile(Kept, frozen=True, tag="covariance-plan"):
     @classmethod
     def of(cls, plan: CovariancePlan, arrays: dict[str, Array]) -> Self:
         """What a plan is kept as."""
-        method = plan.method
+        method = plan.mechanism
         privacy = plan.privacy.to_dict()
         return cls(
             columns=plan.columns,
@@ -72,8 +72,8 @@ class CovarianceReleaseFile(Kept, frozen=True, tag="covariance-release"):
     def content(self, arrays: Arrays) -> CovarianceRelease:
         """The release again, if its matrix is of the plan's form."""
         plan = self.plan.content(arrays)
-        measured = _symmetric(arrays, plan.method.size)
-        _check_public(self.people, plan.method.protected)
+        measured = _symmetric(arrays, plan.mechanism.size)
+        _check_public(self.people, plan.mechanism.protected)
         return CovarianceRelease(
             plan, measured, self.people, self.identity, self.note, self.time
         )
@@ -90,7 +90,7 @@ class PairsFile(Kept, frozen=True, tag="pairs-plan"):
     def of(cls, plan: PairsPlan, arrays: dict[str, Array]) -> Self:
         """What a plan is kept as."""
         privacy = plan.privacy.to_dict()
-        return cls(columns=plan.columns, share=plan.method.share, privacy=privacy)
+        return cls(columns=plan.columns, share=plan.mechanism.share, privacy=privacy)
 
     def content(self, arrays: Arrays) -> PairsPlan:
         """The plan again."""
@@ -126,8 +126,8 @@ class PairsReleaseFile(Kept, frozen=True, tag="pairs-release"):
     def content(self, arrays: Arrays) -> PairsRelease:
         """The release again, if its measurements are of the plan's form."""
         plan = self.plan.content(arrays)
-        side = plan.method.attributes
-        protected = plan.method.protected
+        side = plan.mechanism.attributes
+        protected = plan.mechanism.protected
         _check_public(self.people, protected)
         moments = _symmetric(arrays, side)
         totals = _vector(arrays, "totals", side)

@@ -44,21 +44,16 @@ class PairsPlan(RowPlan[PairMoments, Rows, "PairsRelease"]):
 
     def __post_init__(self) -> None:
         require(
-            len(set(self.columns)) == len(self.columns) == self.method.attributes,
+            len(set(self.columns)) == len(self.columns) == self.mechanism.attributes,
             "columns",
             self.columns,
             "must be named once each",
         )
 
     @property
-    def mechanism(self) -> str:
-        """The name of the way."""
-        return "second-moments"
-
-    @property
     def title(self) -> str:
         """What is released, in words."""
-        return f"all pairs of {len(self.columns)} attributes, {self.mechanism}"
+        return f"all pairs of {len(self.columns)} attributes, {self.mechanism.name}"
 
     @property
     def workload(self) -> Conjunctions:
@@ -73,7 +68,7 @@ class PairsPlan(RowPlan[PairMoments, Rows, "PairsRelease"]):
         are clipped, which is in neither.
         """
         d = len(self.columns)
-        std = np.full(d * (d - 1) // 2, np.sqrt(self.method.worst_variance))
+        std = np.full(d * (d - 1) // 2, np.sqrt(self.mechanism.worst_variance))
         return Forecast(
             std,
             normal_multiplier(LEVEL) * std,
@@ -94,7 +89,7 @@ class PairsPlan(RowPlan[PairMoments, Rows, "PairsRelease"]):
         self, name: str, people: int, rng: np.random.Generator
     ) -> dict[str, float]:
         """One release of a population, its rows standing for as many people as there are."""
-        method = self.method
+        method = self.mechanism
         d = len(self.columns)
         rows = made_up(name, min(people, _SIMULATED_PEOPLE), d, rng)
         counted, noise_of_totals = method.simulated_noise(rng)
@@ -124,14 +119,14 @@ class PairsPlan(RowPlan[PairMoments, Rows, "PairsRelease"]):
         """The figures scripts rely on."""
         forecast = self.forecast()
         return {
-            "mechanism": self.mechanism,
+            "mechanism": self.mechanism.name,
             "privacy": self.privacy.to_dict(),
             "columns": len(self.columns),
             "queries": len(forecast.std),
             "rmse": forecast.rmse,
             "max": forecast.max,
-            "share_of_means": self.method.share,
-            **self.method.record(),
+            "share_of_means": self.mechanism.share,
+            **self.mechanism.record(),
         }
 
     def read(self, batches: Iterable[FloatArray]) -> tuple[Rows, int]:
@@ -145,7 +140,7 @@ class PairsPlan(RowPlan[PairMoments, Rows, "PairsRelease"]):
         spending: Spending,
         source: ByteSource | None,
     ) -> PairsRelease:
-        measured = self.method.measure(exact, source)
+        measured = self.mechanism.measure(exact, source)
         paid = spending.identity, spending.note
         return PairsRelease(self, measured, people, *paid, now())
 
@@ -171,12 +166,12 @@ class PairsRelease(RowRelease[PairsPlan, MeasuredPairs]):
     @property
     def means(self) -> FloatArray:
         """The share of people with each attribute."""
-        return self.plan.method.means(self.people, self.measured.totals)
+        return self.plan.mechanism.means(self.people, self.measured.totals)
 
     @cached_property
     def _moments(self) -> tuple[FloatArray, FloatArray]:
         """Covariances as measured, and the eigenvalues of their noise."""
-        method = self.plan.method
+        method = self.plan.mechanism
         second = method.second(method.square(self.people, self.measured.totals))
         unit = second.radius**2 / max(self.people, 1.0)
         return self.measured.moments * unit, second.spectrum * unit

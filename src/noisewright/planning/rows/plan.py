@@ -37,6 +37,9 @@ class RowMethod(Protocol):
     """What measures rows: its budget, what it costs and what it draws."""
 
     @property
+    def name(self) -> str: ...
+
+    @property
     def privacy(self) -> Privacy: ...
 
     @property
@@ -63,23 +66,23 @@ class RowPlan(
     """A measurement of the rows of `columns` by a `method`."""
 
     columns: tuple[str, ...]
-    method: Method
+    mechanism: Method
     counter: Counter | None = field(default=None, compare=False)
 
     @property
     def privacy(self) -> Privacy:
         """The promise that one release keeps."""
-        return self.method.privacy
+        return self.mechanism.privacy
 
     @property
     def spend(self) -> Spend:
         """What one release costs."""
-        return self.method.spend
+        return self.mechanism.spend
 
     @property
     def laws(self) -> list[dict[str, Any]]:
         """Every law that is drawn, with its scale and sensitivity."""
-        return noise_of(self.method.record())
+        return noise_of(self.mechanism.record())
 
     @abstractmethod
     def forecast(self) -> Forecast:
@@ -121,7 +124,7 @@ class RowPlan(
     ) -> AnyRelease:
         """The release of exact values, and of the number of people where it is public."""
         values, people = exact
-        public = None if self.method.protected else people
+        public = None if self.mechanism.protected else people
         return self.drawn(values, public, spending or Spending(), source)
 
     def equipped(self, counter: Counter | None) -> Self:

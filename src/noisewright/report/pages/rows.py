@@ -77,7 +77,7 @@ def _moments(release: CovarianceRelease) -> dict[str, Any]:
     return {
         "title": "Private means and covariances",
         "lead": f"Means, second moments and covariances of {asked_for(plan.columns)}, rows longer "
-        f"than {plan.method.radius:g} shortened to that. All follow from one noisy matrix: "
+        f"than {plan.mechanism.radius:g} shortened to that. All follow from one noisy matrix: "
         f"{promise_sentence(plan.privacy.neighbours)}.",
         "tiles": [
             promise_tile(plan.privacy),
@@ -106,7 +106,7 @@ def _pairs(release: PairsRelease) -> dict[str, Any]:
     plan = release.plan
     size = len(plan.columns)
     error = np.full((size, size), 100 * plan.forecast().rmse / max(release.people, 1.0))
-    own = plan.method.mean_errors(release.means) * 100 / max(release.people, 1.0)
+    own = plan.mechanism.mean_errors(release.means) * 100 / max(release.people, 1.0)
     nothing = np.full((size, size), np.nan)
     measured = "both, as measured"
     draw = partial(_section, plan.columns, normal_multiplier, unit=_SHARE)

@@ -200,12 +200,14 @@ def _covariance(plan: CovariancePlan) -> PlanWords:
     return PlanWords(
         title="Plan of means and covariances",
         asked=f"Means, second moments and covariances of {asked_for(plan.columns)}. Rows "
-        f"longer than {plan.method.radius:g} are shortened to that.",
+        f"longer than {plan.mechanism.radius:g} are shortened to that.",
         tiles=[
             Tile(
-                "columns", f"{size:,}", f"rows of length {plan.method.radius:g} at most"
+                "columns",
+                f"{size:,}",
+                f"rows of length {plan.mechanism.radius:g} at most",
             ),
-            Tile("noise", plan.mechanism, "on all of them at once"),
+            Tile("noise", plan.mechanism.name, "on all of them at once"),
             ratio_tile(plan.summary()),
         ],
         heads=("people", *(f"error of {names[name]}" for name in rows)),

@@ -50,10 +50,15 @@ _DISAGREEMENT = 1.05  # the error that tables which agree with each other are wo
 class Contender:
     """What a mechanism of the registry proposes for a problem."""
 
-    name: str
     problem: CentralProblem
     proposal: Proposal
     seconds: float = 0.0
+    known_accuracy: Accuracy | None = None
+
+    @property
+    def name(self) -> str:
+        """What the mechanism is called."""
+        return self.proposal.name
 
     @cached_property
     def trial(self) -> CentralPlan:
@@ -64,9 +69,9 @@ class Contender:
             None,
             problem.sizes,
             problem.norm,
-            self.name,
             self.proposal,
             asked=None if problem.promise is not None else problem.asked,
+            known_accuracy=self.known_accuracy,
         )
 
     @property
@@ -294,8 +299,8 @@ def own_ranking(problem: CentralProblem, strategy: npt.ArrayLike) -> Ranking:
         "plan sums and means without it",
     )
 
-    proposal = own_candidate(problem, strategy).proposal(problem)
-    own = Contender(OWN_STRATEGY, problem, proposal)
+    proposal = own_candidate(problem, strategy).proposal(problem).named(OWN_STRATEGY)
+    own = Contender(problem, proposal)
     ours = ranked(problem)
     best = _with_highest_bound(own, [own, ours.best])
 
@@ -385,15 +390,15 @@ def by_groups(
 
     best = ranked(single, mechanism).best
     proposal = in_every_group(best.proposal, problem, bounds)
-    return [] if proposal is None else [Contender(best.name, problem, proposal)]
+    return [] if proposal is None else [Contender(problem, proposal.named(best.name))]
 
 
 def propose(problem: CentralProblem, entry: CentralMechanism) -> Contender:
     """What an entry proposes, and how long that took."""
     stage(f"planning by {entry.name}")
     began = time.perf_counter()
-    proposal = problem.once(entry.plan)
-    return Contender(entry.name, problem, proposal, time.perf_counter() - began)
+    proposal = problem.once(entry.plan).named(entry.name)
+    return Contender(problem, proposal, time.perf_counter() - began)
 
 
 def _certified(contenders: Sequence[Contender]) -> float:
@@ -419,14 +424,12 @@ def _with_highest_bound(best: Contender, contenders: Sequence[Contender]) -> Con
     if tightest is own or tightest.bound is None:
         return best
 
-    own = replace(own, bound=tightest.bound, certificate=tightest.certificate)
-    contender = replace(best, proposal=own)
     # The errors are those of the same measurement.
-    contender.__dict__["trial"] = replace(
-        best.trial, proposal=own, known_accuracy=best.trial.measured_accuracy
+    return replace(
+        best,
+        proposal=replace(own, bound=tightest.bound, certificate=tightest.certificate),
+        known_accuracy=best.trial.measured_accuracy,
     )
-
-    return contender
 
 
 def _named(mechanism: str | CentralMechanism) -> str:

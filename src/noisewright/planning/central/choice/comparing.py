@@ -189,12 +189,12 @@ def _least(problem: CentralProblem, entry: CentralMechanism) -> Contender:
 
 def _row(plan: CentralPlan, unit_bound: float | None) -> Comparison:
     """A plan against the highest bound that any of them proved, for the noise of this one."""
-    unit = plan.method.unit_noise
+    unit = plan.mechanism.unit_noise
     bound = None if unit_bound is None or unit is None else unit_bound * unit
     error = plan.accuracy.error
 
     return Comparison(
-        plan.mechanism,
+        plan.mechanism.name,
         rmse=mean_error(error, 2),
         max=float(error.max()),
         lower_bound=bound,
