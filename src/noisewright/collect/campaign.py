@@ -226,7 +226,8 @@ class Campaign:
         terms = self.terms
         if has_continuous_noise(plan.format.specification):
             raise InvalidParameter(
-                "plan", plan.mechanism.name, "draws continuous noise, which browsers do not run exactly",
+                "plan", plan.mechanism.name,
+                "draws continuous noise, which browsers do not run exactly",
                 f"plan with --epsilon {plan.epsilon:g} and no --delta: matrix-l1 is the nearest",
             )  # fmt: skip
         if (
