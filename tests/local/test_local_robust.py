@@ -83,7 +83,7 @@ def expected_tally(plan: nw.LocalPlan, cells: np.ndarray) -> np.ndarray:
             people,
         )
     elif plan.mechanism.name == "subset-selection":
-        other, own = (bound[0] for bound in collector.chance_bounds)
+        other, own = (bound[0] for bound in collector.chance_bounds())
         exact, total = (
             np.rint(other * people + (own - other) * cells),
             collector.size * people,

@@ -17,12 +17,6 @@ from noisewright.arrays import FloatArray
 from noisewright.errors import InvalidParameter, TooLarge, require
 from noisewright.local.analysis.grams import squared_norm, table_gram, without_offsets
 from noisewright.local.randomizer.chances import listed_reports
-from noisewright.local.reports.tallies import (
-    FlipTally,
-    NumberTally,
-    SubsetTally,
-    VectorTally,
-)
 from noisewright.local.strategy import IndexStrategy, Strategy
 from noisewright.privacy.exact.rounding import positive
 from noisewright.workload.base import Workload
@@ -176,6 +170,7 @@ def check_histogram(histogram: FloatArray, size: int) -> FloatArray:
 
 
 _ENTRIES = 2**22
+"""Of a matrix by reports: those of a second or two of estimates, one a report."""
 
 
 def influence(
@@ -186,40 +181,15 @@ def influence(
     The answer is a sum over reports, so that k liars among any number of people move it by k times
     this at most. Exact over all reports that are counted; infinite for vectors without a `cap`.
     """
-    counters = strategy.collector.counters
-    if (
-        not strategy.lists_cells
-        or counters * max(strategy.size, workload.queries) > _ENTRIES
-    ):
+    collector = strategy.collector
+    entries = collector.counters * max(strategy.size, workload.queries)
+    if not strategy.lists_cells or entries > _ENTRIES:
         raise TooLarge(
             f"the influence of a report on {workload.queries:,} answers is not worked out"
         )
 
     moved = np.asarray(workload.matvec(added_by_one(strategy)), dtype=np.float64)
-    collector = strategy.collector
-    if isinstance(collector, SubsetTally):
-        ordered = np.sort(moved, axis=1)
-        return np.asarray(
-            ordered[:, -collector.size :].sum(axis=1)
-            - ordered[:, : collector.size].sum(axis=1)
-        )
-
-    if isinstance(collector, FlipTally):
-        sums = np.zeros((len(moved), counters + 1))
-        sums[:, 1:] = np.cumsum(np.sort(moved, axis=1), axis=1)
-        allowed = collector.usual_sizes(cap)
-        # The largest k entries sum to the total less the smallest n − k.
-        most = ((sums[:, -1:] - sums[:, ::-1]) * collector.weights)[:, allowed].max(
-            axis=1
-        )
-        return np.asarray(most - (sums * collector.weights)[:, allowed].min(axis=1))
-
-    if isinstance(collector, VectorTally):
-        low, high = collector.reach(cap)
-        return np.abs(moved) @ (high - low)
-
-    sent = strategy.rows(0, listed_reports(strategy.specification) or 0).max(axis=1) > 0
-    return np.asarray(np.ptp(moved[:, sent], axis=1))
+    return collector.largest_change(moved, cap)
 
 
 def added_by_one(strategy: Strategy) -> FloatArray:
@@ -239,7 +209,6 @@ def added_by_one(strategy: Strategy) -> FloatArray:
 def chances_of_reports(strategy: Strategy) -> FloatArray | None:
     """Chances of reports (rows) under answers, where they can be listed."""
     outputs = listed_reports(strategy.specification)
-    countable = isinstance(strategy.collector, NumberTally) and outputs is not None
-    if not countable or (outputs or 0) * strategy.size > _ENTRIES:
+    if not strategy.collector.counts_reports or outputs is None:
         return None
-    return strategy.rows(0, outputs or 0)
+    return strategy.rows(0, outputs) if outputs * strategy.size <= _ENTRIES else None

@@ -27,7 +27,6 @@ from noisewright.estimate.nearest import project_to_total
 from noisewright.local.analysis.analysis import chances_of_reports
 from noisewright.local.analysis.robust import least_liars
 from noisewright.local.reports.aggregate import Aggregate
-from noisewright.local.reports.tallies import SubsetTally
 from noisewright.local.strategy import Strategy
 from noisewright.workload.kinds.atoms import Identity
 
@@ -135,9 +134,9 @@ def _counts(strategy: Strategy, tally: FloatArray, people: int) -> float | None:
 
 def _chance_bounds(strategy: Strategy) -> tuple[FloatArray, FloatArray] | None:
     """The least and the largest chance that any answer gives to what the tally counts."""
-    collector = strategy.collector
-    if isinstance(collector, SubsetTally):
-        return collector.chance_bounds
+    bounds = strategy.collector.chance_bounds()
+    if bounds is not None:
+        return bounds
 
     chances = chances_of_reports(strategy)
     if chances is None:

@@ -37,7 +37,6 @@ from noisewright.estimate.intervals import sidak_multiplier
 from noisewright.local.analysis.accuracy import LocalAccuracy
 from noisewright.local.analysis.analysis import added_by_one, chances_of_reports
 from noisewright.local.reports.aggregate import Aggregate
-from noisewright.local.reports.tallies import FlipTally, SubsetTally, VectorTally
 from noisewright.local.strategy import Strategy
 from noisewright.workload.base import Workload
 from noisewright.workload.kinds.atoms import Identity
@@ -57,40 +56,6 @@ class Robust:
     answers: FloatArray
     lower: FloatArray
     upper: FloatArray
-
-
-@dataclass(frozen=True, eq=False)
-class Hull:
-    """What one report adds to the statistics: limits of every counter, and of their sum."""
-
-    low: FloatArray
-    high: FloatArray
-    total: tuple[float, float]
-
-    @classmethod
-    def of(cls, strategy: Strategy, cap: float | None) -> Hull:
-        """Limits that no counted report breaks."""
-        collector = strategy.collector
-        none = np.zeros(collector.counters)
-        if isinstance(collector, SubsetTally):
-            return cls(none, none + 1, (collector.size, collector.size))
-
-        if isinstance(collector, FlipTally):
-            sizes = collector.usual_sizes(cap)
-            weights = collector.weights[sizes].astype(np.float64)
-            totals = sizes * weights
-            largest = weights[sizes > 0].max(initial=0.0)
-            return cls(none, none + largest, (float(totals.min()), float(totals.max())))
-
-        if isinstance(collector, VectorTally):
-            if cap is None:
-                raise InvalidParameter(
-                    "liars", cap, "can say any vector, which moves answers without limit",
-                    "set a cap: --robust cap:6",
-                )  # fmt: skip
-            return cls(*collector.reach(cap), (-np.inf, np.inf))
-
-        return cls(none, none + 1, (1.0, 1.0))
 
 
 def robust_answers(workload: Workload, aggregate: Aggregate, liars: float) -> Robust:
@@ -130,7 +95,7 @@ class _Program:
         self.strategy = aggregate.format.strategy
         self.people, self.level = aggregate.people, level
         self.statistics = np.asarray(aggregate.total, dtype=np.float64) / self.people
-        self.hull = Hull.of(self.strategy, aggregate.cap)
+        self.hull = self.strategy.collector.hull(aggregate.cap)
         self.unit = np.maximum(
             np.maximum(np.abs(self.hull.low), np.abs(self.hull.high)), 1.0
         )

@@ -30,8 +30,6 @@ from noisewright.workload.structure import terms
 
 Block = tuple[int, ...]
 
-_DENSE_ENTRIES = 2**26
-
 
 @dataclass(frozen=True, eq=False)
 class Parts(ManyTables, DrawnComponent):

@@ -37,8 +37,13 @@ from noisewright.workload.linear.interactions import interactions, table_of
 Oracle = RandomizedResponse | LocalHashing | ListedSubsets
 
 _STEPS = 500
+"""Multiplicative steps for the sampling weights, each one pass over tables and interactions."""
+
 _LARGEST_TABLE = 4096
+"""Cells of a table: the size up to which matrices over pairs of its cells are formed elsewhere."""
+
 _LISTED_SETS = 2**12
+"""Sets of a table's cells that may be listed: each is a report, and a row of its pattern."""
 
 
 def table_oracle(cells: int, epsilon: float) -> Oracle:
@@ -79,39 +84,39 @@ class Union(ManyTables, IndexStrategy):
 
     @cached_property
     def _oracles(self) -> dict[int, Oracle]:
-        return {
-            n: table_oracle(n, self.epsilon)
-            for n in {self.cells(t) for t in self.tables}
-        }
+        sizes = {self.cells(table) for table in self.tables}
+        return {cells: table_oracle(cells, self.epsilon) for cells in sizes}
 
-    def oracle(self, index: int) -> Oracle:
-        """The mechanism of one component."""
-        return self._oracles[self.cells(self.tables[index])]
+    @cached_property
+    def oracles(self) -> list[Oracle]:
+        """The mechanism of every component."""
+        return [self._oracles[self.cells(table)] for table in self.tables]
+
+    @cached_property
+    def chances(self) -> FloatArray:
+        """p: the chance of every component."""
+        return np.array([weight / WORD for weight in self.weights])
 
     def express(self, nodes: Nodes) -> int:
-        seen = [
-            nodes.view(
-                self.oracle(i).express(nodes), Axes(sizes=self.sizes, keep=table)
-            )
-            for i, table in enumerate(self.tables)
-        ]
+        seen = []
+        for oracle, table in zip(self.oracles, self.tables, strict=True):
+            through = Axes(sizes=self.sizes, keep=table)
+            seen.append(nodes.view(oracle.express(nodes), through))
         return nodes.draw(self.weights, seen)
 
     @cached_property
     def starts(self) -> IntArray:
         """First report of each component, and the number of reports at the end."""
-        counts = [self.oracle(i).outputs for i in range(len(self.tables))]
-        return np.cumsum([0, *counts])
+        return np.cumsum([0, *(oracle.outputs for oracle in self.oracles)])
 
     # --- analysis in the interaction basis ----------------------------------------------------
 
     @cached_property
     def _gains(self) -> FloatArray:
         """p_c a_c / n_c for every component."""
-        each = [
-            self.oracle(i).contrast / self.cells(t) for i, t in enumerate(self.tables)
-        ]
-        return np.asarray(np.array([w / WORD for w in self.weights]) * np.array(each))
+        contrasts = np.array([oracle.contrast for oracle in self.oracles])
+        cells = np.array([self.cells(table) for table in self.tables])
+        return np.asarray(self.chances * contrasts / cells)
 
     @cached_property
     def knowledge(self) -> dict[Block, float]:
@@ -145,35 +150,31 @@ class Union(ManyTables, IndexStrategy):
 
     def interactions(self, tally: IntArray, people: int) -> FloatArray:
         """Weighted means over components of every interaction's estimate."""
-        last = max(self._offsets, key=lambda block: self._offsets[block])
-        total = np.zeros(self._offsets[last] + self.cells(last))
+        last, first = max(self._offsets.items(), key=lambda item: item[1])
+        total = np.zeros(first + self.cells(last))
         total[0] = people
 
         for shape, members in self._groups.items():
-            held = np.stack([self._estimate(index, tally) for index in members])
-            tensors = held.reshape(-1, *shape)
+            tables = np.stack([self._estimate(index, tally) for index in members])
+            tensors = tables.reshape(-1, *shape)
             for axes in interactions(tuple(range(len(shape)))):
-                blocks = [
-                    tuple(self.tables[index][k] for k in axes) for index in members
-                ]
-                shares = self._gains[members] / [
-                    self.knowledge[block] for block in blocks
-                ]
-                parts = (
-                    interaction(tensors, axes).reshape(len(members), -1)
-                    * shares[:, None]
-                )
+                blocks = [tuple(self.tables[i][k] for k in axes) for i in members]
+                known = np.array([self.knowledge[block] for block in blocks])
+                shares = self._gains[members] / known
+                parts = interaction(tensors, axes).reshape(len(members), -1)
+
                 firsts = np.array([self._offsets[block] for block in blocks])
-                np.add.at(total, firsts[:, None] + np.arange(parts.shape[1]), parts)
+                places = firsts[:, None] + np.arange(parts.shape[1])
+                np.add.at(total, places, parts * shares[:, None])
 
         return total
 
     def _estimate(self, index: int, tally: IntArray) -> FloatArray:
         """One component's estimate of its table, up to a constant."""
-        oracle = self.oracle(index)
-        chance = self.weights[index] / WORD
-        held = oracle.supporters(tally[self.starts[index] : self.starts[index + 1]])
-        return held / (oracle.support.gap * chance)
+        oracle = self.oracles[index]
+        part = tally[self.starts[index] : self.starts[index + 1]]
+        slope = oracle.support.gap * self.chances[index]
+        return np.asarray(oracle.supporters(part) / slope)
 
     def table(self, estimates: FloatArray, attributes: Block) -> FloatArray:
         """Estimated counts of one marginal table: its estimated interactions, spread evenly."""
@@ -189,13 +190,13 @@ class Union(ManyTables, IndexStrategy):
         """Σ_{c ⊇ T} p_c (a_c/n_c)² times g_c n_c, and times 1 + h_c, for every interaction T."""
         spread: dict[Block, float] = {}
         own: dict[Block, float] = {}
-        for index, table in enumerate(self.tables):
-            oracle = self.oracle(index)
-            share = self._gains[index] ** 2 * WORD / self.weights[index]
+        shares = self._gains**2 / self.chances
+        for oracle, table, share in zip(self.oracles, self.tables, shares, strict=True):
+            of_all = float(share * oracle.spread * self.cells(table))
+            of_own = float(share * (1 + oracle.own_spread))
             for block in interactions(table):
-                gained = share * oracle.spread * self.cells(table)
-                spread[block] = spread.get(block, 0.0) + gained
-                own[block] = own.get(block, 0.0) + share * (1 + oracle.own_spread)
+                spread[block] = spread.get(block, 0.0) + of_all
+                own[block] = own.get(block, 0.0) + of_own
 
         return spread, own
 
@@ -211,32 +212,27 @@ class Union(ManyTables, IndexStrategy):
         n = prod(shape)
         x = np.full(n, people / n) if counts is None else counts
         spread, own = self._noise
-        named = {
-            axes: tuple(attributes[k] for k in axes) for axes in _projections(shape)
-        }
-        known = {
-            a: _projections(shape)[a] for a, block in named.items() if block in own
-        }
+        projections = _projections(shape)
+        named = {axes: tuple(attributes[k] for k in axes) for axes in projections}
+        known = {axes: projections[axes] for axes in named if named[axes] in own}
+
         seen = sum(known.values(), np.zeros((n, n)))
         result = -(seen * x) @ seen
-
         for axes, projection in known.items():
             block = named[axes]
-            result += (
-                people / n * spread[block] / self.knowledge[block] ** 2 * projection
-            )
+            noise = spread[block] / self.knowledge[block] ** 2
+            result += people / n * noise * projection
+
             # What components that share these attributes and no others of the table know.
-            alone = sum(
-                (-1) ** (len(other) - len(axes)) * own.get(named[other], 0.0)
-                for other in named
-                if set(other) >= set(axes)
-            )
-            part = np.zeros((n, n))
+            alone = 0.0
+            for other, name in named.items():
+                if set(other) >= set(axes):
+                    alone += (-1) ** (len(other) - len(axes)) * own.get(name, 0.0)
 
+            gain = np.zeros((n, n))
             for inner in interactions(axes):
-                part += known[inner] / self.knowledge[named[inner]]
-
-            result += alone * (part * x) @ part
+                gain += known[inner] / self.knowledge[named[inner]]
+            result += alone * (gain * x) @ gain
 
         return np.asarray(result)
 
@@ -311,33 +307,40 @@ def union(gram: Gram, epsilon: float) -> Union:
             f"a table asked has more than {_LARGEST_TABLE} cells; ask smaller tables"
         )
 
-    position = {block: k for k, block in enumerate(blocks)}
-    cost = np.array(
-        [
-            gram.eigenvalues[b] / gram.size * prod(sizes[i] - 1 for i in b)
-            for b in blocks
-        ]
-    )
     cells = [prod(sizes[i] for i in table) for table in tables]
     oracles = {n: table_oracle(n, epsilon) for n in set(cells)}
     gains = np.array([oracles[n].contrast / n for n in cells])
-    pairs = [
-        (c, position[s]) for c, table in enumerate(tables) for s in interactions(table)
-    ]
-    owner, member = (np.array(side) for side in zip(*pairs, strict=True))
-    p = faded_shares(
-        len(tables),
-        lambda p: np.bincount(member, (p * gains)[owner], len(blocks)).astype(
-            np.float64
-        ),
-        lambda known: (
-            gains * np.bincount(owner, (cost / known**2)[member], len(tables))
-        ),
-        _STEPS,
-    )
-    weights = whole_weights(np.where(p > 1e-9 * p.max(), p, 0.0))
-    chosen = [(t, w) for t, w in zip(tables, weights, strict=True) if w > 0]
+    shares = _sampling_shares(gram, tables, gains)
+    weights = whole_weights(np.where(shares > 1e-9 * shares.max(), shares, 0.0))
+    chosen = [index for index, weight in enumerate(weights) if weight > 0]
 
     return Union(
-        sizes, epsilon, tuple(t for t, _ in chosen), tuple(w for _, w in chosen)
+        sizes,
+        epsilon,
+        tuple(tables[index] for index in chosen),
+        tuple(weights[index] for index in chosen),
     )
+
+
+def _sampling_shares(
+    gram: MarginalGram, tables: list[Block], gains: FloatArray
+) -> FloatArray:
+    """The shares p that minimise Σ_T D_T/κ_T, D_T being the cost of interaction T."""
+    eigenvalues = np.array([gram.eigenvalues[table] for table in tables])
+    dimensions = np.array([prod(gram.sizes[i] - 1 for i in table) for table in tables])
+    cost = eigenvalues / gram.size * dimensions
+
+    # Which interactions (members) each table (owner) tells of.
+    position = {block: place for place, block in enumerate(tables)}
+    pairs = [(c, position[s]) for c, t in enumerate(tables) for s in interactions(t)]
+    owner, member = np.array(pairs).T
+
+    def knowledge(shares: FloatArray) -> FloatArray:
+        weights = (shares * gains)[owner]
+        return np.asarray(np.bincount(member, weights, len(tables)), np.float64)
+
+    def gain(known: FloatArray) -> FloatArray:
+        slopes = (cost / known**2)[member]
+        return gains * np.bincount(owner, slopes, len(tables))
+
+    return faded_shares(len(tables), knowledge, gain, _STEPS)

@@ -239,9 +239,13 @@ class UnaryEncoding(PlainStrategy, CentredStrategy):
         other = -(-WORD * factor.denominator // (factor.numerator + factor.denominator))
         return WORD // 2, other
 
-    def express(self, nodes: Nodes) -> int:
+    @property
+    def _law(self) -> Flip:
         own, other = map(str, self.thresholds)
-        return nodes.add(Flip(cells=self.size, own=own, other=other))
+        return Flip(cells=self.size, own=own, other=other)
+
+    def express(self, nodes: Nodes) -> int:
+        return nodes.add(self._law)
 
     @classmethod
     def restored(
@@ -264,9 +268,8 @@ class UnaryEncoding(PlainStrategy, CentredStrategy):
 
         Every difference between the own cell and another is p − q times a mean over the rest.
         """
-        (p, q), counted = (t / WORD for t in self.thresholds), self.collector
-        assert isinstance(counted, FlipTally)
-        c = counted.weights.astype(np.float64)
+        p, q = (t / WORD for t in self.thresholds)
+        c = FlipTally(self._law).weights.astype(np.float64)
         two = _binomial(self.size - 2, q)
         three = _binomial(max(self.size - 3, 0), q)
 

@@ -18,6 +18,7 @@ from noisewright.arrays import BoolArray, ByteArray, IntArray, WordArray
 from noisewright.privacy.noise.source import ByteSource, SystemSource
 
 _MASKS = np.array([128, 64, 32, 16, 8, 4, 2, 1], dtype=np.uint8)
+# places drawn between two looks at which rows are done
 _ROUNDS = 4
 # binary digits of a product of eight chances, each a whole number out of 2^64
 _DIGITS = 8 * 64
@@ -46,9 +47,8 @@ class PatternTable:
     @cached_property
     def _words(self) -> WordArray:
         """The edges' leading 64 digits, but for the last edge, which is the end."""
-        return np.array(
-            [edge >> (_DIGITS - 64) for edge in self.edges[:-1]], dtype=np.uint64
-        )
+        leading = [edge >> (_DIGITS - 64) for edge in self.edges[:-1]]
+        return np.array(leading, dtype=np.uint64)
 
     @cached_property
     def lookup(self) -> npt.NDArray[np.int16]:
@@ -64,37 +64,38 @@ class PatternTable:
 
     def draw(self, count: int, source: ByteSource) -> ByteArray:
         """`count` bytes of independent bits."""
-        words = np.frombuffer(source.bytes(2 * count), dtype="<u2")
+        prefixes = np.frombuffer(source.bytes(2 * count), dtype="<u2")
         # three times as quick as indexing by small numbers
-        patterns = np.take(self.lookup, words)
+        patterns = np.take(self.lookup, prefixes)
         result = patterns.astype(np.uint8)
+
         pending = np.flatnonzero(patterns < 0)
         if pending.size:
-            result[pending] = self._refined(words[pending], source)
+            result[pending] = self._refined(prefixes[pending], source)
 
         return result
 
     def _refined(
         self, prefixes: npt.NDArray[np.uint16], source: ByteSource
     ) -> ByteArray:
-        digits = np.frombuffer(source.bytes(8 * len(prefixes)), dtype="<u8")
-        full = prefixes.astype(np.uint64) << np.uint64(48) | digits >> np.uint64(16)
-        above = np.searchsorted(self._words, full, side="right")
-        on_edge = np.flatnonzero(
-            np.searchsorted(self._words, full, side="left") != above
-        )
-        result = above.astype(np.uint8)
+        """Patterns of prefixes that do not decide, by 48 digits more."""
+        drawn = np.frombuffer(source.bytes(8 * len(prefixes)), dtype="<u8")
+        leading = prefixes.astype(np.uint64) << np.uint64(48)
+        words = leading | drawn >> np.uint64(16)
 
-        for index in on_edge:  # one word in 2^56 or so
-            result[index] = self._exact(int(full[index]), source)
+        after = np.searchsorted(self._words, words, side="right")
+        before = np.searchsorted(self._words, words, side="left")
+        result = after.astype(np.uint8)
+        for index in np.flatnonzero(before != after):  # one word in 2^56 or so
+            result[index] = self._exact(int(words[index]), source)
 
         return result
 
     def _exact(self, word: int, source: ByteSource) -> int:
         """Draw all the digits there are."""
-        digits = word << (_DIGITS - 64) | int.from_bytes(
-            source.bytes((_DIGITS - 64) // 8), "big"
-        )
+        left = _DIGITS - 64
+        rest = int.from_bytes(source.bytes(left // 8), "big")
+        digits = word << left | rest
         return sum(digits >= edge for edge in self.edges[:-1])
 
 
@@ -152,9 +153,11 @@ def uniform_sets(
     rows = bernoulli_rows(int(share * 2.0**64), len(sizes), cells, source)
     packed[:, : rows.shape[1]] = rows
     surplus = np.bitwise_count(packed).sum(axis=1, dtype=np.int64) - sizes
+
     # Others to add are members of the complement to remove.
-    full = np.packbits(np.arange(8 * width) < cells)
-    turned = np.where(surplus < 0, np.uint8(255), np.uint8(0))[:, None] & full
+    every_cell = np.packbits(np.arange(8 * width) < cells)
+    complemented = np.where(surplus < 0, np.uint8(255), np.uint8(0))
+    turned = complemented[:, None] & every_cell
     packed ^= turned
     _remove_uniform(packed, np.abs(surplus), source)
     packed ^= turned
@@ -178,26 +181,28 @@ def _remove_uniform(packed: ByteArray, times: IntArray, source: ByteSource) -> N
     Places in the row are drawn one after the other; those that hold no member count as misses.
     """
     flat = packed.reshape(-1)
-    places = 8 * packed.shape[1]
+    width = packed.shape[1]
+    places = 8 * width
     word: Any = np.uint16 if places <= 2**16 else np.uint32
     row = np.flatnonzero(times)
+    first = row * width
     left = times[row].astype(np.int32)
-    base = row * packed.shape[1]
 
     while left.size:
-        randomness = source.bytes(_ROUNDS * left.size * np.dtype(word).itemsize)
-        words = np.frombuffer(randomness, dtype=word).reshape(_ROUNDS, -1) & word(
-            places - 1
-        )
-        masks = np.uint8(128) >> (words & word(7)).astype(np.uint8)
+        count = _ROUNDS * left.size
+        drawn = np.frombuffer(source.bytes(count * np.dtype(word).itemsize), dtype=word)
+        place = drawn.reshape(_ROUNDS, -1) & word(places - 1)
+        masks = np.uint8(128) >> (place & word(7)).astype(np.uint8)
 
-        for place, mask in zip(words >> word(3), masks, strict=True):
-            at = base + place
+        for octet, mask in zip(place >> word(3), masks, strict=True):
+            at = first + octet
             held = np.take(flat, at)
-            removed = held & mask & -(left > 0).view(np.uint8)
+            wanted = -(left > 0).view(np.uint8)
+            removed = held & mask & wanted
             flat[at] = held ^ removed
             left -= removed != 0
 
-        keep = left > 0  # rows that are done are dropped now and then, not every time
+        # Rows that are done are dropped now and then, not every time.
+        keep = left > 0
         left = left[keep]
-        base = base[keep]
+        first = first[keep]

@@ -7,12 +7,14 @@ are counted by cell, vectors are summed. Statistics are whole numbers that add.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from noisewright.arrays import Array, BoolArray, FloatArray, IntArray
-from noisewright.errors import require
+from noisewright.errors import InvalidParameter, require
 from noisewright.local.fixedpoint import WORD
 from noisewright.local.randomizer.laws import Flip, Grid, Subset
 from noisewright.local.randomizer.routers import Draw, Project, View
@@ -23,8 +25,22 @@ FARTHEST = 2**50
 """Beyond this a coordinate cannot be an honest report."""
 
 _BLOCK_ENTRIES = 2**23
+"""Bits of sets that are unpacked at a time: they fit the cache of most processors."""
+
 _UNIT = 2**20
 """What a member of a set of the usual size counts."""
+
+_BYTE = 255
+"""Bits of a cell whose sum a byte holds."""
+
+
+@dataclass(frozen=True, eq=False)
+class Hull:
+    """What one report adds to the statistics: limits of every counter, and of their sum."""
+
+    low: FloatArray
+    high: FloatArray
+    total: tuple[float, float]
 
 
 class Tally(ABC):
@@ -32,6 +48,9 @@ class Tally(ABC):
 
     counters: int
     """Length of the statistics."""
+
+    counts_reports = False
+    """Whether every counter is of one report."""
 
     @abstractmethod
     def valid(self, reports: Array) -> BoolArray:
@@ -56,90 +75,113 @@ class Tally(ABC):
     def possible(self, tally: IntArray, people: int) -> bool:
         """Whether statistics made elsewhere could be those of so many reports."""
 
+    @abstractmethod
+    def hull(self, cap: float | None) -> Hull:
+        """Limits that no counted report breaks."""
+
+    @abstractmethod
+    def largest_change(self, moved: FloatArray, cap: float | None) -> FloatArray:
+        """The most that one report in place of another changes sums over the counters.
+
+        `moved` says how far a unit of each counter (column) moves every sum (row).
+        """
+
+    def chance_bounds(self) -> tuple[FloatArray, FloatArray] | None:
+        """The least and the largest chance, over all answers, of what is counted.
+
+        None where they are those of the reports themselves, or not known.
+        """
+        return None
+
 
 def tally_of(specification: Specification) -> Tally:
     """How the reports of a specification are counted."""
-    law = specification.nodes[-1]
-    if isinstance(law, Subset):
-        return SubsetTally(law)
-    if isinstance(law, Flip):
-        return FlipTally(law)
-    if isinstance(law, Grid):
-        return VectorTally(law)
-    require(
-        not specification.shapes[-1].payload,
-        "nodes",
-        None,
-        "must not lead a draw to sets or vectors",
-    )
+    match specification.nodes[-1]:
+        case Subset() as law:
+            return SubsetTally(law)
+        case Flip() as law:
+            return FlipTally(law)
+        case Grid() as law:
+            return VectorTally(law)
+        case _:
+            plain = not specification.shapes[-1].payload
+            require(plain, "nodes", None, "must not lead a draw to sets or vectors")
+            return NumberTally(specification)
 
-    return NumberTally(specification)
+
+# --- numbers --------------------------------------------------------------------------------------
 
 
 class NumberTally(Tally):
     """How often each number came."""
 
+    counts_reports = True
+
     def __init__(self, specification: Specification) -> None:
         self.counters = specification.shapes[-1].outcomes
-        gaps = _gaps(specification, len(specification.nodes) - 1)
+        gaps = list(_gaps(specification, len(specification.nodes) - 1))
         self._gaps = np.array(gaps, dtype=np.int64).reshape(-1, 2)
 
     def valid(self, reports: Array) -> BoolArray:
         result = (reports >= 0) & (reports < self.counters)
         if len(self._gaps):
-            before = np.searchsorted(self._gaps[:, 0], reports, side="right") - 1
-            result &= (before < 0) | (reports >= self._gaps[before, 1])
-        return result
+            starts, stops = self._gaps.T
+            before = np.searchsorted(starts, reports, side="right") - 1
+            result &= (before < 0) | (reports >= stops[before])
+        return np.asarray(result)
 
     def tally(self, reports: Array) -> IntArray:
         return np.bincount(reports.astype(np.int64), minlength=self.counters)
 
     def possible(self, tally: IntArray, people: int) -> bool:
-        counted = bool(tally.min(initial=0) >= 0) and int(exact_sum(tally)) == people
-        return counted and bool(self.valid(np.flatnonzero(tally)).all())
+        if tally.min(initial=0) < 0 or int(exact_sum(tally)) != people:
+            return False
+        return bool(self.valid(np.flatnonzero(tally)).all())
+
+    def hull(self, cap: float | None) -> Hull:
+        none = np.zeros(self.counters)
+        return Hull(none, none + 1, (1.0, 1.0))
+
+    def largest_change(self, moved: FloatArray, cap: float | None) -> FloatArray:
+        sent = self.valid(np.arange(self.counters))
+        return np.asarray(np.ptp(moved[:, sent], axis=1))
 
 
-def _gaps(specification: Specification, place: int) -> list[tuple[int, int]]:
+def _gaps(specification: Specification, place: int) -> Iterator[tuple[int, int]]:
     """Intervals of numbers that never come: what no weight leads to, and the zero vector."""
-    node = specification.nodes[place]
-    if isinstance(node, View):
-        return _gaps(specification, node.of)
+    match specification.nodes[place]:
+        case View() as node:
+            yield from _gaps(specification, node.of)
 
-    if isinstance(node, Draw):
-        gaps = []
-        first = 0
-        for weight, child in zip(node.weights, node.of, strict=True):
-            count = specification.shapes[child].outcomes
-            own = [(0, count)] if weight == "0" else _gaps(specification, child)
-            gaps += [(first + start, first + stop) for start, stop in own]
-            first += count
-        return gaps
+        case Draw() as node:
+            first = 0
+            for weight, child in zip(node.weights, node.of, strict=True):
+                count = specification.shapes[child].outcomes
+                never = [(0, count)] if weight == "0" else _gaps(specification, child)
+                yield from ((first + start, first + stop) for start, stop in never)
+                first += count
 
-    if isinstance(node, Project):
-        count = specification.shapes[node.of].outcomes
-        require(
-            not _gaps(specification, node.of),
-            "nodes",
-            place,
-            "must not project on what never comes",
-        )
-        if node.weights is None:
-            return [(0, count)]
-        return [
-            (i * count, (i + 1) * count) for i, w in enumerate(node.weights) if w == "0"
-        ]
+        case Project() as node:
+            plain = not list(_gaps(specification, node.of))
+            require(plain, "nodes", place, "must not project on what never comes")
+            count = specification.shapes[node.of].outcomes
+            # Of vectors that are not listed, the zero vector alone.
+            for index, weight in enumerate(node.weights or ("0",)):
+                if weight == "0":
+                    yield index * count, (index + 1) * count
 
-    return []
+
+# --- sets -----------------------------------------------------------------------------------------
 
 
 class SubsetTally(Tally):
     """How many sets hold each cell; all sets have the same size."""
 
     def __init__(self, law: Subset) -> None:
-        self.counters, self.size = law.cells, law.size
+        self.counters = law.cells
+        self.size = law.size
         self._own = int(law.threshold) / WORD
 
-    @property
     def chance_bounds(self) -> tuple[FloatArray, FloatArray]:
         """The least and the largest chance, over all answers, that a set holds a given cell."""
         n = self.counters
@@ -149,19 +191,29 @@ class SubsetTally(Tally):
         return np.full(n, min(p, other)), np.full(n, max(p, other))
 
     def valid(self, reports: Array) -> BoolArray:
-        held = np.bitwise_count(reports).sum(axis=1, dtype=np.int64)
-        return np.asarray(_within(reports, self.counters) & (held == self.size))
+        right = _sizes(reports) == self.size
+        return np.asarray(_within(reports, self.counters) & right)
 
     def tally(self, reports: Array) -> IntArray:
         total = np.zeros(self.counters, dtype=np.int64)
-        step = 255 * max(1, _BLOCK_ENTRIES // (255 * self.counters))
+        step = _BYTE * max(1, _BLOCK_ENTRIES // (_BYTE * self.counters))
         for start in range(0, len(reports), step):
             total += held_by(reports[start : start + step], self.counters)
         return total
 
     def possible(self, tally: IntArray, people: int) -> bool:
-        fits = bool(tally.min() >= 0 and tally.max() <= people)
-        return fits and int(exact_sum(tally)) == self.size * people
+        within = bool(tally.min() >= 0 and tally.max() <= people)
+        return within and int(exact_sum(tally)) == self.size * people
+
+    def hull(self, cap: float | None) -> Hull:
+        none = np.zeros(self.counters)
+        return Hull(none, none + 1, (self.size, self.size))
+
+    def largest_change(self, moved: FloatArray, cap: float | None) -> FloatArray:
+        ordered = np.sort(moved, axis=1)
+        highest = ordered[:, -self.size :].sum(axis=1)
+        lowest = ordered[:, : self.size].sum(axis=1)
+        return np.asarray(highest - lowest)
 
 
 class FlipTally(Tally):
@@ -179,20 +231,24 @@ class FlipTally(Tally):
     @cached_property
     def weights(self) -> IntArray:
         """What a member counts, by the size of its set."""
-        (p, q), n = self.chances, self.counters
-        high = p / q
-        low = (1 - p) / (1 - q)
-        usual = n * low + (p + (n - 1) * q) * (high - low)
-        exact = _UNIT * usual / (n * low + np.arange(n + 1) * (high - low))
-        return np.asarray(np.rint(np.clip(exact, 1, _UNIT**2)), dtype=np.int64)
+        p, q = self.chances
+        n = self.counters
+        ratio_of_one = p / q
+        ratio_of_zero = (1 - p) / (1 - q)
+
+        rise = ratio_of_one - ratio_of_zero
+        mean_size, _ = self._usual
+        usual = n * ratio_of_zero + mean_size * rise
+        by_size = n * ratio_of_zero + np.arange(n + 1) * rise
+        exact = np.clip(_UNIT * usual / by_size, 1, _UNIT**2)
+        return np.asarray(np.rint(exact), dtype=np.int64)
 
     def valid(self, reports: Array) -> BoolArray:
         return _within(reports, self.counters)
 
     def plausible(self, reports: Array, deviations: float) -> BoolArray:
         """Sets of about the usual size: a set of all cells would vote for everything."""
-        held = np.bitwise_count(reports).sum(axis=1, dtype=np.int64)
-        return np.isin(held, self.usual_sizes(deviations))
+        return np.isin(_sizes(reports), self.usual_sizes(deviations))
 
     def can_set_aside(self, deviations: float) -> bool:
         return len(self.usual_sizes(deviations)) <= self.counters
@@ -207,47 +263,98 @@ class FlipTally(Tally):
 
     @property
     def _usual(self) -> tuple[float, float]:
-        (p, q), n = self.chances, self.counters
-        return p + (n - 1) * q, (p * (1 - p) + (n - 1) * q * (1 - q)) ** 0.5
+        """Mean and standard deviation of the size of an honest set."""
+        p, q = self.chances
+        others = self.counters - 1
+        variance = p * (1 - p) + others * q * (1 - q)
+        return p + others * q, variance**0.5
 
     def tally(self, reports: Array) -> IntArray:
         total = np.zeros(self.counters, dtype=np.int64)
-        step = max(1, 2**24 // self.counters)
+        step = max(1, _BLOCK_ENTRIES // self.counters)
         for start in range(0, len(reports), step):
             block = reports[start : start + step]
-            sizes = np.bitwise_count(block).sum(axis=1, dtype=np.int64)
+            sizes = _sizes(block)
             order = np.argsort(sizes, kind="stable")
             present, firsts = np.unique(sizes[order], return_index=True)
-            for size, members in zip(present, np.split(order, firsts[1:]), strict=True):
+            groups = np.split(order, firsts[1:])
+
+            for size, members in zip(present, groups, strict=True):
                 total += self.weights[size] * held_by(block[members], self.counters)
 
         return total
 
     def possible(self, tally: IntArray, people: int) -> bool:
-        return bool(tally.min() >= 0) and int(tally.max()) <= people * int(
-            self.weights.max()
-        )
+        most = people * int(self.weights.max())
+        return bool(tally.min() >= 0) and int(tally.max()) <= most
+
+    def hull(self, cap: float | None) -> Hull:
+        none = np.zeros(self.counters)
+        sizes = self.usual_sizes(cap)
+        weights = self.weights[sizes].astype(np.float64)
+        totals = sizes * weights
+        largest = weights[sizes > 0].max(initial=0.0)
+        return Hull(none, none + largest, (float(totals.min()), float(totals.max())))
+
+    def largest_change(self, moved: FloatArray, cap: float | None) -> FloatArray:
+        # Sums of the smallest k entries; those of the largest k are the total less the rest's.
+        smallest = np.zeros((len(moved), self.counters + 1))
+        smallest[:, 1:] = np.cumsum(np.sort(moved, axis=1), axis=1)
+        largest = smallest[:, -1:] - smallest[:, ::-1]
+
+        usual = self.usual_sizes(cap)
+        most = (largest * self.weights)[:, usual].max(axis=1)
+        least = (smallest * self.weights)[:, usual].min(axis=1)
+        return np.asarray(most - least)
+
+
+def _sizes(reports: Array) -> IntArray:
+    """How many cells each packed set holds."""
+    return np.asarray(np.bitwise_count(reports).sum(axis=1, dtype=np.int64))
+
+
+def _within(reports: Array, cells: int) -> BoolArray:
+    """Sets without bits beyond the last cell."""
+    beyond = (1 << (-cells % 8)) - 1
+    return np.asarray(reports[:, -1] & beyond == 0)
+
+
+def held_by(reports: Array, cells: int) -> IntArray:
+    """How many of some packed sets hold each cell."""
+    bits = np.unpackbits(reports, axis=1, count=cells)
+
+    # Bytes add many times faster than wider numbers.
+    full = len(bits) // _BYTE * _BYTE
+    groups = bits[:full].reshape(-1, _BYTE, cells).sum(axis=1, dtype=np.uint8)
+    rest = bits[full:].sum(axis=0, dtype=np.int64)
+    return np.asarray(groups.sum(axis=0, dtype=np.int64) + rest)
+
+
+# --- vectors --------------------------------------------------------------------------------------
 
 
 class VectorTally(Tally):
     """The sum of the vectors."""
 
     def __init__(self, law: Grid) -> None:
-        self.counters, self._law = law.coordinates, law
+        self.counters = law.coordinates
+        self._law = law
 
     def valid(self, reports: Array) -> BoolArray:
         """Vectors as far out as noise can reach; −2^63 is its own magnitude."""
-        return np.asarray(((reports < FARTHEST) & (reports > -FARTHEST)).all(axis=1))
+        within = (reports < FARTHEST) & (reports > -FARTHEST)
+        return np.asarray(within.all(axis=1))
 
     def plausible(self, reports: Array, deviations: float) -> BoolArray:
         """Vectors whose every coordinate lies near some cell's."""
-        low, high = self.reach(deviations)
-        return np.asarray(((reports >= low) & (reports <= high)).all(axis=1))
+        low, high = self._reach(deviations)
+        near = (reports >= low) & (reports <= high)
+        return np.asarray(near.all(axis=1))
 
     def can_set_aside(self, deviations: float) -> bool:
         return True
 
-    def reach(self, deviations: float | None) -> tuple[FloatArray, FloatArray]:
+    def _reach(self, deviations: float | None) -> tuple[FloatArray, FloatArray]:
         """How far out coordinates may lie, below and above."""
         columns = np.array(self._law.columns, dtype=np.int64)
         noise = NoiseLaw(self._law.law, float(self._law.spread))
@@ -259,27 +366,19 @@ class VectorTally(Tally):
 
     def possible(self, tally: IntArray, people: int) -> bool:
         # The farthest from zero, also where that is −2^63.
-        return (
-            max(int(tally.max(initial=0)), -int(tally.min(initial=0)))
-            <= people * FARTHEST
-        )
+        highest = int(tally.max(initial=0))
+        lowest = int(tally.min(initial=0))
+        return max(highest, -lowest) <= people * FARTHEST
 
+    def hull(self, cap: float | None) -> Hull:
+        if cap is None:
+            rule = "can say any vector, which moves answers without limit"
+            raise InvalidParameter("liars", cap, rule, "set a cap: --robust cap:6")
+        return Hull(*self._reach(cap), (-np.inf, np.inf))
 
-def _within(reports: Array, cells: int) -> BoolArray:
-    """Sets without bits beyond the last cell."""
-    return np.asarray((reports[:, -1] & ((1 << (-cells % 8)) - 1)) == 0)
-
-
-def held_by(reports: Array, cells: int) -> IntArray:
-    """How many of some packed sets hold each cell."""
-    bits = np.unpackbits(reports, axis=1, count=cells)
-    # Sums of 255 bits fit a byte, and bytes add many times faster than wider numbers.
-    full = len(bits) // 255 * 255
-    groups = bits[:full].reshape(-1, 255, cells).sum(axis=1, dtype=np.uint8)
-
-    return np.asarray(
-        groups.sum(axis=0, dtype=np.int64) + bits[full:].sum(axis=0, dtype=np.int64)
-    )
+    def largest_change(self, moved: FloatArray, cap: float | None) -> FloatArray:
+        low, high = self._reach(cap)
+        return np.abs(moved) @ (high - low)
 
 
 def exact_sum(numbers: Array) -> IntArray:
@@ -287,14 +386,14 @@ def exact_sum(numbers: Array) -> IntArray:
 
     Halves of machine words cannot overflow in sums of less than 2^31 of them.
     """
-    low = (numbers & 0xFFFFFFFF).sum(axis=0, dtype=np.int64)
-    high = (numbers >> 32).sum(axis=0, dtype=np.int64) + (low >> 32)
+    lower = (numbers & 0xFFFFFFFF).sum(axis=0, dtype=np.int64)
+    upper = (numbers >> 32).sum(axis=0, dtype=np.int64) + (lower >> 32)
     require(
-        np.abs(high).max(initial=0) < 2**31,
+        np.abs(upper).max(initial=0) < 2**31,
         "reports",
         f"{len(numbers)} to add",
         "sum to more than 64 bits hold",
         "collect them apart, or set a cap on what a report may say",
     )
 
-    return np.asarray((high << 32) + (low & 0xFFFFFFFF))
+    return np.asarray((upper << 32) + (lower & 0xFFFFFFFF))
