@@ -40,6 +40,7 @@ EXACT = 1 << 53
 """Numbers in JSON stay below this, so that every language reads them alike."""
 
 MOST_CELLS = 1 << 62
+"""Numbers of cells fit machine words, and so do sums of two of them."""
 
 Count = Annotated[int, Meta(ge=1, lt=EXACT)]
 Natural = Annotated[int, Meta(ge=0, lt=EXACT)]

@@ -23,7 +23,10 @@ UNIT = 1 << 62
 """Every column of weights sums to this."""
 
 _TOLERANCE = 1e-9
+"""How far given chances may be from private and from summing to one: rounding of long sums."""
+
 _SNAP = 1e-7
+"""Of a chance: what lies as near to an extreme of its row is taken to be that extreme."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,6 +251,7 @@ NAME = "own-strategy"
 
 _LARGEST = 1.5  # of an entry: what is more is no chance, however it was rounded
 _ROUNDING = 1e-9
+"""Of the budget: how far above it chances may spend in floats, before they are verified."""
 
 
 def own_mechanism(chances: npt.ArrayLike) -> LocalMechanism:

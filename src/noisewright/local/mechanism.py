@@ -34,7 +34,10 @@ from noisewright.workload.base import Workload
 from noisewright.workload.linear.gram import Gram
 
 _MOST_CELLS = 2**24
+"""Cells with a counter each: 128 MiB."""
+
 _QUICK_MATRICES = 1024
+"""Cells up to which products of matrices over pairs of them take well under a second."""
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,16 @@ from noisewright.arrays import FloatArray
 Step = Callable[[FloatArray], FloatArray]
 
 _STEPS = 80
+"""Newton steps at most: they end by tolerance long before."""
+
 _TOLERANCE = 1e-7
+"""Of the value: the gap at which steps end."""
+
 _MULTIPLICATIVE_STEPS = 60
+"""The same where Newton steps are too dear."""
+
 _NEWTON_ENTRIES = 2**21
+"""Ways times things asked up to which a Newton step takes a second or less."""
 
 
 def best_shares(

@@ -56,7 +56,11 @@ _ROUNDING = 0.001
 """How far a stated ε may lie above the one spent: at ε = 40 chances are a few dozen in 2^64."""
 
 _DENSE_ENTRIES = 2**26
+"""Of the matrix of chances: 512 MiB in doubles."""
+
 _BLOCK_ENTRIES = 2**22
+"""Of a block of its rows: 32 MiB."""
+
 _KNOWN_TOTAL = 1e-12  # variance of the total, per person, that is rounding
 
 

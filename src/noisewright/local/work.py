@@ -17,7 +17,7 @@ SECOND = 3e10
 _TOUCHED = 6.0  # an entry read and written once: 0.2 ns where a product takes 0.033 ns
 # eigenvectors: 54 ns per entry, and 0.08 ns more for each row
 _TURNED = 1500.0
-_TURNING = 2.4
+_TURNING = 2.4  # each
 _VALUES_ALONE = 0.4  # of what eigenvectors take
 
 

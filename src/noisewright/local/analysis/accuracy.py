@@ -30,11 +30,20 @@ from noisewright.workload.kinds.algebra import Kron
 Errors = Literal["plug-in", "worst"]
 
 _SIMULATED_CELLS = 512
+"""Cells up to which joint errors are simulated: their covariance takes an eigendecomposition."""
+
 _SIMULATED_ENTRIES = 2**20
+"""Queries times cells up to which they are: every draw is a product of that many."""
+
 _DRAWS = 4000
+"""Draws of all errors together: their 95 % quantile is then right to about one per cent."""
+
 _TRIED_CELLS = 256
+"""Cells up to which everybody is put into each in turn to find the worst: a covariance each."""
+
 _QUADRATIC_WORK = 2**36  # multiplications: some ten seconds
 _LISTED_ENTRIES = 2**24
+"""Queries times cells of a workload that is written out: 128 MiB in doubles."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,6 +23,8 @@ from noisewright.workload.base import Workload
 from noisewright.workload.linear.gram import Gram
 
 _MATRIX_ENTRIES = 2**26
+"""Of a covariance of answers: 512 MiB in doubles."""
+
 _LEAST_ALPHA = 1e-100  # numbers of people, which go by its inverse, are floats
 
 

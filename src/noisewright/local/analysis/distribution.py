@@ -43,11 +43,15 @@ from noisewright.workload.base import Workload
 from noisewright.workload.kinds.atoms import Prefix, Ranges
 
 _ORDERS = 1, 2
+"""First differences, for what is flat, and second ones, for what is straight."""
+
 _TAU = 1.0
 """The chance of no distribution is more than e^½ of another's: ‖p − 1/n‖² ≤ 1. It decides alone
 where reports say nothing, and makes T regular."""
 
 _CHANCES_ENTRIES = 2**24
+"""Reports times cells up to which the moment of all reports is summed: 128 MiB in doubles."""
+
 _MULTIPLIERS = 200  # values of λ that are tried, evenly by ratio
 _ZERO = 1e-12  # of the largest eigenvalue
 

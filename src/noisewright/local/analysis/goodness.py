@@ -34,7 +34,11 @@ LEVEL = 0.001
 """The chance of an alarm among honest people, at most."""
 
 _LEAST_EXPECTED = 5.0
+"""Reports of every kind: what is customary for the χ² law to hold."""
+
 _LEAST_PEOPLE = 100
+"""People from whom on sums over reports are taken to be normal."""
+
 _MOST_CELLS = 1024
 """Cells beyond which the variance of each takes seconds."""
 

@@ -203,6 +203,8 @@ def squared_norm(workload: Workload) -> float:
 
 
 _MOST_TABLES = 2**12
+"""Tables that are listed one by one: those of twelve attributes."""
+
 _LARGEST = 1e150  # products of two Gram matrices must neither overflow nor vanish
 
 

@@ -20,7 +20,10 @@ REACH_TOLERANCE = 1e-7
 """Relative residual above which a query lies outside the row space of a strategy."""
 
 _RANK_TOLERANCE = 1e-11
+"""Of the largest eigenvalue: below it lies the rounding of sums over many reports."""
+
 _SAFE_PIVOT = 1e-9
+"""Of the largest pivot: a hundred times what counts as lost, so that both ways agree on rank."""
 
 
 class Information(ABC):

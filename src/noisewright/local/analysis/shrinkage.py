@@ -38,6 +38,8 @@ from noisewright.solution import BoundClass, Certificate, Solution, Status
 from noisewright.workload.linear.gram import Gram
 
 _STEPS = 400
+"""Multiplicative steps at most; the gap to the bound, which ends them, is stated beside."""
+
 _LEAST = 1e-9  # share of π that every type keeps, so that matrices stay regular
 NO_MATTER = 0.99
 """Where the shrunk root mean square error is above this share of the unbiased one."""
@@ -211,6 +213,8 @@ def people_where_it_ends(strategy: Strategy, gram: Gram) -> int:
 
 
 _LISTED_ENTRIES = 2**22
+"""Chances that are listed: each of the steps takes products of their matrix."""
+
 _ROUNDING = 64 * np.finfo(float).eps
 
 

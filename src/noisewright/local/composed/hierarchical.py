@@ -33,7 +33,11 @@ from noisewright.local.transform.spectrum import (
 from noisewright.workload.linear.gram import Gram
 
 _BRANCHINGS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 32, 64)
+"""What is tried: all small ones, where the error turns most, and powers of two beyond."""
+
 _STEPS = 300
+"""For the weights of levels: half as many cost up to 8e-6 of the error, twice as many gain none."""
+
 _LISTED_ENTRIES = 2**22  # chances, of which a decoder takes products for a second
 
 Oracle = RandomizedResponse | LocalHashing

@@ -23,6 +23,7 @@ from noisewright.workload.base import Workload
 from noisewright.workload.structure import Term, terms
 
 _LARGEST_COVARIANCE = 1024
+"""Cells of a table whose covariance is formed for every query of it."""
 
 
 class TableStrategy(Strategy):

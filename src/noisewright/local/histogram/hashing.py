@@ -35,7 +35,10 @@ from noisewright.workload.base import Workload
 from noisewright.workload.linear.gram import Gram
 
 _LARGEST_TABLE = 2**25
+"""Counters of a tally: 256 MiB."""
+
 _TRANSFORM_BLOCK = 128
+"""Rows of the matrix that transforms a few digits at once."""
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,7 @@ from noisewright.privacy.noise.integers import rounded_gaussian
 from noisewright.privacy.noise.source import ByteSource, SystemSource
 
 _FARTHEST = (1 << 63) - 1
+"""The largest coordinate that eight bytes hold."""
 
 
 class Choices:

@@ -39,6 +39,7 @@ Kind = TypeVar("Kind")
 Primitive = Draw | View | Project | Favour | Weigh | Subset | Flip | Grid
 
 _NUMBER_BYTES = 8
+"""Of a report's number, so that it is a machine word."""
 
 
 class ReportLayout(NamedTuple):

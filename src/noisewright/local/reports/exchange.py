@@ -29,6 +29,7 @@ ROUND = "noisewright.round"
 """Where a Parquet file says which round of a campaign its reports are of."""
 
 _BATCH = 2**18
+"""Reports that are read at a time: a few megabytes of short ones."""
 
 
 def report_batches(source: Any, length: int) -> Iterator[pa.Array]:

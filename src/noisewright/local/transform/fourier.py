@@ -54,6 +54,7 @@ from noisewright.workload.linear.gram import Gram, MarginalGram
 from noisewright.workload.linear.tensor import walsh_hadamard
 
 _ONE_BY_ONE = 2**24
+"""Queries times cells that are looked at one query at a time."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,6 +26,7 @@ from noisewright.local.strategy import DENSE_SIZE, Arrays, IndexStrategy, Settin
 from noisewright.workload.linear.tensor import walsh_hadamard
 
 _PATIENCE = 2
+"""Numbers of blocks in a row that cost more before the search ends on that side."""
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,7 @@ from noisewright.workload.linear.tensor import column_kron, walsh_hadamard
 _AVERAGED_SIZE = 1024
 
 _TOLERANCE = 1e-9
+"""Of the largest entry: how far an invariant matrix may be off by rounding."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -43,6 +43,7 @@ from noisewright.workload.base import Workload
 from noisewright.workload.linear.gram import Gram
 
 _BLOCK_ENTRIES = 2**22
+"""Of the products of queries with reports that are held at a time: 32 MiB."""
 
 
 @dataclass(frozen=True, eq=False)

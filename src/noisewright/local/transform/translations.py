@@ -22,6 +22,8 @@ from noisewright.errors import require
 from noisewright.local.fixedpoint import WORD, exponential, odds_threshold
 
 _BITS = 5
+"""Bits that one matrix product transforms."""
+
 _UNTHREADED = 2**18  # multiplications up to which a matrix product stays on one thread
 
 

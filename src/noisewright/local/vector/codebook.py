@@ -49,11 +49,22 @@ from noisewright.workload.base import Workload
 Randomizer = Literal["one-bit", "privunit"]
 
 _VECTOR_STEPS = 2**20
+"""Grid steps to a vector's length: with those of directions, products stay below 2^53."""
+
 _DIRECTION_STEPS = 2**11
+"""Grid steps to one standard deviation of a coordinate of a direction."""
+
 _FEWEST = 1024
+"""Directions at least: for ranges:32 half as many cost up to 8 %, twice as many gain up to 5 %."""
+
 _MOST = 2**14
+"""Directions at most: rows of a specification that clients hold."""
+
 _SEED = 20
+"""Any number would do; it is public, and plans store the directions."""
+
 _TRANSLATED = 8
+"""Directions that are translated over the whole domain."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,8 +297,10 @@ _MARGIN = 1 + Fraction(1, 10**9)
 """Above the rounding of squared distances: 4(r + 3)·2^-53 of the largest, for r ≤ 2^19 rows."""
 
 _SHIFTED = 128
+"""Cells up to which free shifts are used."""
+
 _FACTORIZED = 1024
-"""Cells up to which free shifts are used, and up to which a factorization is sought at all."""
+"""Cells up to which a factorization is sought; beyond, (PMP)^{1/4} stands in its place."""
 
 
 # several mechanisms over one workload are built one after the other

@@ -29,7 +29,11 @@ from noisewright.local.vector.codebook import Randomizer, codebook, padded_vecto
 from noisewright.local.vector.tails import Tails
 
 _BLOCK_ENTRIES = 2**23
+"""Of a block of numbers that reports add to queries: 64 MiB."""
+
 _CENTRING_STEPS = 40
+"""Halvings: the centre is then right to 1e-12 of the range of a query."""
+
 # of a query: where rank is lost it is nearly all, and less is counted as a bias
 _LOST = 1e-2
 _FEWEST_OWN = 16

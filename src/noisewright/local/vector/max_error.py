@@ -32,8 +32,13 @@ _SHARES = (0.0, 0.2, 0.4, 0.6, 0.8)
 """Of the error allowed, what is tried as tolerance before it is refined about the best."""
 
 _SEARCH_GAP = 1e-2
+"""Between a norm and its bound while tolerances are compared."""
+
 _FINAL_GAP = 1e-3
+"""The same at the tolerance that is planned for."""
+
 _REFINED = 2
+"""Halvings of the step about the best share."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,6 +213,8 @@ ENTRY = LocalMechanism(
 
 
 _LISTED_ENTRIES = 2**24
+"""Queries times cells that are written out: 128 MiB in doubles."""
+
 _WORK = 2**37  # multiplications: half a minute
 
 

@@ -37,9 +37,15 @@ from noisewright.workload.kinds.atoms import Identity
 from noisewright.workload.linear.gram import Gram
 
 _MANY_CHOICES = 256
+"""Cells up to which a factorization and the queries themselves are tried as columns too."""
+
 _SEARCHED = 1024  # cells up to which sums are searched for: some ten seconds there
 _MOST_COORDINATES = 2**16
+"""Of a report: half a megabyte."""
+
 _MOST_NUMBERS = 2**22
+"""Of all columns in a client's specification: some 64 MiB of text at most."""
+
 _FARTHEST = 2**50
 """Beyond this a coordinate cannot be an honest report."""
 

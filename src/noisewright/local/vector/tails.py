@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 _STEPS = 60  # halvings of an interval: beyond, doubles do not tell its ends apart
 _MOST_PEOPLE = 2**62
+"""Beyond it nobody is counted: machine words hold twice as many."""
+
 # squares of it and of its inverse, and weights beside them, are floats
 _LEAST_ERROR = 1e-50
 
