@@ -17,6 +17,7 @@ from noisewright.local.composed.mixture import Coarsening, Mixture
 from noisewright.local.histogram.sets import RandomizedResponse
 from noisewright.local.listed import Decoded
 from noisewright.local.transform.spectrum import (
+    Intervals,
     SummedGram,
     block_traces,
     has_closed_form,
@@ -40,7 +41,8 @@ def test_sums_over_blocks(text):
     ]
     for form in (gram, SummedGram.of(gram)):
         assert has_closed_form(form)
-        found = interval_products(form, start, stop, outer_start, outer_stop)
+        over = Intervals(start, stop, outer_start, outer_stop)
+        found = interval_products(form, over)
         np.testing.assert_allclose(found, expected)
     blocks = [m[a : a + 5, a : a + 5].sum() for a in (0, 5, 10)]
     assert block_traces(gram, 5) == pytest.approx(sum(blocks))

@@ -25,6 +25,7 @@ from noisewright.local.mechanism import LocalMechanism, slow_matrices
 from noisewright.local.shares import faded_shares
 from noisewright.local.strategy import DENSE_SIZE, IndexStrategy
 from noisewright.local.transform.spectrum import (
+    Intervals,
     SummedGram,
     block_traces,
     has_closed_form,
@@ -106,10 +107,8 @@ class TreeInformation(Information):
             for j in range(i, len(widths)):
                 outer = first // widths[j] * widths[j]
                 twice = 1.0 if i == j else 2.0
-                product = interval_products(
-                    gram, first, first + inner, outer, outer + widths[j]
-                )
-                part += twice * k[i] * k[j] * product
+                over = Intervals(first, first + inner, outer, outer + widths[j])
+                part += twice * k[i] * k[j] * interval_products(gram, over)
             total += part[starts // inner]
 
         return total

@@ -10,7 +10,6 @@ with the domain, so both are an invariant matrix plus a multiple of aaᵀ, where
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import singledispatch
 
 import numpy as np
 
@@ -50,6 +49,10 @@ class Decomposition:
     eigenvalues: FloatArray
     ramp: float = 0.0
     whole: bool = True
+
+    def scaled(self, weight: float) -> Decomposition:
+        """The same times a factor."""
+        return Decomposition(weight * self.eigenvalues, weight * self.ramp, self.whole)
 
 
 def ramp_vector(cells: int) -> FloatArray:
@@ -91,22 +94,21 @@ def possible_groups(gram: Gram) -> list[Translations]:
 def _possible_sizes(gram: Gram) -> list[tuple[int, ...]]:
     n = gram.size
     binary = [(2,) * (n.bit_length() - 1)] if is_power_of_two(n) and n > 2 else []
-    if isinstance(gram, MarginalGram):
-        return [tuple(gram.sizes)]
-    if isinstance(gram, ScaledGram):
-        return _possible_sizes(gram.inner)
-    if isinstance(gram, SumGram):
-        return [sizes for part in gram.parts for sizes in _possible_sizes(part)]
-
-    if isinstance(gram, KronGram):
-        parts = [_possible_sizes(factor) for factor in gram.factors]
-        first = tuple(size for part in parts for size in part[0] if size > 1)
-        return [first or (1,), *binary]
-
-    if isinstance(gram, XorGram):
-        return binary or [(n,)]
-
-    return [(n,), *binary]
+    match gram:
+        case MarginalGram():
+            return [tuple(gram.sizes)]
+        case ScaledGram():
+            return _possible_sizes(gram.inner)
+        case SumGram():
+            return [sizes for part in gram.parts for sizes in _possible_sizes(part)]
+        case KronGram():
+            likeliest = [_possible_sizes(factor)[0] for factor in gram.factors]
+            first = tuple(size for sizes in likeliest for size in sizes if size > 1)
+            return [first or (1,), *binary]
+        case XorGram():
+            return binary or [(n,)]
+        case _:
+            return [(n,), *binary]
 
 
 def _average_column(m: FloatArray, group: Translations) -> FloatArray:
@@ -119,8 +121,34 @@ def _average_column(m: FloatArray, group: Translations) -> FloatArray:
     return column
 
 
-@singledispatch
 def _decompose(gram: Gram, group: Translations) -> Decomposition | None:
+    kept = len(group.counts)
+    match gram:
+        case IdentityGram():
+            return Decomposition(np.ones(kept))
+        case OnesGram():
+            return Decomposition(np.append(float(gram.size), np.zeros(kept - 1)))
+        case XorGram():
+            return Decomposition(gram.eigenvalues.copy()) if group.binary else None
+        case MarginalGram():
+            return _decompose_tables(gram, group)
+        case PrefixGram():
+            return _decompose_ordered(gram.size, group, 1.0)
+        case RangesGram():
+            return _decompose_ordered(gram.size, group, gram.size + 1.0)
+        case ScaledGram():
+            inner = decompose(gram.inner, group)
+            return None if inner is None else inner.scaled(gram.weight)
+        case SumGram():
+            parts = [decompose(part, group) for part in gram.parts]
+            return _sum_of([part for part in parts if part is not None], len(parts))
+        case KronGram():
+            return _decompose_product(gram, group)
+        case _:
+            return _decompose_any(gram, group)
+
+
+def _decompose_any(gram: Gram, group: Translations) -> Decomposition | None:
     """Any other matrix: asked for its first column and tried on a few random vectors."""
     if gram.size > DENSE_SIZE:
         return None
@@ -129,6 +157,7 @@ def _decompose(gram: Gram, group: Translations) -> Decomposition | None:
     first[0] = 1.0
     column = np.asarray(gram.matvec(first), dtype=np.float64)
     spectrum = group.forward(column[None])[0]
+
     x = np.random.default_rng(0).standard_normal((3, gram.size))
     image = gram.matvec(x.T).T
     missed = np.abs(group.apply(spectrum, x) - image).max()
@@ -138,29 +167,7 @@ def _decompose(gram: Gram, group: Translations) -> Decomposition | None:
     return Decomposition(np.maximum(spectrum.real, 0.0))
 
 
-@_decompose.register
-def _decompose_identity_gram(
-    gram: IdentityGram, group: Translations
-) -> Decomposition | None:
-    return Decomposition(np.ones(len(group.counts)))
-
-
-@_decompose.register
-def _decompose_ones_gram(gram: OnesGram, group: Translations) -> Decomposition | None:
-    eigenvalues = np.zeros(len(group.counts))
-    eigenvalues[0] = gram.size
-    return Decomposition(eigenvalues)
-
-
-@_decompose.register
-def _decompose_xor_gram(gram: XorGram, group: Translations) -> Decomposition | None:
-    return Decomposition(gram.eigenvalues.copy()) if group.binary else None
-
-
-@_decompose.register
-def _decompose_marginal_gram(
-    gram: MarginalGram, group: Translations
-) -> Decomposition | None:
+def _decompose_tables(gram: MarginalGram, group: Translations) -> Decomposition | None:
     if group.sizes != tuple(gram.sizes):
         return None
 
@@ -174,57 +181,30 @@ def _decompose_marginal_gram(
     return Decomposition(tensor.ravel())
 
 
-def _ordered(
-    gram: PrefixGram | RangesGram, group: Translations, scale: float
+def _decompose_ordered(
+    cells: int, group: Translations, scale: float
 ) -> Decomposition | None:
+    """Prefix sums, or ranges with their scale: a Laplacian's inverse on the cycle, and a ramp."""
     if len(group.sizes) != 1:
         return None
+
     k = np.arange(len(group.counts))
     eigenvalues = np.zeros(len(k))
-    eigenvalues[1:] = scale / (4 * np.sin(np.pi * k[1:] / gram.size) ** 2)
-    return Decomposition(eigenvalues, float(gram.size), whole=False)
+    eigenvalues[1:] = scale / (4 * np.sin(np.pi * k[1:] / cells) ** 2)
+    return Decomposition(eigenvalues, float(cells), whole=False)
 
 
-@_decompose.register
-def _decompose_prefix_gram(
-    gram: PrefixGram, group: Translations
-) -> Decomposition | None:
-    return _ordered(gram, group, 1.0)
-
-
-@_decompose.register
-def _decompose_ranges_gram(
-    gram: RangesGram, group: Translations
-) -> Decomposition | None:
-    return _ordered(gram, group, gram.size + 1.0)
-
-
-@_decompose.register
-def _decompose_scaled_gram(
-    gram: ScaledGram, group: Translations
-) -> Decomposition | None:
-    inner = decompose(gram.inner, group)
-    if inner is None:
+def _sum_of(parts: list[Decomposition], count: int) -> Decomposition | None:
+    """The sum of so many matrices; None where one of them is not of this form."""
+    if len(parts) < count:
         return None
-    return Decomposition(
-        gram.weight * inner.eigenvalues, gram.weight * inner.ramp, inner.whole
-    )
+
+    eigenvalues = np.asarray(sum(part.eigenvalues for part in parts))
+    ramp = sum(part.ramp for part in parts)
+    return Decomposition(eigenvalues, ramp, all(part.whole for part in parts))
 
 
-@_decompose.register
-def _decompose_sum_gram(gram: SumGram, group: Translations) -> Decomposition | None:
-    parts = [part for one in gram.parts if (part := decompose(one, group)) is not None]
-    if len(parts) < len(gram.parts):
-        return None
-    return Decomposition(
-        np.asarray(sum(part.eigenvalues for part in parts)),
-        sum(part.ramp for part in parts),
-        all(part.whole for part in parts),
-    )
-
-
-@_decompose.register
-def _decompose_kron_gram(gram: KronGram, group: Translations) -> Decomposition | None:
+def _decompose_product(gram: KronGram, group: Translations) -> Decomposition | None:
     """Products of invariant matrices, each on its own run of attributes."""
     tensors = []
     rest = group.sizes
@@ -288,10 +268,24 @@ def _dense(gram: Gram) -> FloatArray:
     return np.asarray(np.maximum(np.diagonal(both), 0.0))
 
 
-@singledispatch
 def _energies(gram: Gram) -> FloatArray:
-    known = decompose(gram, Translations((2,) * (gram.size.bit_length() - 1)))
-    return _dense(gram) if known is None else gram.size * known.eigenvalues
+    match gram:
+        case PrefixGram():
+            return prefix_sums(gram.size)[2]
+        case RangesGram():
+            _, sums, squares = prefix_sums(gram.size)
+            return (gram.size + 1) * squares - sums**2
+        case ScaledGram():
+            return gram.weight * _energies(gram.inner)
+        case SumGram():
+            return np.asarray(sum(_energies(part) for part in gram.parts))
+        case KronGram() if all(is_power_of_two(part.size) for part in gram.factors):
+            return column_kron([_energies(factor) for factor in gram.factors])
+        case KronGram():
+            return _dense(gram)
+        case _:
+            known = decompose(gram, Translations((2,) * (gram.size.bit_length() - 1)))
+            return _dense(gram) if known is None else gram.size * known.eigenvalues
 
 
 def prefix_sums(size: int) -> _Sums:
@@ -311,34 +305,6 @@ def prefix_sums(size: int) -> _Sums:
         )
 
     return level
-
-
-@_energies.register
-def _energies_of_prefix_gram(gram: PrefixGram) -> FloatArray:
-    return prefix_sums(gram.size)[2]
-
-
-@_energies.register
-def _energies_of_ranges_gram(gram: RangesGram) -> FloatArray:
-    _, sums, squares = prefix_sums(gram.size)
-    return (gram.size + 1) * squares - sums**2
-
-
-@_energies.register
-def _energies_of_scaled_gram(gram: ScaledGram) -> FloatArray:
-    return gram.weight * _energies(gram.inner)
-
-
-@_energies.register
-def _energies_of_sum_gram(gram: SumGram) -> FloatArray:
-    return np.asarray(sum(_energies(part) for part in gram.parts))
-
-
-@_energies.register
-def _energies_of_kron_gram(gram: KronGram) -> FloatArray:
-    if not all(is_power_of_two(factor.size) for factor in gram.factors):
-        return _dense(gram)
-    return column_kron([_energies(factor) for factor in gram.factors])
 
 
 def block_mask(block: tuple[int, ...], attributes: int) -> int:

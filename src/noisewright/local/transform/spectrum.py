@@ -6,8 +6,8 @@ The total of a histogram is public in the local model, so only P M P with P = I 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import singledispatch
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 
@@ -74,75 +74,56 @@ def _dense_spectrum(gram: Gram) -> Spectrum:
     return _single(lowered(np.linalg.eigvalsh((m + m.T) / 2), largest)[1:])
 
 
-@singledispatch
 def centred_spectrum(gram: Gram) -> Spectrum:
     """Eigenvalues of P M P."""
-    if gram.size > DENSE_SIZE:
-        raise TooLarge(
-            f"no closed-form spectrum for this workload over {gram.size} cells"
-        )
-    return _dense_spectrum(gram)
-
-
-@centred_spectrum.register
-def _centred_spectrum_of_identity_gram(gram: IdentityGram) -> Spectrum:
-    return Spectrum(np.ones(1), np.array([gram.size - 1.0]))
-
-
-@centred_spectrum.register
-def _centred_spectrum_of_ones_gram(gram: OnesGram) -> Spectrum:
-    return Spectrum(np.zeros(1), np.array([gram.size - 1.0]))
-
-
-@centred_spectrum.register
-def _centred_spectrum_of_prefix_gram(gram: PrefixGram) -> Spectrum:
-    # On vectors that sum to zero the prefix sums vanish at both ends, so M inverts the Laplacian
-    # of a path with fixed ends.
     n = gram.size
-    return _single(0.25 / np.sin(np.pi * np.arange(1, n) / (2 * n)) ** 2)
+    match gram:
+        case IdentityGram():
+            return Spectrum(np.ones(1), np.array([n - 1.0]))
+        case OnesGram():
+            return Spectrum(np.zeros(1), np.array([n - 1.0]))
+        case PrefixGram():
+            # On vectors that sum to zero the prefix sums vanish at both ends, so M inverts the
+            # Laplacian of a path with fixed ends.
+            return _single(0.25 / np.sin(np.pi * np.arange(1, n) / (2 * n)) ** 2)
+        case RangesGram():
+            return _ranges_spectrum(n)
+        case XorGram():
+            return _single(gram.eigenvalues[1:])
+        case MarginalGram():
+            blocks = [block for block in gram.closure if block]
+            values = np.array([gram.eigenvalue(block) for block in blocks])
+            counts = [prod(gram.sizes[i] - 1 for i in block) for block in blocks]
+            return Spectrum(values, np.array(counts, dtype=np.float64))
+        case ScaledGram():
+            return centred_spectrum(gram.inner).scaled(gram.weight)
+        case KronGram():
+            return _product_spectrum(gram)
+        case _ if n <= DENSE_SIZE:
+            return _dense_spectrum(gram)
+        case SumGram():
+            # M is at least each of its parts: the largest part's spectrum bounds it from below.
+            parts = [centred_spectrum(part) for part in gram.parts]
+            best = max(parts, key=lambda part: part.nuclear)
+            return Spectrum(best.values, best.counts, exact=len(parts) == 1)
+        case _:
+            raise TooLarge(f"no closed-form spectrum for this workload over {n} cells")
 
 
-@centred_spectrum.register
-def _centred_spectrum_of_ranges_gram(gram: RangesGram) -> Spectrum:
-    # Σ_{a<b} (S_b − S_a)² = (n+1) ΣS² − (ΣS)² over prefix sums S with fixed ends. Eigenvectors that
-    # sum to zero are sine waves of whole periods; the others, 1 − cos(θ(j − n/2))/cos(θn/2), meet
-    # (ΣS)² where sin(θ(n+1)/2) = 0. The eigenvalue at frequency θ is (n+1)/(2 − 2 cos θ).
-    n = gram.size
+def _ranges_spectrum(n: int) -> Spectrum:
+    """Those of Σ_{a<b} (S_b − S_a)² = (n+1) ΣS² − (ΣS)² over prefix sums S with fixed ends.
+
+    Eigenvectors that sum to zero are sine waves of whole periods; the others, of the form
+    1 − cos(θ(j − n/2))/cos(θn/2), meet (ΣS)² where sin(θ(n+1)/2) = 0. The eigenvalue at frequency
+    θ is (n+1)/(2 − 2 cos θ).
+    """
     waves = np.arange(1, (n - 1) // 2 + 1) / n
     others = np.arange(1, n // 2 + 1) / (n + 1)
-    return _single((n + 1) / (4 * np.sin(np.pi * np.concatenate([waves, others])) ** 2))
+    half_angles = np.pi * np.concatenate([waves, others])
+    return _single((n + 1) / (4 * np.sin(half_angles) ** 2))
 
 
-@centred_spectrum.register
-def _centred_spectrum_of_xor_gram(gram: XorGram) -> Spectrum:
-    return _single(gram.eigenvalues[1:])
-
-
-@centred_spectrum.register
-def _centred_spectrum_of_marginal_gram(gram: MarginalGram) -> Spectrum:
-    blocks = [block for block in gram.closure if block]
-    values = np.array([gram.eigenvalue(block) for block in blocks])
-    counts = [float(prod(gram.sizes[i] - 1 for i in block)) for block in blocks]
-    return Spectrum(values, np.array(counts))
-
-
-@centred_spectrum.register
-def _centred_spectrum_of_scaled_gram(gram: ScaledGram) -> Spectrum:
-    return centred_spectrum(gram.inner).scaled(gram.weight)
-
-
-@centred_spectrum.register
-def _centred_spectrum_of_sum_gram(gram: SumGram) -> Spectrum:
-    if gram.size <= DENSE_SIZE:
-        return _dense_spectrum(gram)
-    # M is at least each of its parts, so the largest part's spectrum bounds it from below.
-    parts = [centred_spectrum(part) for part in gram.parts]
-    best = max(parts, key=lambda part: part.nuclear)
-    return Spectrum(best.values, best.counts, exact=len(parts) == 1)
-
-
-@centred_spectrum.register
-def _centred_spectrum_of_kron_gram(gram: KronGram) -> Spectrum:
+def _product_spectrum(gram: KronGram) -> Spectrum:
     splits = [_split_spectrum(factor) for factor in gram.factors]
     spectra = [split for split in splits if split is not None]
     if len(spectra) < len(splits):
@@ -196,6 +177,22 @@ def _merged(values: FloatArray, counts: FloatArray) -> tuple[FloatArray, FloatAr
 # --- sums over blocks of cells ------------------------------------------------------------------
 
 
+class Intervals(NamedTuple):
+    """Intervals [start, stop) of cells, each inside its outer interval."""
+
+    start: IntArray
+    stop: IntArray
+    outer_start: IntArray
+    outer_stop: IntArray
+
+    @property
+    def lengths(self) -> tuple[FloatArray, FloatArray]:
+        """Cells of the intervals, and of the outer ones."""
+        inner = self.stop - self.start
+        outer = self.outer_stop - self.outer_start
+        return inner.astype(np.float64), outer.astype(np.float64)
+
+
 @dataclass(frozen=True, eq=False)
 class SummedGram(Gram):
     """A Gram matrix with its sums over [0, i) × [0, j): sums over any blocks are then immediate."""
@@ -229,97 +226,60 @@ def block_traces(gram: Gram, width: int) -> float:
     """Σ over blocks of 1ᵀM1: the trace of the Gram matrix of block totals."""
     starts = np.arange(0, gram.size, width)
     stops = np.minimum(starts + width, gram.size)
-    return float(interval_products(gram, starts, stops, starts, stops).sum())
+    return float(interval_products(gram, Intervals(starts, stops, starts, stops)).sum())
 
 
 def has_closed_form(gram: Gram) -> bool:
     """Whether sums over blocks need no matrix."""
-    if isinstance(gram, ScaledGram):
-        return has_closed_form(gram.inner)
-    if isinstance(gram, SumGram):
-        return all(has_closed_form(part) for part in gram.parts)
-    return isinstance(
-        gram, IdentityGram | OnesGram | PrefixGram | RangesGram | SummedGram
-    )
+    match gram:
+        case ScaledGram():
+            return has_closed_form(gram.inner)
+        case SumGram():
+            return all(map(has_closed_form, gram.parts))
+        case IdentityGram() | OnesGram() | PrefixGram() | RangesGram() | SummedGram():
+            return True
+        case _:
+            return False
 
 
-@singledispatch
-def interval_products(
-    gram: Gram,
-    start: IntArray,
-    stop: IntArray,
-    outer_start: IntArray,
-    outer_stop: IntArray,
-) -> FloatArray:
-    """1ᵀM1' over intervals [start, stop) of cells, each inside its outer interval."""
-    raise TooLarge(f"no closed form for sums over blocks of {gram.size} cells")
+def interval_products(gram: Gram, over: Intervals) -> FloatArray:
+    """1ᵀM1' for the indicators of intervals and of their outer intervals."""
+    match gram:
+        case ScaledGram():
+            return gram.weight * interval_products(gram.inner, over)
+        case SumGram():
+            return np.asarray(sum(interval_products(part, over) for part in gram.parts))
+        case IdentityGram():
+            return over.lengths[0]
+        case OnesGram():
+            inner, outer = over.lengths
+            return np.asarray(inner * outer)
+        case PrefixGram():
+            return _prefix_products(gram.size, over)
+        case RangesGram():
+            return _ranges_products(gram.size, over)
+        case SummedGram():
+            a, b, c, d = over
+            sums = gram.sums
+            return sums[b, d] - sums[a, d] - sums[b, c] + sums[a, c]
+        case _:
+            raise TooLarge(f"no closed form for sums over blocks of {gram.size} cells")
 
 
-@interval_products.register
-def _interval_products_of_summed_gram(
-    gram: SummedGram, a: IntArray, b: IntArray, c: IntArray, d: IntArray
-) -> FloatArray:
-    s = gram.sums
-    return s[b, d] - s[a, d] - s[b, c] + s[a, c]
-
-
-@interval_products.register
-def _interval_products_of_identity_gram(
-    gram: IdentityGram, a: IntArray, b: IntArray, c: IntArray, d: IntArray
-) -> FloatArray:
-    return np.asarray(b - a, dtype=np.float64)
-
-
-@interval_products.register
-def _interval_products_of_ones_gram(
-    gram: OnesGram, a: IntArray, b: IntArray, c: IntArray, d: IntArray
-) -> FloatArray:
-    return (b - a).astype(np.float64) * (d - c)
-
-
-def _prefix_products(
-    n: int, a: IntArray, b: IntArray, c: IntArray, d: IntArray
-) -> FloatArray:
+def _prefix_products(n: int, over: Intervals) -> FloatArray:
     """Σ_t S(t) S'(t): prefix sums rise by one a cell inside an interval and stay after it."""
-    w = (b - a).astype(np.float64)
-    outer = (d - c).astype(np.float64)
-    lead = a - c
-    inside = lead * w * (w + 1) / 2 + w * (w + 1) * (2 * w + 1) / 6
-    reached = b - c
-    between = w * (outer * (outer + 1) - reached * (reached + 1.0)) / 2
-    return inside + between + (n - d) * w * outer
+    inner, outer = over.lengths
+    lead = over.start - over.outer_start
+    inside = lead * inner * (inner + 1) / 2 + inner * (inner + 1) * (2 * inner + 1) / 6
+
+    reached = over.stop - over.outer_start
+    between = inner * (outer * (outer + 1) - reached * (reached + 1.0)) / 2
+    return np.asarray(inside + between + (n - over.outer_stop) * inner * outer)
 
 
-@interval_products.register
-def _interval_products_of_prefix_gram(
-    gram: PrefixGram, a: IntArray, b: IntArray, c: IntArray, d: IntArray
-) -> FloatArray:
-    return _prefix_products(gram.size, a, b, c, d)
-
-
-@interval_products.register
-def _interval_products_of_ranges_gram(
-    gram: RangesGram, a: IntArray, b: IntArray, c: IntArray, d: IntArray
-) -> FloatArray:
-    # (n+1) ΣSS' − ΣS ΣS' over the n+1 prefix sums S and S'.
-    n = gram.size
-
-    def total(start: IntArray, stop: IntArray) -> FloatArray:
-        w = (stop - start).astype(np.float64)
-        return w * (w + 1) / 2 + (n - stop) * w
-
-    return (n + 1) * _prefix_products(n, a, b, c, d) - total(a, b) * total(c, d)
-
-
-@interval_products.register
-def _interval_products_of_scaled_gram(
-    gram: ScaledGram, a: IntArray, b: IntArray, c: IntArray, d: IntArray
-) -> FloatArray:
-    return gram.weight * interval_products(gram.inner, a, b, c, d)
-
-
-@interval_products.register
-def _interval_products_of_sum_gram(
-    gram: SumGram, a: IntArray, b: IntArray, c: IntArray, d: IntArray
-) -> FloatArray:
-    return np.asarray(sum(interval_products(part, a, b, c, d) for part in gram.parts))
+def _ranges_products(n: int, over: Intervals) -> FloatArray:
+    """(n+1) ΣSS' − ΣS ΣS' over the n+1 prefix sums S and S'."""
+    inner, outer = over.lengths
+    total = inner * (inner + 1) / 2 + (n - over.stop) * inner
+    outer_total = outer * (outer + 1) / 2 + (n - over.outer_stop) * outer
+    return np.asarray((n + 1) * _prefix_products(n, over) - total * outer_total)
