@@ -251,6 +251,11 @@ class Node(Part, tag_field="op", frozen=True):
         """None for a law."""
         return ()
 
+    @property
+    def continuous(self) -> bool:
+        """Whether a law's noise is a real number that is rounded."""
+        return False
+
     def shape(self, below: Sequence[Shape]) -> Shape:
         """What the node takes and gives, from the shapes of its children."""
         raise NotImplementedError

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import isfinite, log2, prod
+from math import log2, prod
+from operator import is_
 
 import numpy as np
 
 from noisewright.arrays import Array, FloatArray
-from noisewright.errors import InvalidParameter
+from noisewright.errors import require
 from noisewright.local.strategy import DENSE_SIZE, LARGEST_VECTOR
 from noisewright.workload.base import DENSE_LIMIT, Workload
 from noisewright.workload.kinds.algebra import Kron, Stack, Weighted
@@ -100,22 +101,21 @@ def without_offsets(workload: Workload) -> Workload:
 
 
 def _without(workload: Workload) -> Workload:
-    if isinstance(workload, Total):
-        return Nothing(workload.size)
-
-    if isinstance(workload, Weighted | OnAttributes):
-        inner = _without(workload.inner)
-        return workload if inner is workload.inner else replace(workload, inner=inner)
-
-    if isinstance(workload, Stack):
-        parts = tuple(map(_without, workload.parts))
-        same = all(a is b for a, b in zip(parts, workload.parts, strict=True))
-        return workload if same else Stack(parts)
-
-    if _drowns(workload):
-        return Differences(_differences(workload)[0], None, workload)
-
-    return workload
+    match workload:
+        case Total():
+            return Nothing(workload.size)
+        case Weighted() | OnAttributes():
+            inner = _without(workload.inner)
+            same = inner is workload.inner
+            return workload if same else replace(workload, inner=inner)
+        case Stack():
+            parts = tuple(map(_without, workload.parts))
+            same = all(map(is_, parts, workload.parts))
+            return workload if same else Stack(parts)
+        case _ if _drowns(workload):
+            return Differences(_differences(workload)[0], None, workload)
+        case _:
+            return workload
 
 
 def _drowns(workload: Workload) -> bool:
@@ -139,60 +139,60 @@ def _drowns(workload: Workload) -> bool:
             gram = workload.gram()
             squares = np.array([gram.trace()])
             constant = np.array([float(ones @ gram.matvec(ones)) / n])
-        low = (
-            (squares - constant < _HIDDEN * squares)
-            & (squares > 0)
-            & np.isfinite(squares)
-        )
+        hidden = squares - constant < _HIDDEN * squares
+        low = hidden & (squares > 0) & np.isfinite(squares)
 
     return bool(low.any())
 
 
 def _given(workload: Workload) -> bool:
     """Whether entries are given as numbers."""
-    factors = workload.factors if isinstance(workload, Kron) else (workload,)
-    return any(isinstance(factor, Explicit) for factor in factors)
+    match workload:
+        case Kron():
+            return any(map(_given, workload.factors))
+        case _:
+            return isinstance(workload, Explicit)
 
 
 def _differences(workload: Workload) -> tuple[FloatArray, FloatArray]:
     """All rows less a constant each, and the constants."""
-    if isinstance(workload, Weighted):
-        rows, constants = _differences(workload.inner)
-        return workload.weight * rows, workload.weight * constants
+    match workload:
+        case Weighted():
+            rows, constants = _differences(workload.inner)
+            return workload.weight * rows, workload.weight * constants
+        case Stack():
+            pieces = zip(*map(_differences, workload.parts), strict=True)
+            rows, constants = map(np.concatenate, pieces)
+            return rows, constants
+        case OnAttributes():
+            rows, constants = _differences(workload.inner)
+            return spread(rows.T, workload.sizes, workload.attributes).T, constants
+        case Kron():
+            return _product_differences(workload)
+        case _:
+            return _entry_differences(workload.rows(0, workload.queries))
 
-    if isinstance(workload, Stack):
-        pieces = [_differences(part) for part in workload.parts]
-        return np.concatenate([p[0] for p in pieces]), np.concatenate(
-            [p[1] for p in pieces]
-        )
 
-    if isinstance(workload, OnAttributes):
-        rows, constants = _differences(workload.inner)
-        return spread(rows.T, workload.sizes, workload.attributes).T, constants
-
-    if isinstance(workload, Kron):
-        return _product_differences(workload)
-
-    rows = workload.rows(0, workload.queries)
-    # The entry nearest the mean: what is left is then at most twice what is asked.
-    nearest = np.abs(rows - rows.mean(axis=1, keepdims=True)).argmin(axis=1)
-    constants = rows[np.arange(len(rows)), nearest]
-
+def _entry_differences(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Rows less the entry nearest their mean: at most twice what is asked is left."""
+    away = np.abs(rows - rows.mean(axis=1, keepdims=True))
+    constants = rows[np.arange(len(rows)), away.argmin(axis=1)]
     return rows - constants[:, None], constants
 
 
 def _product_differences(workload: Kron) -> tuple[FloatArray, FloatArray]:
     """(d + c1) ⊗ (e + f1) = cf·1 + [d ⊗ (e + f1) + c·1 ⊗ e], one factor after the other."""
-    rows = np.zeros((1, 1))
-    constants = np.ones(1)
+    d = np.zeros((1, 1))
+    c = np.ones(1)
     for factor in workload.factors:
-        own, offset = _differences(factor)
-        both = rows[:, None, :, None] * (own + offset[:, None])[None, :, None, :]
-        both = both + constants[:, None, None, None] * own[None, :, None, :]
-        rows = both.reshape(len(rows) * len(own), -1)
-        constants = np.outer(constants, offset).ravel()
+        e, f = _differences(factor)
+        whole = e + f[:, None]
+        product = d[:, None, :, None] * whole[None, :, None, :]
+        product = product + c[:, None, None, None] * e[None, :, None, :]
+        d = product.reshape(len(d) * len(e), -1)
+        c = np.outer(c, f).ravel()
 
-    return rows, constants
+    return d, c
 
 
 def squared_norm(workload: Workload) -> float:
@@ -217,13 +217,14 @@ def table_gram(workload: Workload) -> Gram:
         scale = float("inf")
 
     vanished = scale == 0 and not _known(without_offsets(workload))
-    if vanished or not isfinite(scale) or 0 < scale < 1 / _LARGEST or scale > _LARGEST:
-        raise InvalidParameter(
-            "workload",
-            workload.brief(),
-            "has entries whose squares leave the range of double precision",
-            "multiply all queries by a constant that brings them near one",
-        )
+    within = scale == 0 or 1 / _LARGEST <= scale <= _LARGEST
+    require(
+        within and not vanished,
+        "workload",
+        workload.brief(),
+        "has entries whose squares leave the range of double precision",
+        "multiply all queries by a constant that brings them near one",
+    )
 
     return gram
 
@@ -240,15 +241,15 @@ def _known(asked: Workload) -> bool:
 def normalised(gram: Gram) -> tuple[float, Gram]:
     """A factor and a matrix of the same product, which no factor of the queries changes."""
     scale, inner = gram.normal_form().split()
-    if scale == 0.0:
-        return 1.0, gram
-
-    if isinstance(inner, DenseGram):
-        # divides without rounding
-        unit = 2.0 ** round(log2(inner.mean_square() or 1.0))
-        return scale * unit, DenseGram(inner.matrix / unit)
-
-    return scale, inner
+    match inner:
+        case _ if scale == 0.0:
+            return 1.0, gram
+        case DenseGram():
+            # A power of two divides without rounding.
+            unit = 2.0 ** round(log2(inner.mean_square() or 1.0))
+            return scale * unit, DenseGram(inner.matrix / unit)
+        case _:
+            return scale, inner
 
 
 def _gram(workload: Workload) -> Gram:

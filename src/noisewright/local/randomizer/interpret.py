@@ -281,7 +281,7 @@ def _bits(cells: Sequence[int], count: int) -> bytes:
 
 
 def _noise(law: Grid, choices: Choices) -> Sequence[int]:
-    if law.law == "rounded-gaussian":
+    if law.continuous:
         noise: list[int] = rounded_gaussian(
             law.spread, law.coordinates, choices.source
         ).tolist()

@@ -366,11 +366,16 @@ class Grid(Node, tag="grid", frozen=True):
         within = Fraction(1, 2**40) <= self.spread <= 2**40
         require(within, "scale", self.scale, "must lie between 2^-40 and 2^40")
 
-        stated = (self.law == "rounded-gaussian") == (self.epsilon is not None)
+        stated = self.continuous == (self.epsilon is not None)
         rule = "belongs to a Gaussian, and only there"
         require(stated, "epsilon", self.epsilon, rule)
         if self.epsilon is not None:
             require(_reduced(self.epsilon), "epsilon", self.epsilon, reduced)
+
+    @property
+    def continuous(self) -> bool:
+        """Whether the noise is a real number that is rounded."""
+        return self.law == "rounded-gaussian"
 
     @property
     def coordinates(self) -> int:

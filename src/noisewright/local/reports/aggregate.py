@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from msgspec import Meta
 
-from noisewright.arrays import Array, IntArray
+from noisewright.arrays import Array, BoolArray, ByteArray, IntArray
 from noisewright.container import Header, decode, encode, write
 from noisewright.display import Shown
 from noisewright.errors import FileFormatError, InvalidParameter, require
 from noisewright.local.reports.exchange import as_arrow, report_batches, rows_of_length
 from noisewright.local.reports.format import HEADER, VERSION, ReportFormat
 from noisewright.local.reports.tallies import exact_sum
-from noisewright.local.storage import stored
+from noisewright.local.storage import stored, whole
 from noisewright.privacy.noise.source import ByteSource, uniform_integers
 
 if TYPE_CHECKING:
@@ -65,15 +65,8 @@ class Aggregate(Shown):
     )
 
     def __post_init__(self) -> None:
-        require(
-            not isinstance(self.groups, bool)
-            and int(self.groups) == self.groups
-            and self.groups >= 1,
-            "groups",
-            self.groups,
-            "must be a whole number >= 1",
-            "try 20",
-        )
+        whole("groups", self.groups, 1)
+        kind = self.format.strategy.kind
         require(
             self.cap is None or self.cap >= _LEAST_CAP,
             "cap",
@@ -85,7 +78,7 @@ class Aggregate(Shown):
             self.cap is None or self.format.collector.can_set_aside(self.cap),
             "cap",
             self.cap,
-            f"can do nothing: no report of {self.format.strategy.kind} can lie so far out",
+            f"can do nothing: no report of {kind} can lie so far out",
             "leave it out; a liar's report counts no more than an honest one here",
         )
 
@@ -123,22 +116,20 @@ class Aggregate(Shown):
 
         What is malformed, of another plan or not possible is counted in `set_aside`.
         """
-        if isinstance(reports, np.ndarray) and reports.dtype.kind in "iu":
-            encoded = reports.dtype == np.uint8 and reports.shape[1:] == (
-                self.format.length,
-            )
-            if encoded:
-                self._add_bytes(as_arrow(reports), source)
-            else:
-                self._add_numbers(reports, source)
-            return self
+        length = self.format.length
+        match reports:
+            case np.ndarray(dtype=np.dtype(kind="i" | "u")):
+                encoded = reports.dtype == np.uint8 and reports.shape[1:] == (length,)
+                if encoded:
+                    self._add_bytes(as_arrow(reports), source)
+                else:
+                    self._add_numbers(reports, source)
+                return self
+            case np.ndarray():
+                reports = reports.tolist()
 
-        if isinstance(reports, np.ndarray):
-            reports = reports.tolist()
-
-        for batch in report_batches(reports, self.format.length):
+        for batch in report_batches(reports, length):
             self._add_bytes(batch, source)
-
         return self
 
     def _add(self, group: int, tally: IntArray, people: int) -> None:
@@ -149,32 +140,30 @@ class Aggregate(Shown):
 
     def _add_bytes(self, batch: pa.Array, source: ByteSource | None) -> None:
         rows = rows_of_length(batch, self.format.length)
-        marked = rows[:, 0] == VERSION
-        own = (
-            rows[:, :HEADER] == np.frombuffer(self.format.header, dtype=np.uint8)
-        ).all(axis=1)
-        foreign = int((marked & ~own).sum()) + self._foreign_of_other_length(
-            batch, len(rows)
-        )
-        if not own.all():
-            rows = rows[own]
+        known = self._of_this_plan(rows)
+        foreign = int((~known & (rows[:, 0] == VERSION)).sum())
+        if len(rows) < len(batch):
+            foreign += self._foreign_of_other_length(batch)
+        if not known.all():
+            rows = rows[known]
 
         self.set_aside["foreign"] += foreign
         self.set_aside["malformed"] += len(batch) - foreign - len(rows)
         self._count(self.format.decode(rows), source)
 
-    def _foreign_of_other_length(self, batch: pa.Array, right: int) -> int:
+    def _of_this_plan(self, rows: ByteArray) -> BoolArray:
+        """Which rows begin with the plan's header."""
+        header = np.frombuffer(self.format.header, dtype=np.uint8)
+        return np.asarray((rows[:, :HEADER] == header).all(axis=1))
+
+    def _foreign_of_other_length(self, batch: pa.Array) -> int:
         """Reports of other plans among entries that cannot be reports of this one."""
         import pyarrow.compute as pc
 
-        if right == len(batch):
-            return 0
-
         others = batch.filter(pc.not_equal(pc.binary_length(batch), self.format.length))
         headers = rows_of_length(pc.binary_slice(others, 0, HEADER), HEADER)
-        own = (headers == np.frombuffer(self.format.header, dtype=np.uint8)).all(axis=1)
-
-        return int(((headers[:, 0] == VERSION) & ~own).sum())
+        marked = headers[:, 0] == VERSION
+        return int((marked & ~self._of_this_plan(headers)).sum())
 
     def _add_numbers(self, reports: Array, source: ByteSource | None) -> None:
         layout = self.format.layout
@@ -187,29 +176,30 @@ class Aggregate(Shown):
             )
 
         info = np.iinfo(layout.dtype)
-        fits = np.asarray((reports >= info.min) & (reports <= info.max))
-        fits = np.asarray(fits.reshape(len(reports), layout.width).all(axis=1))
-        self.set_aside["out_of_range"] += int((~fits).sum())
-        self._count(reports[fits].astype(layout.dtype), source)
+        within = np.asarray((reports >= info.min) & (reports <= info.max))
+        fits = np.asarray(within.reshape(len(reports), layout.width).all(axis=1))
+        kept = self._kept(reports, fits, "out_of_range")
+        self._count(kept.astype(layout.dtype), source)
+
+    def _kept(self, reports: Array, fits: BoolArray, reason: str) -> Array:
+        """The reports that fit; the others are set aside."""
+        self.set_aside[reason] += int((~fits).sum())
+        return reports[fits]
 
     def _count(self, reports: Array, source: ByteSource | None) -> None:
         collector = self.format.collector
-        valid = collector.valid(reports)
-        self.set_aside["out_of_range"] += int((~valid).sum())
-        reports = reports[valid]
+        reports = self._kept(reports, collector.valid(reports), "out_of_range")
         if self.cap is not None:
             plausible = collector.plausible(reports, self.cap)
-            self.set_aside["outlier"] += int((~plausible).sum())
-            reports = reports[plausible]
+            reports = self._kept(reports, plausible, "outlier")
 
         if not len(reports):
             return
 
-        if self.groups == 1:
-            parts = [reports]
-        else:
+        parts = [reports]
+        if self.groups > 1:
             groups = uniform_integers(self.groups, len(reports), source)
-            parts = [reports[groups == g] for g in range(self.groups)]
+            parts = [reports[groups == group] for group in range(self.groups)]
 
         for group, part in enumerate(parts):
             if len(part):

@@ -36,22 +36,23 @@ def report_batches(source: Any, length: int) -> Iterator[pa.Array]:
     """Arrow arrays of bytes from whatever holds reports of `length` bytes."""
     import pyarrow as pa
 
-    if isinstance(source, str | Path):
-        yield from _from_file(Path(source), length)
-    elif isinstance(source, bytes):
-        yield pa.array([source], type=pa.binary())
-    elif isinstance(source, pa.Table | pa.RecordBatch):
-        yield from _from_column(_column(source), length)
-    elif isinstance(source, pa.Array | pa.ChunkedArray):
-        yield from _from_column(source, length)
-    elif isinstance(source, Iterable):
-        yield from _from_items(source)
-    else:
-        raise InvalidParameter(
-            "reports",
-            type(source).__name__,
-            "must be a Parquet or CSV file, an Arrow column, an array or an iterator of bytes",
-        )
+    match source:
+        case str() | Path():
+            yield from _from_file(Path(source), length)
+        case bytes():
+            yield pa.array([source], type=pa.binary())
+        case pa.Table() | pa.RecordBatch():
+            yield from _from_column(_column(source), length)
+        case pa.Array() | pa.ChunkedArray():
+            yield from _from_column(source, length)
+        case Iterable():
+            yield from _from_items(source)
+        case _:
+            raise InvalidParameter(
+                "reports",
+                type(source).__name__,
+                "must be a Parquet or CSV file, an Arrow column, an array or an iterator of bytes",
+            )
 
 
 def _from_items(items: Iterable[Any]) -> Iterator[pa.Array]:
@@ -59,11 +60,11 @@ def _from_items(items: Iterable[Any]) -> Iterator[pa.Array]:
 
     stream = iter(items)
     while part := list(islice(stream, _BATCH)):
-        known = [
-            bytes(r) if isinstance(r, bytes | bytearray | memoryview) else None
-            for r in part
-        ]
-        yield pa.array(known, type=pa.binary())
+        yield pa.array(map(_bytes_or_none, part), type=pa.binary())
+
+
+def _bytes_or_none(item: object) -> bytes | None:
+    return bytes(item) if isinstance(item, bytes | bytearray | memoryview) else None
 
 
 def _from_file(path: Path, length: int) -> Iterator[pa.Array]:
@@ -102,11 +103,8 @@ def round_in(path: str | Path) -> str | None:
 
     try:
         metadata = parquet.read_schema(path).metadata or {}
-        return (
-            metadata[ROUND.encode()].decode()[:100]
-            if ROUND.encode() in metadata
-            else None
-        )
+        name = metadata.get(ROUND.encode())
+        return None if name is None else name.decode()[:100]
     except (pa.ArrowException, OSError, UnicodeDecodeError):
         return None  # whatever is wrong is told when the reports are read
 
@@ -148,22 +146,20 @@ def _require(names: list[str], where: str) -> None:
 def _from_column(column: Any, length: int) -> Iterator[pa.Array]:
     import pyarrow as pa
 
-    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-    for chunk in chunks:
-        if pa.types.is_string(chunk.type) or pa.types.is_large_string(chunk.type):
+    for chunk in getattr(column, "chunks", [column]):
+        kind = chunk.type
+        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
             reports = [_decoded(text, length) for text in chunk.to_pylist()]
             yield pa.array(reports, type=pa.binary())
-        elif pa.types.is_null(chunk.type):
+        elif pa.types.is_null(kind):
             yield pa.nulls(len(chunk), pa.binary())
-        elif pa.types.is_fixed_size_binary(chunk.type) or pa.types.is_large_binary(
-            chunk.type
-        ):
+        elif pa.types.is_fixed_size_binary(kind) or pa.types.is_large_binary(kind):
             yield chunk.cast(pa.binary())
-        elif pa.types.is_binary(chunk.type):
+        elif pa.types.is_binary(kind):
             yield chunk
         else:
             raise FileFormatError(
-                f"the column `{COLUMN}` holds {chunk.type}, not bytes, hexadecimal or base64"
+                f"the column `{COLUMN}` holds {kind}, not bytes, hexadecimal or base64"
             )
 
 
@@ -174,10 +170,10 @@ def _decoded(text: str | None, length: int) -> bytes | None:
 
     plain = text.strip()
     try:
-        hexadecimal = len(plain) == 2 * length
-        report = (
-            bytes.fromhex(plain) if hexadecimal else b64decode(plain, validate=True)
-        )
+        if len(plain) == 2 * length:
+            report = bytes.fromhex(plain)
+        else:
+            report = b64decode(plain, validate=True)
     except ValueError:
         return None
 
@@ -189,10 +185,8 @@ def rows_of_length(array: pa.Array, length: int) -> ByteArray:
     import pyarrow.compute as pc
 
     lengths = pc.binary_length(array)
-    if array.null_count or pc.min_max(lengths).as_py() != {
-        "min": length,
-        "max": length,
-    }:
+    alike = pc.min_max(lengths).as_py() == {"min": length, "max": length}
+    if array.null_count or not alike:
         array = array.filter(pc.equal(lengths, length))
 
     if not len(array):
@@ -215,6 +209,10 @@ def as_arrow(rows: ByteArray) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(), len(rows), buffers)
 
 
+def _hexadecimal(rows: ByteArray) -> list[str]:
+    return [row.tobytes().hex() for row in rows]
+
+
 def write_reports(path: str | Path, batches: Iterable[ByteArray]) -> int:
     """Write rows of bytes to Parquet, or in hexadecimal to CSV; returns how many there were."""
     import pyarrow as pa
@@ -225,11 +223,7 @@ def write_reports(path: str | Path, batches: Iterable[ByteArray]) -> int:
 
     with table_writer(path, schema, use_dictionary=False) as writer:
         for rows in batches:
-            column = (
-                as_arrow(rows)
-                if binary
-                else pa.array([row.tobytes().hex() for row in rows])
-            )
+            column = as_arrow(rows) if binary else pa.array(_hexadecimal(rows))
             writer.write_table(pa.table([column], schema=schema))
             count += len(rows)
 

@@ -22,7 +22,6 @@ from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter, require
 from noisewright.local.randomizer.batch import check_values
 from noisewright.local.randomizer.interpret import interpret
-from noisewright.local.randomizer.laws import Grid
 from noisewright.local.randomizer.specification import (
     ReportLayout,
     Specification,
@@ -143,28 +142,28 @@ class Client(Shown):
     def _cell(self, value: Any) -> Array:
         if isinstance(value, int | np.integer) and not isinstance(value, bool):
             return check_values(np.asarray([value]), self.format.strategy.size)
+
+        # Never the value itself: it is a person's.
+        rule = "must be the number of a cell"
         if self.domain is None:
-            # Never the value itself: it is a person's.
-            raise InvalidParameter(
-                "value",
-                type(value).__name__,
-                "must be the number of a cell",
-                "plan with a domain",
-            )
+            kind = type(value).__name__
+            raise InvalidParameter("value", kind, rule, "plan with a domain")
 
-        if isinstance(value, Mapping):
-            named = dict(value)
-        else:
-            listed = value if isinstance(value, tuple | list) else (value,)
-            if len(listed) != len(self.domain):
-                raise InvalidParameter(
-                    "value",
-                    f"{len(listed)} values",
-                    f"must hold one for each of {', '.join(self.domain.names)}",
+        names = self.domain.names
+        match value:
+            case Mapping():
+                return self.domain.encode(
+                    {name: [item] for name, item in value.items()}
                 )
-            named = dict(zip(self.domain.names, listed, strict=True))
+            case tuple() | list():
+                listed = value
+            case _:
+                listed = [value]
 
-        return self.domain.encode({name: [item] for name, item in named.items()})
+        rule = f"must hold one for each of {', '.join(names)}"
+        require(len(listed) == len(names), "value", f"{len(listed)} values", rule)
+        columns = zip(names, listed, strict=True)
+        return self.domain.encode({name: [item] for name, item in columns})
 
 
 def exported(format: ReportFormat) -> dict[str, Any]:
@@ -192,6 +191,4 @@ def exported(format: ReportFormat) -> dict[str, Any]:
 
 def has_continuous_noise(specification: Specification) -> bool:
     """Whether some law rounds a real number, which clients in other languages do not run."""
-    return any(
-        isinstance(n, Grid) and n.law == "rounded-gaussian" for n in specification.laws
-    )
+    return any(law.continuous for law in specification.laws)
