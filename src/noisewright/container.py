@@ -1,9 +1,10 @@
 """One file format for everything that is kept: safetensors under a typed JSON header.
 
 A file holds a header, which is a `Header` struct of one of several kinds told apart by their tag,
-and named arrays. Nothing in it runs. A file may come from anybody: it is decoded strictly (no
-unknown name, no other type, no missing field), and what the digest guards against is damage, not
-forgery. Whoever rebuilds an object from a header checks its numbers like a user's own.
+and the arrays that it names by number. Nothing in it runs. A file may come from anybody: it is
+decoded strictly (no unknown name, no other type, no missing field), and what the digest guards
+against is damage, not forgery. Whoever rebuilds an object from a header checks its numbers like a
+user's own.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from types import UnionType
-from typing import TypeVar, overload
+from typing import Any, TypeVar, get_args, overload
 
 import msgspec
 import numpy as np
@@ -21,7 +22,7 @@ from noisewright.arrays import Array
 from noisewright.errors import FileFormatError
 from noisewright.files import replacing
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 _FIELD = "noisewright"
 _DIGEST = "digest"
 # bytes that say how long the header of a safetensors file is, and its alignment
@@ -36,7 +37,7 @@ class Header(
     forbid_unknown_fields=True,
     tag_field="kind",
 ):
-    """What a file of one kind holds beside its arrays; every kind is one subclass with a tag."""
+    """What a file of one kind holds; every kind is one subclass with a tag."""
 
 
 class AnyKind(msgspec.Struct, frozen=True):
@@ -53,6 +54,14 @@ class _Envelope(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 HeaderKind = TypeVar("HeaderKind", bound=Header)
 _Struct = TypeVar("_Struct", bound=msgspec.Struct)
+Tensors = dict[str, Array]
+
+
+# --- typed values as JSON and numbered tensors ----------------------------------------------------
+#
+# A struct says by the types of its fields what it holds. Numbers, texts, tuples, structs and
+# dataclasses are msgspec's; an array is written as the number of a tensor, each content once.
+# Rules of values stand in one place: where a value is made, in `__post_init__`.
 
 
 def digest(*parts: str | bytes | Array) -> str:
@@ -71,21 +80,80 @@ def digest(*parts: str | bytes | Array) -> str:
     return total.hexdigest()
 
 
-def encode(header: Header, arrays: Mapping[str, Array] | None = None) -> bytes:
+def flattened(value: object) -> tuple[bytes, Tensors]:
+    """JSON of a value, and the tensors that it names by number."""
+    tensors: Tensors = {}
+    numbers: dict[str, int] = {}
+
+    def number_of(array: Any) -> int:
+        if not isinstance(array, np.ndarray):
+            raise NotImplementedError(f"{type(array).__name__} has no form in files")
+        number = numbers.setdefault(digest(array), len(numbers))
+        tensors[str(number)] = array
+        return number
+
+    return msgspec.json.encode(value, enc_hook=number_of, order="sorted"), tensors
+
+
+def value_digest(value: object) -> str:
+    """A name for a value, with the arrays in it."""
+    text, tensors = flattened(value)
+    return digest(text, *tensors.values())
+
+
+def rebuilt(
+    text: bytes | str | msgspec.Raw,
+    tensors: Mapping[str, Array],
+    kind: type | UnionType,
+) -> Any:
+    """The value of a type that JSON and tensors hold; raises what msgspec does, and our errors."""
+
+    def tensor_of(field: Any, number: object) -> Array:
+        # only arrays are types that msgspec does not know
+        array = tensors.get(str(number)) if type(number) is int else None
+        if array is None:
+            raise FileFormatError("an array is missing")
+        (scalar,) = get_args(get_args(field)[1])
+        if scalar is not Any and array.dtype != scalar:
+            rule = f"an array holds {array.dtype.name}, not {np.dtype(scalar).name}"
+            raise FileFormatError(rule)
+        return array
+
+    value = msgspec.json.decode(text, type=kind, dec_hook=tensor_of)
+
+    # Of dataclasses msgspec lets names pass that it does not know.
+    understood = msgspec.to_builtins(value, enc_hook=lambda array: None)
+    if _names(understood) != _names(msgspec.json.decode(text)):
+        raise FileFormatError("it lacks names that it must hold, or has others")
+
+    return value
+
+
+def _names(plain: Any) -> Any:
+    """The names in plain values, without what they stand for."""
+    if isinstance(plain, dict):
+        return {name: _names(part) for name, part in plain.items()}
+    if isinstance(plain, list | tuple):
+        return [_names(part) for part in plain]
+    return None
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def encode(header: Header) -> bytes:
     """The content of a file."""
     from safetensors.numpy import save
 
     from noisewright import __version__
 
-    content = msgspec.Raw(msgspec.json.encode(header, order="sorted"))
+    content, tensors = flattened(header)
     envelope = _Envelope(
-        format_version=FORMAT_VERSION, version=__version__, content=content
+        format_version=FORMAT_VERSION, version=__version__, content=msgspec.Raw(content)
     )
     text = msgspec.json.encode(envelope).decode()
     # Contiguous, for the format stores raw memory; one array at least, for it refuses none.
-    tensors = {
-        name: np.ascontiguousarray(array) for name, array in (arrays or {}).items()
-    }
+    tensors = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
     tensors = tensors or {"": np.zeros(1, dtype=np.int8)}
 
     return _ordered(
@@ -106,20 +174,20 @@ def _ordered(encoded: bytes) -> bytes:
 @overload
 def decode(
     content: bytes, kinds: type[HeaderKind], name: str = ..., remedy: str = ...
-) -> tuple[HeaderKind, dict[str, Array]]: ...
+) -> HeaderKind: ...
 @overload
 def decode(
     content: bytes, kinds: UnionType, name: str = ..., remedy: str = ...
-) -> tuple[Header, dict[str, Array]]: ...
+) -> Header: ...
 def decode(
     content: bytes,
     kinds: type[Header] | UnionType,
     name: str = "the file",
     remedy: str = "make it again",
-) -> tuple[Header, dict[str, Array]]:
-    """Header and arrays of a file's content; `kinds` is a struct, or a union of structs."""
+) -> Header:
+    """The header of a file's content, with its arrays; `kinds` is a struct, or a union of such."""
     header, arrays = unpacked(content, name, remedy)
-    return understood(header, kinds, name, remedy), arrays
+    return understood(header, kinds, name, remedy, arrays)
 
 
 def unpacked(
@@ -149,21 +217,33 @@ def unpacked(
 
 @overload
 def understood(
-    text: msgspec.Raw | str, kinds: type[_Struct], name: str, remedy: str
+    text: msgspec.Raw | str,
+    kinds: type[_Struct],
+    name: str,
+    remedy: str,
+    tensors: Tensors | None = None,
 ) -> _Struct: ...
 @overload
 def understood(
-    text: msgspec.Raw | str, kinds: UnionType, name: str, remedy: str
+    text: msgspec.Raw | str,
+    kinds: UnionType,
+    name: str,
+    remedy: str,
+    tensors: Tensors | None = None,
 ) -> Header: ...
 def understood(
     text: msgspec.Raw | str,
     kinds: type[msgspec.Struct] | UnionType,
     name: str,
     remedy: str,
+    tensors: Tensors | None = None,
 ) -> msgspec.Struct:
     """What a file says of itself, if it says it in one of these forms and nothing beside."""
     try:
-        header: msgspec.Struct = msgspec.json.decode(text, type=kinds)
+        if tensors is None:
+            header: msgspec.Struct = msgspec.json.decode(text, type=kinds)
+        else:
+            header = rebuilt(text, tensors, kinds)
     except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
         why = (
             "is nested too deeply"
@@ -196,12 +276,11 @@ def kind_of(path: str | Path) -> tuple[str, str]:
 def write(
     path: str | Path,
     header: Header,
-    arrays: Mapping[str, Array] | None = None,
     *,
     mode: int | None = None,
 ) -> None:
     """Write a file, whole or not at all; with a `mode`, who may read it."""
-    content = encode(header, arrays)
+    content = encode(header)
     with replacing(path, mode=mode) as temporary:
         temporary.write_bytes(content)
 
@@ -209,15 +288,13 @@ def write(
 @overload
 def read(
     path: str | Path, kinds: type[HeaderKind], remedy: str = ...
-) -> tuple[HeaderKind, dict[str, Array]]: ...
+) -> HeaderKind: ...
 @overload
-def read(
-    path: str | Path, kinds: UnionType, remedy: str = ...
-) -> tuple[Header, dict[str, Array]]: ...
+def read(path: str | Path, kinds: UnionType, remedy: str = ...) -> Header: ...
 def read(
     path: str | Path, kinds: type[Header] | UnionType, remedy: str = "make it again"
-) -> tuple[Header, dict[str, Array]]:
-    """Header and arrays of a file."""
+) -> Header:
+    """The header of a file, with its arrays."""
     return decode(content_of(path), kinds, str(path), remedy)
 
 

@@ -117,7 +117,7 @@ class CommonShift(NamedMechanism):
     def record(self):
         return {"noise": self.law.to_dict(), "sensitivity": self.sensitivity}
 
-    def packed(self, arrays):
+    def packed(self):
         return StoredShift(self.sizes)
 
 

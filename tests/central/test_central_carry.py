@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import noisewright as nw
-from noisewright import container
 from noisewright.central.carry import zero_total
 from noisewright.central.carry.carries import Carries
 from noisewright.central.carry.means import CoreWidths
@@ -19,6 +18,7 @@ from noisewright.central.carry.search import best_carries, likely_orders
 from noisewright.central.carry.zero_total import ZeroTotal
 from noisewright.errors import FileFormatError, InvalidParameter, NoisewrightError
 from oracles.additive_noise import least_error
+from oracles.plan_parts import read_parts, write_parts
 from oracles.privacy_oracles import SeededSource
 
 FIGURES = {  # root mean square errors at ε = 1 that were found by another program
@@ -296,29 +296,31 @@ def test_edges_are_planned_released_and_kept(
 
 
 def test_a_plan_forged_to_carry_more_than_its_cores_is_refused(tmp_path: Path) -> None:
-    from noisewright.planning.central.files import CentralFile
-
     nw.plan("prefix:8", PURE, nw.Central(mechanism="carry")).save(tmp_path / "plan.nw")
-    header, arrays = container.read(tmp_path / "plan.nw", CentralFile, "plan again")
-    for name, forge in {
-        "carry.0.parts": lambda a: 2 * a,
-        "carry.0.packets": lambda a: a - 1,
-        "carry.0.targets": lambda a: a - a,
-        "carry.0.order": lambda a: a[::-1].copy(),
-        "carry.0.sizes": lambda a: a[:-1],
-        "factor.0": lambda a: a.astype(float),
+    header, arrays = read_parts(tmp_path / "plan.nw")
+    (block,) = header["strategy"]["blocks"]["blocks"]
+    names = {**header["strategy"]["carries"], "factor": block["factors"][0]}
+    for part, forge in {
+        "parts": lambda a: 2 * a,
+        "packets": lambda a: a - 1,
+        "targets": lambda a: a - a,
+        "order": lambda a: a[::-1].copy(),
+        "sizes": lambda a: a[:-1],
+        "factor": lambda a: a.astype(float),
     }.items():
+        name = str(names[part])
         wrong = {**arrays, name: forge(arrays[name])}
-        container.write(tmp_path / "forged.nw", header, wrong)
+        write_parts(tmp_path / "forged.nw", header, wrong)
         with pytest.raises(NoisewrightError):
             nw.load(tmp_path / "forged.nw")
-    missing = {name: array for name, array in arrays.items() if name != "carry.0.parts"}
-    container.write(tmp_path / "forged.nw", header, missing)
+    lost = str(names["parts"])
+    missing = {name: array for name, array in arrays.items() if name != lost}
+    write_parts(tmp_path / "forged.nw", header, missing)
     with pytest.raises(FileFormatError):
         nw.load(tmp_path / "forged.nw")
     # A column of length three costs three: the noise follows from the integers, whatever is said.
-    longer = {**arrays, "factor.0": 3 * arrays["factor.0"]}
-    container.write(tmp_path / "forged.nw", header, longer)
+    longer = {**arrays, name: 3 * arrays[name]}
+    write_parts(tmp_path / "forged.nw", header, longer)
     heavy = nw.load(tmp_path / "forged.nw")
     assert heavy.mechanism.scale == pytest.approx(
         3 * heavy.mechanism.measured.strategy.blocks[0].multiplier

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import noisewright as nw
-from noisewright import container
 from noisewright.arrays import FloatArray
 from noisewright.central.blocks.block import Block
 from noisewright.central.blocks.mechanism import BlockMechanism
@@ -19,7 +18,7 @@ from noisewright.central.carry.carries import Carries
 from noisewright.central.carry.mechanism import CarryMechanism
 from noisewright.central.carry.sum_rows import LeastSquares, SumRows
 from noisewright.errors import NoisewrightError
-from noisewright.planning.central.files import CentralFile
+from oracles.plan_parts import read_parts, write_parts
 from oracles.privacy_oracles import SeededSource
 
 PURE = nw.Privacy(epsilon=1)
@@ -177,15 +176,16 @@ def test_plans_with_sums_are_kept_and_forged_ones_pay_for_their_columns(
     plan.save(tmp_path / "plan.nw")
     again = nw.load(tmp_path / "plan.nw")
     np.testing.assert_array_equal(again.standard_errors, plan.standard_errors)
-    header, arrays = container.read(tmp_path / "plan.nw", CentralFile, "plan again")
-    longer = arrays["factor.0"].copy()
+    header, arrays = read_parts(tmp_path / "plan.nw")
+    name = str(header["strategy"]["blocks"]["blocks"][0]["factors"][0])
+    longer = arrays[name].copy()
     longer[-1] *= 4
-    container.write(tmp_path / "forged.nw", header, {**arrays, "factor.0": longer})
+    write_parts(tmp_path / "forged.nw", header, {**arrays, name: longer})
     heavy = nw.load(tmp_path / "forged.nw")
     assert heavy.mechanism.scale == pytest.approx(int(np.abs(longer).sum(axis=0).max()))
     assert heavy.mechanism.scale > plan.mechanism.scale
-    fewer = {**arrays, "factor.0": longer[:-1].copy()}
-    container.write(tmp_path / "forged.nw", header, fewer)
+    fewer = {**arrays, name: longer[:-1].copy()}
+    write_parts(tmp_path / "forged.nw", header, fewer)
     with pytest.raises(NoisewrightError):
         nw.load(tmp_path / "forged.nw")
 

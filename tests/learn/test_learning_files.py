@@ -75,12 +75,12 @@ def test_rows_that_cannot_be_are_refused(numbers: list[int], tmp_path: Path) -> 
     plan = nw.learn.plan(np.array([[1, 1], [1, 1], [-1, 1]]), PRIVACY, alpha=0.4)
     plan.save(tmp_path / "p.nw")
     with pytest.raises(NoisewrightError):
-        nw.load(_edited(tmp_path / "p.nw", LearningFile, {}, numbers=numbers))
+        nw.load(_edited(tmp_path / "p.nw", LearningFile, numbers=numbers))
 
 
-def _edited(path: Path, kind: type, arrays: dict[str, Any], **fields: Any) -> Path:
-    header, held = container.read(path, kind)
-    container.write(path, msgspec.structs.replace(header, **fields), {**held, **arrays})
+def _edited(path: Path, kind: type, **fields: Any) -> Path:
+    header = container.read(path, kind)
+    container.write(path, msgspec.structs.replace(header, **fields))
     return path
 
 
@@ -113,30 +113,30 @@ def test_headers_that_say_something_false_are_refused(
     stored: Path, fields: Any
 ) -> None:
     with pytest.raises(NoisewrightError):
-        nw.load(_edited(stored, LearningFile, {}, **fields))
+        nw.load(_edited(stored, LearningFile, **fields))
 
 
 def test_matrices_of_a_file_count_for_what_they_are(stored: Path) -> None:
     """A matrix far from the class's own has a bias, and the people needed say so."""
     honest = nw.load(stored)
-    _, held = container.read(stored, LearningFile)
-    nearer = nw.load(_edited(stored, LearningFile, {"targets": held["targets"] * 0.9}))
+    held = container.read(stored, LearningFile).targets
+    nearer = nw.load(_edited(stored, LearningFile, targets=held * 0.9))
     assert nearer.tails.bias.max() > honest.tails.bias.max()
     assert nearer.people != honest.people
     for targets in (
-        held["targets"] * 0.1,  # no number of people mends it
-        held["targets"][:, ::-1][:3].copy(),
-        np.full_like(held["targets"], np.nan),
-        np.abs(held["targets"]) + np.arange(8),  # out of the clients' reach
-        held["targets"].astype(np.float32),
+        held * 0.1,  # no number of people mends it
+        held[:, ::-1][:3].copy(),
+        np.full_like(held, np.nan),
+        np.abs(held) + np.arange(8),  # out of the clients' reach
+        held.astype(np.float32),
     ):
         with pytest.raises(NoisewrightError):
-            nw.load(_edited(stored, LearningFile, {"targets": targets}))
+            nw.load(_edited(stored, LearningFile, targets=targets))
 
 
 def test_losses_do_not_follow_from_differences(stored: Path) -> None:
     with pytest.raises(NoisewrightError, match="loss"):
-        nw.load(_edited(stored, LearningFile, {"subtracted": np.ones(4)}))
+        nw.load(_edited(stored, LearningFile, subtracted=np.ones(4)))
 
 
 def test_selections_go_on_where_they_were_kept(tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_files_of_selections_that_cannot_be_are_refused(
     selection.tell([1, 0, 1])
     selection.save(tmp_path / "s.nw")
     with pytest.raises(NoisewrightError):
-        nw.load(_edited(tmp_path / "s.nw", SelectionFile, {}, **fields))
+        nw.load(_edited(tmp_path / "s.nw", SelectionFile, **fields))
 
 
 def test_clients_of_learning_plans_and_selections_are_exported(

@@ -162,7 +162,7 @@ def test_files_keep_the_protocol_and_what_the_other_takes(
     plan.save(tmp_path / "p.nw")
     again = nw.load(tmp_path / "p.nw")
     assert (again.protocol, again.needs) == (plan.protocol, plan.needs)
-    header, arrays = container.read(tmp_path / "p.nw", LearningFile)
+    header = container.read(tmp_path / "p.nw", LearningFile)
     for others in (
         {plan.protocol: 1},
         {"guessing": 5},
@@ -170,6 +170,6 @@ def test_files_keep_the_protocol_and_what_the_other_takes(
         {ONE_EACH: 2**63},
     ):
         forged = msgspec.structs.replace(header, others=others)
-        container.write(tmp_path / "q.nw", forged, arrays)
+        container.write(tmp_path / "q.nw", forged)
         with pytest.raises(NoisewrightError):
             nw.load(tmp_path / "q.nw")

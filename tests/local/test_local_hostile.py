@@ -328,10 +328,12 @@ def test_forged_headers_of_aggregates_are_refused(name, value):
         "plan": collected.format.name,
         "cap": None,
         "set_aside": collected.set_aside,
+        "round": None,
+        "tally": collected.tally,
+        "people": collected.group_people,
     }
-    arrays = {"tally": collected.tally, "people": collected.group_people}
     sound, forged = (
-        encode(AggregateHeader(**fields), arrays)
+        encode(AggregateHeader(**fields))
         for fields in (header, {**header, name: value})
     )
     assert Aggregate.from_bytes(sound, collected.format).people == 6

@@ -30,9 +30,9 @@ NUMBERS = (
 def forged(header: Any, arrays: Any, rng: np.random.Generator) -> tuple[Any, Any]:
     """A copy of a header and its arrays after one edit, or now and then two or three."""
     header, arrays = copy.deepcopy(header), dict(arrays)
-    texts = [name for name in arrays if name.endswith("specification")]
+    texts = [str((header.get("arrays") or {}).get("specification"))]
     for _ in range(1 + int(rng.integers(6) // 4) + int(rng.integers(10) // 9)):
-        if texts and texts[0] in arrays and rng.random() < 0.5:
+        if texts[0] in arrays and rng.random() < 0.5:
             _edit_text(arrays, texts[0], rng)
         elif arrays and rng.random() < 0.4:
             _edit_arrays(arrays, rng)

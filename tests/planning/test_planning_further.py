@@ -150,7 +150,7 @@ def test_a_file_that_asks_beyond_its_measurement_is_refused(tmp_path: Path) -> N
     release = released(nw.Privacy(rho=0.5), {"queries": [{"marginal": ["sex"]}]})
     release.save(path)
     content, arrays = read_parts(path)
-    content["plan"]["workload"]["questions"] = "queries:\n- marginal: [region]\n"
+    content["plan"]["workload"]["queries"] = "queries:\n- marginal: [region]\n"
     write_parts(path, content, arrays)
     with pytest.raises(OutOfReach):
         nw.load(path)

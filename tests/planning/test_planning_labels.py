@@ -30,7 +30,8 @@ def rewritten(file: Path, changes: dict[str, Any], strategy: Any = None) -> Any:
     header, arrays = read_parts(file)
     if strategy is not None:
         header["strategy"], own = pack(strategy)
-        arrays |= {f"strategy.{name}": array for name, array in own.items()}
+        header["arrays"] = {name: 1000 + k for k, name in enumerate(own)}
+        arrays |= {str(1000 + k): array for k, array in enumerate(own.values())}
     write_parts(file, {**header, **changes}, arrays)
     return load(file)
 

@@ -239,9 +239,9 @@ def old_file(path: Path, queries: list[dict[str, Any]] = OF_NUMBERS[:1]) -> None
     asked = [{**query, "missing": "zero"} for query in queries]
     planned(asked, nw.Privacy(rho=1)).save(path)
     content, arrays = read_parts(path)
-    spec = content["workload"]["questions"]
+    spec = content["workload"]["queries"]
     assert "missing: zero" in spec
-    content["workload"]["questions"] = spec.replace("  missing: zero\n", "")
+    content["workload"]["queries"] = spec.replace("  missing: zero\n", "")
     write_parts(path, content, arrays)
 
 

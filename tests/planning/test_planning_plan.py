@@ -120,7 +120,8 @@ def test_a_measurement_of_another_form_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "r.nwr"
     nw.plan("prefix:6", Privacy(rho=1)).release(np.arange(6)).save(file)
     header, arrays = read_parts(file)
-    (name,) = header["measurement"]["values"]
+    (number,) = header["measurement"]["values"]
+    name = str(number)
     for forged in (arrays[name][:-1], arrays[name].astype(int), arrays[name] * np.nan):
         write_parts(file, header, {**arrays, name: forged})
         with pytest.raises(FileFormatError):

@@ -13,7 +13,12 @@ import pytest
 
 from noisewright import Central, plan
 from noisewright.domain import Categorical, Domain
-from noisewright.errors import DomainError, InvalidParameter, NoisewrightError
+from noisewright.errors import (
+    DomainError,
+    FileFormatError,
+    InvalidParameter,
+    NoisewrightError,
+)
 from noisewright.planning.central.plan import CentralPlan
 from noisewright.planning.files import load
 from noisewright.privacy.promise.budget import Privacy
@@ -40,7 +45,7 @@ def edited(
 
 def quieter(header: dict[str, Any], _: dict[str, Any]) -> None:
     for block in header["strategy"]["blocks"]:
-        block[2] /= 1000
+        block["noise"] /= 1000
 
 
 def louder(_: dict[str, Any], arrays: dict[str, Any]) -> None:
@@ -72,10 +77,18 @@ def test_the_noise_of_an_edited_plan_still_keeps_its_promise(
 
 @pytest.mark.parametrize(
     ("place", "value"),
-    [(2, -1.0), (2, float("nan")), (2, 0), (3, -8), (3, 0.5), (3, 0), (0, [7])],
+    [
+        ("noise", -1.0),
+        ("noise", float("nan")),
+        ("noise", 0),
+        ("multiplier", -8),
+        ("multiplier", 0.5),
+        ("multiplier", 0),
+        ("attributes", [7]),
+    ],
 )
 def test_files_with_impossible_blocks_are_refused(
-    tmp_path: Path, place: int, value: Any
+    tmp_path: Path, place: str, value: Any
 ) -> None:
     def change(header: dict[str, Any], _: dict[str, Any]) -> None:
         header["strategy"]["blocks"][1][place] = value
@@ -85,10 +98,11 @@ def test_files_with_impossible_blocks_are_refused(
 
 
 def test_files_with_factors_of_another_type_are_refused(tmp_path: Path) -> None:
-    def change(_: dict[str, Any], arrays: dict[str, Any]) -> None:
-        arrays["factor.0"] = 0.9 * arrays["factor.0"]
+    def change(header: dict[str, Any], arrays: dict[str, Any]) -> None:
+        name = str(header["strategy"]["blocks"][1]["factors"][0])
+        arrays[name] = 0.9 * arrays[name]
 
-    with pytest.raises(InvalidParameter, match="64-bit integers"):
+    with pytest.raises(FileFormatError, match="float64, not int64"):
         edited(tmp_path / "p.nw", change)
 
 

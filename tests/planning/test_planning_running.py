@@ -131,9 +131,9 @@ def changed(header: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
 
 FORGERIES: dict[str, list[tuple[str, Any]]] = {
     "column-normalised": [
-        ("plan.privacy.rho", 50.0),  # little noise for the people still to come
-        ("plan.steps", 61),
-        ("plan.factorization", "square-root"),
+        ("answers.plan.privacy.rho", 50.0),  # little noise for the people still to come
+        ("answers.plan.steps", 61),
+        ("answers.plan.factorization", "square-root"),
         ("name", "0" * 48),
         ("name", "../" + "0" * 45),
         ("position", ""),
@@ -143,9 +143,13 @@ FORGERIES: dict[str, list[tuple[str, Any]]] = {
         ("state", {"type": "carry", "open": ["0"], "carried": ["0"], "sums": ["0"]}),
         ("more", 1),
     ],
-    "banded": [("state.sums", []), ("state.estimates", [1.0] * 60), ("plan.band", 8)],
+    "banded": [
+        ("state.sums", []),
+        ("state.estimates", [1.0] * 60),
+        ("answers.plan.band", 8),
+    ],
     "carry": [
-        ("plan.privacy.epsilon", 9.0),
+        ("answers.plan.privacy.epsilon", 9.0),
         ("state.carried", ["ffffff"]),
         ("state.open", ["1"]),
         ("state.sums", ["1"]),
@@ -166,7 +170,8 @@ def test_forged_states_are_refused(name: str, tmp_path: Path) -> None:
         write_parts(file, changed(header, path, value), arrays)
         with pytest.raises(NoisewrightError):
             nw.load(file)
-    good = arrays["answers"]
+    name = str(header["answers"]["answers"])
+    good = arrays[name]
     for answers in (
         good[:-1],
         good * np.nan,
@@ -175,7 +180,7 @@ def test_forged_states_are_refused(name: str, tmp_path: Path) -> None:
         good[None],
         None,
     ):
-        forged = {} if answers is None else {"answers": answers}
+        forged = {} if answers is None else {name: answers}
         write_parts(file, header, forged)
         with pytest.raises(NoisewrightError):
             nw.load(file)
@@ -226,7 +231,7 @@ def test_answers_of_a_stream_that_no_plan_gives_are_refused(tmp_path: Path) -> N
     stream.release.save(file)
     header, _ = read_parts(file)
     for answers in (np.zeros(3), np.full(1, np.inf), np.zeros(1, dtype=np.float32)):
-        write_parts(file, header, {"answers": answers})
+        write_parts(file, header, {str(header["answers"]): answers})
         with pytest.raises(FileFormatError):
             nw.load(file)
 

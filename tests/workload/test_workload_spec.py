@@ -8,7 +8,7 @@ import pytest
 from noisewright.domain import Boolean, Categorical, Domain, Numeric
 from noisewright.errors import DomainError, NoisewrightError
 from noisewright.workload import Workload
-from noisewright.workload.forms.stored import decode_workload, encode_workload
+from noisewright.workload.forms.stored import restored_workload, stored_workload
 
 DOMAIN = Domain(
     [
@@ -124,8 +124,7 @@ def test_questions_survive_storage() -> None:
     w = Workload.from_spec(
         {"queries": [{"marginals": 2}, {"count": "age >= 65"}]}, DOMAIN
     )
-    arrays: dict[str, np.ndarray] = {}
-    again = decode_workload(encode_workload(w, arrays), arrays)
+    again = restored_workload(stored_workload(w))
     np.testing.assert_array_equal(again.dense(), w.dense())
     assert again.labels() == w.labels()
 

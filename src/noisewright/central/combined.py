@@ -7,14 +7,14 @@ squares over both, and inverse-variance weights where the answers are uncorrelat
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 
-from noisewright.arrays import Array, FloatArray, IntArray
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.central.blocks.mechanism import StoredBlocks
 from noisewright.central.carry.mechanism import StoredCarry
 from noisewright.central.composite import StoredComposite
@@ -28,7 +28,6 @@ from noisewright.central.mechanism import (
     Table,
 )
 from noisewright.errors import (
-    FileFormatError,
     OutOfReach,
     require,
 )
@@ -169,18 +168,11 @@ class Combined(NamedMechanism):
     def record(self) -> dict[str, Any]:
         return {"parts": [self.first.record(), self.second.record()]}
 
-    def packed(self, arrays: dict[str, Array]) -> StoredCombined:
-        """Both with their budgets; arrays of each under names of its own."""
-        stored = []
-        for number, mechanism in enumerate((self.first, self.second)):
-            own: dict[str, Array] = {}
-            stored.append(mechanism.packed(own))
-            arrays |= {
-                f"combined.{number}/{name}": array for name, array in own.items()
-            }
-
-        budgets = tuple(m.privacy.to_dict() for m in (self.first, self.second))
-        return StoredCombined(stored, budgets)  # type: ignore[arg-type]
+    def packed(self) -> StoredCombined:
+        both = (self.first, self.second)
+        members = tuple(member.packed() for member in both)
+        budgets = tuple(member.privacy for member in both)
+        return StoredCombined(members, budgets)  # type: ignore[arg-type]
 
 
 def _determines(mechanism: Mechanism, term: Term) -> bool:
@@ -195,35 +187,19 @@ def _determines(mechanism: Mechanism, term: Term) -> bool:
     return True
 
 
+_Member = StoredBlocks | StoredCarry | StoredComposite | StoredKNorm
+
+
 class StoredCombined(StoredMechanism, frozen=True, tag="combined"):
     """Two mechanisms and the budget of each."""
 
-    members: list[StoredBlocks | StoredCarry | StoredComposite | StoredKNorm]
-    budgets: tuple[dict[str, Any], ...]
+    members: tuple[_Member, _Member]
+    budgets: tuple[Privacy, Privacy]
 
-    def unpacked(
-        self,
-        arrays: Mapping[str, Array],
-        privacy: Privacy,
-        sizes: tuple[int, ...],
-    ) -> Combined:
+    def unpacked(self, privacy: Privacy, sizes: tuple[int, ...]) -> Combined:
         """The mechanism again; `privacy` is not what decides its noise."""
-        if len(self.members) != 2 or len(self.budgets) != 2:
-            raise FileFormatError("a combined release is of two; combine again")
-
-        both = []
-        for number, (member, budget) in enumerate(
-            zip(self.members, self.budgets, strict=True)
-        ):
-            prefix = f"combined.{number}/"
-            own = {
-                n.removeprefix(prefix): a
-                for n, a in arrays.items()
-                if n.startswith(prefix)
-            }
-            both.append(member.unpacked(own, Privacy.from_dict(budget), sizes))
-
-        return Combined(both[0], both[1])
+        members = zip(self.members, self.budgets, strict=True)
+        return Combined(*(member.unpacked(own, sizes) for member, own in members))
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from math import isfinite
 from operator import add
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 
-from noisewright.arrays import Array, FloatArray, IntArray
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.central.blocks.mechanism import StoredBlocks
 from noisewright.central.carry.mechanism import StoredCarry
 from noisewright.central.geometry.balls import StoredBalls
@@ -177,15 +177,14 @@ class Composite(NamedMechanism):
             "parts": [part.record() for part in self.parts],
         }
 
-    def packed(self, arrays: dict[str, Array]) -> StoredComposite:
-        packed = [member.packed(arrays) for member in self.members]
-        members = [member for member in packed if isinstance(member, StoredPart)]
-        if len(members) < len(packed):
+    def packed(self) -> StoredComposite:
+        members = tuple(member.packed() for member in self.members)
+        if not all(isinstance(member, StoredPart) for member in members):
             raise FileFormatError(
                 "some parts of the plan cannot be kept; release it now"
             )
 
-        return StoredComposite(members, [*self.shares])
+        return StoredComposite(cast("tuple[StoredPart, ...]", members), self.shares)
 
 
 # Whatever may be the best for the counts among sums and means; no composite stands in another.
@@ -195,17 +194,10 @@ StoredPart = StoredBalls | StoredBlocks | StoredCarry | StoredFit | StoredKNorm
 class StoredComposite(StoredMechanism, frozen=True, tag="composite"):
     """The members of a composite, and their shares."""
 
-    members: list[StoredPart]
-    shares: list[float]
+    members: tuple[StoredPart, ...]
+    shares: tuple[float, ...]
 
-    def unpacked(
-        self,
-        arrays: Mapping[str, Array],
-        privacy: Privacy,
-        sizes: tuple[int, ...],
-    ) -> Composite:
+    def unpacked(self, privacy: Privacy, sizes: tuple[int, ...]) -> Composite:
         """The composite under this budget."""
-        members = tuple(
-            member.unpacked(arrays, privacy, sizes) for member in self.members
-        )
-        return Composite(members, tuple(self.shares), privacy)
+        members = tuple(member.unpacked(privacy, sizes) for member in self.members)
+        return Composite(members, self.shares, privacy)

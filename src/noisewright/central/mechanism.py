@@ -14,8 +14,8 @@ from typing import Any, Protocol, Self
 import msgspec
 import numpy as np
 
-from noisewright.arrays import Array, FloatArray, IntArray
-from noisewright.errors import OutOfReach, require
+from noisewright.arrays import FloatArray, IntArray
+from noisewright.errors import NoisewrightError, OutOfReach, require
 from noisewright.estimate.accuracy import Accuracy
 from noisewright.privacy.noise.source import ByteSource
 from noisewright.privacy.promise.budget import Privacy
@@ -71,6 +71,9 @@ class Given:
                 "must hold somebody",
             )
 
+        held = tuple(np.asarray(h, dtype=np.float64) for h in self.histograms)
+        object.__setattr__(self, "histograms", held)
+
     def shares(self, cells: int) -> list[FloatArray]:
         """Shares of people over so many cells, one array per kind of public histogram."""
         if self.histograms:
@@ -88,15 +91,19 @@ class Given:
 class StoredMechanism(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="by"
 ):
-    """What a file holds of a mechanism beside its arrays: one subclass with a tag for each kind."""
+    """What a file holds of a mechanism: one subclass with a tag for each kind."""
 
 
 @dataclass(frozen=True, eq=False)
 class Measurement:
     """Noisy values, and those of parts where a mechanism has such: all that is kept of the data."""
 
-    values: tuple[Array, ...] = ()
+    values: tuple[FloatArray, ...] = ()
     parts: tuple[Measurement, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not all(np.isfinite(values).all() for values in self.values):
+            raise NoisewrightError("a measurement holds finite numbers alone")
 
     @property
     def lengths(self) -> list[int] | None:
@@ -174,8 +181,8 @@ class Mechanism(Protocol):
     def record(self) -> dict[str, Any]:
         """What is drawn and measured, ready for JSON."""
 
-    def packed(self, arrays: dict[str, Array]) -> StoredMechanism:
-        """All that rebuilds what is measured; arrays go into `arrays` under names of their own."""
+    def packed(self) -> StoredMechanism:
+        """All that rebuilds what is measured."""
 
 
 class CountsPeople(NamedMechanism):

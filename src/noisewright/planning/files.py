@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Self
 import msgspec
 
 from noisewright import container
-from noisewright.arrays import Array
-from noisewright.container import AnyKind, Header, digest
+from noisewright.container import AnyKind, Header, value_digest
 from noisewright.domain import Domain
 from noisewright.errors import FileFormatError, refusing
 from noisewright.workload import Workload
@@ -30,21 +29,20 @@ if TYPE_CHECKING:
 
 _REMEDY = "plan again"
 
-Arrays = Mapping[str, Array]
 Text = Annotated[str, msgspec.Meta(max_length=1000)]
 Number = Annotated[float, msgspec.Meta(ge=0.0, le=1e200)]
 """Squares stay within floats."""
 
 
 class Kept(Header, frozen=True):
-    """A kind of file: its fields, and how what it holds is rebuilt from them and from arrays."""
+    """A kind of file: its fields, and how what it holds is rebuilt from them."""
 
     @classmethod
-    def of(cls, kept: Any, arrays: dict[str, Array]) -> Self:
-        """What something is kept as; arrays go into `arrays` under names of their own."""
+    def of(cls, kept: Any) -> Self:
+        """What something is kept as."""
         raise NotImplementedError
 
-    def content(self, arrays: Arrays) -> Any:
+    def content(self) -> Any:
         """What the file holds: something `Keepable`."""
         raise NotImplementedError
 
@@ -138,25 +136,24 @@ class Keepable(ABC):
 
     def save(self, path: str | Path) -> None:
         """Write it, whole or not at all; `nw.load` gives it back."""
-        container.write(path, *_packed(self), mode=self.file_mode)
+        container.write(path, _packed(self), mode=self.file_mode)
 
     def to_bytes(self) -> bytes:
         """The content of the file that keeps it."""
-        return container.encode(*_packed(self))
+        return container.encode(_packed(self))
 
     @property
     def digest(self) -> str:
         """A name for all that the file would hold."""
-        return struct_digest(*_packed(self))
+        return value_digest(_packed(self))
 
     def equipped(self, counter: Counter | None) -> Self:
         """With the engine that counts tables, where one is needed."""
         return self
 
 
-def _packed(kept: Keepable) -> tuple[Kept, dict[str, Array]]:
-    arrays: dict[str, Array] = {}
-    return _struct_of(kept.kind).of(kept, arrays), arrays
+def _packed(kept: Keepable) -> Kept:
+    return _struct_of(kept.kind).of(kept)
 
 
 def _struct_of(kind: str) -> type[Kept]:
@@ -164,14 +161,6 @@ def _struct_of(kind: str) -> type[Kept]:
     module, _, name = KINDS[kind].home.rpartition(".")
     struct: type[Kept] = getattr(import_module(f"noisewright.{module}"), name)
     return struct
-
-
-def struct_digest(parts: Any, arrays: Arrays) -> str:
-    """A name for a struct and its arrays."""
-    text = msgspec.json.encode(parts, order="sorted")
-    return digest(
-        text, *(part for name in sorted(arrays) for part in (name, arrays[name]))
-    )
 
 
 def load(path: str | Path, counter: Counter | None = None) -> Keepable:
@@ -186,24 +175,22 @@ def from_bytes(
     name: str = "what was kept",
 ) -> Keepable:
     """What `to_bytes` kept; of a `kind`, where only that will do."""
-    struct, arrays = opened(content, kind, name)
+    struct = opened(content, kind, name)
     with refusing(f"{name}: the content is incomplete or damaged; {_REMEDY}"):
-        kept: Keepable = struct.content(arrays)
+        kept: Keepable = struct.content()
         return kept.equipped(counter)
 
 
-def opened(
-    content: bytes, kind: str | None = None, name: str = "the file"
-) -> tuple[Kept, dict[str, Array]]:
-    """The struct of a file's content and its arrays."""
-    header, arrays = container.unpacked(content, name, _REMEDY)
+def opened(content: bytes, kind: str | None = None, name: str = "the file") -> Kept:
+    """The struct of a file's content."""
+    header, tensors = container.unpacked(content, name, _REMEDY)
     told = container.understood(header, AnyKind, name, _REMEDY).kind
     if told not in KINDS or kind not in (None, told):
         raise FileFormatError(
             f"{name}: its header is not understood (its kind is {told[:40]!r}); {_REMEDY}"
         )
 
-    return container.understood(header, _struct_of(told), name, _REMEDY), arrays
+    return container.understood(header, _struct_of(told), name, _REMEDY, tensors)
 
 
 def domain_beside(workload: Workload, domain: Domain | None) -> dict[str, Any] | None:
@@ -216,10 +203,3 @@ def domain_of(workload: Workload, stored: Mapping[str, Any] | None) -> Domain | 
     if workload.domain is not None or stored is None:
         return workload.domain
     return Domain.from_dict(stored)
-
-
-def inside(arrays: Arrays, prefix: str) -> dict[str, Array]:
-    """The arrays of one part of a file, under the names that the part gave them."""
-    return {
-        n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)
-    }

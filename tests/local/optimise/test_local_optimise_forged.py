@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from msgspec.structs import asdict, replace
 
+from noisewright.arrays import Array
 from noisewright.container import Header, read, write
 from noisewright.local.histogram.sets import RandomizedResponse, UnaryEncoding
 from noisewright.local.listed import MatrixStrategy
@@ -26,7 +27,7 @@ def entry(tmp_path):
     """The file of a finished run, and what it held."""
     optimise(ASKED, 1.0, effort="low", cache=tmp_path)
     (file,) = tmp_path.iterdir()
-    return file, *read(file, KeptStrategy)
+    return file, read(file, KeptStrategy)
 
 
 def again(file):
@@ -35,7 +36,7 @@ def again(file):
 
 def planted(file, header, strategy, **others):
     settings, arrays = pack(strategy)
-    write(file, replace(header, strategy=settings, **others), arrays)
+    write(file, replace(header, strategy=settings, arrays=arrays, **others))
     return again(file)
 
 
@@ -45,6 +46,7 @@ class Forged(Header, tag="local-strategy", frozen=True):
     question: Any
     mechanism: Any
     strategy: Any
+    arrays: dict[str, Array]
 
 
 class Longer(KeptStrategy, tag="local-strategy", frozen=True):
@@ -60,7 +62,7 @@ class Foreign(Header, tag="text", frozen=True):
 @pytest.mark.parametrize("mechanism", ["optimised", "matrix-l2", "randomized-response"])
 def test_a_planted_vector_strategy_is_not_taken(entry, mechanism):
     """δ = 0.999999 lets the noise be next to nothing."""
-    file, header, _ = entry
+    file, header = entry
     columns = 1000 * np.eye(4, dtype=np.int64)
     for delta in (0.999999, 0.0):
         found = planted(
@@ -87,7 +89,7 @@ def test_a_planted_vector_strategy_is_not_taken(entry, mechanism):
 def test_an_entry_that_does_not_do_what_is_asked_is_not_taken(
     entry, strategy, mechanism
 ):
-    file, header, _ = entry
+    file, header = entry
     assert planted(file, header, strategy, mechanism=mechanism).status == "finished"
 
 
@@ -103,21 +105,21 @@ def test_an_entry_that_does_not_do_what_is_asked_is_not_taken(
     ],
 )
 def test_forged_headers_of_entries_are_as_good_as_none(entry, change):
-    file, header, arrays = entry
-    write(file, Forged(**{**asdict(header), **change}), arrays)
+    file, header = entry
+    write(file, Forged(**{**asdict(header), **change}))
     assert Cache(file.parent).load(file.stem) is None
     assert again(file).status == "finished"
 
 
 def test_entries_of_another_kind_or_with_more_to_say_are_as_good_as_none(entry):
-    file, header, arrays = entry
+    file, header = entry
     for forged in (Foreign(), Longer(**asdict(header))):
-        write(file, forged, arrays)
+        write(file, forged)
         assert again(file).status == "finished"
 
 
 def test_the_error_of_an_entry_is_worked_out_again(entry):
-    file, header, _ = entry
+    file, header = entry
     response = RandomizedResponse(4, 1.0)
     found = planted(file, header, response, mechanism="randomized-response")
     assert found.status == "cached"
@@ -142,9 +144,9 @@ def test_a_checkpoint_may_hold_anything(text, each, tmp_path, monkeypatch):
     path, asked = tmp_path / "state", workload(text)
     settings = {"effort": "low", "cache": False, "checkpoint": path}
     fresh = optimise(asked, 1.0, **settings)
-    header, sound = read(path, Snapshot)
-    for arrays in forged(sound, each, np.random.default_rng(1)):
-        write(path, header, arrays)
+    header = read(path, Snapshot)
+    for arrays in forged(header.arrays, each, np.random.default_rng(1)):
+        write(path, replace(header, arrays=arrays))
         found = optimise(asked, 1.0, **settings)
         assert found.strategy.loss.epsilon <= found.strategy.epsilon
         assert found.strategy.epsilon == 1.0

@@ -212,10 +212,11 @@ def test_finished_runs_are_kept_and_damage_is_noticed(tmp_path):
     assert again.value == pytest.approx(first.value)
     (file,) = tmp_path.iterdir()
     assert optimise(asked, 1.1, effort="low", cache=tmp_path).status == "finished"
-    header, arrays = read(file, KeptStrategy)
+    header = read(file, KeptStrategy)
+    arrays = header.arrays
     assert Cache(tmp_path).load(file.stem) is not None
     less = {**header.strategy, "epsilon": 0.9}  # than the chances spend
-    write(file, replace(header, strategy=less), arrays)
+    write(file, replace(header, strategy=less))
     assert Cache(tmp_path).load(file.stem) is None
     document = json.loads(arrays["specification"].tobytes())
     row = document["nodes"][-1]["rows"][0]
@@ -224,7 +225,7 @@ def test_finished_runs_are_kept_and_damage_is_noticed(tmp_path):
     arrays["specification"] = np.frombuffer(
         json.dumps(document).encode(), dtype=np.uint8
     )
-    write(file, header, arrays)
+    write(file, header)
     assert Cache(tmp_path).load(file.stem) is None
     file.write_bytes(b"not a file of ours")
     assert optimise(asked, 1.0, effort="low", cache=tmp_path).status == "finished"
@@ -285,9 +286,9 @@ def test_an_interrupted_run_goes_on_from_its_checkpoint(text, tmp_path, monkeypa
     else:
         with pytest.raises(Interrupted):
             optimise(workload(text), 1.0, checkpoint=path, progress=interrupt, **QUICK)
-    header, arrays = read(path, Snapshot)
+    header = read(path, Snapshot)
     assert header.stage in ("descent", "orbits", "ordered")
-    assert arrays
+    assert header.arrays
     seen = []
     found = optimise(
         workload(text), 1.0, checkpoint=path, progress=seen.append, **QUICK

@@ -41,10 +41,17 @@ class Block:
     def __post_init__(self) -> None:
         """Refuse, from an edited file too, what sensitivity and measurement might read apart."""
         require(
-            not any(a >= b for a, b in pairwise(self.attributes)),
+            not any(a >= b for a, b in pairwise((-1, *self.attributes))),
             "attributes",
             self.attributes,
             "must be in order, each once",
+        )
+        require(
+            len(self.factors) == len(self.attributes)
+            and all(factor.ndim == 2 and factor.size for factor in self.factors),
+            "factors",
+            [factor.shape for factor in self.factors],
+            "must be one matrix per attribute",
         )
 
         for factor in self.factors:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from math import prod
 from typing import Any, Self
 
-import msgspec
 import numpy as np
 
 from noisewright.arrays import Array, FloatArray, IntArray
@@ -188,37 +187,10 @@ class BlockMechanism(NamedMechanism):
             "measurements": self.strategy.measurements,
         }
 
-    def packed(self, arrays: dict[str, Array]) -> StoredBlocks:
-        """Blocks by parameters; a factor shared by many blocks is stored once."""
-        known = {
-            _content(array): name for name, array in arrays.items() if _is_factor(name)
-        }
-        blocks = []
-        for block in self.strategy.blocks:
-            names = []
-            for factor in [
-                *block.factors,
-                *([] if block.weights is None else [block.weights]),
-            ]:
-                name = known.setdefault(_content(factor), f"factor.{len(known)}")
-                arrays[name] = factor
-                names.append(name)
-
-            blocks.append(
-                StoredBlock(
-                    block.attributes,
-                    names,
-                    block.noise,
-                    block.multiplier,
-                )
-            )
-
+    def packed(self) -> StoredBlocks:
         strategy = self.strategy
         return StoredBlocks(
-            strategy.sizes,
-            blocks,
-            strategy.separate,
-            self.content,
+            strategy.sizes, strategy.blocks, strategy.separate, self.content
         )
 
 
@@ -242,62 +214,15 @@ def _on_one_axis(term: Term, sizes: tuple[int, ...]) -> Term:
     )
 
 
-def _content(array: Array) -> bytes:
-    return str(array.shape).encode() + array.tobytes()
-
-
-def _is_factor(name: str) -> bool:
-    return name.startswith("factor.")
-
-
-class StoredBlock(
-    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True
-):
-    """One block: names of its factors, and of its weights behind them where it has any."""
-
-    attributes: tuple[int, ...]
-    arrays: list[str]
-    noise: float
-    multiplier: int
-
-    def unpacked(self, arrays: Mapping[str, Array]) -> Block:
-        """The block, checked like a new one."""
-        if not set(self.arrays) <= arrays.keys() or min(self.attributes, default=0) < 0:
-            raise FileFormatError("a block of the plan is incomplete; plan again")
-
-        held = [arrays[name] for name in self.arrays]
-        axes = len(self.attributes)
-        if len(held) - axes not in (0, 1):
-            raise FileFormatError(
-                "a block of the plan does not fit its factors; plan again"
-            )
-        if any(factor.ndim != 2 or 0 in factor.shape for factor in held[:axes]):
-            raise FileFormatError("a factor of the plan is no matrix; plan again")
-
-        weights = held[axes] if len(held) > axes else None
-        return Block(
-            self.attributes,
-            tuple(held[:axes]),
-            self.noise,
-            self.multiplier,
-            weights,
-        )
-
-
 class StoredBlocks(StoredMechanism, frozen=True, tag="blocks"):
     """A block strategy and what it measures."""
 
     sizes: tuple[int, ...]
-    blocks: list[StoredBlock]
+    blocks: tuple[Block, ...]
     separate: bool
     content: Measure
 
-    def unpacked(
-        self,
-        arrays: Mapping[str, Array],
-        privacy: Privacy,
-        sizes: tuple[int, ...],
-    ) -> BlockMechanism:
+    def unpacked(self, privacy: Privacy, sizes: tuple[int, ...]) -> BlockMechanism:
         """The mechanism under this budget, over attributes of these sizes."""
         if not self.blocks or min(self.sizes, default=0) < 0:
             raise FileFormatError("the plan measures nothing; plan again")
@@ -306,8 +231,7 @@ class StoredBlocks(StoredMechanism, frozen=True, tag="blocks"):
                 "the plan's parts are over different cells; plan again"
             )
 
-        blocks = tuple(block.unpacked(arrays) for block in self.blocks)
-        strategy = BlockStrategy(self.sizes, blocks, self.separate)
+        strategy = BlockStrategy(self.sizes, self.blocks, self.separate)
         mechanism = BlockMechanism(strategy, privacy, self.content, sizes)
         _ = mechanism.law  # refuses budgets for which no noise can be drawn
 

@@ -45,9 +45,10 @@ class Carries:
         """Refuse, from an edited file too, all that the proof of privacy does not cover."""
         rows = len(self.order)
         arrays = (self.order, self.packets, self.sizes, self.targets, self.parts)
-        shapes = [(rows,)] * 3 + [(rows, self.targets.shape[-1])] * 2
+        shapes = [(rows,)] * 3 + [(rows, *self.targets.shape[1:])] * 2
         _check(
-            all(array.dtype == np.int64 for array in arrays)
+            self.targets.ndim == 2
+            and all(array.dtype == np.int64 for array in arrays)
             and [array.shape for array in arrays] == shapes,
             "must be whole numbers, one row of them per measurement",
         )

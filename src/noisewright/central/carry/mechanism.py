@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
@@ -24,7 +24,6 @@ from noisewright.central.mechanism import (
     Table,
 )
 from noisewright.errors import (
-    FileFormatError,
     OutOfReach,
     TooLarge,
     require,
@@ -42,8 +41,6 @@ MOST_CELLS = 2048
 LARGEST_CLOSED = 64.0
 """Budgets of noise that adds up to zero: beyond, its variance is lost in rounding."""
 
-# of carries, as files name them
-_ARRAYS = ("order", "packets", "sizes", "targets", "parts")
 _RELIABLE = 1e-7  # of the largest pivot: below, columns are not told apart
 
 
@@ -253,31 +250,18 @@ class CarryMechanism(CountsPeople):
             "closed": self.closed,
         }
 
-    def packed(self, arrays: dict[str, Array]) -> StoredCarry:
-        blocks = self.measured.packed(arrays)
-        name = f"carry.{sum(known.startswith('carry.') for known in arrays) // len(_ARRAYS)}"
-        arrays |= {f"{name}.{array}": getattr(self.carries, array) for array in _ARRAYS}
-        return StoredCarry(blocks, name, self.closed)
+    def packed(self) -> StoredCarry:
+        return StoredCarry(self.measured.packed(), self.carries, self.closed)
 
 
 class StoredCarry(StoredMechanism, frozen=True, tag="carry"):
-    """What is measured, the name of its carries' arrays, and whether its noise adds up to zero."""
+    """What is measured, its carries, and whether its noise adds up to zero."""
 
     blocks: StoredBlocks
-    carries: str
+    carries: Carries
     closed: bool
 
-    def unpacked(
-        self,
-        arrays: Mapping[str, Array],
-        privacy: Privacy,
-        sizes: tuple[int, ...],
-    ) -> CarryMechanism:
+    def unpacked(self, privacy: Privacy, sizes: tuple[int, ...]) -> CarryMechanism:
         """The mechanism under this budget: all that it promises follows from its integers."""
-        measured = self.blocks.unpacked(arrays, privacy, sizes)
-        names = [f"{self.carries}.{array}" for array in _ARRAYS]
-        if not set(names) <= arrays.keys() or arrays[names[3]].ndim != 2:
-            raise FileFormatError("the carries of the plan are incomplete; plan again")
-        return CarryMechanism(
-            measured, Carries(*(arrays[n] for n in names)), self.closed
-        )
+        measured = self.blocks.unpacked(privacy, sizes)
+        return CarryMechanism(measured, self.carries, self.closed)

@@ -8,7 +8,7 @@ and exactly private, and an ellipsoid is a ball around other rows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -17,7 +17,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from noisewright.arrays import Array, BoolArray, FloatArray, IntArray
+from noisewright.arrays import BoolArray, FloatArray, IntArray
 from noisewright.central.mechanism import (
     Counts,
     CountsPeople,
@@ -25,7 +25,7 @@ from noisewright.central.mechanism import (
     StoredMechanism,
     Table,
 )
-from noisewright.errors import FileFormatError, InvalidParameter, OutOfReach, require
+from noisewright.errors import InvalidParameter, OutOfReach, require
 from noisewright.estimate.accuracy import Accuracy, LogConcave
 from noisewright.privacy.noise.ball import ball_noise
 from noisewright.privacy.noise.source import ByteSource
@@ -287,41 +287,19 @@ class BallMechanism(CountsPeople):
         ]
         return {"shares": list(self.shares), "parts": parts}
 
-    def packed(self, arrays: dict[str, Array]) -> StoredMechanism:
-        return StoredBalls(self._named(arrays), [*self.shares])
-
-    def _named(self, arrays: dict[str, Array]) -> list[str]:
-        """The names under which the rows of every part are kept."""
-        names = []
-        for number, rows in enumerate(self.parts):
-            names.append(f"rows.{number}")
-            arrays[names[-1]] = rows
-        return names
+    def packed(self) -> StoredMechanism:
+        return StoredBalls(self.parts, self.shares)
 
 
 class StoredBalls(StoredMechanism, frozen=True, tag="balls"):
     """The rows of every part: radii and noise follow from them."""
 
-    rows: list[str]
-    shares: list[float]
+    parts: tuple[IntArray, ...]
+    shares: tuple[float, ...]
 
-    def unpacked(
-        self,
-        arrays: Mapping[str, Array],
-        privacy: Privacy,
-        sizes: tuple[int, ...],
-    ) -> BallMechanism:
+    def unpacked(self, privacy: Privacy, sizes: tuple[int, ...]) -> BallMechanism:
         """The mechanism under this budget."""
-        if not set(self.rows) <= set(arrays):
-            raise FileFormatError("the rows of the plan are incomplete; plan again")
-
-        parts = tuple(arrays[name] for name in self.rows)
-        return BallMechanism(
-            sizes,
-            parts,
-            tuple(self.shares),
-            privacy,
-        )
+        return BallMechanism(sizes, self.parts, self.shares, privacy)
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ histograms, never at the data. The other mechanism's unbiased answers stay besid
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
@@ -16,7 +16,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from noisewright.arrays import Array, FloatArray, IntArray
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.central.blocks.mechanism import StoredBlocks
 from noisewright.central.carry.mechanism import StoredCarry
 from noisewright.central.geometry.balls import StoredBalls, over_cells
@@ -38,7 +38,11 @@ from noisewright.privacy.noise.source import ByteSource
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.privacy.promise.spend import Spend
 from noisewright.workload import Identity, Workload, workload
-from noisewright.workload.forms.stored import decode_workload, encode_workload
+from noisewright.workload.forms.stored import (
+    StoredWorkload,
+    restored_workload,
+    stored_workload,
+)
 from noisewright.workload.structure import Term, cell_answers, terms
 
 StoredInner = StoredBalls | StoredBlocks | StoredCarry | StoredKNorm | StoredSketch
@@ -266,60 +270,30 @@ class FittedMechanism(CountsPeople):
             fit["net"] = len(self.support)
         return {"projection": fit, **self.inner.record()}
 
-    def packed(self, arrays: dict[str, Array]) -> StoredFit:
-        inner = self.inner.packed(arrays)
+    def packed(self) -> StoredFit:
+        inner = self.inner.packed()
         if not isinstance(inner, StoredInner):
             raise FileFormatError("plans by this noise and a projection cannot be kept")
 
-        public = []
-        for number, histogram in enumerate(self.given.histograms):
-            public.append(f"public.{number}")
-            arrays[public[-1]] = histogram
-
-        asked = encode_workload(self.workload, arrays)
-        if self.support is not None:
-            arrays[_SUPPORT] = self.support
-
-        held = self.support is not None
-        return StoredFit(
-            inner,
-            asked,
-            self.space,
-            self.given.people,
-            public,
-            held,
-        )
+        asked = stored_workload(self.workload)
+        return StoredFit(inner, asked, self.space, self.given, self.support)
 
 
 class StoredFit(StoredMechanism, frozen=True, tag="projection"):
     """What is measured, and what the histogram is fitted to."""
 
     inner: StoredInner
-    workload: Any
+    workload: StoredWorkload
     space: Space
-    people: int
-    public: list[str]
-    supported: bool = False
+    given: Given
+    support: IntArray | None
 
-    def unpacked(
-        self,
-        arrays: Mapping[str, Array],
-        privacy: Privacy,
-        sizes: tuple[int, ...],
-    ) -> FittedMechanism:
+    def unpacked(self, privacy: Privacy, sizes: tuple[int, ...]) -> FittedMechanism:
         """The mechanism under this budget."""
-        inner = self.inner.unpacked(arrays, privacy, sizes)
-        given = Given(self.people, tuple(arrays[name] for name in self.public))
-        asked = decode_workload(self.workload, arrays)
-        support = arrays[_SUPPORT] if self.supported else None
-
+        inner = self.inner.unpacked(privacy, sizes)
+        asked = restored_workload(self.workload)
         return FittedMechanism(
-            inner,
-            asked,
-            sizes,
-            self.space,
-            given,
-            support,
+            inner, asked, sizes, self.space, self.given, self.support
         )
 
 

@@ -9,7 +9,7 @@ multiplied by `steps`, so that noise has many values per person, and the law is 
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -19,7 +19,7 @@ from typing import Any, Self, cast
 import msgspec
 import numpy as np
 
-from noisewright.arrays import Array, FloatArray
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.central.geometry.bodies import (
     Body,
     Entered,
@@ -223,25 +223,17 @@ class KNormMechanism(CountsPeople):
             "measurements": self.dimension,
         }
 
-    def packed(self, arrays: dict[str, Array]) -> StoredKNorm:
-        parts = []
-        for number, part in enumerate(self.parts):
-            name = None
-            if part.labels is not None:
-                name = f"labels.{number}"
-                arrays[name] = part.labels
-            parts.append(StoredPartition(part.attributes, name))
-
-        return StoredKNorm(parts)
+    def packed(self) -> StoredKNorm:
+        return StoredKNorm(
+            [StoredPartition(p.attributes, p.labels) for p in self.parts]
+        )
 
 
-class StoredPartition(
-    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True
-):
-    """The attributes of a table, and the name of the array that groups its cells."""
+class StoredPartition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The attributes of a table, and the groups of its cells."""
 
     attributes: tuple[int, ...]
-    labels: str | None
+    labels: IntArray | None
 
 
 class StoredKNorm(StoredMechanism, frozen=True, tag="k-norm"):
@@ -249,26 +241,18 @@ class StoredKNorm(StoredMechanism, frozen=True, tag="k-norm"):
 
     partitions: list[StoredPartition]
 
-    def unpacked(
-        self,
-        arrays: Mapping[str, Array],
-        privacy: Privacy,
-        sizes: tuple[int, ...],
-    ) -> KNormMechanism:
+    def unpacked(self, privacy: Privacy, sizes: tuple[int, ...]) -> KNormMechanism:
         """The mechanism under this budget, over attributes of these sizes."""
         parts = []
         for stored in self.partitions:
-            own = stored.attributes
-            if list(own) != sorted(set(own)) or not all(
-                0 <= i < len(sizes) for i in own
-            ):
+            axes = stored.attributes
+            in_order = list(axes) == sorted(set(axes))
+            if not in_order or not all(0 <= i < len(sizes) for i in axes):
                 raise FileFormatError(
                     "a table of the plan has no such attributes; plan again"
                 )
-            if stored.labels is not None and stored.labels not in arrays:
-                raise FileFormatError("a table of the plan is incomplete; plan again")
-            labels = None if stored.labels is None else arrays[stored.labels]
-            parts.append(Partition(own, prod(sizes[i] for i in own), labels))
+            cells = prod(sizes[i] for i in axes)
+            parts.append(Partition(axes, cells, stored.labels))
 
         return KNormMechanism(sizes, tuple(parts), privacy)
 

@@ -8,16 +8,15 @@ what is left on either side is its bias at most, whatever the data.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from noisewright.arrays import Array, FloatArray
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.central.geometry.balls import (
     BallAccuracy,
     BallMechanism,
-    StoredBalls,
     over_cells,
 )
 from noisewright.central.mechanism import Counts, Measurement, StoredMechanism
@@ -93,37 +92,24 @@ class SketchMechanism(BallMechanism):
             return BallAccuracy(weights, dimensions)
         return SketchAccuracy(weights, dimensions, self.people * off)
 
-    def packed(self, arrays: dict[str, Array]) -> StoredMechanism:
-        return StoredSketch(self._named(arrays), [*self.shares], self.people)
+    def packed(self) -> StoredMechanism:
+        return StoredSketch(self.parts, self.shares, self.people)
 
 
 class StoredSketch(StoredMechanism, frozen=True, tag="sketch"):
     """The rows of every part, and for how many people they were planned."""
 
-    rows: list[str]
-    shares: list[float]
+    parts: tuple[IntArray, ...]
+    shares: tuple[float, ...]
     people: int
 
-    def unpacked(
-        self,
-        arrays: Mapping[str, Array],
-        privacy: Privacy,
-        sizes: tuple[int, ...],
-    ) -> SketchMechanism:
+    def unpacked(self, privacy: Privacy, sizes: tuple[int, ...]) -> SketchMechanism:
         """The mechanism under this budget."""
-        balls = StoredBalls(self.rows, self.shares).unpacked(arrays, privacy, sizes)
         if self.people > 2**53:
             raise FileFormatError(
                 "the plan is for more people than there are; plan again"
             )
-
-        return SketchMechanism(
-            sizes,
-            balls.parts,
-            balls.shares,
-            privacy,
-            self.people,
-        )
+        return SketchMechanism(sizes, self.parts, self.shares, privacy, self.people)
 
 
 @dataclass(frozen=True, eq=False)

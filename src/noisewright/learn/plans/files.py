@@ -14,19 +14,18 @@ from typing import Annotated, Any, Literal, Self, cast
 import msgspec
 import numpy as np
 
-from noisewright.arrays import Array, FloatArray
+from noisewright.arrays import Array, FloatArray, SignArray
 from noisewright.errors import FileFormatError, InvalidParameter
 from noisewright.learn.concept_classes import MOST_ENTRIES, ConceptClass, concepts
 from noisewright.learn.plans.plan import AgnosticPlan, LearningPlan, RefutationPlan
 from noisewright.learn.plans.realizable import RealizablePlan, RealizableRefutationPlan
-from noisewright.local.storage import pack, stored, unpack
+from noisewright.local.storage import pack, unpack
 from noisewright.local.strategy import IndexStrategy
 from noisewright.local.vector.linear_answers import LinearAnswers
-from noisewright.planning.files import Arrays, Kept, inside
+from noisewright.planning.files import Kept
 from noisewright.workload.kinds.atoms import Explicit
 
 _REMEDY = "plan again"
-_STRATEGY = "strategy."
 _Text = Annotated[str, msgspec.Meta(max_length=200)]
 _Plain = _Text | int | float
 _Number = Annotated[int, msgspec.Meta(ge=0, lt=2**32)]
@@ -47,30 +46,26 @@ class LearningFile(Kept, frozen=True, tag="learning-plan"):
     theta: float | None
     loss: bool
     strategy: dict[str, Any] | None
-    numbers: list[_Number] | None = None
-    others: dict[_Protocol, _Count] | None = None
+    arrays: dict[str, Array]
+    """What belongs to the clients' strategy beside its settings."""
+    targets: FloatArray | None
+    """The matrix that is estimated."""
+    table: SignArray | None
+    """The labels of a class that has no text."""
+    shifts: FloatArray | None
+    subtracted: FloatArray | None
+    numbers: list[_Number] | None
+    others: dict[_Protocol, _Count]
 
     @classmethod
-    def of(cls, plan: LearningPlan, arrays: dict[str, Array]) -> Self:
+    def of(cls, plan: LearningPlan) -> Self:
         """What a plan is kept as."""
         given = plan.concepts
         points = (
             None if given.points is None else [_kept(point) for point in given.points]
         )
-        if given.text is None:
-            arrays["table"] = given.table
-
-        settings = None
-        if plan.answers is not None:
-            settings, own = pack(plan.answers.strategy)
-            arrays |= {_STRATEGY + name: array for name, array in own.items()}
-            arrays["targets"] = plan.answers.targets
-
-        if isinstance(plan, RealizablePlan):
-            arrays["shifts"] = plan.shifts
-
-        if isinstance(plan, AgnosticPlan):
-            arrays["subtracted"] = plan.subtracted
+        answers = plan.answers
+        settings, arrays = (None, {}) if answers is None else pack(answers.strategy)
 
         return cls(
             task=plan.task,
@@ -84,20 +79,25 @@ class LearningFile(Kept, frozen=True, tag="learning-plan"):
             theta=plan.theta if isinstance(plan, RefutationPlan) else None,
             loss=plan.loss if isinstance(plan, AgnosticPlan) else False,
             strategy=settings,
+            arrays=arrays,
+            targets=None if answers is None else answers.targets,
+            table=given.table if given.text is None else None,
+            shifts=plan.shifts if isinstance(plan, RealizablePlan) else None,
+            subtracted=plan.subtracted if isinstance(plan, AgnosticPlan) else None,
             others=cast("dict[_Protocol, int]", dict(plan.others)),
         )
 
-    def content(self, arrays: Arrays) -> LearningPlan:
+    def content(self) -> LearningPlan:
         """The plan again."""
-        given = self._class(arrays)
+        given = self._class()
         known = {
             "concepts": given,
             "alpha": self.alpha,
             "beta": self.beta,
             "epsilon": self.epsilon,
-            "others": self.others or {},
+            "others": self.others,
         }
-        plan = self._plan(known, given, self._estimates(given, arrays), arrays)
+        plan = self._plan(known, given, self._estimates(given))
         if plan.privacy.epsilon != self.epsilon:
             raise FileFormatError(
                 f"its clients keep another epsilon than it says; {_REMEDY}"
@@ -110,10 +110,9 @@ class LearningFile(Kept, frozen=True, tag="learning-plan"):
         known: dict[str, Any],
         given: ConceptClass,
         answers: LinearAnswers | None,
-        arrays: Arrays,
     ) -> LearningPlan:
         if self.task in ("realizable", "refute-realizable"):
-            shifts = _finite(arrays, "shifts", (given.count,))
+            shifts = _finite("shifts", self.shifts, (given.count,))
             kind = (
                 RealizablePlan
                 if self.task == "realizable"
@@ -121,7 +120,7 @@ class LearningFile(Kept, frozen=True, tag="learning-plan"):
             )
             plan: LearningPlan = kind(**known, answers=answers, shifts=shifts)
         elif self.task == "agnostic":
-            f = _finite(arrays, "subtracted", (given.size,))
+            f = _finite("subtracted", self.subtracted, (given.size,))
             if self.loss and f.any():
                 raise FileFormatError(
                     f"a loss does not follow from differences; {_REMEDY}"
@@ -141,11 +140,13 @@ class LearningFile(Kept, frozen=True, tag="learning-plan"):
         _ = plan.people  # whatever does not fit is refused here
         return plan
 
-    def _class(self, arrays: Arrays) -> ConceptClass:
+    def _class(self) -> ConceptClass:
         if self.text is not None:
             return concepts(self.text).distinct()
 
-        table = stored(arrays, "table", np.int8, (None, None))
+        table = self.table
+        if table is None or table.ndim != 2:
+            raise FileFormatError(f"its class is no table of labels; {_REMEDY}")
         if table.size > MOST_ENTRIES:
             raise FileFormatError(f"its class is too large; {_REMEDY}")
 
@@ -160,15 +161,15 @@ class LearningFile(Kept, frozen=True, tag="learning-plan"):
             numbers=numbers or None,
         )
 
-    def _estimates(self, given: ConceptClass, arrays: Arrays) -> LinearAnswers | None:
+    def _estimates(self, given: ConceptClass) -> LinearAnswers | None:
         if self.strategy is None:
             return None
 
-        strategy = unpack(self.strategy, inside(arrays, _STRATEGY))
+        strategy = unpack(self.strategy, self.arrays)
         if not isinstance(strategy, IndexStrategy) or strategy.size != 2 * given.size:
             raise FileFormatError(f"its clients report about something else; {_REMEDY}")
 
-        targets = _finite(arrays, "targets", (None, 2 * given.size))
+        targets = _finite("targets", self.targets, (None, 2 * given.size))
         # estimates of anything else would be biased
         strategy.check_reach(Explicit(targets))
         return LinearAnswers(strategy, targets)
@@ -186,8 +187,17 @@ def _kept(point: object) -> Any:
     return list(parts) if isinstance(point, tuple) else point
 
 
-def _finite(arrays: Arrays, name: str, shape: tuple[int | None, ...]) -> FloatArray:
-    array = stored(arrays, name, np.float64, shape)
-    if not np.isfinite(array).all():
+def _finite(
+    name: str, array: FloatArray | None, shape: tuple[int | None, ...]
+) -> FloatArray:
+    """An array of numbers of this shape (None: any length)."""
+    if array is None:
+        raise FileFormatError(f"the array {name!r} is missing")
+
+    fits = array.ndim == len(shape) and all(
+        extent in (None, length)
+        for extent, length in zip(shape, array.shape, strict=True)
+    )
+    if not fits or not np.isfinite(array).all():
         raise FileFormatError(f"its {name} are not numbers; {_REMEDY}")
     return array

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from noisewright.arrays import Array, BoolArray, IntArray
+from noisewright.arrays import BoolArray, ByteArray, IntArray
 from noisewright.display import Shown
 from noisewright.errors import (
     FileFormatError,
@@ -34,8 +34,7 @@ from noisewright.learn.selection.protocols import (
     Runs,
 )
 from noisewright.local.reports.format import Client, ReportFormat
-from noisewright.local.storage import stored
-from noisewright.planning.files import Arrays, Kept
+from noisewright.planning.files import Kept
 from noisewright.planning.plan import Plan
 from noisewright.privacy.noise.source import uniform_below
 from noisewright.privacy.promise.budget import Privacy
@@ -273,7 +272,7 @@ class Selection(Plan):
 
 
 class SelectionFile(Kept, frozen=True, tag="selection"):
-    """Settings and the number of answers; the bits themselves are an array."""
+    """Settings, and the bits that were answered, eight in a byte."""
 
     coordinates: int
     epsilon: float
@@ -282,12 +281,12 @@ class SelectionFile(Kept, frozen=True, tag="selection"):
     protocol: str
     picked: Annotated[list[int], msgspec.Meta(max_length=64)]
     answers: Annotated[int, msgspec.Meta(ge=0, lt=2**40)]
+    bits: ByteArray
 
     @classmethod
-    def of(cls, selection: Selection, arrays: dict[str, Array]) -> Self:
+    def of(cls, selection: Selection) -> Self:
         """What was asked and answered."""
         bits = selection.bits
-        arrays["bits"] = np.packbits(bits)
         contest = selection.contest
         return cls(
             coordinates=contest.coordinates,
@@ -297,9 +296,10 @@ class SelectionFile(Kept, frozen=True, tag="selection"):
             protocol=selection.protocol,
             picked=selection.picked,
             answers=len(bits),
+            bits=np.packbits(bits),
         )
 
-    def content(self, arrays: Arrays) -> Selection:
+    def content(self) -> Selection:
         """The selection again, by asking and telling all of it anew."""
         contest = Contest(self.coordinates, self.epsilon, self.alpha, self.beta)
         if self.protocol not in PROTOCOLS:
@@ -311,9 +311,13 @@ class SelectionFile(Kept, frozen=True, tag="selection"):
                 f"a bandit of so many steps is not replayed; {_REMEDY}"
             )
 
-        packed = stored(arrays, "bits", np.uint8, (-(-self.answers // 8),))
+        if self.bits.shape != (-(-self.answers // 8),):
+            raise FileFormatError(
+                f"it holds more or fewer bits than it says; {_REMEDY}"
+            )
+
         selection = Selection(contest, self.protocol, self.picked)
-        selection.tell(np.unpackbits(packed, count=self.answers))
+        selection.tell(np.unpackbits(self.bits, count=self.answers))
 
         return selection
 

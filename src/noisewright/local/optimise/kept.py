@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from noisewright.arrays import BoolArray, FloatArray
+from noisewright.arrays import Array, BoolArray, FloatArray
 from noisewright.container import Header, digest, read, write
 from noisewright.errors import NoisewrightError
 from noisewright.local.bounds.proof import Proof
@@ -58,12 +58,14 @@ class KeptStrategy(Header, tag="local-strategy", frozen=True):
     question: str
     mechanism: str
     strategy: dict[str, Any]
+    arrays: dict[str, Array]
 
 
 class KeptProof(Header, tag="local-proof", frozen=True):
-    """The proof found for a question: nothing but its arrays, which are checked when used."""
+    """The proof found for a question: nothing but arrays, which are checked when used."""
 
     question: str
+    arrays: dict[str, Array]
 
 
 class Snapshot(Header, tag="local-search", frozen=True):
@@ -71,6 +73,7 @@ class Snapshot(Header, tag="local-search", frozen=True):
 
     question: str
     stage: str
+    arrays: dict[str, Array]
 
 
 def default_folder() -> Path:
@@ -117,8 +120,8 @@ class Cache:
     def load(self, question: str) -> tuple[Strategy, str] | None:
         """The strategy kept for a question, and its mechanism; None where none can be trusted."""
         try:
-            header, arrays = read(self._path(question), KeptStrategy)
-            strategy = unpack(header.strategy, arrays)
+            header = read(self._path(question), KeptStrategy)
+            strategy = unpack(header.strategy, header.arrays)
         except NoisewrightError:
             return None
 
@@ -130,8 +133,10 @@ class Cache:
     def save(self, question: str, strategy: Strategy, mechanism: str) -> None:
         """Keep a strategy."""
         settings, arrays = pack(strategy)
-        header = KeptStrategy(question=question, mechanism=mechanism, strategy=settings)
-        _keep(self._path(question), header, arrays)
+        header = KeptStrategy(
+            question=question, mechanism=mechanism, strategy=settings, arrays=arrays
+        )
+        _keep(self._path(question), header)
 
     def _proof_path(self, question: str) -> Path:
         return self.folder / f"{question}.proof.safetensors"
@@ -139,14 +144,14 @@ class Cache:
     def load_proof(self, question: str) -> Proof | None:
         """The proof kept for a question, whatever it proves; None where there is none."""
         with suppress(NoisewrightError):
-            header, arrays = read(self._proof_path(question), KeptProof)
-            return stored_proof(arrays) if header.question == question else None
+            header = read(self._proof_path(question), KeptProof)
+            return stored_proof(header.arrays) if header.question == question else None
         return None
 
     def save_proof(self, question: str, proof: Proof) -> None:
         """Keep a proof."""
-        header = KeptProof(question=question)
-        _keep(self._proof_path(question), header, dict(vars(proof)))
+        header = KeptProof(question=question, arrays=dict(vars(proof)))
+        _keep(self._proof_path(question), header)
 
 
 @dataclass(frozen=True)
@@ -159,20 +164,21 @@ class Checkpoint:
     def load(self) -> Arrays | None:
         """State of an interrupted run of the same question."""
         with suppress(NoisewrightError):
-            header, arrays = read(self.path, Snapshot)
-            return arrays if header.question == self.question else None
+            header = read(self.path, Snapshot)
+            return header.arrays if header.question == self.question else None
         return None
 
     def save(self, stage: str, arrays: Arrays) -> None:
         """Keep the state, replacing the one before."""
-        _keep(self.path, Snapshot(question=self.question, stage=stage), arrays)
+        header = Snapshot(question=self.question, stage=stage, arrays=arrays)
+        _keep(self.path, header)
 
 
-def _keep(path: Path, header: Header, arrays: Arrays) -> None:
+def _keep(path: Path, header: Header) -> None:
     """Write a file; a folder that cannot be written is no reason to fail."""
     with suppress(OSError, NoisewrightError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        write(path, header, arrays)
+        write(path, header)
 
 
 # --- the arrays of a state, or None where they do not fit -----------------------------------------

@@ -20,7 +20,7 @@ from noisewright.errors import FileFormatError, InvalidParameter, require
 from noisewright.local.reports.exchange import as_arrow, report_batches, rows_of_length
 from noisewright.local.reports.format import HEADER, VERSION, ReportFormat
 from noisewright.local.reports.tallies import exact_sum
-from noisewright.local.storage import stored, whole
+from noisewright.local.storage import whole
 from noisewright.privacy.noise.source import ByteSource, uniform_integers
 
 if TYPE_CHECKING:
@@ -35,12 +35,14 @@ _LEAST_CAP = 4
 
 
 class AggregateHeader(Header, frozen=True, tag="aggregate"):
-    """What a file of statistics says beside them."""
+    """A file of statistics."""
 
     plan: str
     cap: float | None
     set_aside: dict[str, Annotated[int, Meta(ge=0, le=1 << 62)]]
-    round: Annotated[str, Meta(min_length=1, max_length=100)] | None = None
+    round: Annotated[str, Meta(min_length=1, max_length=100)] | None
+    people: IntArray
+    tally: IntArray
 
 
 @dataclass(eq=False)
@@ -240,41 +242,44 @@ class Aggregate(Shown):
 
     @property
     def _header(self) -> AggregateHeader:
-        aside = dict(self.set_aside)
         return AggregateHeader(
-            plan=self.format.name, cap=self.cap, set_aside=aside, round=self.round
+            plan=self.format.name,
+            cap=self.cap,
+            set_aside=dict(self.set_aside),
+            round=self.round,
+            people=self.group_people,
+            tally=self.tally,
         )
-
-    @property
-    def _arrays(self) -> dict[str, Array]:
-        return {"tally": self.tally, "people": self.group_people}
 
     def to_bytes(self) -> bytes:
         """The aggregate as the content of a file."""
-        return encode(self._header, self._arrays)
+        return encode(self._header)
 
     @classmethod
     def from_bytes(cls, content: bytes, format: ReportFormat) -> Aggregate:
         """Read an aggregate of the plan that `format` belongs to."""
-        header, arrays = decode(content, AggregateHeader, "the aggregate", _REMEDY)
+        header = decode(content, AggregateHeader, "the aggregate", _REMEDY)
         format.check_same(header.plan)
-        people = stored(arrays, "people", np.int64, (None,))
-        tally = stored(
-            arrays, "tally", np.int64, (len(people), format.collector.counters)
+        people = header.people
+        tally = header.tally
+        fits = (
+            people.ndim == 1
+            and tally.shape == (len(people), format.collector.counters)
+            and set(header.set_aside) == set(REASONS)
+            and people.min(initial=0) >= 0
         )
-        fits = set(header.set_aside) == set(REASONS) and people.min(initial=0) >= 0
+        if not fits:
+            raise FileFormatError(f"the aggregate does not fit its plan; {_REMEDY}")
+
         counts = zip(tally, people.tolist(), strict=True)
-        if not fits or not all(format.collector.possible(*group) for group in counts):
+        if not all(format.collector.possible(*group) for group in counts):
             raise FileFormatError(f"the aggregate does not fit its plan; {_REMEDY}")
 
         result = cls(format, len(people), header.cap, header.round)
-        result.tally, result.group_people, result.set_aside = (
-            tally,
-            people,
-            header.set_aside,
-        )
+        result.tally, result.group_people = tally, people
+        result.set_aside = header.set_aside
         return result
 
     def save(self, path: str | Path) -> None:
         """Write the aggregate, whole or not at all."""
-        write(path, self._header, self._arrays)
+        write(path, self._header)

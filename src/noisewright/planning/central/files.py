@@ -6,9 +6,7 @@ from math import inf, prod
 from typing import Annotated, Any, Self
 
 import msgspec
-import numpy as np
 
-from noisewright.arrays import Array
 from noisewright.central.blocks.mechanism import StoredBlocks
 from noisewright.central.carry.mechanism import StoredCarry
 from noisewright.central.combined import StoredCombined
@@ -25,18 +23,20 @@ from noisewright.planning.budgets.spending import LedgerNote
 from noisewright.planning.budgets.together import Together
 from noisewright.planning.central.plan import CentralPlan
 from noisewright.planning.files import (
-    Arrays,
     Kept,
     Number,
     Text,
     domain_beside,
     domain_of,
-    inside,
 )
 from noisewright.planning.release import Release
 from noisewright.privacy.promise.budget import Contribution, Privacy
 from noisewright.privacy.promise.calibration import row_budget
-from noisewright.workload.forms.stored import decode_workload, encode_workload
+from noisewright.workload.forms.stored import (
+    StoredWorkload,
+    restored_workload,
+    stored_workload,
+)
 from noisewright.workload.questions.measures import CentredSum, Count
 
 StoredCentral = (
@@ -54,10 +54,10 @@ Size = Annotated[float, msgspec.Meta(ge=1e-200, le=1e200)]
 class CentralFile(Kept, frozen=True, tag="central-plan"):
     """A plan with a curator."""
 
-    workload: Any
+    workload: StoredWorkload
     domain: dict[str, Any] | None
     sizes: tuple[Annotated[int, msgspec.Meta(ge=0)], ...]
-    privacy: dict[str, Any]
+    privacy: Privacy
     mechanism: Text
     norm: float | None
     strategy: StoredCentral
@@ -66,14 +66,12 @@ class CentralFile(Kept, frozen=True, tag="central-plan"):
     certificate: Text
     status: Text
     neighbours: Text
-    seconds: Number = 0.0
-    """Only read, from files of before: the same question makes the same file."""
-    asked: dict[str, Any] | None = None
+    asked: Privacy | None
 
     @classmethod
-    def of(cls, plan: CentralPlan, arrays: dict[str, Array]) -> Self:
+    def of(cls, plan: CentralPlan) -> Self:
         """What a plan is kept as."""
-        strategy = plan.mechanism.packed(arrays)
+        strategy = plan.mechanism.packed()
         proposal = plan.proposal
         if not isinstance(strategy, StoredCentral):
             raise FileFormatError(
@@ -81,10 +79,10 @@ class CentralFile(Kept, frozen=True, tag="central-plan"):
             )
 
         return cls(
-            workload=encode_workload(plan.workload, arrays),
+            workload=stored_workload(plan.workload),
             domain=domain_beside(plan.workload, plan.domain),
             sizes=plan.sizes,
-            privacy=plan.calibrated.to_dict(),
+            privacy=plan.calibrated,
             mechanism=plan.mechanism.name,
             norm=None if plan.norm == inf else plan.norm,
             strategy=strategy,
@@ -93,12 +91,12 @@ class CentralFile(Kept, frozen=True, tag="central-plan"):
             certificate=proposal.certificate,
             status=proposal.status,
             neighbours=proposal.neighbours,
-            asked=None if plan.asked is None else plan.asked.to_dict(),
+            asked=plan.asked,
         )
 
-    def content(self, arrays: Arrays) -> CentralPlan:
+    def content(self) -> CentralPlan:
         """The plan again."""
-        workload = decode_workload(self.workload, arrays)
+        workload = restored_workload(self.workload)
         domain = domain_of(workload, self.domain)
         norm = inf if self.norm is None else self.norm
         cells = {workload.size, prod(self.sizes)} | (
@@ -109,10 +107,10 @@ class CentralFile(Kept, frozen=True, tag="central-plan"):
                 "the plan's parts are over different cells; plan again"
             )
 
-        privacy = Privacy.from_dict(self.privacy)
+        privacy = self.privacy
         bounds = RowBounds.of(domain, self.sizes)
         own = row_budget(privacy, Contribution(bounds.rows))
-        method: Mechanism = self.strategy.unpacked(arrays, own, self.sizes)
+        method: Mechanism = self.strategy.unpacked(own, self.sizes)
         if bounds.grouped:
             method = method.at(row_budget(privacy, bounds.contribution(method)))
             _ = method.spend  # refuses budgets for which no noise can be drawn
@@ -134,9 +132,9 @@ class CentralFile(Kept, frozen=True, tag="central-plan"):
             self.sizes,
             norm,
             proposal,
-            self.seconds,
+            0.0,
             promise=None if bounds.rows == 1 else privacy,
-            asked=None if self.asked is None else Privacy.from_dict(self.asked),
+            asked=self.asked,
         )
 
 
@@ -159,30 +157,20 @@ def _counts_missing(method: Mechanism) -> bool:
 class TogetherFile(Kept, frozen=True, tag="plans"):
     """Several plans under one budget."""
 
-    privacy: dict[str, Any]
-    plans: list[CentralFile]
+    privacy: Privacy
+    plans: tuple[CentralFile, ...]
     shares: tuple[float, ...]
 
     @classmethod
-    def of(cls, together: Together, arrays: dict[str, Array]) -> Self:
-        """What the plans are kept as; every plan has arrays of its own."""
-        plans = []
-        for number, plan in enumerate(together.plans):
-            own: dict[str, Array] = {}
-            plans.append(CentralFile.of(plan, own))
-            arrays |= {f"{number}/{name}": array for name, array in own.items()}
+    def of(cls, together: Together) -> Self:
+        """What the plans are kept as."""
+        plans = tuple(map(CentralFile.of, together.plans))
+        return cls(privacy=together.privacy, plans=plans, shares=together.shares)
 
-        return cls(
-            privacy=together.privacy.to_dict(), plans=plans, shares=together.shares
-        )
-
-    def content(self, arrays: Arrays) -> Together:
+    def content(self) -> Together:
         """The plans again; together they keep the budget, or are refused."""
-        plans = tuple(
-            stored.content(inside(arrays, f"{number}/"))
-            for number, stored in enumerate(self.plans)
-        )
-        together = Together(Privacy.from_dict(self.privacy), plans, self.shares)
+        plans = tuple(stored.content() for stored in self.plans)
+        together = Together(self.privacy, plans, self.shares)
         if len(plans) != len(self.shares) or not together.keeps_budget:
             raise FileFormatError(
                 "the plans spend more than the budget together; plan again"
@@ -191,79 +179,47 @@ class TogetherFile(Kept, frozen=True, tag="plans"):
         return together
 
 
-class StoredMeasurement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Names of the arrays of a measurement, and of its parts."""
-
-    values: list[str]
-    parts: list[StoredMeasurement]
-
-    @classmethod
-    def of(cls, measurement: Measurement, arrays: dict[str, Array]) -> Self:
-        """What a measurement is kept as."""
-        names = []
-        for values in measurement.values:
-            name = f"measured.{len(arrays)}"
-            arrays[name] = values
-            names.append(name)
-        return cls(names, [cls.of(part, arrays) for part in measurement.parts])
-
-    def content(self, arrays: Arrays, mechanism: Mechanism) -> Measurement:
-        """The measurement again, if the mechanism could have made one of this form."""
-        measurement = self._rebuilt(arrays)
-        if not mechanism.fits(measurement):
-            raise FileFormatError(
-                "the measurement is not of this plan; it was damaged or edited"
-            )
-        return measurement
-
-    def _rebuilt(self, arrays: Arrays) -> Measurement:
-        values = tuple(arrays[name] for name in self.values)
-        if any(v.dtype != np.float64 or not np.isfinite(v).all() for v in values):
-            raise FileFormatError(
-                "the measurement holds what no measurement can; release again"
-            )
-        return Measurement(values, tuple(part._rebuilt(arrays) for part in self.parts))
-
-
 class ReleaseFile(Kept, frozen=True, tag="release"):
     """A release by a curator: its plan, what was measured, and the steps taken after the noise."""
 
     plan: CentralFile
-    measurement: StoredMeasurement
+    measurement: Measurement
     steps: tuple[Steps, ...]
     identity: Text | None
     time: Text | None
     ledger: LedgerNote | None = None
 
     @classmethod
-    def of(cls, release: Release, arrays: dict[str, Array]) -> Self:
+    def of(cls, release: Release) -> Self:
         """What a release is kept as."""
         if not isinstance(release.plan, CentralPlan):
             raise FileFormatError(
                 "estimates are kept as aggregates; save the aggregate and plan"
             )
 
-        plan = CentralFile.of(release.plan, arrays)
-        measurement = StoredMeasurement.of(release.measurement, arrays)
         return cls(
-            plan=plan,
-            measurement=measurement,
+            plan=CentralFile.of(release.plan),
+            measurement=release.measurement,
             steps=release.steps,
             identity=release.identity,
             time=release.time,
             ledger=release.ledger,
         )
 
-    def content(self, arrays: Arrays) -> Release:
+    def content(self) -> Release:
         """The release again: its answers are worked out anew."""
-        plan = self.plan.content(arrays)
+        plan = self.plan.content()
         # answers are worked out from what was measured
         plan.mechanism.check_reach(plan.terms)
         for number, steps in enumerate(self.steps):
             check_steps(plan, steps)
             check_order(self.steps[:number], steps)
 
-        measurement = self.measurement.content(arrays, plan.mechanism)
+        if not plan.mechanism.fits(self.measurement):
+            raise FileFormatError(
+                "the measurement is not of this plan; it was damaged or edited"
+            )
+
         return Release(
-            plan, measurement, self.steps, self.identity, self.time, self.ledger
+            plan, self.measurement, self.steps, self.identity, self.time, self.ledger
         )

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from noisewright.arrays import Array, FloatArray
+from noisewright.arrays import FloatArray
 from noisewright.central.blocks.mechanism import continuous_deviation
 from noisewright.central.geometry.fitted import FittedMechanism
 from noisewright.central.groups import RowBounds
 from noisewright.central.mechanism import Counts, Measurement, Mechanism, Table
 from noisewright.central.problem import CentralProblem, Proposal
+from noisewright.container import value_digest
 from noisewright.domain import Domain, Unit
 from noisewright.domain.unit import ROW_IS_PERSON
 from noisewright.errors import InvalidParameter, refusing, require, shortened
@@ -49,7 +50,6 @@ from noisewright.planning.counting import (
     Counter,
     Data,
 )
-from noisewright.planning.files import struct_digest
 from noisewright.planning.plan import (
     CuratorPlan,
     Forecast,
@@ -70,7 +70,7 @@ from noisewright.privacy.promise.spend import Spend
 from noisewright.solution import ClassBound
 from noisewright.stages import stage
 from noisewright.workload import Workload
-from noisewright.workload.forms.stored import encode_workload
+from noisewright.workload.forms.stored import stored_workload
 from noisewright.workload.linear.tensor import mean_error
 from noisewright.workload.questions.statistics import Column, Widths
 from noisewright.workload.structure import Term
@@ -435,16 +435,11 @@ class CentralPlan(CuratorPlan[Counts, Release]):
     @cached_property
     def digest(self) -> str:
         """A name for all that decides what a release measures and answers."""
-        arrays: dict[str, Array] = {}
-        workload = encode_workload(self.workload, arrays)
+        asked = stored_workload(self.workload)
         domain = None if self.domain is None else self.domain.fingerprint
-        parts = [
-            workload,
-            domain,
-            self.privacy.to_dict(),
-            strategy_hash(self.mechanism),
-        ]
-        return struct_digest(parts, arrays)
+        return value_digest(
+            [asked, domain, self.privacy, strategy_hash(self.mechanism)]
+        )
 
     def equipped(self, counter: Counter | None) -> Self:
         """With the engine handed in, before anything was worked out that would be lost."""

@@ -6,13 +6,11 @@ from fractions import Fraction
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import numpy as np
 
 from noisewright import __version__
-from noisewright.arrays import Array
 from noisewright.central.mechanism import Mechanism
-from noisewright.planning.files import struct_digest
+from noisewright.container import flattened, rebuilt, value_digest
 from noisewright.planning.plan import LEVEL
 from noisewright.privacy.exact.rounding import float_above
 from noisewright.privacy.promise.budget import Contribution
@@ -99,11 +97,9 @@ def _of_rows(record: dict[str, Any], contribution: Contribution) -> dict[str, An
 
 def strategy_hash(mechanism: Mechanism) -> str:
     """A digest of exactly what is measured."""
-    arrays: dict[str, Array] = {}
-    stored = mechanism.packed(arrays)
+    stored = mechanism.packed()
     # As a file gives it back: where a fraction is meant, 1024 and 1024.0 are the same number.
-    read = msgspec.json.decode(msgspec.json.encode(stored), type=type(stored))
-    return struct_digest(read, arrays)
+    return value_digest(rebuilt(*flattened(stored), type(stored)))
 
 
 def _notes(plan: CentralPlan) -> dict[str, str]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Self, cast
 
-from noisewright.arrays import Array
 from noisewright.planning.central.files import ReleaseFile
 from noisewright.planning.central.plan import CentralPlan
-from noisewright.planning.files import Arrays, Kept, Text
+from noisewright.planning.files import Kept, Text
 from noisewright.planning.found.open_values import OpenPlan, OpenTables, plan_open
 from noisewright.planning.found.values import ValuePlan, plan_values
 from noisewright.planning.release import Release
@@ -19,18 +18,18 @@ class ValuesFile(Kept, frozen=True, tag="values-plan"):
     """A plan of values that nobody listed: all else follows from these."""
 
     column: Text
-    privacy: dict[str, Any]
+    privacy: Privacy
     unit: dict[str, Any] | None
 
     @classmethod
-    def of(cls, plan: ValuePlan, arrays: dict[str, Array]) -> Self:
+    def of(cls, plan: ValuePlan) -> Self:
         """What a plan is kept as."""
         unit = None if plan.unit is None else plan.unit.to_dict()
-        return cls(column=plan.column, privacy=plan.privacy.to_dict(), unit=unit)
+        return cls(column=plan.column, privacy=plan.privacy, unit=unit)
 
-    def content(self, arrays: Arrays) -> ValuePlan:
+    def content(self) -> ValuePlan:
         """The plan again."""
-        return plan_values(self.column, Privacy.from_dict(self.privacy), unit=self.unit)
+        return plan_values(self.column, self.privacy, unit=self.unit)
 
 
 class OpenFile(Kept, frozen=True, kw_only=True, tag="open"):
@@ -38,23 +37,22 @@ class OpenFile(Kept, frozen=True, kw_only=True, tag="open"):
 
     schema: dict[str, Any]
     queries: dict[str, Any]
-    privacy: dict[str, Any]
+    privacy: Privacy
     share: float
     error: Text
 
     @classmethod
-    def of(cls, plan: OpenPlan, arrays: dict[str, Array]) -> Self:
+    def of(cls, plan: OpenPlan) -> Self:
         """What a plan is kept as."""
         return cls(
             schema=dict(plan.schema), queries=dict(plan.queries),
-            privacy=plan.privacy.to_dict(), share=plan.share, error=plan.error,
+            privacy=plan.privacy, share=plan.share, error=plan.error,
         )  # fmt: skip
 
-    def content(self, arrays: Arrays) -> OpenPlan:
+    def content(self) -> OpenPlan:
         """The plan again."""
-        privacy = Privacy.from_dict(self.privacy)
         return plan_open(
-            self.queries, self.schema, privacy, share=self.share, error=self.error
+            self.queries, self.schema, self.privacy, share=self.share, error=self.error
         )
 
 
@@ -66,18 +64,18 @@ class OpenReleaseFile(Kept, frozen=True, kw_only=True, tag="open-release"):
     tables: ReleaseFile
 
     @classmethod
-    def of(cls, release: Release, arrays: dict[str, Array]) -> Self:
+    def of(cls, release: Release) -> Self:
         """What a release is kept as."""
         plan = cast("OpenTables", release.plan)
         return cls(
-            selection=OpenFile.of(plan.selection, arrays),
+            selection=OpenFile.of(plan.selection),
             values={name: list(told) for name, told in plan.values.items()},
-            tables=ReleaseFile.of(release, arrays),
+            tables=ReleaseFile.of(release),
         )
 
-    def content(self, arrays: Arrays) -> Release:
+    def content(self) -> Release:
         """The release again, if its tables are over these values."""
-        tables = self.tables.content(arrays)
+        tables = self.tables.content()
         assert isinstance(tables.plan, CentralPlan)
-        plan = self.selection.content(arrays).told(tables.plan, self.values)
+        plan = self.selection.content().told(tables.plan, self.values)
         return replace(tables, plan=plan)

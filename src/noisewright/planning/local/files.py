@@ -8,26 +8,23 @@ from typing import Annotated, Any, Self
 import msgspec
 import numpy as np
 
-from noisewright.arrays import Array
+from noisewright.arrays import Array, ByteArray, FloatArray
 from noisewright.errors import FileFormatError
 from noisewright.local.bounds.proof import Proof
 from noisewright.planning.files import (
-    Arrays,
     Kept,
-    Number,
     Text,
     domain_beside,
     domain_of,
-    inside,
 )
 from noisewright.planning.local.plan import LocalPlan, NamedStrategy
 from noisewright.planning.local.reading import Reading
 from noisewright.planning.release import Release
-from noisewright.workload.forms.stored import decode_workload, encode_workload
-
-_STRATEGY = "strategy."  # names of arrays that belong to a local strategy
-_PROOF = "proof."  # and to the proof that came with it
-_TARGETS = "targets"  # what is answered in place of the queries
+from noisewright.workload.forms.stored import (
+    StoredWorkload,
+    restored_workload,
+    stored_workload,
+)
 
 
 class RunnerUp(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -48,38 +45,36 @@ class StoredGoal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class LocalFile(Kept, frozen=True, tag="local-plan"):
     """A plan without a curator."""
 
-    workload: Any
+    workload: StoredWorkload
     domain: dict[str, Any] | None
     mechanism: Text
     strategy: dict[str, Any]
+    arrays: dict[str, Array]
+    """What belongs to the strategy beside its settings."""
+    proof: dict[str, Array]
+    """The arrays of the proof that came with the plan; none where there is no such proof."""
+    targets: FloatArray | None
+    """What is answered in place of the queries."""
     runners_up: list[RunnerUp]
     people: int | None
     alpha: float | None
-    goal: StoredGoal | None = None
-    cut_short: bool = False
-    seconds: Number = 0.0
-    """Only read, from files of before: the same question makes the same file."""
+    goal: StoredGoal | None
+    cut_short: bool
 
     @classmethod
-    def of(cls, plan: LocalPlan, arrays: dict[str, Array]) -> Self:
+    def of(cls, plan: LocalPlan) -> Self:
         """What a plan is kept as."""
         from noisewright.local.storage import pack
 
-        settings, own = pack(plan.strategy)
-        arrays |= {f"{_STRATEGY}{name}": array for name, array in own.items()}
-        if plan.proof is not None:
-            arrays |= {
-                f"{_PROOF}{name}": array for name, array in vars(plan.proof).items()
-            }
-
-        if plan.targets is not None:
-            arrays[_TARGETS] = plan.targets
-
+        settings, arrays = pack(plan.strategy)
         return cls(
-            workload=encode_workload(plan.workload, arrays),
+            workload=stored_workload(plan.workload),
             domain=domain_beside(plan.workload, plan.domain),
             mechanism=plan.mechanism.name,
             strategy=settings,
+            arrays=arrays,
+            proof={} if plan.proof is None else dict(vars(plan.proof)),
+            targets=plan.targets,
             runners_up=[
                 RunnerUp(
                     row["mechanism"],
@@ -96,33 +91,28 @@ class LocalFile(Kept, frozen=True, tag="local-plan"):
             cut_short=plan.cut_short,
         )
 
-    def content(self, arrays: Arrays) -> LocalPlan:
+    def content(self) -> LocalPlan:
         """The plan again: its promise is what its clients' specification keeps."""
         from noisewright.local.analysis.analysis import check_alpha
         from noisewright.local.choose.cost import check_people
-        from noisewright.local.storage import stored, unpack
+        from noisewright.local.storage import unpack
         from noisewright.local.vector.tails import MaxError
 
-        workload = decode_workload(self.workload, arrays)
+        workload = restored_workload(self.workload)
 
         return LocalPlan(
             workload=workload,
             domain=domain_of(workload, self.domain),
-            mechanism=NamedStrategy(
-                self.mechanism, unpack(self.strategy, inside(arrays, _STRATEGY))
-            ),
-            seconds=self.seconds,
+            mechanism=NamedStrategy(self.mechanism, unpack(self.strategy, self.arrays)),
             runners_up=tuple(map(_runner_up, self.runners_up)),
             people=None if self.people is None else check_people(self.people),
             alpha=None if self.alpha is None else check_alpha(self.alpha),
-            proof=_proof_of(arrays, workload.size),
+            proof=_proof_of(self.proof, workload.size),
             goal=None
             if self.goal is None
             else MaxError(self.goal.error, self.goal.beta),
             cut_short=self.cut_short,
-            targets=stored(arrays, _TARGETS, np.float64, workload.shape)
-            if _TARGETS in arrays
-            else None,
+            targets=self.targets,
         )
 
 
@@ -133,12 +123,11 @@ def _runner_up(row: RunnerUp) -> dict[str, Any]:
     return {"mechanism": row.mechanism, "sample_complexity": known, **told}
 
 
-def _proof_of(arrays: Arrays, cells: int) -> Proof | None:
+def _proof_of(arrays: dict[str, Array], cells: int) -> Proof | None:
     """The proof in a file, if one is there."""
     from noisewright.local.bounds.proved import MOST_LISTED, stored_proof
 
-    own = inside(arrays, _PROOF)
-    proof = stored_proof(own) if own else None
+    proof = stored_proof(arrays) if arrays else None
     if proof is not None and proof.cells[-1] >= min(cells, MOST_LISTED):
         raise FileFormatError(
             "the proof is about cells that the plan does not have; plan again"
@@ -151,25 +140,28 @@ class EstimateFile(Kept, frozen=True, tag="estimate"):
     """Estimates from people's reports: the plan, the reports' statistics, how they are read."""
 
     plan: LocalFile
+    aggregate: ByteArray
     reading: Reading
-    time: Text | None = None
+    time: Text | None
 
     @classmethod
-    def of(cls, release: Release, arrays: dict[str, Array]) -> Self:
+    def of(cls, release: Release) -> Self:
         """What estimates are kept as."""
         assert isinstance(release.plan, LocalPlan)
-        plan = LocalFile.of(release.plan, arrays)
-        arrays["aggregate"] = np.frombuffer(
-            release.measurement.to_bytes(), dtype=np.uint8
+        aggregate = np.frombuffer(release.measurement.to_bytes(), dtype=np.uint8)
+        return cls(
+            plan=LocalFile.of(release.plan),
+            aggregate=aggregate,
+            reading=release.steps[0],
+            time=release.time,
         )
-        return cls(plan=plan, reading=release.steps[0], time=release.time)
 
-    def content(self, arrays: Arrays) -> Release:
+    def content(self) -> Release:
         """The estimates again."""
         from noisewright.local.reports.aggregate import Aggregate
 
-        plan = self.plan.content(arrays)
-        aggregate = Aggregate.from_bytes(arrays["aggregate"].tobytes(), plan.format)
+        plan = self.plan.content()
+        aggregate = Aggregate.from_bytes(self.aggregate.tobytes(), plan.format)
         return Release(plan, aggregate, (self.reading,), time=self.time)
 
 

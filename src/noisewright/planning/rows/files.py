@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 import msgspec
 import numpy as np
 
-from noisewright.arrays import Array
+from noisewright.arrays import FloatArray
 from noisewright.central.geometry.pairs import MeasuredPairs, PairMoments
-from noisewright.central.geometry.second_moments import (
-    LARGEST_SHARE,
-    SecondMoments,
-)
+from noisewright.central.geometry.second_moments import SecondMoments
 from noisewright.errors import FileFormatError
 from noisewright.planning.budgets.spending import LedgerNote
-from noisewright.planning.files import Arrays, Kept, Text
+from noisewright.planning.files import Kept, Text
 from noisewright.planning.rows.covariance import CovariancePlan, CovarianceRelease
 from noisewright.planning.rows.pairs import PairsPlan, PairsRelease
-from noisewright.privacy.promise.budget import Privacy
 
 People = Annotated[int, msgspec.Meta(ge=0)]
 
@@ -27,142 +23,119 @@ class CovarianceFile(Kept, frozen=True, tag="covariance-plan"):
     """A plan of second moments: all else follows from these."""
 
     columns: tuple[Text, ...]
-    radius: Annotated[float, msgspec.Meta(ge=1e-200, le=1e200)]
-    share: Annotated[float, msgspec.Meta(ge=0.0, le=LARGEST_SHARE)]
-    privacy: dict[str, Any]
+    mechanism: SecondMoments
 
     @classmethod
-    def of(cls, plan: CovariancePlan, arrays: dict[str, Array]) -> Self:
+    def of(cls, plan: CovariancePlan) -> Self:
         """What a plan is kept as."""
-        method = plan.mechanism
-        privacy = plan.privacy.to_dict()
-        return cls(
-            columns=plan.columns,
-            radius=method.radius,
-            share=method.share,
-            privacy=privacy,
-        )
+        return cls(columns=plan.columns, mechanism=plan.mechanism)
 
-    def content(self, arrays: Arrays) -> CovariancePlan:
+    def content(self) -> CovariancePlan:
         """The plan again."""
-        privacy = Privacy.from_dict(self.privacy)
-        method = SecondMoments(len(self.columns), self.radius, self.share, privacy)
-        return CovariancePlan(self.columns, method)
-
-
-class CovarianceReleaseFile(Kept, frozen=True, tag="covariance-release"):
-    """A release of second moments: its plan and the noisy matrix."""
-
-    plan: CovarianceFile
-    people: People | None
-    identity: Text
-    note: LedgerNote | None
-    time: Text | None = None
-
-    @classmethod
-    def of(cls, release: CovarianceRelease, arrays: dict[str, Array]) -> Self:
-        """What a release is kept as."""
-        plan = CovarianceFile.of(release.plan, arrays)
-        arrays["measured"] = release.measured
-        return cls(
-            plan=plan, people=release.public_people, identity=release.identity,
-            note=release.note, time=release.time,
-        )  # fmt: skip
-
-    def content(self, arrays: Arrays) -> CovarianceRelease:
-        """The release again, if its matrix is of the plan's form."""
-        plan = self.plan.content(arrays)
-        measured = _symmetric(arrays, plan.mechanism.size)
-        _check_public(self.people, plan.mechanism.protected)
-        return CovarianceRelease(
-            plan, measured, self.people, self.identity, self.note, self.time
-        )
+        return CovariancePlan(self.columns, self.mechanism)
 
 
 class PairsFile(Kept, frozen=True, tag="pairs-plan"):
     """A plan of all pairs of attributes: all else follows from these."""
 
     columns: tuple[Text, ...]
-    share: float
-    privacy: dict[str, Any]
+    mechanism: PairMoments
 
     @classmethod
-    def of(cls, plan: PairsPlan, arrays: dict[str, Array]) -> Self:
+    def of(cls, plan: PairsPlan) -> Self:
         """What a plan is kept as."""
-        privacy = plan.privacy.to_dict()
-        return cls(columns=plan.columns, share=plan.mechanism.share, privacy=privacy)
+        return cls(columns=plan.columns, mechanism=plan.mechanism)
 
-    def content(self, arrays: Arrays) -> PairsPlan:
+    def content(self) -> PairsPlan:
         """The plan again."""
-        method = PairMoments(
-            len(self.columns), Privacy.from_dict(self.privacy), self.share
-        )
-        return PairsPlan(self.columns, method)
+        return PairsPlan(self.columns, self.mechanism)
 
 
-class PairsReleaseFile(Kept, frozen=True, tag="pairs-release"):
-    """A release of all pairs: its plan and both measurements."""
+class _ReleaseFile(Kept, frozen=True):
+    """What releases of rows share beside their plan and what was measured."""
 
-    plan: PairsFile
     people: People | None
     identity: Text
     note: LedgerNote | None
-    time: Text | None = None
+    time: Text | None
+
+
+class CovarianceReleaseFile(_ReleaseFile, frozen=True, tag="covariance-release"):
+    """A release of second moments: its plan and the noisy matrix."""
+
+    plan: CovarianceFile
+    measured: FloatArray
 
     @classmethod
-    def of(cls, release: PairsRelease, arrays: dict[str, Array]) -> Self:
+    def of(cls, release: CovarianceRelease) -> Self:
         """What a release is kept as."""
-        measured = release.measured
-        arrays["totals"], arrays["measured"] = measured.totals, measured.moments
-        if measured.people is not None:
-            arrays["people"] = np.array([measured.people])
-
-        plan = PairsFile.of(release.plan, arrays)
         return cls(
-            plan=plan, people=release.public_people, identity=release.identity,
-            note=release.note, time=release.time,
-        )  # fmt: skip
+            plan=CovarianceFile.of(release.plan),
+            measured=release.measured,
+            people=release.public_people,
+            identity=release.identity,
+            note=release.note,
+            time=release.time,
+        )
 
-    def content(self, arrays: Arrays) -> PairsRelease:
+    def content(self) -> CovarianceRelease:
+        """The release again, if its matrix is of the plan's form."""
+        plan = self.plan.content()
+        _check_public(self.people, plan.mechanism.protected)
+        _check_symmetric(self.measured, plan.mechanism.size)
+
+        return CovarianceRelease(
+            plan, self.measured, self.people, self.identity, self.note, self.time
+        )
+
+
+class PairsReleaseFile(_ReleaseFile, frozen=True, tag="pairs-release"):
+    """A release of all pairs: its plan and both measurements."""
+
+    plan: PairsFile
+    measured: MeasuredPairs
+
+    @classmethod
+    def of(cls, release: PairsRelease) -> Self:
+        """What a release is kept as."""
+        return cls(
+            plan=PairsFile.of(release.plan),
+            measured=release.measured,
+            people=release.public_people,
+            identity=release.identity,
+            note=release.note,
+            time=release.time,
+        )
+
+    def content(self) -> PairsRelease:
         """The release again, if its measurements are of the plan's form."""
-        plan = self.plan.content(arrays)
-        side = plan.mechanism.attributes
+        plan = self.plan.content()
+        measured = self.measured
         protected = plan.mechanism.protected
         _check_public(self.people, protected)
-        moments = _symmetric(arrays, side)
-        totals = _vector(arrays, "totals", side)
-        people = float(_vector(arrays, "people", 1)[0]) if protected else None
-        measured = MeasuredPairs(people, totals, moments)
+        _check_public(measured.people, not protected)
+        _check_symmetric(measured.moments, plan.mechanism.attributes)
+        _check_finite(measured.totals, (plan.mechanism.attributes,))
 
         return PairsRelease(
             plan, measured, self.people, self.identity, self.note, self.time
         )
 
 
-def _symmetric(arrays: Arrays, side: int) -> Array:
-    measured = arrays["measured"]
-    whole = measured.shape == (side, side) and measured.dtype == np.float64
-    if not whole or not np.isfinite(measured).all() or (measured != measured.T).any():
-        raise FileFormatError(
-            "the measurement is not of this plan; it was damaged or edited"
-        )
-    return measured
+def _check_symmetric(measured: FloatArray, side: int) -> None:
+    _check_finite(measured, (side, side))
+    if (measured != measured.T).any():
+        raise FileFormatError(_FOREIGN)
 
 
-def _vector(arrays: Arrays, name: str, length: int) -> Array:
-    values = arrays[name]
-    if (
-        values.shape != (length,)
-        or values.dtype != np.float64
-        or not np.isfinite(values).all()
-    ):
-        raise FileFormatError(
-            "the measurement is not of this plan; it was damaged or edited"
-        )
-
-    return values
+def _check_finite(measured: FloatArray, shape: tuple[int, ...]) -> None:
+    if measured.shape != shape or not np.isfinite(measured).all():
+        raise FileFormatError(_FOREIGN)
 
 
-def _check_public(people: int | None, protected: bool) -> None:
+_FOREIGN = "the measurement is not of this plan; it was damaged or edited"
+
+
+def _check_public(people: float | None, protected: bool) -> None:
     if (people is None) != protected:
         raise FileFormatError("the number of people is public or not as neighbours are")

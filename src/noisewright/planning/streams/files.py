@@ -7,13 +7,13 @@ private as the data. Its answers are public, and a kind of file of their own.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 import msgspec
 import numpy as np
 
 from noisewright import container
-from noisewright.arrays import Array, FloatArray
+from noisewright.arrays import FloatArray
 from noisewright.central.carry.stream import CarryState
 from noisewright.central.running import Position, SumsState
 from noisewright.errors import (
@@ -24,13 +24,12 @@ from noisewright.errors import (
 )
 from noisewright.norm.exact.prefix import Kind
 from noisewright.planning.budgets.spending import LedgerNote
-from noisewright.planning.files import Arrays, Kept, Text, opened
+from noisewright.planning.files import Kept, Text, opened
 from noisewright.planning.streams.plan import CarryStreamPlan, StreamPlan, plan_stream
 from noisewright.planning.streams.running import RunningStream, StreamRelease, running
 from noisewright.privacy.promise.budget import Privacy
 
 _LARGEST_STEPS = 10**9
-_ANSWERS = "answers"
 # the name of a kind is the first thing that is seen of a file
 SECRET = "secret-running-stream"
 
@@ -41,81 +40,90 @@ class StreamFile(Kept, frozen=True, tag="stream-plan"):
     steps: Annotated[int, msgspec.Meta(ge=1, le=_LARGEST_STEPS)]
     factorization: Kind | Literal["carry"]
     band: Annotated[int, msgspec.Meta(ge=0, le=_LARGEST_STEPS)]
-    privacy: dict[str, Any]
-    appearances: int = 1
-    apart: int = 1
+    privacy: Privacy
+    appearances: int
+    apart: int
 
     @classmethod
-    def of(cls, plan: StreamPlan | CarryStreamPlan, arrays: dict[str, Array]) -> Self:
+    def of(cls, plan: StreamPlan | CarryStreamPlan) -> Self:
         """What a plan is kept as."""
-        privacy = plan.privacy.to_dict()
         if isinstance(plan, CarryStreamPlan):
-            return cls(steps=plan.steps, factorization="carry", band=0, privacy=privacy)
+            return cls(
+                steps=plan.steps,
+                factorization="carry",
+                band=0,
+                privacy=plan.privacy,
+                appearances=1,
+                apart=1,
+            )
 
         factors = plan.factorization
         return cls(
-            steps=factors.steps, factorization=factors.kind, band=factors.band.size,
-            privacy=privacy,
-            appearances=plan.appearances.times, apart=plan.appearances.apart,
-        )  # fmt: skip
+            steps=factors.steps,
+            factorization=factors.kind,
+            band=factors.band.size,
+            privacy=plan.privacy,
+            appearances=plan.appearances.times,
+            apart=plan.appearances.apart,
+        )
 
-    def content(self, arrays: Arrays) -> StreamPlan | CarryStreamPlan:
+    def content(self) -> StreamPlan | CarryStreamPlan:
         """The plan again."""
         given = {"appearances": self.appearances, "apart": self.apart}
         given |= {"band": self.band} if self.factorization == "banded" else {}
-        privacy = Privacy.from_dict(self.privacy)
-        if self.factorization == "carry":
-            if privacy.kind != "pure":
-                raise FileFormatError(
-                    "the plan's noise is for pure privacy; plan again"
-                )
-            return plan_stream(self.steps, privacy)
+        if self.factorization != "carry":
+            return plan_stream(self.steps, self.privacy, self.factorization, **given)
 
-        return plan_stream(self.steps, privacy, self.factorization, **given)
+        if self.privacy.kind != "pure":
+            raise FileFormatError("the plan's noise is for pure privacy; plan again")
+        return plan_stream(self.steps, self.privacy)
 
 
 class StreamReleaseFile(Kept, frozen=True, tag="stream-release"):
     """The answers of a stream so far: its plan, and one running count a step."""
 
     plan: StreamFile
+    answers: FloatArray
     identity: Text
-    ledger: LedgerNote | None = None
-    time: Text | None = None
+    ledger: LedgerNote | None
+    time: Text | None
 
     @classmethod
-    def of(cls, release: StreamRelease, arrays: dict[str, Array]) -> Self:
+    def of(cls, release: StreamRelease) -> Self:
         """What answers are kept as."""
-        arrays[_ANSWERS] = release.answers
-        plan = StreamFile.of(release.plan, arrays)
         return cls(
-            plan=plan,
+            plan=StreamFile.of(release.plan),
+            answers=release.answers,
             identity=release.identity,
             ledger=release.ledger,
             time=release.time,
         )
 
-    def content(self, arrays: Arrays) -> StreamRelease:
+    def content(self) -> StreamRelease:
         """The answers again; their errors follow from the plan."""
-        plan = self.plan.content(arrays)
-        answers = _answers(arrays, self.plan.steps)
-        return StreamRelease(plan, answers, self.identity, self.ledger, self.time)
+        answers = self.answers
+        whole = answers.ndim == 1 and answers.size <= self.plan.steps
+        if not whole or not np.isfinite(answers).all():
+            raise FileFormatError(
+                "the answers are not of this plan; the file was damaged or edited"
+            )
+
+        return StreamRelease(
+            self.plan.content(), answers, self.identity, self.ledger, self.time
+        )
 
 
 class RunningFile(Kept, frozen=True, tag=SECRET):
     """A running stream, as private as the data: its plan, its state, and where its position is."""
 
-    plan: StreamFile
+    answers: StreamReleaseFile
     position: Annotated[str, msgspec.Meta(min_length=1, max_length=4096)]
     name: Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{48}\Z")]
     state: SumsState | CarryState
-    identity: Text
-    ledger: LedgerNote | None = None
-    time: Text | None = None
 
     @classmethod
-    def of(cls, stream: RunningStream, arrays: dict[str, Array]) -> Self:
+    def of(cls, stream: RunningStream) -> Self:
         """What a running stream is kept as; noise not yet used is no part of it."""
-        release = stream.release
         position = stream.position
         if position is None:
             raise NoisewrightError(
@@ -123,31 +131,21 @@ class RunningFile(Kept, frozen=True, tag=SECRET):
                 " with start(position=...)"
             )
 
-        arrays[_ANSWERS] = release.answers
         return cls(
-            plan=StreamFile.of(release.plan, arrays),
+            answers=StreamReleaseFile.of(stream.release),
             position=str(position.folder),
             name=position.name,
             state=stream.state(),
-            identity=release.identity,
-            ledger=release.ledger,
-            time=release.time,
         )
 
-    def release(self, arrays: Arrays) -> StreamRelease:
-        """The answers alone, which no position is asked for."""
-        return StreamReleaseFile(
-            plan=self.plan, identity=self.identity, ledger=self.ledger, time=self.time
-        ).content(arrays)
-
-    def is_latest(self, arrays: Arrays) -> bool:
+    def is_latest(self) -> bool:
         """Whether the position on this disk is where this state is."""
-        steps = len(_answers(arrays, self.plan.steps))
+        steps = len(self.answers.answers)
         return Position(Path(self.position), self.name).is_at(steps)
 
-    def content(self, arrays: Arrays) -> RunningStream:
+    def content(self) -> RunningStream:
         """The stream again, where its position on disk is that of this plan and this state."""
-        release = self.release(arrays)
+        release = self.answers.content()
         position = Position(Path(self.position), self.name)
         if not position.is_of(release.plan.mark):
             raise FileFormatError(
@@ -173,17 +171,7 @@ class RunningFile(Kept, frozen=True, tag=SECRET):
 def stored_stream(path: str | Path) -> tuple[StreamRelease, str, bool]:
     """Of a running stream its answers, where its position is, and whether it can go on there."""
     content = container.content_of(path)
-    header, arrays = opened(content, "secret-running-stream", str(path))
+    header = opened(content, "secret-running-stream", str(path))
     assert isinstance(header, RunningFile)
     with refusing(f"{path}: the content is incomplete or damaged; restore the file"):
-        return header.release(arrays), header.position, header.is_latest(arrays)
-
-
-def _answers(arrays: Arrays, most: int) -> FloatArray:
-    answers = arrays[_ANSWERS]
-    whole = answers.ndim == 1 and answers.dtype == np.float64 and answers.size <= most
-    if not whole or not np.isfinite(answers).all():
-        raise FileFormatError(
-            "the answers are not of this plan; the file was damaged or edited"
-        )
-    return answers
+        return header.answers.content(), header.position, header.is_latest()

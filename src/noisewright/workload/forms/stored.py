@@ -1,15 +1,14 @@
-"""Workloads as plain values and arrays, for files: structure by parameters, matrices as tensors."""
+"""Workloads as files hold them: their text where that says all, else their parts, by type."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from functools import singledispatch
 from typing import Any
 
-import numpy as np
+import msgspec
 
 from noisewright.arrays import Array
 from noisewright.domain import Domain
-from noisewright.errors import FileFormatError
 from noisewright.workload.base import Workload
 from noisewright.workload.forms.text import workload as parse
 from noisewright.workload.kinds.algebra import Kron, Stack, Weighted
@@ -18,94 +17,155 @@ from noisewright.workload.kinds.conjunctions import Conjunctions
 from noisewright.workload.kinds.marginals import AllMarginals, Marginals, OnAttributes
 from noisewright.workload.questions.spec import Questions, questions
 
-Arrays = dict[str, Array]
+
+class _Form(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="form"):
+    """The parts of a workload that has no text."""
+
+    def workload(self) -> Workload:
+        """The workload again, checked like a new one."""
+        raise NotImplementedError
 
 
-def encode_workload(workload: Workload, arrays: Arrays) -> Any:
-    """Plain values for JSON; matrices go into `arrays` under names that the values refer to."""
-    if isinstance(workload, Questions):
-        return {"questions": workload.spec, "domain": workload.domain.to_dict()}
-    if isinstance(workload, Explicit) and not isinstance(workload, Random):
-        return _encode_matrix(workload, arrays)
-    if isinstance(workload, Kron) and not isinstance(workload, AllMarginals):
-        return {"kron": [encode_workload(f, arrays) for f in workload.factors]}
-    if isinstance(workload, Stack):
-        return {"stack": [encode_workload(part, arrays) for part in workload.parts]}
-    if isinstance(workload, Weighted):
-        return {
-            "weight": workload.weight,
-            "inner": encode_workload(workload.inner, arrays),
-        }
-    if isinstance(workload, OnAttributes):
-        return {
-            "sizes": list(workload.sizes),
-            "attributes": list(workload.attributes),
-            "inner": encode_workload(workload.inner, arrays),
-        }
-    if isinstance(workload, Marginals) and not isinstance(workload, Conjunctions):
-        return {
-            "bases": [encode_workload(base, arrays) for base in workload.bases],
-            "tables": [list(table) for table in workload.tables],
-            "weights": list(workload.weights),
-        }
+class _Questions(_Form, frozen=True, tag="questions"):
+    queries: str
+    domain: dict[str, Any]
 
+    def workload(self) -> Workload:
+        return questions(self.queries, Domain.from_dict(self.domain))
+
+
+class _Matrix(_Form, frozen=True, tag="matrix"):
+    matrix: Array
+    names: tuple[str, ...] | None
+
+    def workload(self) -> Workload:
+        return Explicit(self.matrix, self.names)
+
+
+class _Sparse(_Form, frozen=True, tag="sparse"):
+    data: Array
+    indices: Array
+    indptr: Array
+    shape: tuple[int, int]
+    names: tuple[str, ...] | None
+
+    def workload(self) -> Workload:
+        from scipy.sparse import csr_array
+
+        parts = (self.data, self.indices, self.indptr)
+        return Explicit(csr_array(parts, shape=self.shape), self.names)
+
+
+class _Kron(_Form, frozen=True, tag="kron"):
+    factors: tuple[StoredWorkload, ...]
+
+    def workload(self) -> Workload:
+        return Kron(tuple(map(restored_workload, self.factors)))
+
+
+class _Stack(_Form, frozen=True, tag="stack"):
+    parts: tuple[StoredWorkload, ...]
+
+    def workload(self) -> Workload:
+        return Stack(tuple(map(restored_workload, self.parts)))
+
+
+class _Weighted(_Form, frozen=True, tag="weighted"):
+    weight: float
+    inner: StoredWorkload
+
+    def workload(self) -> Workload:
+        return Weighted(self.weight, restored_workload(self.inner))
+
+
+class _OnAttributes(_Form, frozen=True, tag="attributes"):
+    sizes: tuple[int, ...]
+    attributes: tuple[int, ...]
+    inner: StoredWorkload
+
+    def workload(self) -> Workload:
+        return OnAttributes(self.sizes, self.attributes, restored_workload(self.inner))
+
+
+class _Marginals(_Form, frozen=True, tag="marginals"):
+    bases: tuple[StoredWorkload, ...]
+    tables: tuple[tuple[int, ...], ...]
+    weights: tuple[float, ...]
+
+    def workload(self) -> Workload:
+        bases = tuple(map(restored_workload, self.bases))
+        return Marginals(bases, self.tables, self.weights)
+
+
+StoredWorkload = (
+    str
+    | _Questions
+    | _Matrix
+    | _Sparse
+    | _Kron
+    | _Stack
+    | _Weighted
+    | _OnAttributes
+    | _Marginals
+)
+"""What a file holds of a workload."""
+
+
+def restored_workload(stored: StoredWorkload) -> Workload:
+    """The workload that `stored_workload` described."""
+    return parse(stored) if isinstance(stored, str) else stored.workload()
+
+
+@singledispatch
+def stored_workload(workload: Workload) -> StoredWorkload:
+    """What a file holds of a workload."""
     return workload.text()
 
 
-def _encode_matrix(workload: Explicit, arrays: Arrays) -> Any:
-    name = f"workload.{len(arrays)}"
-    names = None if workload.names is None else list(workload.names)
-    if workload.sparse is None:
-        arrays[name] = workload.matrix
-        return {"matrix": name, "names": names}
+@stored_workload.register
+def _stored_questions(workload: Questions) -> StoredWorkload:
+    return _Questions(workload.spec, workload.domain.to_dict())
 
+
+@stored_workload.register
+def _stored_matrix(workload: Explicit) -> StoredWorkload:
     sparse = workload.sparse
-    for part in ("data", "indices", "indptr"):
-        arrays[f"{name}.{part}"] = np.asarray(getattr(sparse, part))
+    if sparse is None:
+        return _Matrix(workload.matrix, workload.names)
 
-    return {"sparse": name, "shape": list(workload.shape), "names": names}
-
-
-def decode_workload(stored: Any, arrays: Mapping[str, Array]) -> Workload:
-    """Rebuild what `encode_workload` gave."""
-    if isinstance(stored, str):
-        return parse(stored)
-    if not isinstance(stored, dict):
-        raise FileFormatError("the stored workload is not understood; plan again")
-    if "questions" in stored:
-        return questions(stored["questions"], Domain.from_dict(stored["domain"]))
-    if "matrix" in stored or "sparse" in stored:
-        return _decode_matrix(stored, arrays)
-    if "kron" in stored:
-        return Kron(tuple(decode_workload(f, arrays) for f in stored["kron"]))
-    if "stack" in stored:
-        return Stack(tuple(decode_workload(part, arrays) for part in stored["stack"]))
-    if "weight" in stored:
-        return Weighted(stored["weight"], decode_workload(stored["inner"], arrays))
-
-    if "attributes" in stored:
-        sizes = tuple(stored["sizes"])
-        attributes = tuple(stored["attributes"])
-        return OnAttributes(sizes, attributes, decode_workload(stored["inner"], arrays))
-
-    if "bases" in stored:
-        return Marginals(
-            tuple(decode_workload(base, arrays) for base in stored["bases"]),
-            tuple(tuple(table) for table in stored["tables"]),
-            tuple(stored["weights"]),
-        )
-
-    raise FileFormatError("the stored workload is of a kind this version does not know")
+    parts = sparse.data, sparse.indices, sparse.indptr
+    return _Sparse(*parts, workload.shape, workload.names)
 
 
-def _decode_matrix(stored: Mapping[str, Any], arrays: Mapping[str, Array]) -> Explicit:
-    from scipy.sparse import csr_array
+@stored_workload.register
+def _stored_product(workload: Kron) -> StoredWorkload:
+    return _Kron(tuple(map(stored_workload, workload.factors)))
 
-    names = None if stored["names"] is None else tuple(stored["names"])
-    if "matrix" in stored:
-        return Explicit(arrays[stored["matrix"]], names)
 
-    parts = tuple(
-        arrays[f"{stored['sparse']}.{part}"] for part in ("data", "indices", "indptr")
-    )
-    return Explicit(csr_array(parts, shape=tuple(stored["shape"])), names)
+@stored_workload.register
+def _stored_stack(workload: Stack) -> StoredWorkload:
+    return _Stack(tuple(map(stored_workload, workload.parts)))
+
+
+@stored_workload.register
+def _stored_weighted(workload: Weighted) -> StoredWorkload:
+    return _Weighted(workload.weight, stored_workload(workload.inner))
+
+
+@stored_workload.register
+def _stored_on_attributes(workload: OnAttributes) -> StoredWorkload:
+    inner = stored_workload(workload.inner)
+    return _OnAttributes(workload.sizes, workload.attributes, inner)
+
+
+@stored_workload.register
+def _stored_marginals(workload: Marginals) -> StoredWorkload:
+    bases = tuple(map(stored_workload, workload.bases))
+    return _Marginals(bases, workload.tables, workload.weights)
+
+
+@stored_workload.register(Random)
+@stored_workload.register(AllMarginals)
+@stored_workload.register(Conjunctions)
+def _stored_by_name(workload: Workload) -> StoredWorkload:
+    return workload.text()
