@@ -6,8 +6,7 @@ from typing import Any
 
 from noisewright.errors import unknown_name
 from noisewright.files import write_text
-from noisewright.report.charts import styled
-from noisewright.report.pages.comparison import write_chart
+from noisewright.report.charts import styled, write_chart
 from reproductions import (
     geometry_figures,
     learning_figures,

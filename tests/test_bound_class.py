@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 import noisewright as nw
 from noisewright.cli import main
-from noisewright.report.pages.release import page
+from noisewright.report.pages.release import release_page
 from noisewright.solution import BoundClass
 
 pytestmark = pytest.mark.filterwarnings("ignore::noisewright.errors.WeakPrivacyWarning")
@@ -83,7 +83,7 @@ def test_without_a_linear_bound_its_class_is_not_named() -> None:
 def test_releases_estimates_and_pages_name_the_class() -> None:
     release = nw.plan("prefix:4", nw.Privacy(rho=0.5)).release(np.arange(4))
     assert release.metadata["bound_class"] == LINEAR
-    text = page(release)
+    text = release_page(release)
     assert f"bound for {LINEAR}" in text
     assert BoundClass.LINEAR.statement in text
     for bound in release.metadata["bounds"]:
@@ -96,8 +96,10 @@ def test_releases_estimates_and_pages_name_the_class() -> None:
     )
     # Without one for linear strategies, the headline is the one for any mechanism whatever.
     widest = unbounded.forecast().bounds[-1]
-    assert f"bound for {widest.bound_class}" in page(unbounded.release(np.arange(4)))
-    assert f"Bound for {LINEAR}" not in page(unbounded.release(np.arange(4)))
+    assert f"bound for {widest.bound_class}" in release_page(
+        unbounded.release(np.arange(4))
+    )
+    assert f"Bound for {LINEAR}" not in release_page(unbounded.release(np.arange(4)))
 
 
 @pytest.mark.parametrize("delta", [1e-6, 0.1])
@@ -145,7 +147,7 @@ def test_charts_draw_the_error_that_the_bound_is_about(
 ) -> None:
     drawn: list[Any] = []
     monkeypatch.setattr(
-        "noisewright.report.pages.comparison.draw_comparison",
+        "noisewright.report.charts.draw_comparison",
         lambda *given: drawn.append(given),
     )
     chart = str(tmp_path / "chart.svg")

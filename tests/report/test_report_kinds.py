@@ -17,12 +17,12 @@ from noisewright.planning.central.rehearsal import Rehearsal
 from noisewright.planning.local.plan import Reading
 from noisewright.privacy.promise.spend import Gaussian, Promise, Spend
 from noisewright.report.pages.plan import plan_page
-from noisewright.report.pages.release import page
+from noisewright.report.pages.release import release_page
 from noisewright.report.sections import sections
 from noisewright.report.words.numbers import figure, when
 from noisewright.report.words.plans import plan_words
 from noisewright.report.words.promises import Person
-from noisewright.report.words.steps import steps_in_words
+from noisewright.report.words.queries import steps_in_words
 from noisewright.workload.questions.statistics import Column
 from report.test_report_page import DOMAIN, SPEC, tags_of
 
@@ -321,7 +321,7 @@ def test_a_page_says_what_was_asked_where_the_plan_keeps_more() -> None:
         nw.plan("identity:4", both, nw.Central(composition=each))
         for each in ("one", "many")
     )
-    for made in (plan_page(one), page(one.release(np.arange(4)))):
+    for made in (plan_page(one), release_page(one.release(np.arange(4)))):
         assert "Asked for was" in made
         assert "without any δ" in made
     assert "Asked for was" not in plan_page(many)

@@ -13,8 +13,8 @@ import pytest
 
 import noisewright as nw
 from noisewright.report.figures import Bars, Curve, Grid, figures
-from noisewright.report.pages.release import page
-from noisewright.report.render import asset
+from noisewright.report.pages import asset
+from noisewright.report.pages.release import release_page
 from noisewright.report.words.numbers import with_error
 
 DOMAIN = nw.Domain(
@@ -86,20 +86,20 @@ def test_every_table_is_drawn_by_what_it_asks_and_has_every_row(release) -> None
         )
         start += table.queries
     assert kinds == [[Curve], [Bars], [Grid], []]
-    text = page(release)
+    text = release_page(release)
     assert text.count('<details class="table-of-answers"') == len(release.tables)
     assert len(answer_rows(text)) == len(release)
 
 
 def test_truth_is_shown_only_when_given(release) -> None:
     truth = np.full(len(release), 123456.0)
-    assert "Private against true" not in page(release)
-    assert "Private against true" in page(release, truth)
+    assert "Private against true" not in release_page(release)
+    assert "Private against true" in release_page(release, truth)
 
 
 def test_a_release_without_attributes_has_a_page_too() -> None:
     plain = nw.plan("prefix:4", nw.Privacy(rho=0.5)).release(np.arange(4))
-    text = page(plain)
+    text = release_page(plain)
     assert "ρ\u00a0=\u00a00.5" in text
     assert "prefix:4" in text
 
@@ -131,7 +131,7 @@ def test_intervals_are_those_of_the_release(sparse) -> None:
     shown = nw.post_process(release, non_negative=True)
     lower, upper = shown.intervals.each
     assert lower.min() == 0 > (shown.answers - release.halfwidth).min()
-    ends = [row[3].split(" … ") for row in answer_rows(page(shown))]
+    ends = [row[3].split(" … ") for row in answer_rows(release_page(shown))]
     assert [number(low) for low, _ in ends] == pytest.approx(lower, rel=5e-3, abs=0.5)
     assert [number(high) for _, high in ends] == pytest.approx(upper, rel=5e-3, abs=0.5)
 
@@ -194,7 +194,7 @@ def test_a_bar_that_would_hide_all_others_is_cut_and_told_so() -> None:
     (drawing,) = figures(release.tables[0], release.intervals, None)
     assert [row.cut for row in drawing.rows] == [True, False, False]
     assert drawing.rows[1].width > 50
-    assert "goes on beyond the scale" in page(release)
+    assert "goes on beyond the scale" in release_page(release)
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_suppressed_answers_are_said_to_be_left_out(sparse) -> None:
     shown = nw.post_process(release, suppress=0.2)
     hidden = np.isnan(shown.answers)
     assert 0 < hidden.sum() < len(hidden)
-    text = page(shown)
+    text = release_page(shown)
     assert not re.search(r"\bnan\b", text, re.IGNORECASE)
     assert [row[1] == "left out" for row in answer_rows(text)] == hidden.tolist()
     assert f"{hidden.sum()} of them left out" in text
@@ -238,7 +238,7 @@ def test_suppressed_answers_are_said_to_be_left_out(sparse) -> None:
 
 def test_a_release_with_every_answer_left_out_has_a_page(sparse) -> None:
     _, release = sparse
-    text = page(nw.post_process(release, suppress=1e-9))
+    text = release_page(nw.post_process(release, suppress=1e-9))
     assert not re.search(r"\bnan\b", text, re.IGNORECASE)
     assert {row[1] for row in answer_rows(text)} == {"left out"}
 
@@ -246,7 +246,7 @@ def test_a_release_with_every_answer_left_out_has_a_page(sparse) -> None:
 def test_the_truth_is_held_against_the_intervals_of_the_release(sparse) -> None:
     _, release = sparse
     shown = nw.post_process(release, non_negative=True)
-    assert "100.0% of the true counts lie in their own" in page(
+    assert "100.0% of the true counts lie in their own" in release_page(
         shown, shown.intervals.each[0]
     )
 
@@ -258,7 +258,7 @@ def test_errors_of_pure_noise_are_not_said_to_be_gaussian() -> None:
     ):
         made = nw.plan("prefix:4", privacy).release(np.arange(4))
         assert (
-            "the Gaussian law they should follow" in page(made, made.answers)
+            "the Gaussian law they should follow" in release_page(made, made.answers)
         ) is gaussian
 
 
@@ -268,7 +268,7 @@ def test_sums_and_means_are_not_counted_in_people() -> None:
         {"age": 70, "group": "b & c"}
     ] * 5_000
     release = plan.release(pa.Table.from_pylist(rows))
-    text = page(release)
+    text = release_page(release)
     assert not re.search(r"\bnan\b", text, re.IGNORECASE)
     heads = re.findall(
         r"<summary><b>(.*?)</b><span>.*?</span><span>(.*?)</span></summary>", text

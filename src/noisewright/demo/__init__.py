@@ -14,7 +14,7 @@ from noisewright.demo.people import domain, people, questions
 from noisewright.errors import InvalidParameter
 from noisewright.files import write_table, write_text
 from noisewright.privacy.promise.budget import Privacy
-from noisewright.report.pages.release import page
+from noisewright.report.pages.release import release_page
 from noisewright.tables.counter import DuckDBCounter
 from noisewright.workload.questions.spec import Questions
 from noisewright.workload.questions.spec import questions as read_questions
@@ -63,7 +63,7 @@ def run(output: str | Path, privacy: Privacy) -> Demonstration:
     released.write(files["answers.csv"])
     truth = _truth(workload, files["people.csv"])
     title = "50,000 synthetic people, answered privately"
-    write_text(files["report.html"], page(released, truth, title))
+    write_text(files["report.html"], release_page(released, truth, title))
 
     return Demonstration(plan, released, files)
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from noisewright.planning.after.further import Further
     from noisewright.planning.after.synthetic import Synthetic
     from noisewright.planning.counting import Counter
+    from noisewright.workload import Workload
 
 KEPT = ".nwr"
 _GLANCE = 20  # answers in a notebook
@@ -55,6 +56,14 @@ class Releasing(Protocol):
 
     def equipped(self, counter: Counter | None) -> Self:
         """The plan with an engine that counts tables."""
+
+    @property
+    def model(self) -> str:
+        """Who adds the noise: a curator ("central"), or every person ("local")."""
+
+    @property
+    def workload(self) -> Workload:
+        """What is asked."""
 
     @property
     def domain(self) -> Domain | None:

@@ -2,40 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from noisewright.display import make_callable
+from noisewright.errors import InvalidParameter
 
 if TYPE_CHECKING:
     from noisewright.learn.plans.outcomes import Outcome
-    from noisewright.learn.plans.plan import LearningPlan
-    from noisewright.learn.selection.plan import Selected, Selection
+    from noisewright.learn.selection.plan import Selected
     from noisewright.ledger.book import Ledger
     from noisewright.planning.central.choice.explain import Explanation
     from noisewright.planning.central.rehearsal import Rehearsal
-    from noisewright.planning.plan import Plan
-    from noisewright.planning.release import Release
-    from noisewright.planning.rows.covariance import CovarianceRelease
-    from noisewright.planning.rows.pairs import PairsRelease
-    from noisewright.planning.streams.running import RunningStream, StreamRelease
+    from noisewright.planning.files import Keepable
+
+PAGES = {
+    "planning.release.Release": "release.release_page",
+    "planning.rows.plan.RowRelease": "rows.row_page",
+    "planning.streams.running.StreamRelease": "rows.stream_page",
+    "planning.streams.running.RunningStream": "rows.running_page",
+    "planning.central.choice.explain.Explanation": "plan.explained_page",
+    "planning.central.rehearsal.Rehearsal": "plan.rehearsal_page",
+    "learn.plans.plan.LearningPlan": "learning.learning_page",
+    "learn.selection.plan.Selection": "learning.learning_page",
+    "learn.plans.outcomes.Outcome": "learning.outcome_page",
+    "learn.selection.plan.Selected": "learning.outcome_page",
+    "ledger.book.Ledger": "ledger.ledger_page",
+    "planning.plan.Plan": "plan.plan_page",
+}
+"""What draws which kind; a page is imported when something of its kind is at hand."""
 
 
 def report(
-    subject: Release
-    | StreamRelease
-    | RunningStream
-    | CovarianceRelease
-    | PairsRelease
-    | Plan
-    | Explanation
-    | Rehearsal
-    | LearningPlan
-    | Selection
-    | Outcome
-    | Selected
-    | Ledger,
+    subject: Keepable | Explanation | Rehearsal | Outcome | Selected | Ledger,
     path: str | Path,
 ) -> None:
     """Write a page that opens without a network: of a release, an estimate, the answers of a
@@ -48,46 +48,15 @@ def report(
 
 
 def _page(subject: object) -> str:
-    from noisewright.errors import InvalidParameter
-    from noisewright.learn.plans.outcomes import Outcome
-    from noisewright.learn.plans.plan import LearningPlan
-    from noisewright.learn.selection.plan import Selected, Selection
-    from noisewright.ledger.book import Ledger
-    from noisewright.planning.central.choice.explain import Explanation
-    from noisewright.planning.central.rehearsal import Rehearsal
-    from noisewright.planning.plan import Plan
-    from noisewright.planning.release import Release
-    from noisewright.planning.rows.covariance import CovarianceRelease
-    from noisewright.planning.rows.pairs import PairsRelease
-    from noisewright.planning.streams.running import RunningStream, StreamRelease
-    from noisewright.report.pages.learning import learning_page, outcome_page
-    from noisewright.report.pages.ledger import ledger_page
-    from noisewright.report.pages.plan import plan_page
-    from noisewright.report.pages.rehearsal import rehearsal_page
-    from noisewright.report.pages.release import page
-    from noisewright.report.pages.rows import row_page
-    from noisewright.report.pages.stream import stream_page
-
-    pages: list[tuple[tuple[type, ...], Callable[[Any], str]]] = [
-        # the stream is secret
-        ((RunningStream,), lambda stream: stream_page(stream.release)),
-        ((StreamRelease,), stream_page),
-        ((Release,), page),
-        ((CovarianceRelease, PairsRelease), row_page),
-        ((Ledger,), ledger_page),
-        (
-            (Explanation,),
-            lambda told: plan_page(told.plan, None, told.why, told.others),
-        ),
-        ((Rehearsal,), rehearsal_page),
-        ((LearningPlan, Selection), learning_page),
-        ((Outcome, Selected), outcome_page),
-        ((Plan,), plan_page),
-    ]
-
-    for kinds, draw in pages:
-        if isinstance(subject, kinds):
-            return draw(subject)
+    """The page of the nearest kind that has one."""
+    for kind in type(subject).__mro__:
+        name = f"{kind.__module__}.{kind.__qualname__}".removeprefix("noisewright.")
+        if name in PAGES:
+            module, _, draw = PAGES[name].rpartition(".")
+            page: str = getattr(import_module(f"{__name__}.pages.{module}"), draw)(
+                subject
+            )
+            return page
 
     raise InvalidParameter(
         "subject",

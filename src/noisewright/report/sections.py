@@ -17,8 +17,14 @@ from noisewright.report.words.queries import drawable
 from noisewright.workload.questions.statistics import PEOPLE, Column
 
 MOST_ROWS = 20_000
+"""Of answers on a page: a browser scrolls through so many without a halt."""
+
 _MOST_FIGURES = 200
+"""Of tables on a page, for the same reason."""
+
 _OPEN = 6
+"""Tables that are open when a page is: what fits on a few screens."""
+
 # of the largest error: differences of variances cancel to the root of 1e-16
 _ROUNDING = 1e-7
 HEADS = ("query", "answer", "std. error", "95 % interval")
@@ -47,7 +53,7 @@ def sections(release: Release, truth: FloatArray | None) -> list[Section]:
     for number, table in enumerate(release.tables):
         part = slice(start, start + table.queries)
         column = _settled(release.intervals.part(part))
-        shaped = drawable(release.plan, table, release.labels[part])
+        shaped = drawable(release.plan.workload, table, release.labels[part])
         drawings = list(figures(shaped, column, None if truth is None else truth[part]))
         if drawn + len(drawings) > _MOST_FIGURES:
             drawings = []

@@ -101,7 +101,7 @@ def compare(
       noisewright compare marginals:2^6:2 --epsilon 1 --neighbours replace-one --people 500
       noisewright compare prefix:64 --model local --epsilon 1
     """
-    from noisewright.report.pages.comparison import check_chart
+    from noisewright.report.charts import check_chart
 
     if output.chart is not None:
         check_chart(output.chart)
@@ -122,7 +122,7 @@ def _compare_central(
     """Every central mechanism with its errors, against the lower bound."""
     from noisewright import api
     from noisewright.planning.central.options import Central
-    from noisewright.report.pages.comparison import draw_comparison
+    from noisewright.report.charts import draw_comparison
 
     people = curator.people
     error = curator.error
@@ -238,7 +238,7 @@ def _compare_local(
     from noisewright.local.choose.candidates import narrowed
     from noisewright.local.choose.cost import ALPHA
     from noisewright.local.choose.options import Local
-    from noisewright.report.pages.comparison import draw_comparison
+    from noisewright.report.charts import draw_comparison
     from noisewright.solution import BoundClass
 
     alpha = ALPHA if local.alpha is None else local.alpha

@@ -74,7 +74,7 @@ def norm(
       noisewright norm prefix:16 --entrywise 0.1 --shift
       noisewright norm queries.npz
     """
-    from noisewright.report.pages.comparison import check_chart, draw_norms
+    from noisewright.report.charts import check_chart, draw_norms
 
     if chart is not None:
         check_chart(chart)

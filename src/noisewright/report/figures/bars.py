@@ -1,8 +1,8 @@
-"""Answers as rows: a bar or a dot, its own interval and that of all answers at once."""
+"""Scales, and answers as rows on them: a bar or a dot with its interval and that of all at once."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import ClassVar
@@ -11,9 +11,46 @@ import numpy as np
 
 from noisewright.arrays import FloatArray
 from noisewright.planning.plan import ReleasedTable
-from noisewright.report.figures.scale import Place, Scale
-from noisewright.report.words.numbers import with_error
+from noisewright.report.words.numbers import brief, ticks, with_error
 from noisewright.workload.questions.statistics import PEOPLE, Column
+
+
+@dataclass(frozen=True)
+class Place:
+    """A label or mark; a spare one is left out where there is little room."""
+
+    at: float
+    text: str = ""
+    spare: bool = False
+
+
+class Scale:
+    """Numbers to per cent; what lies beyond an end is put there."""
+
+    def __init__(self, low: float, high: float) -> None:
+        self.low, self.high = low, high if high > low else low + 1
+
+    def __call__(self, value: float) -> float:
+        return round(
+            100 * min(max((value - self.low) / (self.high - self.low), 0.0), 1.0), 3
+        )
+
+    def marks(self, most: int) -> tuple[Place, ...]:
+        """Round numbers on the scale."""
+        return marked(self, ticks(self.low, self.high, most))
+
+
+def marked(
+    scale: Callable[[float], float],
+    values: Sequence[float],
+    text: Callable[[float], str] = brief,
+) -> tuple[Place, ...]:
+    """Marks at values; where more than four do not fit, every other one goes."""
+    return tuple(
+        Place(scale(value), text(value), spare=len(values) > 4 and k % 2 == 1)
+        for k, value in enumerate(values)
+    )
+
 
 MOST_BARS = 60
 # times the next answer: drawn whole, a bar this long hides the errors of all others
@@ -22,8 +59,8 @@ _FAR = 12
 
 @dataclass(frozen=True)
 class Bar:
-    """One answer at a place of the scale; `cut` where its bar goes on beyond it, `own` if singled
-    out among others."""
+    """One answer at a place of the scale; `cut` where its bar goes on beyond it, `chosen`
+    if it is singled out among others."""
 
     label: str
     text: str
@@ -35,7 +72,7 @@ class Bar:
     truth: float | None = None
     known: bool = True
     cut: bool = False
-    own: bool = False
+    chosen: bool = False
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray
-from noisewright.report.figures.scale import Place, Scale, marked
+from noisewright.report.figures.bars import Place, Scale, marked
 from noisewright.report.words.numbers import brief, figure, ticks
 from noisewright.workload.questions.statistics import Column
 from noisewright.workload.questions.table_axes import Axis

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from noisewright.display import Shown
@@ -13,8 +12,7 @@ from noisewright.learn.selection.plan import Selected, Selection
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.privacy.promise.spend import Promise, Spend
 from noisewright.report.figures.bars import Bar, Bars
-from noisewright.report.render import render
-from noisewright.report.runners_up import RunnersUp
+from noisewright.report.pages import record, render
 from noisewright.report.words.numbers import figure, share
 from noisewright.report.words.promises import (
     Person,
@@ -141,20 +139,10 @@ def _facts(shown: Shown) -> list[tuple[str, str]]:
 
 
 def _page(known: dict[str, Any], **told: Any) -> str:
-    plain: dict[str, Any] = {
-        "byline": byline({}),
-        "person": None,
-        "limits": [],
-        "compared": "",
-        "heading": "How close with how many people",
-        "drawings": [],
-        "heads": (),
-        "tables": (),
-        "notes": (),
-        "runners_up": RunnersUp(),
-    }
-    record = json.dumps(known, indent=2, ensure_ascii=False, default=str)
-    return render("plan.html", **{**plain, **told}, record=record)
+    heading = "How close with how many people"
+    return render(
+        "plan.html", byline=byline({}), heading=heading, record=record(known), **told
+    )
 
 
 def _plan(plan: LearningPlan) -> dict[str, Any]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from noisewright.ledger.book import Ledger
 from noisewright.ledger.history import Account
 from noisewright.ledger.standing import so_far, standing, told_entries
 from noisewright.privacy.promise.spend import best_guess
-from noisewright.report.render import render
+from noisewright.report.pages import record, render
 from noisewright.report.words.numbers import plain, share, when
 from noisewright.report.words.promises import Tile, byline
 
@@ -54,9 +53,7 @@ def ledger_page(ledger: Ledger, title: str = "What was spent") -> str:
             ),
             ("hash of the last entry", "" if last is None else last.hash),
         ],
-        record=json.dumps(
-            list(accounts.values()), indent=2, ensure_ascii=False, default=str
-        ),
+        record=record(list(accounts.values())),
     )
 
 

@@ -1,27 +1,26 @@
-"""The page of a plan: what will be promised, how wrong each table will be, and who else tried."""
+"""Pages of a plan and of its rehearsal: what is promised, how wrong answers will be, who tried."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from noisewright.planning.central.choice.explain import Reason
-from noisewright.planning.local.plan import LocalPlan
+from noisewright.planning.central.choice.explain import Explanation, Reason
+from noisewright.planning.central.rehearsal import Rehearsal, RehearsedTable
 from noisewright.planning.plan import Plan
-from noisewright.report.render import render
-from noisewright.report.runners_up import runners_up
-from noisewright.report.words.plans import plan_words
+from noisewright.report.figures.bars import Bar, Bars
+from noisewright.report.pages import record, render
+from noisewright.report.words.numbers import figure
+from noisewright.report.words.plans import Line, plan_words
 from noisewright.report.words.promises import (
-    COMPARED_PEOPLE,
-    Limit,
     Person,
+    Tile,
     byline,
-    compared,
+    certified,
+    counted,
     facts,
     kept_sentence,
-    limits,
-    local_limits,
     promise_sentence,
     promise_tile,
 )
@@ -40,13 +39,19 @@ _NAMES = {
 }
 
 
+def explained_page(told: Explanation) -> str:
+    """The page of a plan with the reasons for it."""
+    return plan_page(told.plan, None, told.why, told.others)
+
+
 def plan_page(
     plan: Plan, title: str | None = None, why: str = "", others: Sequence[Reason] = ()
 ) -> str:
     """The page as HTML; nothing was spent yet, and nothing private is in it."""
     known = plan.summary()
     words = plan_words(plan)
-    local = isinstance(plan, LocalPlan)
+    proved = certified(plan, known)
+    local = plan.model == "local"
     unit = "one report, sent by one person" if local else "one person"
     promised = promise_sentence(plan.privacy.neighbours)
 
@@ -60,12 +65,8 @@ def plan_page(
         person=Person.of(
             plan.spend, plan.privacy, known.get("person", unit), local=local
         ),
-        limits=_limits(plan, known),
-        compared=COMPARED_PEOPLE
-        if local
-        else compared(known, plan)
-        if words.is_bounded
-        else "",
+        limits=proved.limits,
+        compared=proved.compared if words.is_bounded else "",
         heading=words.heading,
         drawings=words.drawings,
         heads=words.heads,
@@ -73,13 +74,179 @@ def plan_page(
         notes=words.notes,
         runners_up=runners_up(known, why, others),
         provenance=facts({"plan": plan.digest, **known}, _NAMES),
-        record=json.dumps(known, indent=2, ensure_ascii=False, default=str),
+        record=record(known),
     )
 
 
-def _limits(plan: Plan, known: dict[str, Any]) -> list[Limit]:
+_ERRORS = {"rmse": "root mean square error", "max": "error of the least certain answer"}
+_FAR = 8
+"""Times the plan: bars beyond are cut, lest its own cannot be seen."""
+
+
+@dataclass(frozen=True)
+class RunnersUp:
+    """Why this plan, what others would reach beside it, and which were not asked, by reason."""
+
+    why: str = ""
+    drawings: tuple[Bars, ...] = ()
+    refused: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def is_any(self) -> bool:
+        """Whether there is anything to tell."""
+        return bool(self.why or self.drawings or self.refused)
+
+
+def runners_up(
+    known: Mapping[str, Any], why: str, others: Sequence[Reason]
+) -> RunnersUp:
+    """What is known of the others: from an explanation, or from the plan's own record."""
+    name = str(known.get("mechanism", "this plan"))
+    if not others:
+        return RunnersUp(why, _by_people(name, known))
+
+    reached = [
+        each for each in others if each.achieved is not None and each.times is not None
+    ]
+    refused: dict[str, list[str]] = {}
+    for each in others:
+        if each not in reached:
+            refused.setdefault(each.reason, []).append(each.mechanism)
+
+    return RunnersUp(
+        f"{name}: {why}." if why else "",
+        _by_error(name, reached, _ERRORS.get(str(known.get("error")), "error")),
+        tuple((reason, ", ".join(names)) for reason, names in refused.items()),
+    )
+
+
+def _by_error(plan: str, others: Sequence[Reason], title: str) -> tuple[Bars, ...]:
+    values = [
+        (each.mechanism, each.achieved or 0.0, each.times or 1.0) for each in others
+    ]
+    if not values:
+        return ()
+
+    least = values[0][1] / values[0][2]
+    rows = [(plan, least, 1.0), *values]
+    return (_bars(title, [(n, f"± {figure(v)}", t) for n, v, t in rows]),)
+
+
+def _by_people(plan: str, known: Mapping[str, Any]) -> tuple[Bars, ...]:
+    others = [
+        (str(row["mechanism"]), float(row["sample_complexity"]))
+        for row in known.get("runners_up", [])
+        if row.get("sample_complexity")
+    ]
+    needed = known.get("sample_complexity")
+    if not others or not needed:
+        return ()
+
+    rows = [(plan, float(needed)), *others]
+    texts = [
+        (name, counted(-int(-people // 1), "person", "people"), people)
+        for name, people in rows
+    ]
     return (
-        local_limits(plan)
-        if isinstance(plan, LocalPlan)
-        else limits({"bounds": [], **known})
+        _bars(
+            "people needed",
+            [(n, text, people / rows[0][1]) for n, text, people in texts],
+        ),
+    )
+
+
+def _bars(title: str, rows: Sequence[tuple[str, str, float]]) -> Bars:
+    """Bars beside the plan's own, which comes first."""
+    top = min(_FAR, max(times for _, _, times in rows))
+    return Bars(
+        title,
+        "",
+        tuple(
+            Bar(
+                name,
+                text if place == 0 else f"{text}, {times:.2f} ×",
+                width=round(100 * min(times, top) / top, 2),
+                cut=times > top,
+                chosen=place == 0,
+            )
+            for place, (name, text, times) in enumerate(rows)
+        ),
+    )
+
+
+_HEADS = (
+    "table",
+    "answers",
+    "forecast",
+    "found",
+    "median relative error",
+    "within 95 %",
+    "left out",
+)
+
+
+def rehearsal_page(rehearsal: Rehearsal, title: str = "Rehearsal") -> str:
+    """The page as HTML: errors alone, no answers."""
+    tables = rehearsal.tables
+    answers = sum(table.queries for table in tables)
+    covered = sum(table.covered * table.queries for table in tables) / max(answers, 1)
+    known = rehearsal.summary()
+
+    return render(
+        "plan.html",
+        title=title,
+        byline=byline({}),
+        lead="A whole release, many times over, on data that are public or made up, with seeded "
+        "noise. It protects nobody and publishes nothing: errors are shown, no answers.",
+        tiles=[
+            *_promised(rehearsal),
+            Tile("runs", f"{rehearsal.runs:,}", f"seed {rehearsal.seed}"),
+            Tile("answers", f"{answers:,}", f"in {len(tables):,} tables"),
+            Tile(
+                "within their intervals", f"{100 * covered:.1f} %", "95 % are promised"
+            ),
+        ],
+        heading="Errors found",
+        heads=_HEADS,
+        tables=[_rehearsed(table) for table in tables],
+        notes=[
+            f"{cost.attribute}: {100 * cost.clipped:.3g} % of people lie beyond its bounds, which "
+            f"moves their mean by {figure(cost.mean_shift)}"
+            + (
+                "."
+                if cost.bin_shift is None
+                else f"; its bins move a quantile by {figure(cost.bin_shift)}."
+            )
+            for cost in rehearsal.declarations
+        ],
+        provenance=facts(
+            known, {"runs": "runs", "seed": "seed", "plan": "hash of the plan"}
+        ),
+        record=record(known),
+    )
+
+
+def _promised(rehearsal: Rehearsal) -> list[Tile]:
+    if rehearsal.privacy is None:
+        return []
+    return [
+        replace(
+            promise_tile(rehearsal.privacy), note="of a release; nothing is spent here"
+        )
+    ]
+
+
+def _rehearsed(table: RehearsedTable) -> Line:
+    relative = "–" if table.relative is None else f"{100 * table.relative:.2g} %"
+    return Line(
+        table.name,
+        (
+            f"{table.queries:,}",
+            "–" if table.predicted is None else f"± {figure(table.predicted)}",
+            f"± {figure(table.realised)}",
+            relative,
+            f"{100 * table.covered:.1f} %",
+            f"{100 * table.left_out:.3g} %",
+        ),
+        None,
     )

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from noisewright.arrays import FloatArray
@@ -13,30 +9,24 @@ from noisewright.planning.after.combining import COMBINED
 from noisewright.planning.after.further import ASKED_LATER
 from noisewright.planning.central.plan import CentralPlan
 from noisewright.planning.found.open_values import OpenTables
-from noisewright.planning.local.plan import LocalPlan
 from noisewright.planning.release import Release, Releasing
 from noisewright.report.charts import agreement_chart, errors_chart
-from noisewright.report.render import render
+from noisewright.report.pages import record, render
 from noisewright.report.sections import sections
 from noisewright.report.words.numbers import figure
 from noisewright.report.words.promises import (
-    COMPARED_PEOPLE,
-    Limit,
     Person,
     Tile,
     byline,
-    compared,
+    certified,
     counted,
     kept_sentence,
-    limits,
-    local_limits,
     promise_sentence,
     promise_tile,
     provenance,
-    ratio_tile,
     tables_in_words,
 )
-from noisewright.report.words.steps import steps_in_words
+from noisewright.report.words.queries import steps_in_words
 from noisewright.workload.questions.statistics import PEOPLE
 
 PROVENANCE = {
@@ -62,13 +52,14 @@ _PURE = (
 )
 
 
-def page(
+def release_page(
     release: Release, truth: FloatArray | None = None, title: str | None = None
 ) -> str:
     """The page as HTML. `truth` may be given only for synthetic data."""
     known = release.metadata
     plan = release.plan
-    local = isinstance(plan, LocalPlan)
+    local = plan.model == "local"
+    proved = certified(plan, known)
     told = known["statement"]
     made = "estimated on" if local else "released on"
 
@@ -77,16 +68,16 @@ def page(
         title=title or ("Private estimates" if local else "Private release"),
         byline=byline(known, made),
         lead=_lead(release, truth),
-        tiles=[promise_tile(plan.privacy), *_tiles(release)],
+        tiles=[promise_tile(plan.privacy), *_tiles(release), proved.tile],
         person=Person.of(plan.spend, plan.privacy, told["unit"], local=local),
-        limits=_limits(plan, known),
-        compared=COMPARED_PEOPLE if local else compared(known, plan),
+        limits=proved.limits,
+        compared=proved.compared,
         sections=sections(release, truth),
         notes=_notes(release),
         truth=None if truth is None else _against(release, truth),
         steps=steps_in_words(told["post_processing"], changed=release.is_changed),
         provenance=provenance({**_digest(plan), **known}, {**PROVENANCE, "time": made}),
-        record=json.dumps(dict(known), indent=2, ensure_ascii=False, default=str),
+        record=record(known),
     )
 
 
@@ -95,7 +86,7 @@ def _lead(release: Release, truth: FloatArray | None) -> str:
     left_out = f" ({hidden:,} of them left out)" if hidden else ""
     text = (
         f"{counted(len(release), 'answer')}{left_out} to "
-        f"{tables_in_words(release.tables, release.plan)}. "
+        f"{tables_in_words(release.tables, release.plan.workload)}. "
         "All are protected by one promise: "
         f"{promise_sentence(release.plan.privacy.neighbours)}."
         f"{kept_sentence(release.plan)}"
@@ -125,33 +116,10 @@ def _tiles(release: Release) -> list[Tile]:
         typical = f"± {figure(np.sqrt(np.mean(std**2)))}"
         largest = f"± {figure(std.max())}"
 
-    plan = release.plan
-    known = release.metadata
     return [
         Tile("typical error", typical, "people, root mean square over counts"),
         Tile("largest error", largest, "people, standard error of a count"),
-        ratio_tile(certified(plan) if isinstance(plan, LocalPlan) else known),
     ]
-
-
-def certified(plan: LocalPlan) -> dict[str, Any]:
-    """The best ratio that is proved of a plan without a curator, and its class."""
-    known = plan.summary()
-    ratio = known["certified_ratio"] or known["ratio"]
-    return {"ratio": ratio, "bound_class": known["bound_class"]}
-
-
-def _limits(plan: Releasing, known: Mapping[str, Any]) -> list[Limit]:
-    if isinstance(plan, LocalPlan):
-        return local_limits(plan)
-
-    known_ratio = known.get("ratio") is not None
-    forecast = (
-        plan.forecast() if known_ratio and isinstance(plan, CentralPlan) else None
-    )
-    errors = {} if forecast is None else {"rmse": forecast.rmse, "max": forecast.max}
-
-    return limits({"bounds": [], **errors, **known})
 
 
 def _notes(release: Release) -> list[str]:

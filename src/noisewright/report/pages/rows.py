@@ -1,8 +1,7 @@
-"""The page of what was measured of rows: second moments of columns, or pairs of attributes."""
+"""Pages of what was measured without cells: columns, pairs of attributes, and running counts."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
@@ -11,15 +10,18 @@ from typing import Any
 import numpy as np
 
 from noisewright.arrays import FloatArray
+from noisewright.errors import OutOfReach
 from noisewright.estimate.intervals import normal_multiplier
 from noisewright.planning.plan import LEVEL, ReleasedTable
 from noisewright.planning.rows.covariance import CovarianceRelease
 from noisewright.planning.rows.pairs import PairsRelease
+from noisewright.planning.streams.running import RunningStream, StreamRelease
 from noisewright.report.figures import Figure
 from noisewright.report.figures.bars import MOST_BARS, bars
+from noisewright.report.figures.curves import Banded, Curve, curve, even, step_marks
 from noisewright.report.figures.grids import grids
+from noisewright.report.pages import record, render
 from noisewright.report.pages.release import PROVENANCE
-from noisewright.report.render import render
 from noisewright.report.sections import Section, row, spread
 from noisewright.report.words.numbers import figure
 from noisewright.report.words.promises import (
@@ -27,13 +29,12 @@ from noisewright.report.words.promises import (
     Tile,
     asked_for,
     byline,
-    compared,
-    limits,
+    certified,
     promise_sentence,
     promise_tile,
     provenance,
 )
-from noisewright.workload.questions.statistics import Column
+from noisewright.workload.questions.statistics import PEOPLE, Column
 from noisewright.workload.questions.table_axes import Axis
 
 _MOST_ROWS = 5_000
@@ -46,6 +47,7 @@ def row_page(release: CovarianceRelease | PairsRelease) -> str:
     """The page as HTML."""
     plan = release.plan
     known = release.metadata
+    proved = certified(plan, known)
     told = (
         _moments(release) if isinstance(release, CovarianceRelease) else _pairs(release)
     )
@@ -53,11 +55,10 @@ def row_page(release: CovarianceRelease | PairsRelease) -> str:
         "release.html",
         byline=byline(known),
         person=Person.of(plan.spend, plan.privacy, "one row is one person"),
-        limits=limits({"bounds": [], **known}),
-        compared=compared(known),
-        truth=None,
+        limits=proved.limits,
+        compared=proved.compared,
         provenance=provenance({"plan": plan.digest, **known}, _PROVENANCE),
-        record=json.dumps(known, indent=2, ensure_ascii=False, default=str),
+        record=record(known),
         **told,
     )
 
@@ -201,3 +202,86 @@ def _drawings(
 
     part = np.arange(count * count).reshape(1, count, count)
     return [*grids([""], axis, axis, column, part, signed=True)]
+
+
+_STARTED = {**PROVENANCE, "time": "started on"}
+_LATEST = 1_000
+_MOST_POINTS = 600
+_CHANGES = {"add-remove": "been left out", "replace-one": "come at another step"}
+
+
+def running_page(stream: RunningStream) -> str:
+    """The page of what a stream has answered: the stream itself is secret."""
+    return stream_page(stream.release)
+
+
+def stream_page(release: StreamRelease, title: str = "Private running count") -> str:
+    """The page as HTML: answers alone, nothing that the stream remembers."""
+    if not len(release):
+        raise OutOfReach(
+            "no step of the stream was answered yet; there is nothing to draw"
+        )
+
+    known = release.metadata
+    plan = release.plan
+    proved = certified(plan, known)
+    lead = (
+        f"{len(release):,} of {known['steps']:,} planned steps, every one under the same promise: "
+        "all that is published of this stream, now and later, would look almost the same had any "
+        f"one person {_CHANGES[known['neighbours']]}."
+    )
+    return render(
+        "release.html",
+        title=title,
+        byline=byline(known, "started on"),
+        lead=lead,
+        tiles=[promise_tile(plan.privacy), *_stream_tiles(release)],
+        person=Person.of(plan.spend, plan.privacy, known["person"]),
+        limits=proved.limits,
+        compared=proved.compared,
+        sections=[_stream_section(release)],
+        steps=["Nothing: every answer is unbiased, as it was measured."],
+        provenance=provenance({"plan": plan.digest, **known}, _STARTED),
+        record=record(known),
+    )
+
+
+def _stream_tiles(release: StreamRelease) -> list[Tile]:
+    last = figure(release.answers[-1])
+    error = figure(release.std[-1])
+    largest = figure(release.plan.forecast().max)
+    return [
+        Tile("running count", last, f"people, at step {len(release):,}"),
+        Tile("error now", f"± {error}", "people, standard error of the latest"),
+        Tile("largest error", f"± {largest}", "people, of any planned step"),
+    ]
+
+
+def _stream_section(release: StreamRelease) -> Section:
+    """All steps drawn, and the latest as rows, the last one first."""
+    count = len(release)
+    latest = range(count - 1, max(-1, count - 1 - _LATEST), -1)
+    ends = zip(release.answers, release.std, release.lower, release.upper, strict=True)
+    told = list(ends)
+
+    return Section(
+        name="people so far",
+        note=f"{count:,} answers",
+        error=f"standard error {spread(release.std)} people",
+        drawings=[_curve(release)],
+        rows=[row(f"step {k + 1:,}", *map(float, told[k])) for k in latest],
+        more=count - len(latest),
+    )
+
+
+def _curve(release: StreamRelease) -> Curve:
+    count = len(release)
+    chosen = np.unique(np.linspace(0, count - 1, _MOST_POINTS).round().astype(np.int64))
+    drawn = Banded(
+        release.answers[chosen],
+        (release.lower[chosen], release.upper[chosen]),
+        (release.lower_all[chosen], release.upper_all[chosen]),
+        even(count)[chosen],
+    )
+
+    return curve(drawn, "", "step", PEOPLE, step_marks(count), zoomed=True)

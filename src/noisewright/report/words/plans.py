@@ -24,17 +24,17 @@ from noisewright.planning.streams.plan import CarryStreamPlan, StreamPlan
 from noisewright.report.figures import Figure
 from noisewright.report.figures.bars import Bar, Bars
 from noisewright.report.figures.curves import Banded, curve, even, step_marks
-from noisewright.report.pages.release import certified
 from noisewright.report.words.numbers import error_figure, figure, plain
 from noisewright.report.words.promises import (
     Tile,
     asked_for,
-    ratio_tile,
+    certified,
     tables_in_words,
 )
 from noisewright.workload.questions.statistics import PEOPLE
 
-_CROWDS = (1_000, 10_000, 100_000, 1_000_000)
+_PEOPLE = (1_000, 10_000, 100_000, 1_000_000)
+"""How many people errors of shares are told for: from a village to a city."""
 _HEADS = ("table", "answers", "typical error", "95 % for all at once")
 _DEPENDS = "– depends on how many people there are."
 _UNITS = "Counts in people; sums, means and quantiles in the unit of what they are of."
@@ -80,8 +80,11 @@ def _central(plan: CentralPlan) -> PlanWords:
     errors = _by_unit([plan])
     tables, notes = _lines(errors)
     return PlanWords(
-        asked=f"Asked: {tables_in_words(plan.tables(), plan)}.",
-        tiles=[*_count_tiles(errors, plan.forecast()), ratio_tile(plan.summary())],
+        asked=f"Asked: {tables_in_words(plan.tables(), plan.workload)}.",
+        tiles=[
+            *_count_tiles(errors, plan.forecast()),
+            certified(plan, plan.summary()).tile,
+        ],
         tables=tables,
         notes=notes,
     )
@@ -93,18 +96,18 @@ def _local(plan: LocalPlan) -> PlanWords:
     goal = f"for shares that are ± {off} % points off (root mean square), whatever the data"
     tables, notes = _lines(_by_unit([plan])) if plan.people else ([], [])
     search = f" The search for this plan was {CUT_SHORT}." if plan.cut_short else ""
-    errors = {count: plan.forecast(count).worst_rmse / count for count in _CROWDS}
+    errors = {count: plan.forecast(count).worst_rmse / count for count in _PEOPLE}
 
     return PlanWords(
         title="Plan of a survey",
-        asked=f"Asked: {tables_in_words(plan.tables(), plan)}. Everybody's answer is randomised "
-        f"before it is sent.{search}",
+        asked=f"Asked: {tables_in_words(plan.tables(), plan.workload)}. "
+        f"Everybody's answer is randomised before it is sent.{search}",
         tiles=[
             Tile("people needed", f"{plan.people_for():,}", goal),
             Tile(
                 "a report", f"{plan.format.length} bytes", "sent once by every person"
             ),
-            ratio_tile(certified(plan)),
+            certified(plan, {}).tile,
         ],
         drawings=[
             _shares("standard error of a share, at worst, by how many report", errors)
@@ -127,7 +130,7 @@ def _stream(plan: StreamPlan | CarryStreamPlan) -> PlanWords:
     return PlanWords(
         title="Plan of a running count",
         asked=f"A running count of people, one answer at each of {len(std):,} steps.",
-        tiles=[*_error_tiles(forecast), ratio_tile(plan.summary())],
+        tiles=[*_error_tiles(forecast), certified(plan, plan.summary()).tile],
         drawings=[curve(drawn, "standard error of every step", "step", PEOPLE, marks)],
     )
 
@@ -139,7 +142,10 @@ def _together(plan: Together) -> PlanWords:
     return PlanWords(
         title="Plans that share a budget",
         asked=f"{len(plan.plans)} plans about the same people.",
-        tiles=[*_count_tiles(errors, plan.forecast()), ratio_tile(plan.summary())],
+        tiles=[
+            *_count_tiles(errors, plan.forecast()),
+            certified(plan, plan.summary()).tile,
+        ],
         tables=tables,
         notes=notes,
     )
@@ -155,7 +161,10 @@ def _open(plan: OpenPlan) -> PlanWords:
         title="Plan of a release over values nobody listed",
         asked=f"The values of {', '.join(plan.open_names)} that enough people hold, and over "
         f"them {tables_in_words(assumed.tables())}.",
-        tiles=[*_count_tiles(errors, plan.forecast()), ratio_tile(plan.summary())],
+        tiles=[
+            *_count_tiles(errors, plan.forecast()),
+            certified(plan, plan.summary()).tile,
+        ],
         drawings=[_told_values(plan.chances())],
         tables=tables,
         notes=notes,
@@ -193,8 +202,8 @@ def _covariance(plan: CovariancePlan) -> PlanWords:
         "covariance": "a covariance",
     }
     size = len(plan.columns)
-    errors = {count: plan.errors(count) for count in _CROWDS}
-    rows = [name for name in names if name in errors[_CROWDS[0]]]
+    errors = {count: plan.errors(count) for count in _PEOPLE}
+    rows = [name for name in names if name in errors[_PEOPLE[0]]]
     parts = {name: size**0.5 if name == "mean" else size for name in rows}
 
     return PlanWords(
@@ -208,7 +217,7 @@ def _covariance(plan: CovariancePlan) -> PlanWords:
                 f"rows of length {plan.mechanism.radius:g} at most",
             ),
             Tile("noise", plan.mechanism.name, "on all of them at once"),
-            ratio_tile(plan.summary()),
+            certified(plan, plan.summary()).tile,
         ],
         heads=("people", *(f"error of {names[name]}" for name in rows)),
         tables=[
@@ -219,7 +228,7 @@ def _covariance(plan: CovariancePlan) -> PlanWords:
                 ),
                 None,
             )
-            for count in _CROWDS
+            for count in _PEOPLE
         ],
         notes=[
             "Root mean square over columns or pairs of them, in the units of the columns."
@@ -246,7 +255,7 @@ def _pairs(plan: PairsPlan) -> PlanWords:
                 (f"± {figure(100 * forecast.rmse / count)} % points",),
                 None,
             )
-            for count in _CROWDS
+            for count in _PEOPLE
         ],
     )
 

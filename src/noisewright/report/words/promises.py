@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import singledispatch
 from math import ceil, exp, isclose, isfinite
 from typing import Any
 
@@ -19,15 +20,17 @@ from noisewright.privacy.promise.spend import Spend, best_guess
 from noisewright.report.words.numbers import figure, plain, share, when
 from noisewright.report.words.queries import workload_in_words
 from noisewright.solution import BoundClass
+from noisewright.workload import Workload
 from noisewright.workload.questions.statistics import PEOPLE
 
 _ERRORS = {"rmse": " (root mean square)", "max": " (of the least certain one)"}
 _FULL = "A full bar cannot be bettered within its class."
-COMPARED_PEOPLE = (
+_COMPARED_PEOPLE = (
     "The people that this needs, beside the fewest that any method of a "
     f"class needs. {_FULL}"
 )
-_USUAL_DELTA = 1e-9  # at which ρ is told as an ε
+_USUAL_DELTA = 1e-9
+"""At which ρ is told as an ε: below one over the people there are."""
 
 
 @dataclass(frozen=True)
@@ -84,9 +87,16 @@ def promise_sentence(neighbours: str) -> str:
     )
 
 
+@singledispatch
 def kept_sentence(plan: object) -> str:
     """What was asked for, where a plan keeps more than that; empty otherwise."""
-    if not isinstance(plan, CentralPlan) or plan.asked is None:
+    return ""
+
+
+@kept_sentence.register
+def kept_by_curator(plan: CentralPlan) -> str:
+    """Pure noise keeps a promise that was asked with a δ."""
+    if plan.asked is None:
         return ""
 
     asked = promise_tile(plan.asked).value
@@ -165,6 +175,42 @@ def _in_figures(spend: Spend, privacy: Privacy) -> list[str]:
     ]
 
 
+@dataclass(frozen=True)
+class Certified:
+    """How close errors are to the least: for a plan, or a record where no plan is known."""
+
+    tile: Tile
+    limits: Sequence[Limit]
+    compared: str
+
+
+@singledispatch
+def certified(plan: object, known: Mapping[str, Any]) -> Certified:
+    """What is proved of the errors in a record, by the kind of their plan."""
+    return Certified(ratio_tile(known), limits(known), _compared(known))
+
+
+@certified.register
+def certified_with_curator(plan: CentralPlan, known: Mapping[str, Any]) -> Certified:
+    """Bounds on the error; where questions are weighed, so is what is compared."""
+    told = dict(known)
+    if known.get("ratio") is not None:
+        forecast = plan.forecast()
+        told = {"rmse": forecast.rmse, "max": forecast.max, **known}
+
+    weighed = len(set(plan.weights)) > 1
+    return Certified(ratio_tile(known), limits(told), _compared(known, weighed))
+
+
+@certified.register
+def certified_without_curator(plan: LocalPlan, known: Mapping[str, Any]) -> Certified:
+    """The people that reports need against the fewest that any method of a class needs."""
+    facts = plan.summary()
+    ratio = facts["certified_ratio"] or facts["ratio"]
+    proved = {"ratio": ratio, "bound_class": facts["bound_class"]}
+    return Certified(ratio_tile(proved), _local_limits(plan), _COMPARED_PEOPLE)
+
+
 def ratio_tile(known: Mapping[str, Any]) -> Tile:
     """How close to the least error: among linear strategies, or else in the widest class known."""
     ratio = known.get("ratio")
@@ -182,10 +228,10 @@ def ratio_tile(known: Mapping[str, Any]) -> Tile:
     )
 
 
-def compared(known: Mapping[str, Any], plan: object = None) -> str:
+def _compared(known: Mapping[str, Any], weighed: bool = False) -> str:
     """What the ratios of a record compare."""
     told = _ERRORS.get(known.get("error", ""), "")
-    if told and isinstance(plan, CentralPlan) and len(set(plan.weights)) > 1:
+    if told and weighed:
         told = told.replace(")", ", questions weighed)")
 
     return (
@@ -197,7 +243,8 @@ def compared(known: Mapping[str, Any], plan: object = None) -> str:
 def limits(known: Mapping[str, Any]) -> list[Limit]:
     """The bounds of a record, the narrowest class first."""
     bounds = [
-        (each["class"], each["lower_bound"], each["ratio"]) for each in known["bounds"]
+        (each["class"], each["lower_bound"], each["ratio"])
+        for each in known.get("bounds", ())
     ]
     if known.get("bound_class") is not None:
         bounds.insert(0, (known["bound_class"], known["lower_bound"], known["ratio"]))
@@ -223,7 +270,7 @@ def _of_people(bound: float, ratio: float | None, errors: Sequence[float]) -> bo
     return any(isclose(bound * ratio, error, rel_tol=1e-3) for error in errors)
 
 
-def local_limits(plan: LocalPlan) -> list[Limit]:
+def _local_limits(plan: LocalPlan) -> list[Limit]:
     """The people that reports need against the fewest that any method of a class needs."""
     best = plan.certificate
     worst = plan.analysis.worst_case
@@ -249,11 +296,13 @@ def asked_for(names: Sequence[str], most: int = 6) -> str:
     return shown if len(names) <= most else f"{shown} and {len(names) - most:,} more"
 
 
-def tables_in_words(tables: Sequence[ReleasedTable], plan: object = None) -> str:
+def tables_in_words(
+    tables: Sequence[ReleasedTable], workload: Workload | None = None
+) -> str:
     """How many tables there are, and what was asked: names where few, how many of a kind else."""
     count = len(tables)
-    if isinstance(plan, CentralPlan | LocalPlan) and not plan.workload.statistics:
-        return f"{tables[0].name}, {workload_in_words(plan.workload)}"
+    if workload is not None and not workload.statistics:
+        return f"{tables[0].name}, {workload_in_words(workload)}"
     if count <= _MOST_NAMES:
         return f"{counted(count, 'table')}: {asked_for([table.name for table in tables], count)}"
 
@@ -287,6 +336,7 @@ def _kind(table: ReleasedTable) -> tuple[str, str]:
 
 _WAYS = {1: "one-way", 2: "two-way", 3: "three-way"}
 _MOST_NAMES = 8
+"""Of tables in a sentence: more are told by how many there are of a kind."""
 
 
 def facts(known: Mapping[str, Any], names: Mapping[str, str]) -> list[tuple[str, str]]:
