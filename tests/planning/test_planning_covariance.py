@@ -13,8 +13,8 @@ from noisewright.estimate.moments import (
     above_noise,
     nearest_correlation,
     possible_moments,
-    to_simplex,
 )
+from noisewright.estimate.nearest import Possible
 from noisewright.privacy.promise.budget import Privacy
 from oracles.privacy_oracles import SeededSource
 
@@ -151,13 +151,15 @@ def test_intervals_of_coefficients_cover_the_noise():
 def test_projections_are_nearest():
     rng = np.random.default_rng(8)
     values = rng.normal(0, 1, 30)
-    nearest = to_simplex(values, 1.0)
+    nearest = Possible(1.0, at_most=True).nearest(values)
     assert nearest.min() >= 0
     assert nearest.sum() == pytest.approx(1.0)
     for _ in range(50):  # no other point of the set is nearer
         other = rng.dirichlet(np.ones(30)) * rng.random()
         assert ((values - nearest) ** 2).sum() <= ((values - other) ** 2).sum()
-    np.testing.assert_array_equal(to_simplex(np.array([0.2, -1.0]), 1.0), [0.2, 0.0])
+    np.testing.assert_array_equal(
+        Possible(1.0, at_most=True).nearest(np.array([0.2, -1.0])), [0.2, 0.0]
+    )
     matrix = rng.normal(0, 1, (6, 6))
     matrix = matrix + matrix.T
     possible = possible_moments(matrix, 2.0)

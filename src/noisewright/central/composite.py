@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
-from math import isfinite
 from operator import add
 from typing import Any, Self, cast
 
@@ -24,6 +23,7 @@ from noisewright.central.mechanism import (
     NamedMechanism,
     StoredMechanism,
     Table,
+    check_shares,
 )
 from noisewright.errors import FileFormatError, OutOfReach, require
 from noisewright.estimate.accuracy import Accuracy, Joined
@@ -48,13 +48,7 @@ class Composite(NamedMechanism):
     privacy: Privacy
 
     def __post_init__(self) -> None:
-        positive = all(isfinite(share) and share > 0 for share in self.shares)
-        require(
-            len(self.shares) == len(self.members) and self.members and positive,
-            "shares",
-            self.shares,
-            "must be positive, one per part",
-        )
+        check_shares(self.shares, self.members)
 
         measures = [
             {table.measure for table in member.tables} for member in self.members

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import isfinite
 from typing import Any, Protocol, Self
 
 import msgspec
@@ -86,6 +87,17 @@ class Given:
         few[order[: max(1, round(cells ** (1 / 3)))]] = 1.0
 
         return [(own / own.sum()) for own in (np.ones(cells), ranked, few)]
+
+
+def check_shares(shares: Sequence[float], parts: Sequence[object]) -> None:
+    """Refuse shares of a budget that are not positive, one per part."""
+    positive = all(isfinite(share) and share > 0 for share in shares)
+    require(
+        parts and len(shares) == len(parts) and positive,
+        "shares",
+        shares,
+        "must be positive, one per part",
+    )
 
 
 class StoredMechanism(

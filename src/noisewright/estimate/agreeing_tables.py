@@ -7,7 +7,7 @@ interaction hold the same one. No table over the whole domain is formed, nor pro
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -89,44 +89,31 @@ def _groups(
     for block in tables:
         shapes.setdefault(tuple(sizes[i] for i in block), []).append(block)
 
-    offsets = {}
-    length = 0
-    for block in sorted({part for table in tables for part in interactions(table)}):
-        offsets[block] = length
-        length += prod(sizes[i] for i in block)
-
+    offsets = _offsets(sizes, tables)
     largest = max(std.values(), default=0.0) or 1.0
     groups = []
     for shape, blocks in shapes.items():
         values = np.stack([np.ravel(tables[block]) for block in blocks])
-        weights = np.array(
-            [(largest / (std[block] or largest)) ** 2 for block in blocks]
-        )
+        noise = np.array([std[block] or largest for block in blocks])
+        weights = (largest / noise) ** 2
         parts = []
-
         for axes in interactions(tuple(range(len(shape)))):
             cells = prod(shape[k] for k in axes)
-            firsts = np.array(
-                [offsets[tuple(block[k] for k in axes)] for block in blocks]
-            )
-            parts.append(
-                _Part(
-                    axes,
-                    firsts[:, None] + np.arange(cells),
-                    weights * cells / prod(shape),
-                )
-            )
+            firsts = [offsets[tuple(block[k] for k in axes)] for block in blocks]
+            index = np.array(firsts)[:, None] + np.arange(cells)
+            parts.append(_Part(axes, index, weights * cells / prod(shape)))
 
-        groups.append(
-            _Group(
-                shape,
-                tuple(blocks),
-                values,
-                tuple(parts),
-            )
-        )
+        groups.append(_Group(shape, tuple(blocks), values, tuple(parts)))
 
     return groups
+
+
+def _offsets(sizes: tuple[int, ...], tables: Iterable[Block]) -> dict[Block, int]:
+    """Where every interaction begins in the one long vector of them all."""
+    parts = sorted({part for table in tables for part in interactions(table)})
+    cells = [prod(sizes[i] for i in part) for part in parts]
+    ends = np.cumsum(cells) - cells
+    return dict(zip(parts, ends.tolist(), strict=True))
 
 
 def _agreed(
@@ -136,27 +123,28 @@ def _agreed(
 ) -> list[FloatArray]:
     """The nearest tables that agree: every interaction is the weighted mean of what they say."""
     length = 1 + max(
-        (int(p.index.max()) for group in groups for p in group.parts), default=0
+        (int(part.index.max()) for group in groups for part in group.parts),
+        default=0,
     )
     sums = np.zeros(length)
     shares = np.full(length, np.finfo(float).tiny)
-
     for group, rows in zip(groups, values, strict=True):
         tensors = rows.reshape(-1, *group.shape)
         for part in group.parts:
-            measured = interaction(tensors, part.axes).reshape(part.index.shape)
             places = part.index.ravel()
+            measured = interaction(tensors, part.axes).ravel()
             weight = np.repeat(part.weight, part.index.shape[1])
-            sums += np.bincount(places, weight * measured.ravel(), minlength=length)
+            sums += np.bincount(places, weight * measured, minlength=length)
             shares += np.bincount(places, weight, minlength=length)
 
     means = sums / shares
     result = []
     for group in groups:
-        built = np.full((len(group.blocks), *group.shape), total / prod(group.shape))
+        cells = prod(group.shape)
+        built = np.full((len(group.blocks), *group.shape), total / cells)
         for part in group.parts:
             shape = [n if k in part.axes else 1 for k, n in enumerate(group.shape)]
-            share = part.index.shape[1] / prod(group.shape)
+            share = part.index.shape[1] / cells
             built += means[part.index].reshape(-1, *shape) * share
         result.append(built.reshape(len(group.blocks), -1))
 

@@ -20,23 +20,11 @@ from math import sqrt
 import numpy as np
 
 from noisewright.arrays import FloatArray
+from noisewright.estimate.nearest import Possible
 
 _BEYOND = 1.02  # of the noise's largest simulated eigenvalue
 _TURNS = 8  # half as many are .08 % worse at 40 columns of 3 factors, twice as many no better
 _MOST_TURNS = 1000  # of the descent, which ends by its gradient
-
-
-def to_simplex(values: FloatArray, total: float) -> FloatArray:
-    """The nearest non-negative values whose sum is at most `total`."""
-    positive = np.maximum(values, 0.0)
-    if positive.sum() <= total:
-        return positive
-
-    ordered = np.sort(values)[::-1]
-    excess = (np.cumsum(ordered) - total) / np.arange(1, len(values) + 1)
-    last = np.flatnonzero(ordered > excess)[-1]
-
-    return np.asarray(np.maximum(values - excess[last], 0.0))
 
 
 def possible_moments(matrix: FloatArray, trace: float) -> FloatArray:
@@ -45,7 +33,9 @@ def possible_moments(matrix: FloatArray, trace: float) -> FloatArray:
     Second moments of rows no longer than √trace are such; the noisy ones need not be.
     """
     values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
-    return np.asarray((vectors * to_simplex(values, trace)) @ vectors.T)
+    return np.asarray(
+        (vectors * Possible(trace, at_most=True).nearest(values)) @ vectors.T
+    )
 
 
 def _beyond(values: FloatArray, spectrum: FloatArray) -> FloatArray:
@@ -77,7 +67,9 @@ def above_noise(
         left = max(0.0, min(trace, float(values.sum())) - float(kept.sum()))
         kept = np.where(others, left / others.sum(), kept)
 
-    return np.asarray((vectors * to_simplex(kept, trace)) @ vectors.T)
+    return np.asarray(
+        (vectors * Possible(trace, at_most=True).nearest(kept)) @ vectors.T
+    )
 
 
 def beyond_noise(matrix: FloatArray, spectrum: FloatArray) -> FloatArray:

@@ -11,6 +11,7 @@ steps; this takes less than a hundred. Declared sums are queries of infinite wei
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -276,14 +277,25 @@ class _Proximal:
 
 
 def _largest_curvature(rows: Rows) -> float:
-    """Estimate of the largest eigenvalue of RᵀDR, by power iteration."""
-    vector = np.random.default_rng(0).random(rows.columns.shape[0]) + 0.1
+    """Estimate of the largest eigenvalue of RᵀDR."""
     weights = np.minimum(1 / rows.slack, 1 / max(float(np.median(rows.slack)), 1e-300))
-    value = 1.0
 
-    for _ in range(20):
-        vector = vector / max(float(np.linalg.norm(vector)), 1e-300)
-        vector = rows.columns @ (weights * rows.images(vector))
-        value = max(float(np.linalg.norm(vector)), 1e-300)
+    def image(x: FloatArray) -> FloatArray:
+        return np.asarray(rows.columns @ (weights * rows.images(x)))
+
+    return max(largest_eigenvalue(image, rows.columns.shape[0], 20), 1e-300)
+
+
+def largest_eigenvalue(
+    image: Callable[[FloatArray], FloatArray],
+    size: int,
+    steps: int,
+) -> float:
+    """Of a matrix with no negative one, from below, by powers of it from a fixed start."""
+    vector = np.random.default_rng(0).random(size) + 0.1
+    value = 0.0
+    for _ in range(steps):
+        vector = image(vector / max(float(np.linalg.norm(vector)), 1e-300))
+        value = float(np.linalg.norm(vector))
 
     return value

@@ -17,6 +17,7 @@ from noisewright.errors import InvalidParameter, TooLarge, require
 from noisewright.estimate.nearest import project_to_total
 from noisewright.estimate.newton_fit import (
     gathered_rows,
+    largest_eigenvalue,
     newton_fit,
     with_declared,
 )
@@ -35,6 +36,7 @@ _KNOWN = 1e-3
 # of the largest variance: answers are then within 5e-4 standard errors
 _NEGLIGIBLE = 1e-7
 _ROUNDS = 10  # of multipliers: declared sums are met ever closer, and projected onto at the end
+_TINY = float(np.finfo(float).tiny)  # no division by zero where nothing has noise
 _ASTRAY = 1e-3  # of declared sums: a projection makes up for less
 
 
@@ -78,15 +80,12 @@ class Projector:
         return result
 
     def _inside(self, x: FloatArray, rows: FloatArray | None) -> FloatArray:
-        if rows is None:
-            return (
-                np.maximum(x, 0.0)
-                if self.total is None
-                else project_to_total(x, self.total)
-            )
-
-        assert self.facts.values is not None
-        return self._declared(x, rows, self.facts.values)
+        if rows is not None:
+            assert self.facts.values is not None
+            return self._declared(x, rows, self.facts.values)
+        if self.total is not None:
+            return project_to_total(x, self.total)
+        return np.maximum(x, 0.0)
 
     def _declared(
         self,
@@ -95,41 +94,38 @@ class Projector:
         values: FloatArray,
     ) -> FloatArray:
         """Newton on the convex dual ½‖max(x − Aᵀλ, 0)‖² + cᵀλ, with shortened steps."""
+
+        def nearest_at(multipliers: FloatArray) -> FloatArray:
+            return np.maximum(x - rows.T @ multipliers, 0.0)
+
+        def cost_of(nearest: FloatArray, multipliers: FloatArray) -> float:
+            return 0.5 * float(nearest @ nearest) + float(values @ multipliers)
+
         scale = 1.0 + float(np.abs(values).max())
-        nearest, cost = self._at(x, rows, values, self.multipliers)
+        nearest = nearest_at(self.multipliers)
         for _ in range(_NEWTON_STEPS):
-            gap = rows @ nearest - values
-            if np.abs(gap).max() <= _CLOSE * scale:
+            residual = rows @ nearest - values
+            if np.abs(residual).max() <= _CLOSE * scale:
                 break
 
             active = rows[:, nearest > 0]
             curvature = active @ active.T
             ridge = 1e-10 * (np.trace(curvature) + np.trace(rows @ rows.T) * 1e-6)
-            step = np.linalg.solve(curvature + ridge * np.eye(len(rows)), gap)
-            length = 1.0
+            step = np.linalg.solve(curvature + ridge * np.eye(len(rows)), residual)
 
+            cost = cost_of(nearest, self.multipliers)
+            falls = float(residual @ step)
+            length = 1.0
             while length > 1e-6:
                 trial = self.multipliers + length * step
-                moved, lower = self._at(x, rows, values, trial)
-                if lower <= cost - 1e-4 * length * float(gap @ step):
+                nearest = nearest_at(trial)
+                if cost_of(nearest, trial) <= cost - 1e-4 * length * falls:
                     break
                 length /= 2
 
             self.multipliers = trial
-            nearest = moved
-            cost = lower
 
         return nearest
-
-    @staticmethod
-    def _at(
-        x: FloatArray,
-        rows: FloatArray,
-        values: FloatArray,
-        multipliers: FloatArray,
-    ) -> tuple[FloatArray, float]:
-        nearest = np.maximum(x - rows.T @ multipliers, 0.0)
-        return nearest, 0.5 * float(nearest @ nearest) + float(values @ multipliers)
 
 
 NOTHING_KNOWN = Facts()
@@ -172,33 +168,18 @@ def nonnegative_histogram(
     )
 
     rows, values = facts.equalities(total, workload.size)
-    unit = max(float(std.max()), np.finfo(float).tiny) ** 2
-    problem = _Problem(
-        workload,
-        answers,
-        _weights(std, bool(len(rows))),
-        rows,
-        values,
-        unit,
-    )
-    people = (
-        float(total) if total is not None else max(0.0, float(np.abs(answers).max()))
-    )
-    x = np.full(workload.size, people / workload.size)
-    stage("fitting a non-negative histogram")
-    newton = _by_newton(problem, x, facts.possible)
-    x, used = (
-        newton
-        if newton is not None
-        else _by_descent(
-            problem,
-            x,
-            facts,
-            steps,
-            tolerance,
-        )
-    )
+    weights = _weights(std, bool(len(rows)))
+    problem = _Problem(workload, answers, weights, rows, values)
+    people = max(0.0, float(np.abs(answers).max())) if total is None else float(total)
+    even = np.full(workload.size, people / workload.size)
 
+    stage("fitting a non-negative histogram")
+    close = _NEGLIGIBLE * max(float(std.max()), _TINY) ** 2
+    found = _by_newton(problem, even, facts.possible, close)
+    if found is None:
+        found = _by_descent(problem, even, facts.possible, steps, tolerance)
+
+    x, used = found
     return NonNegativeFit(Projector(facts, total)(x), used)
 
 
@@ -206,42 +187,33 @@ def _by_newton(
     problem: _Problem,
     start: FloatArray,
     possible: BoolArray | None,
+    close: float,
 ) -> tuple[FloatArray, int] | None:
     """The best point and its steps; None of too many queries to be written out, or if it fails."""
     inside = np.arange(start.size) if possible is None else np.flatnonzero(possible)
-    gathered = gathered_rows(
-        problem.workload,
-        problem.answers,
-        problem.weights,
-        inside,
-    )
-    if gathered is None:
+    queries = gathered_rows(problem.workload, problem.answers, problem.weights, inside)
+    if queries is None:
         return None
 
-    whole = with_declared(gathered, problem.rows[:, inside], problem.values)
+    whole = with_declared(queries, problem.rows[:, inside], problem.values)
     x = np.zeros_like(start)
-    x[inside], used = newton_fit(whole, start[inside], _NEGLIGIBLE * problem.unit)
-    gap = np.abs(problem.rows @ x - problem.values).max(initial=0.0)
-    astray = gap > _ASTRAY * (1 + np.abs(problem.values).max(initial=0.0))
-
+    x[inside], used = newton_fit(whole, start[inside], close)
+    missed = np.abs(problem.residual(x)).max(initial=0.0)
+    astray = missed > _ASTRAY * (1 + np.abs(problem.values).max(initial=0.0))
     return None if astray else (x, used)
 
 
 def _by_descent(
     problem: _Problem,
     x: FloatArray,
-    facts: Facts,
+    possible: BoolArray | None,
     steps: int,
     tolerance: float,
 ) -> tuple[FloatArray, int]:
+    """By quasi-Newton steps for given multipliers, which are moved until declared sums hold."""
     used = 0
     for _ in range(_ROUNDS if len(problem.rows) else 1):
-        x, count = problem.minimise(
-            x,
-            facts.possible,
-            steps - used,
-            tolerance,
-        )
+        x, count = problem.minimise(x, possible, steps - used, tolerance)
         used += count
         if used >= steps or problem.tighten(x):
             break
@@ -251,7 +223,7 @@ def _by_descent(
 
 def _weights(std: FloatArray, known: bool) -> FloatArray:
     """1/std², bounded: (nearly) exact answers make the problem stiff, and are facts if known."""
-    largest = max(float(std.max()), np.finfo(float).tiny)
+    largest = max(float(std.max()), _TINY)
     weights = (largest / np.maximum(std, largest * _EXACT)) ** 2
     return np.where(std < largest * _KNOWN, 0.0, weights) if known else weights
 
@@ -266,38 +238,38 @@ class _Problem:
         weights: FloatArray,
         rows: FloatArray,
         values: FloatArray,
-        unit: float,
     ) -> None:
         self.workload = workload
         self.answers = answers
         self.weights = weights
         self.rows = rows
         self.values = values
-        self.unit = unit
-        self.curvature = max(
-            _largest_curvature(workload, weights), np.finfo(float).tiny
-        )
+        self.curvature = max(self._largest_curvature(), _TINY)
         self.multipliers = np.zeros(len(rows))
         self.penalty = self.curvature / max(float((rows**2).sum()), 1.0)
 
-    def slope(self, x: FloatArray) -> FloatArray:
-        """Gradient of half the sum of squares."""
-        return self.workload.rmatvec(self.weights * self._residual(x))
+    def _largest_curvature(self) -> float:
+        """Upper estimate of the largest eigenvalue of WᵀDW; one where all answers were declared."""
 
-    def _residual(self, x: FloatArray) -> FloatArray:
-        return self.workload.matvec(x) - self.answers
+        def image(x: FloatArray) -> FloatArray:
+            return self.workload.rmatvec(self.weights * self.workload.matvec(x))
+
+        return 1.05 * largest_eigenvalue(image, self.workload.size, 50) or 1.0
+
+    def residual(self, x: FloatArray) -> FloatArray:
+        """What declared sums miss."""
+        return self.rows @ x - self.values
 
     def __call__(self, x: FloatArray) -> tuple[float, FloatArray]:
         """Value and gradient, scaled to curvature one."""
-        residual = self._residual(x)
-        value = 0.5 * float(self.weights @ residual**2)
-        slope = self.workload.rmatvec(self.weights * residual)
+        missed = self.workload.matvec(x) - self.answers
+        value = 0.5 * float(self.weights @ missed**2)
+        slope = self.workload.rmatvec(self.weights * missed)
         if len(self.rows):
-            gap = self.rows @ x - self.values
-            value += float(self.multipliers @ gap) + 0.5 * self.penalty * float(
-                gap @ gap
-            )
-            slope = slope + self.rows.T @ (self.multipliers + self.penalty * gap)
+            residual = self.residual(x)
+            value += float(self.multipliers @ residual)
+            value += 0.5 * self.penalty * float(residual @ residual)
+            slope = slope + self.rows.T @ (self.multipliers + self.penalty * residual)
 
         return value / self.curvature, slope / self.curvature
 
@@ -311,45 +283,28 @@ class _Problem:
         """The best point within bounds, and the steps it took."""
         from scipy.optimize import Bounds, minimize
 
-        top = (
-            np.full(start.size, np.inf)
-            if possible is None
-            else np.where(possible, np.inf, 0.0)
-        )
+        most = np.full(start.size, np.inf)
+        if possible is not None:
+            most[~possible] = 0.0
         settings: dict[str, Any] = {"maxiter": steps, "maxfun": 2 * steps, "maxcor": 30}
         settings |= {"ftol": 1e-15, "gtol": tolerance * max(1.0, float(start.max()))}
         result = minimize(
             self,
-            np.minimum(start, top),
+            np.minimum(start, most),
             jac=True,
             method="L-BFGS-B",
-            bounds=Bounds(np.zeros(start.size), top),
+            bounds=Bounds(np.zeros(start.size), most),
             options=cast(Any, settings),
         )
-
-        return (result.x), max(1, int(result.nit))
+        return np.asarray(result.x), max(1, int(result.nit))
 
     def tighten(self, x: FloatArray) -> bool:
         """Move the multipliers by what is still missing; whether hardly anything is."""
         if not len(self.rows):
             return True
-        gap = self.rows @ x - self.values
-        self.multipliers = self.multipliers + self.penalty * gap
-        return bool(np.abs(gap).max() <= 1e-7 * (1 + np.abs(self.values).max()))
-
-
-def _largest_curvature(workload: Workload, weights: FloatArray) -> float:
-    """Upper estimate of the largest eigenvalue of WᵀDW, by power iteration."""
-    vector = np.random.default_rng(0).random(workload.size) + 0.1
-    value = 1.0
-    for _ in range(50):
-        vector = vector / np.linalg.norm(vector)
-        vector = workload.rmatvec(weights * workload.matvec(vector))
-        value = float(np.linalg.norm(vector))
-        if not value:  # every answer was declared: nothing is left to fit
-            return 1.0
-
-    return 1.05 * value
+        residual = self.residual(x)
+        self.multipliers = self.multipliers + self.penalty * residual
+        return bool(np.abs(residual).max() <= 1e-7 * (1 + np.abs(self.values).max()))
 
 
 # --- values declared beforehand -------------------------------------------------------------------

@@ -27,16 +27,13 @@ def post_stratified(
     method.
     """
     count = len(margins)
-    told = np.bincount(strata, weights=cells, minlength=count)
+    estimates = np.bincount(strata, weights=cells, minlength=count)
     member = (strata[None, :] == np.arange(count)[:, None]).astype(np.float64)
-    errors = np.sqrt(
-        np.maximum(
-            np.einsum("sc,cd,sd->s", member, covariance, member),
-            0.0,
-        )
-    )
+    variances = np.einsum("sc,cd,sd->s", member, covariance, member)
+    errors = np.sqrt(np.maximum(variances, 0.0))
+
     wanted = margins > 0
-    unclear = wanted & (told < np.maximum(_CLEAR * errors, 1e-9))
+    unclear = wanted & (estimates < np.maximum(_CLEAR * errors, 1e-9))
     if unclear.any():
         raise InvalidParameter(
             "margins",
@@ -45,12 +42,11 @@ def post_stratified(
             "merge strata, or wait for more reports",
         )
 
-    factors = np.where(wanted, margins / np.where(wanted, told, 1.0), 0.0)
-    weighted = cells * factors[strata]
-    shares = np.where(wanted, 1 / np.where(wanted, told, 1.0), 0.0)[strata] * cells
-    # d(M_s x_c / x_s) = f_s (dx_c − x_c / x_s dx_s)
+    # f_s = M_s/x_s, and d(M_s x_c / x_s) = f_s (dx_c − x_c / x_s dx_s).
+    inverse = np.where(wanted, 1 / np.where(wanted, estimates, 1.0), 0.0)
+    factors = (margins * inverse)[strata]
+    shares = inverse[strata] * cells
     within = (strata[:, None] == strata[None, :]) * shares[:, None]
-    gradient = factors[strata][:, None] * (np.eye(len(cells)) - within)
+    gradient = factors[:, None] * (np.eye(len(cells)) - within)
     variance = workload.row_quadratics(gradient @ covariance @ gradient.T)
-
-    return (workload.matvec(weighted)), (np.maximum(variance, 0.0))
+    return workload.matvec(cells * factors), np.maximum(variance, 0.0)

@@ -79,27 +79,19 @@ def controlled_rounding(values: FloatArray, sums: Sums) -> IntArray | None:
     values keeps the exact sums.
     """
     whole = np.floor(values)
-    shares = values - whole
-    left = np.flatnonzero(shares)
+    left = np.flatnonzero(values - whole)
     targets = sums.near @ values
     held = np.diff(sums.near.indptr) > 1
     costs = _costs(sums.near, targets)
     if not held.any() and sums.exact.nnz == sums.exact.shape[1]:
-        return _cheapest_first(
-            whole,
-            left,
-            costs,
-            float(sums.values[0]),
-        )
+        return _cheapest_first(whole, left, costs, float(sums.values[0]))
 
     while len(left):
         program = _Program.of(sums.of_cells(left), held)
-        below = np.floor(targets) - sums.near @ whole
-        above = np.ceil(targets) - sums.near @ whole
         vertex = program.vertex(
             costs[left],
-            below,
-            above,
+            np.floor(targets) - sums.near @ whole,
+            np.ceil(targets) - sums.near @ whole,
             sums.values - sums.exact @ whole,
         )
         if vertex is None:

@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
 from math import prod
 
 import numpy as np
@@ -29,6 +28,7 @@ from noisewright.norm.kernel.problems import GramProblem
 from noisewright.norm.kernel.solver import Weights, solve
 from noisewright.workload import Workload
 from noisewright.workload.linear.gram import PrefixGram
+from noisewright.workload.linear.interactions import subsets
 from noisewright.workload.structure import Term
 
 Table = tuple[int, ...]
@@ -124,39 +124,34 @@ def compile_family(sizes: Sequence[int], terms: Sequence[Term]) -> Family:
     groups, kinds, number = _group_attributes(len(sizes), terms)
     width = max((len(term.attributes) for term in terms), default=0)
     blocks: dict[Table, int] = {}
-    rows_block = []
-    rows_term = []
-    rows_kinds = []
-    rows_inside = []
+    pair_block: list[int] = []
+    pair_term: list[int] = []
+    pair_kinds: list[list[int]] = []
+    pair_inside: list[list[bool]] = []
 
     for index, term in enumerate(terms):
-        chosen = [number[groups[i], f.text()] for i, f in _factors(term)]
-        padding = [len(kinds)] * (width - len(chosen))
-        movable = [k for k, i in enumerate(term.attributes) if sizes[i] > 1]
-        for order in range(len(movable) + 1):
-            for inside in combinations(movable, order):
-                table = tuple(term.attributes[k] for k in inside)
-                rows_block.append(blocks.setdefault(table, len(blocks)))
-                rows_term.append(index)
-                rows_kinds.append(chosen + padding)
-                rows_inside.append([k in inside for k in range(width)])
+        factors = term.by_attribute.items()
+        chosen = [number[groups[i], factor.text()] for i, factor in factors]
+        chosen += [len(kinds)] * (width - len(chosen))
+        for table in subsets(tuple(i for i in term.attributes if sizes[i] > 1)):
+            inside = [i in table for i in term.attributes]
+            pair_block.append(blocks.setdefault(table, len(blocks)))
+            pair_term.append(index)
+            pair_kinds.append(chosen)
+            pair_inside.append(inside + [False] * (width - len(inside)))
 
-    shape = (len(rows_block), width)
+    shape = (len(pair_block), width)
     return Family(
         tuple(sizes),
         tuple(terms),
         groups,
         kinds,
         tuple(blocks),
-        np.array(rows_block, dtype=np.int64),
-        np.array(rows_term, dtype=np.int64),
-        np.array(rows_kinds, dtype=np.int64).reshape(shape),
-        np.array(rows_inside, dtype=bool).reshape(shape),
+        np.array(pair_block, dtype=np.int64),
+        np.array(pair_term, dtype=np.int64),
+        np.array(pair_kinds, dtype=np.int64).reshape(shape),
+        np.array(pair_inside, dtype=bool).reshape(shape),
     )
-
-
-def _factors(term: Term) -> list[tuple[int, Workload]]:
-    return list(term.by_attribute.items())
 
 
 def _group_attributes(
@@ -166,7 +161,7 @@ def _group_attributes(
     by_attribute: list[dict[str, Workload]] = [{} for _ in range(count)]
     texts: dict[int, str] = {}
     for term in terms:
-        for i, factor in _factors(term):
+        for i, factor in term.by_attribute.items():
             text = texts.setdefault(id(factor), factor.text())
             by_attribute[i][text] = factor
 

@@ -182,38 +182,33 @@ def _counts(
     neighbours: str,
 ) -> Candidate:
     """Noise from the exact solution: a block's projection has covariance σ_T² on cells."""
-    tables = [t.attributes for t in terms]
-    weights = [t.weight for t in terms]
-    solved = residual_plan(
-        sizes,
-        tables,
-        weights,
-        norm,
-        neighbours=neighbours,
-    )
-    family = compile_family(sizes, terms)
-    mixed = design(family)
-    by_block = dict(zip(solved.blocks, np.sqrt(solved.block_variances), strict=True))
-    noises = [
-        float(by_block[b]) * _frame_scale(mixed, b) if b in by_block else FREE_NOISE
-        for b in family.blocks
-    ]
-    strategy = _strategy(mixed, noises)
+    tables = [term.attributes for term in terms]
+    weights = [term.weight for term in terms]
+    solved = residual_plan(sizes, tables, weights, norm, neighbours=neighbours)
+    mixed = design(compile_family(sizes, terms))
+    deviations = np.sqrt(solved.block_variances)
+    noises = dict.fromkeys(mixed.family.blocks, FREE_NOISE)
+    for block, deviation in zip(solved.blocks, deviations, strict=True):
+        noises[block] = float(deviation) * _frame_scale(mixed, block)
+
+    strategy = _strategy(mixed, list(noises.values()))
     value = solved.value
     if neighbours == "replace-one":
         value *= strategy.sensitivity(2, neighbours)
         strategy = _unit_scaled(strategy)
 
+    certificate = "dual weights per table"
+    if norm == 2:
+        certificate = "closed form in the interaction basis"
+    status = "iteration limit"
+    if solved.converged:
+        status = f"best linear strategy for {len(terms)} tables"
     return Candidate(
         strategy,
         value,
         solved.lower_bound,
-        "closed form in the interaction basis"
-        if norm == 2
-        else "dual weights per table",
-        f"best linear strategy for {len(terms)} tables"
-        if solved.converged
-        else "iteration limit",
+        certificate,
+        status,
         neighbours,
     )
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from math import isfinite, prod
+from math import prod
 from typing import Any, Self
 
 import numpy as np
@@ -24,8 +24,9 @@ from noisewright.central.mechanism import (
     Measurement,
     StoredMechanism,
     Table,
+    check_shares,
 )
-from noisewright.errors import InvalidParameter, OutOfReach, require
+from noisewright.errors import OutOfReach, require
 from noisewright.estimate.accuracy import Accuracy, LogConcave
 from noisewright.privacy.noise.ball import ball_noise
 from noisewright.privacy.noise.source import ByteSource
@@ -86,6 +87,22 @@ def _distinct(rows: IntArray) -> IntArray:
     return np.unique(rows.T, axis=0)
 
 
+def _check_rows(rows: IntArray, cells: int) -> None:
+    whole = rows.ndim == 2 and rows.dtype == np.int64 and rows.shape[1] == cells
+    require(
+        whole and 1 <= len(rows) <= _MOST_ROWS and rows.size <= MOST_ENTRIES,
+        "rows",
+        rows.shape,
+        "must be whole numbers over all cells",
+    )
+    require(
+        int(np.abs(rows).max()) <= LARGEST_ENTRY,
+        "rows",
+        "entries",
+        f"must lie within ±{LARGEST_ENTRY}",
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class BallMechanism(CountsPeople):
     """Integer rows over all cells, in parts with shares of ε, under noise in the shape of balls."""
@@ -102,41 +119,15 @@ class BallMechanism(CountsPeople):
             self.privacy.kind,
             "must be pure for ball noise",
         )
+        check_shares(self.shares, self.parts)
         require(
-            self.parts and len(self.parts) == len(self.shares),
-            "shares",
-            self.shares,
-            "must be one per part",
+            all(LEAST_EPSILON <= own <= LARGEST_EPSILON for own in self._epsilons),
+            "epsilon",
+            self.privacy.epsilon,
+            f"must give every part from 2^-30 to {LARGEST_EPSILON:g}",
         )
-        require(
-            all(isfinite(share) and share > 0 for share in self.shares),
-            "shares",
-            self.shares,
-            "must be positive",
-        )
-
-        if not all(
-            LEAST_EPSILON <= epsilon <= LARGEST_EPSILON for epsilon in self._epsilons
-        ):
-            rule = f"must give every part from 2^-30 to {LARGEST_EPSILON:g}"
-            raise InvalidParameter("epsilon", self.privacy.epsilon, rule)
-
-        cells = prod(self.sizes)
         for rows in self.parts:
-            whole = rows.ndim == 2 and rows.dtype == np.int64 and rows.shape[1] == cells
-            require(
-                whole and 1 <= len(rows) <= _MOST_ROWS and rows.size <= MOST_ENTRIES,
-                "rows",
-                rows.shape,
-                "must be whole numbers over all cells",
-            )
-            require(
-                int(np.abs(rows).max()) <= LARGEST_ENTRY,
-                "rows",
-                "entries",
-                f"must lie within ±{LARGEST_ENTRY}",
-            )
-
+            _check_rows(rows, prod(self.sizes))
         require(
             all(self.reaches),
             "rows",

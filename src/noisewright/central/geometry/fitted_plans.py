@@ -186,42 +186,33 @@ def _planned(
 ) -> Planned:
     """A sketch under the balls that suit it, with its forecast."""
     assert problem.given is not None
-    sizes = problem.sizes
-    given = problem.given
     # their own transforms are faster than a matrix
     if measured is problem.once(whole_queries):
         fitted_to = problem.workload
         balls = problem.once(balls_of_queries)
     else:
         fitted_to = workload(measured.astype(np.float64))
-        balls = best_balls(sizes, problem.privacy, measured)
+        balls = best_balls(problem.sizes, problem.privacy, measured)
 
-    inner = SketchMechanism(
-        sizes,
-        balls.parts,
-        balls.shares,
-        problem.privacy,
-        given.people,
-    )
-    support = None if net is None else net.cells
     fitted = FittedMechanism(
-        inner,
+        SketchMechanism(
+            problem.sizes,
+            balls.parts,
+            balls.shares,
+            problem.privacy,
+            problem.given.people,
+        ),
         fitted_to,
-        sizes,
+        problem.sizes,
         "answers",
-        given,
-        support,
+        problem.given,
+        None if net is None else net.cells,
     )
     error = mean_error(fitted.accuracy(problem.terms).error, problem.norm)
     status = f"{len(measured)} rows under {len(balls.parts)} balls"
     if net is not None:
         status += f", a net of {len(net.cells)} cells"
-
-    return (
-        error,
-        number,
-        Proposal.unbounded(fitted, status),
-    )
+    return error, number, Proposal.unbounded(fitted, status)
 
 
 def _best(problem: CentralProblem, nets: list[Net | None]) -> Proposal:

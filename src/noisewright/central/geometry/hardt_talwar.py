@@ -103,29 +103,26 @@ def turned_parts(matrix: IntArray, replaced: bool) -> list[list[Part]]:
     if replaced:
         columns = columns - columns.mean(axis=1, keepdims=True)
 
-    values, vectors = np.linalg.eigh(columns @ columns.T)
-    # directions of least variation first
-    left = vectors[:, values > _SAME * values[-1]]
-    parts: list[Part] = []
-
-    def part(directions: FloatArray) -> Part:
+    def smallest(directions: FloatArray) -> Part:
         """The ball of these directions, or the ellipsoid where it is smaller."""
-        shapes = [np.eye(directions.shape[1])]
-        if (
-            directions.shape[1] > 1
-            and directions.shape[1] * columns.size <= _MOST_WEIGHED
-        ):
+        count = directions.shape[1]
+        shapes = [np.eye(count)]
+        if count > 1 and count * columns.size <= _MOST_WEIGHED:
             shapes.append(_flattened(directions.T @ columns))
 
-        parts = (Part.along(directions, shape, matrix, replaced) for shape in shapes)
+        parts = [Part.along(directions, shape, matrix, replaced) for shape in shapes]
         return min(parts, key=lambda part: part.root)
 
-    result = [[part(left)]]
+    # Directions of least variation first.
+    values, vectors = np.linalg.eigh(columns @ columns.T)
+    left = vectors[:, values > _SAME * values[-1]]
+    halves: list[Part] = []
+    result = [[smallest(left)]]
     while left.shape[1] > 1:
         half = left.shape[1] // 2
-        parts.append(part(left[:, :half]))
+        halves.append(smallest(left[:, :half]))
         left = left[:, half:]
-        result.append([*parts, part(left)])
+        result.append([*halves, smallest(left)])
 
     return result
 

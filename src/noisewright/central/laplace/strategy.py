@@ -185,30 +185,11 @@ def replaced_laplace(
         block = Block((0,), (rows,), multiplier=fine_grid([whole]))
         return BlockStrategy((whole.shape[1],), (block,))
 
-    strategy = finest(
-        on_grid,
-        MOST_BITS,
-        1,
-        "replace-one",
-        largest,
-    )
-    value = unit_error(
-        strategy,
-        [as_one_axis(workload)],
-        norm,
-        1,
-        "replace-one",
-    )
+    strategy = finest(on_grid, MOST_BITS, 1, "replace-one", largest)
+    value = unit_error(strategy, [as_one_axis(workload)], norm, 1, "replace-one")
     bound, name = replaced_bound(workload, norm)
-
-    return Candidate(
-        strategy,
-        value,
-        bound,
-        name,
-        "best of several starts",
-        "replace-one",
-    )
+    status = "best of several starts"
+    return Candidate(strategy, value, bound, name, status, "replace-one")
 
 
 def replaced_bound(workload: Workload, norm: float) -> tuple[float, str]:

@@ -91,32 +91,24 @@ def laplace_product(
     added people is computed only where it is asked for.
     """
     workloads = term.factors or ()
-    solved = {
-        text: _solve(f, norm) for text, f in {f.text(): f for f in workloads}.items()
-    }
+    named = {factor.text(): factor for factor in workloads}
+    solved = {text: _solve(factor, norm) for text, factor in named.items()}
     factors = [solved[factor.text()] for factor in workloads]
     error = prod(factor.error for factor in factors)
-    strategy = _product(term, sizes, factors, largest)
     joint = _joint_factor(factors, sizes, norm)
     if joint is not None and joint.error < (1 - _WORTHWHILE) * error:
         error = joint.error
-        strategy = _joint(
-            term,
-            sizes,
-            factors,
-            joint,
-            largest,
-        )
+        strategy = _joint(term, sizes, factors, joint, largest)
+    else:
+        strategy = _product(term, sizes, factors, largest)
 
-    bound, certificate = _bound(workloads, norm) if bounded else (None, "none")
-    bound = None if bound is None else term.weight * bound
-    return Candidate(
-        strategy,
-        term.weight * error,
-        bound,
-        certificate,
-        "best of several starts",
-    )
+    bound = None
+    certificate = "none"
+    if bounded:
+        bound, certificate = _bound(workloads, norm)
+        bound *= term.weight
+    status = "best of several starts"
+    return Candidate(strategy, term.weight * error, bound, certificate, status)
 
 
 def _solve(
