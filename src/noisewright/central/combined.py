@@ -17,7 +17,7 @@ import numpy as np
 from noisewright.arrays import FloatArray, IntArray
 from noisewright.central.blocks.mechanism import StoredBlocks
 from noisewright.central.carry.mechanism import StoredCarry
-from noisewright.central.composite import StoredComposite
+from noisewright.central.composite import StoredComposite, chosen_terms
 from noisewright.central.geometry.k_norm import StoredKNorm
 from noisewright.central.mechanism import (
     Counts,
@@ -63,9 +63,14 @@ class Combined(NamedMechanism):
         )
 
     @property
+    def members(self) -> tuple[Mechanism, Mechanism]:
+        """Both."""
+        return self.first, self.second
+
+    @property
     def privacy(self) -> Privacy:
         """What both promise together."""
-        deltas = [p.delta or 0.0 for p in (self.first.privacy, self.second.privacy)]
+        deltas = [member.privacy.delta or 0.0 for member in self.members]
         return self.spend.promise(sum(deltas) or None)
 
     @cached_property
@@ -82,7 +87,7 @@ class Combined(NamedMechanism):
 
     @property
     def agrees(self) -> bool:
-        return self.first.agrees and self.second.agrees
+        return all(member.agrees for member in self.members)
 
     def of(self, measure: Measure) -> Self:
         raise OutOfReach(f"combined measurements cannot be of {measure}")
@@ -91,68 +96,39 @@ class Combined(NamedMechanism):
         raise OutOfReach("combined releases keep the budgets that they were made with")
 
     def measure(self, counts: Counts, source: ByteSource | None = None) -> Measurement:
-        parts = self.first.measure(counts, source), self.second.measure(counts, source)
-        return Measurement(parts=parts)
+        parts = [member.measure(counts, source) for member in self.members]
+        return Measurement(parts=tuple(parts))
+
+    def _determined(self, terms: Sequence[Term]) -> list[tuple[list[Term], IntArray]]:
+        """The terms that each of the two determines, and where their answers stand."""
+        reached = [
+            [k for k, term in enumerate(terms) if _determines(member, term)]
+            for member in self.members
+        ]
+        if len(set().union(*reached)) < len(terms):
+            raise OutOfReach("neither release measured what is asked; plan for it")
+        return [chosen_terms(terms, numbers) for numbers in reached]
 
     def answer(self, measurement: Measurement, terms: Sequence[Term]) -> FloatArray:
-        accuracy = self.accuracy(terms)
-        assert isinstance(accuracy, CombinedAccuracy)
-        return accuracy.weighed(
-            *(
-                mechanism.answer(part, own) if own else np.zeros(0)
-                for mechanism, part, own in zip(
-                    (self.first, self.second),
-                    measurement.parts,
-                    self._own(terms),
-                    strict=True,
-                )
+        answers = [
+            member.answer(part, told) if told else np.zeros(0)
+            for member, part, (told, _) in zip(
+                self.members,
+                measurement.parts,
+                self._determined(terms),
+                strict=True,
             )
-        )
-
-    def accuracy(self, terms: Sequence[Term]) -> Accuracy:
-        reach = [
-            self._reach(mechanism, terms) for mechanism in (self.first, self.second)
         ]
-        if not (reach[0] | reach[1]).all():
-            raise OutOfReach("neither release measured what is asked; plan for it")
+        return self.accuracy(terms).weighed(*answers)
 
-        rows = np.cumsum([0, *(term.queries for term in terms)])
-        places = [
-            np.concatenate(
-                [np.arange(rows[k], rows[k + 1]) for k in np.flatnonzero(own)]
-                or [np.zeros(0)]
-            ).astype(np.int64)
-            for own in reach
-        ]
+    def accuracy(self, terms: Sequence[Term]) -> CombinedAccuracy:
+        determined = self._determined(terms)
         parts = [
-            mechanism.accuracy(own) if own else None
-            for mechanism, own in zip(
-                (self.first, self.second), self._own(terms), strict=True
-            )
+            member.accuracy(told) if told else None
+            for member, (told, _) in zip(self.members, determined, strict=True)
         ]
-
-        return CombinedAccuracy(
-            parts[0],
-            parts[1],
-            places[0],
-            places[1],
-            int(rows[-1]),
-        )
-
-    def _own(self, terms: Sequence[Term]) -> tuple[list[Term], list[Term]]:
-        """The terms that each of the two determines."""
-        first, second = (
-            [
-                term
-                for term, has in zip(terms, self._reach(m, terms), strict=True)
-                if has
-            ]
-            for m in (self.first, self.second)
-        )
-        return first, second
-
-    def _reach(self, mechanism: Mechanism, terms: Sequence[Term]) -> Any:
-        return np.array([_determines(mechanism, term) for term in terms], dtype=bool)
+        places = [place for _, place in determined]
+        return CombinedAccuracy(parts, places, sum(term.queries for term in terms))
 
     def check_reach(self, terms: Sequence[Term]) -> None:
         for term in terms:
@@ -160,18 +136,16 @@ class Combined(NamedMechanism):
                 self.second.check_reach([term])
 
     def fits(self, measurement: Measurement) -> bool:
-        pairs = zip((self.first, self.second), measurement.parts, strict=False)
-        return len(measurement.parts) == 2 and all(
-            own.fits(part) for own, part in pairs
-        )
+        pairs = zip(self.members, measurement.parts, strict=False)
+        fitting = [member.fits(part) for member, part in pairs]
+        return len(measurement.parts) == 2 and all(fitting)
 
     def record(self) -> dict[str, Any]:
-        return {"parts": [self.first.record(), self.second.record()]}
+        return {"parts": [member.record() for member in self.members]}
 
     def packed(self) -> StoredCombined:
-        both = (self.first, self.second)
-        members = tuple(member.packed() for member in both)
-        budgets = tuple(member.privacy for member in both)
+        members = tuple(member.packed() for member in self.members)
+        budgets = tuple(member.privacy for member in self.members)
         return StoredCombined(members, budgets)  # type: ignore[arg-type]
 
 
@@ -206,133 +180,116 @@ class StoredCombined(StoredMechanism, frozen=True, tag="combined"):
 class CombinedAccuracy(Accuracy):
     """Answers of two independent measurements, each at its places, weighed into one."""
 
-    first: Accuracy | None
-    second: Accuracy | None
-    first_places: IntArray
-    second_places: IntArray
+    parts: Sequence[Accuracy | None]
+    places: Sequence[IntArray]
     count: int
 
     @property
     def kind(self) -> Kind:  # type: ignore[override]
-        return "exact" if all(part.kind == "exact" for part in self._parts) else "bound"
+        exact = all(part.kind == "exact" for part in self._known)
+        return "exact" if exact else "bound"
 
     @property
-    def _parts(self) -> list[Accuracy]:
-        return [part for part in (self.first, self.second) if part is not None]
+    def _known(self) -> list[Accuracy]:
+        return [part for part in self.parts if part is not None]
 
     @cached_property
-    def _common(self) -> tuple[IntArray, IntArray, IntArray]:
-        """Places in both, as numbers of answers and as places in each of the two."""
-        both, in_first, in_second = np.intersect1d(
-            self.first_places, self.second_places, return_indices=True
+    def _common(self) -> tuple[IntArray, list[IntArray]]:
+        """Answers in both, and their places in each of the two."""
+        both, *within = np.intersect1d(
+            self.places[0], self.places[1], return_indices=True
         )
-        return both, in_first, in_second
+        return both, within
 
     @cached_property
-    def _gains(self) -> tuple[Any, Any]:
+    def _by_answer(self) -> bool:
+        """Whether common answers are too many to be weighed with any but the same query's."""
+        return len(self._common[0]) > MOST_ANSWERS
+
+    @cached_property
+    def _gains(self) -> list[FloatArray]:
         """What a difference of one between common answers corrects in each measurement's own.
 
         Matrices where there are few common answers, else one weight per common answer.
         """
-        _, mine, theirs = self._common
-        assert self.first is not None
-        assert self.second is not None
-        if len(mine) > MOST_ANSWERS:
-            own = self.first.variance[mine]
-            other = self.second.variance[theirs]
-            total = np.where(own + other > 0, own + other, 1.0)
-            return own / total, other / total
+        pairs = list(zip(self._known, self._common[1], strict=True))
+        if self._by_answer:
+            variances = [part.variance[within] for part, within in pairs]
+            total = variances[0] + variances[1]
+            return [own / np.where(total > 0, total, 1.0) for own in variances]
 
-        crosses = self.first.covariance(mine), self.second.covariance(theirs)
-        spread = crosses[0][mine] + crosses[1][theirs]
+        crosses = [part.covariance(within) for part, within in pairs]
+        spread = crosses[0][pairs[0][1]] + crosses[1][pairs[1][1]]
         inverse = np.linalg.pinv(spread, rcond=1e-10, hermitian=True)
-
-        return crosses[0] @ inverse, crosses[1] @ inverse
+        return [cross @ inverse for cross in crosses]
 
     def weighed(self, first: FloatArray, second: FloatArray) -> FloatArray:
         """Answers (or errors, in columns) of the two as one."""
-        shape = (self.count, *max(first, second, key=np.ndim).shape[1:])
-        result = np.zeros(shape)
-        both, mine, theirs = self._common
-        if not len(both):
-            result[self.first_places] = first
-            result[self.second_places] = second
-            return result
+        both, within = self._common
+        result = np.zeros((self.count, *max(first, second, key=np.ndim).shape[1:]))
+        if len(both):
+            gap = second[within[1]] - first[within[0]]
+        if len(both) and not self._by_answer:
+            first = first + self._gains[0] @ gap
+            second = second - self._gains[1] @ gap
 
-        gap = second[theirs] - first[mine]
-        gains = self._gains
-        if gains[0].ndim == 1:
-            result[self.second_places], result[self.first_places] = second, first
-            result[both] += gains[0].reshape(-1, *[1] * (gap.ndim - 1)) * gap
-            return result
-
-        result[self.second_places] = second - gains[1] @ gap
-        result[self.first_places] = first + gains[0] @ gap
+        result[self.places[1]] = second
+        result[self.places[0]] = first
+        if self._by_answer:
+            result[both] += self._gains[0].reshape(-1, *[1] * (gap.ndim - 1)) * gap
         return result
 
     @cached_property
     def variance(self) -> FloatArray:
         result = np.zeros(self.count)
-        both, mine, theirs = self._common
-        for part, places, k in (
-            (self.second, self.second_places, 1),
-            (self.first, self.first_places, 0),
-        ):
+        both, within = self._common
+        for k in (1, 0):
+            part = self.parts[k]
             if part is None:
                 continue
-            own = part.variance
-            if len(both) and self._gains[0].ndim == 2:
-                cross = part.covariance((mine, theirs)[k])
-                own = own - np.einsum("ij,ij->i", self._gains[k], cross)
-            result[places] = own
+            variance = part.variance
+            if len(both) and not self._by_answer:
+                cross = part.covariance(within[k])
+                variance = variance - np.einsum("ij,ij->i", self._gains[k], cross)
+            result[self.places[k]] = variance
 
-        if len(both) and self._gains[0].ndim == 1:
-            assert self.second is not None
-            result[both] = self._gains[0] * self.second.variance[theirs]
-
+        if self._by_answer:
+            result[both] = self._gains[0] * self._known[1].variance[within[1]]
         return np.maximum(result, 0.0)
 
     def covariance(self, chosen: IntArray) -> FloatArray:
         check_covariances(self.count**2, "combine fewer tables")
 
         # Of errors e₁ at its places and e₂ at its own, through the same linear map as answers.
-        blocks = []
-        for k, (part, places) in enumerate(
-            ((self.first, self.first_places), (self.second, self.second_places))
-        ):
+        result = np.zeros((self.count, len(chosen)))
+        for k, part in enumerate(self.parts):
             if part is None:
                 continue
-            whole = part.covariance(np.arange(len(places)))
-            maps = self._map(k, len(places))
-            blocks.append(maps @ whole @ maps[chosen].T)
+            size = len(self.places[k])
+            units = [np.zeros((len(places), size)) for places in self.places]
+            units[k] = np.eye(size)
+            effects = self.weighed(*units)
+            result += effects @ part.covariance(np.arange(size)) @ effects[chosen].T
 
-        return np.asarray(sum(blocks))
-
-    def _map(self, which: int, size: int) -> FloatArray:
-        """What unit errors of one measurement do to the answers."""
-        zeros = np.zeros(
-            ((len(self.second_places), len(self.first_places))[which], size)
-        )
-        pair = (np.eye(size), zeros) if which == 0 else (zeros, np.eye(size))
-        return self.weighed(*pair)
+        return result
 
     def draw(self, count: int, rng: np.random.Generator) -> FloatArray:
         drawn = [
             np.zeros((0, count)) if part is None else part.draw(count, rng).T
-            for part in (self.first, self.second)
+            for part in self.parts
         ]
         return self.weighed(*drawn).T
 
     @property
     def alike(self) -> bool:
-        return all(part.alike for part in self._parts)
+        return all(part.alike for part in self._known)
 
     def multiplier(self, level: float) -> float:
         if not self.alike:
             return drawn_multiplier(self, level)
-        return max(part.multiplier(level) for part in self._parts)
+        return max(part.multiplier(level) for part in self._known)
 
     def bounded_multiplier(self, answers: int, level: float) -> float:
         if not self.alike:
             return super().bounded_multiplier(answers, level)
-        return max(part.bounded_multiplier(answers, level) for part in self._parts)
+        return max(part.bounded_multiplier(answers, level) for part in self._known)

@@ -145,24 +145,12 @@ class Composite(NamedMechanism):
 
     def _assigned(self, terms: Sequence[Term]) -> list[tuple[list[Term], IntArray]]:
         """The terms of every part, and where their answers stand among all."""
-        mine: list[list[Term]] = [[] for _ in self.members]
-        places: list[list[IntArray]] = [[] for _ in self.members]
-        start = 0
-
-        for term in terms:
-            number = self._part_of.get(term.measure)
-            if number is None:
-                raise OutOfReach(
-                    "no part measures what this question asks; plan for it"
-                )
-            mine[number].append(term)
-            places[number].append(np.arange(start, start + term.queries))
-            start += term.queries
-
-        empty = np.zeros(0, dtype=np.int64)
+        numbers = [self._part_of.get(term.measure) for term in terms]
+        if None in numbers:
+            raise OutOfReach("no part measures what this question asks; plan for it")
         return [
-            (own, np.concatenate([empty, *at]))
-            for own, at in zip(mine, places, strict=True)
+            chosen_terms(terms, [k for k, own in enumerate(numbers) if own == part])
+            for part in range(len(self.members))
         ]
 
     def record(self) -> dict[str, Any]:
@@ -183,6 +171,17 @@ class Composite(NamedMechanism):
 
 # Whatever may be the best for the counts among sums and means; no composite stands in another.
 StoredPart = StoredBalls | StoredBlocks | StoredCarry | StoredFit | StoredKNorm
+
+
+def chosen_terms(
+    terms: Sequence[Term],
+    numbers: Sequence[int],
+) -> tuple[list[Term], IntArray]:
+    """Some of the terms, and where their answers stand among those of all."""
+    ends = np.cumsum([0, *(term.queries for term in terms)])
+    places = [np.arange(ends[k], ends[k + 1]) for k in numbers]
+    chosen = [terms[k] for k in numbers]
+    return chosen, np.concatenate([np.zeros(0, dtype=np.int64), *places])
 
 
 class StoredComposite(StoredMechanism, frozen=True, tag="composite"):
