@@ -9,7 +9,7 @@ TEST_ENV := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 # Tests of one file share the plans they make: apart, each worker would make them anew.
 BY_FILE := --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo docs tools test test-kernel test-processors test-slow format check clean help
+.PHONY: demo docs measure quick tools test test-kernel test-processors test-slow format check clean help
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -36,6 +36,13 @@ TOOLS := $(if $(shell command -v chromium),,chromium fonts-dejavu-core) \
 tools: ## a browser, a database and node for some tests, where they may be installed
 	@if [ -n "$(strip $(TOOLS))" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	  apt-get update -qq && apt-get install -y -qq --no-install-recommends $(TOOLS) || true; fi
+
+# Seven tests in ten, a sixteenth of the work; how tests are marked stands in tests/conftest.py.
+quick: check ## every check and the tests that need no browser, server or search (under a minute)
+	$(TEST_ENV) $(BIN)/pytest -n 2 $(BY_FILE) -q -m 'not (slow or browser or server or long)'
+
+measure: check tools ## find out anew which tests take long (minutes)
+	$(TEST_ENV) $(BIN)/pytest --measure
 
 test: check tools ## every check, then the tests (minutes)
 	$(TEST_ENV) $(BIN)/pytest -n 2 $(BY_FILE)

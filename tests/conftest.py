@@ -11,6 +11,7 @@ import pytest
 from hypothesis import settings
 
 from browser import CHROMIUM, chromium_browser
+from long_tests import Measure, listed, without_case
 from noisewright.privacy.noise.source import SystemSource
 from postgres_server import AVAILABLE, PostgresServer, postgres_server
 
@@ -29,6 +30,39 @@ settings.load_profile("noisewright")
 # fifty draws fails in every run or in none. Another number here draws everything anew.
 DRAWS = os.environ.get("NOISEWRIGHT_TEST_DRAWS", "0")
 _system_bytes, _fresh_generator = SystemSource.bytes, np.random.default_rng
+
+
+# What a test needs is seen in the fixtures it takes and the names it calls.
+BROWSER_FIXTURES = {"chromium"}
+SERVER_FIXTURES = {"postgres", "served", "collector"}
+SERVER_CALLS = {"running", "started", "serving", "spark"}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--measure`: write down which tests take long."""
+    parser.addoption("--measure", action="store_true", help="write tests/long.txt")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Measure where that was asked for."""
+    if config.getoption("--measure"):
+        config.pluginmanager.register(Measure())
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark every test by what it needs; `make quick` takes those that need nothing."""
+    long = listed()
+    for item in items:
+        fixtures = set(getattr(item, "fixturenames", ()))
+        code = getattr(getattr(item, "function", None), "__code__", None)
+        calls = set(code.co_names) if code is not None else set()
+        if fixtures & BROWSER_FIXTURES:
+            item.add_marker("browser")
+        if fixtures & SERVER_FIXTURES or calls & SERVER_CALLS:
+            item.add_marker("server")
+        if without_case(item.nodeid) in long:
+            item.add_marker("long")
 
 
 @pytest.hookimpl(tryfirst=True)
