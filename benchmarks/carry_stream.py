@@ -34,8 +34,12 @@ def lengths() -> list[dict[str, object]]:
     print(f"{'steps':>9s} {'carry':>8s} {'levels':>6s} {'tree':>8s} {'ratio':>6s}")
     for power in range(6, 21):
         plan = nw.plan(nw.RunningCount(2**power), PURE)
-        carry, tree = float(np.sqrt(np.mean(plan.errors**2))), best_tree_error(2**power)
-        print(f"{2**power:9d} {carry:8.3f} {len(plan.levels):6d} {tree:8.3f} {carry / tree:6.3f}",
+        carry, tree = (
+            float(np.sqrt(np.mean(plan.mechanism.errors**2))),
+            best_tree_error(2**power),
+        )
+        levels = len(plan.mechanism.levels)
+        print(f"{2**power:9d} {carry:8.3f} {levels:6d} {tree:8.3f} {carry / tree:6.3f}",
               flush=True)  # fmt: skip
         rows.append({"steps": 2**power, "error": carry, "noise": CARRY})
         rows.append({"steps": 2**power, "error": tree, "noise": TREE})

@@ -19,7 +19,7 @@ def main() -> None:
     for _ in range(STEPS):
         stream.step(3)
     seconds = time.perf_counter() - began
-    factorization = plan.factorization
+    factorization = plan.mechanism.factorization
     print(f"{STEPS} steps in {seconds:.1f} s, {1e6 * seconds / STEPS:.1f} µs each")
     tracemalloc.start()
     short = plan.start()

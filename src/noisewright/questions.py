@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from noisewright.planning.found.values import ValuePlan
     from noisewright.planning.rows.covariance import CovariancePlan
     from noisewright.planning.rows.pairs import PairsPlan
-    from noisewright.planning.streams.plan import CarryStreamPlan, StreamPlan
+    from noisewright.planning.streams.plan import StreamPlan
 
 PlanT_co = TypeVar("PlanT_co", covariant=True)
 OptionsT = TypeVar("OptionsT")
@@ -232,9 +232,7 @@ class RunningCount:
     appearances: int = 1
     apart: int = 1
 
-    def plan_under(
-        self, budget: Privacy, options: Stream | None
-    ) -> StreamPlan | CarryStreamPlan:
+    def plan_under(self, budget: Privacy, options: Stream | None) -> StreamPlan:
         """The plan, whose `start` begins a stream."""
         from noisewright.planning.streams.plan import plan_stream
 

@@ -85,10 +85,13 @@ def test_every_pattern_of_steps_stays_within_the_sensitivity(
 def test_noise_is_for_all_steps_of_a_person_together() -> None:
     once = nw.plan(nw.RunningCount(64), PRIVACY)
     often = nw.plan(nw.RunningCount(64, appearances=4, apart=8), PRIVACY)
-    assert often.factorization.band.size <= 8
+    assert often.mechanism.factorization.band.size <= 8
     assert often.spend.promise().rho <= PRIVACY.rho
-    assert often.sensitivity == sensitivity(
-        often.factorization, often.grid_bits, "add-remove", Appearances(4, 8)
+    assert often.mechanism.sensitivity == sensitivity(
+        often.mechanism.factorization,
+        often.mechanism.grid_bits,
+        "add-remove",
+        Appearances(4, 8),
     )
     assert often.forecast().rmse > once.forecast().rmse
     # Better than to hide four steps of a person as if they could all be one.
@@ -100,10 +103,14 @@ def test_appearances_are_kept_with_the_plan(tmp_path: Path) -> None:
     plan = nw.plan(nw.RunningCount(40, appearances=3, apart=10), PRIVACY)
     plan.save(tmp_path / "s.nw")
     loaded = nw.load(tmp_path / "s.nw")
-    assert loaded.appearances == plan.appearances
-    assert loaded.law == plan.law
+    assert loaded.mechanism.appearances == plan.mechanism.appearances
+    assert loaded.mechanism.law == plan.mechanism.law
     assert loaded.cost.plan == plan.cost.plan
-    assert loaded.mark == plan.mark != nw.plan(nw.RunningCount(40), PRIVACY).mark
+    assert (
+        loaded.mechanism.mark
+        == plan.mechanism.mark
+        != nw.plan(nw.RunningCount(40), PRIVACY).mechanism.mark
+    )
 
 
 def test_what_cannot_be_is_refused() -> None:

@@ -30,7 +30,9 @@ def errors_of(plan: CarryStreamMechanism, runs: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    "plan", [SMALL, nw.plan(nw.RunningCount(12), PURE)], ids=["levels", "one level"]
+    "plan",
+    [SMALL, nw.plan(nw.RunningCount(12), PURE).mechanism],
+    ids=["levels", "one level"],
 )
 def test_errors_are_those_forecast_and_intervals_hold(
     plan: CarryStreamMechanism,
@@ -53,8 +55,8 @@ def test_every_level_counts_a_person_once_and_all_spend_the_budget() -> None:
         plan = nw.plan(
             nw.RunningCount(5000), nw.Privacy(epsilon=1, neighbours=neighbours)
         )
-        assert len(plan.levels) > 1
-        spent = sum(people / Fraction(level.scale) for level in plan.levels)
+        assert len(plan.mechanism.levels) > 1
+        spent = sum(people / Fraction(level.scale) for level in plan.mechanism.levels)
         (loss,) = plan.spend.losses
         assert spent <= Fraction(loss.ratio) <= 1
         assert loss.ratio > 1 - 1e-9
@@ -68,7 +70,7 @@ def test_without_noise_the_count_is_exact() -> None:
 @pytest.mark.parametrize("steps", [64, 1024, 2**14])
 def test_it_is_better_than_trees_with_negative_digits(steps: int) -> None:
     plan = nw.plan(nw.RunningCount(steps), PURE)
-    assert np.sqrt(np.mean(plan.errors**2)) < 0.85 * best_tree_error(steps)
+    assert np.sqrt(np.mean(plan.mechanism.errors**2)) < 0.85 * best_tree_error(steps)
 
 
 @pytest.mark.slow
@@ -76,7 +78,7 @@ def test_a_million_steps_are_planned_and_answered() -> None:
     plan = nw.plan(nw.RunningCount(10**6), PURE)
     forecast = plan.forecast()
     assert forecast.rmse < 30
-    stream = CarryStream(plan, SeededSource(1))
+    stream = CarryStream(plan.mechanism, SeededSource(1))
     errors = np.array([stream.step(1) for _ in range(10**6)]) - np.arange(1, 10**6 + 1)
     assert (np.abs(errors) <= forecast.simultaneous_halfwidth).all()
     # steps of one stream hang together
@@ -87,7 +89,7 @@ def test_plans_are_kept(tmp_path: Path) -> None:
     plan = nw.plan(nw.RunningCount(40), PURE)
     plan.save(tmp_path / "plan.nw")
     again = nw.load(tmp_path / "plan.nw")
-    np.testing.assert_array_equal(again.errors, plan.errors)
+    np.testing.assert_array_equal(again.mechanism.errors, plan.mechanism.errors)
     assert again.summary()["mechanism"] == "carry"
 
 

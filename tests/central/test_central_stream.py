@@ -40,10 +40,10 @@ class Seeded(ByteSource):
 
 def measured(plan: StreamPlan, increments: np.ndarray) -> np.ndarray:
     """The measured vector without its noise, on the grid."""
-    stream = Stream(plan, None)
+    stream = Stream(plan.mechanism, None)
     stream._refill()
     lengths = itertools.chain(stream._lengths)
-    scale = 1 << (plan.grid_bits + 40)
+    scale = 1 << (plan.mechanism.grid_bits + 40)
     exact = [
         int(x) * int(scale / length)
         for x, length in zip(increments, lengths, strict=False)
@@ -71,12 +71,14 @@ def test_a_neighbour_moves_the_measurements_by_no_more_than_planned(
     kind: Kind, neighbours: str
 ) -> None:
     plan = plan_stream(300, Privacy(rho=0.5, neighbours=neighbours), kind, band=16)
-    most = sensitivity(plan.factorization, plan.grid_bits, neighbours)
+    most = sensitivity(
+        plan.mechanism.factorization, plan.mechanism.grid_bits, neighbours
+    )
     assert (
         most
         <= (1 + 1e-4)
         * (1.4142136 if neighbours == "replace-one" else 1)
-        * 2**plan.grid_bits
+        * 2**plan.mechanism.grid_bits
     )
     rng = np.random.default_rng(2)
     base = rng.integers(0, 20, 300)
@@ -97,9 +99,9 @@ def test_errors_are_those_forecast() -> None:
     increments = np.arange(40)
     answers = np.array(
         [[stream.step(int(x)) for x in increments]
-         for stream in (Stream(plan, Seeded(seed)) for seed in range(500))]
+         for stream in (Stream(plan.mechanism, Seeded(seed)) for seed in range(500))]
     )  # fmt: skip
-    deviations = (answers - np.cumsum(increments)) / plan.errors
+    deviations = (answers - np.cumsum(increments)) / plan.mechanism.errors
     # False alarms: 40 two-sided tests at 1e-6 each, 4e-5 in all.
     ratio = (deviations**2).mean(axis=0)
     spread = 4.9 * math.sqrt(2 / 500)
@@ -109,14 +111,14 @@ def test_errors_are_those_forecast() -> None:
 
 def test_the_noise_is_that_of_the_gaussian_mechanism() -> None:
     plan = plan_stream(1000, Privacy(rho=0.5))
-    assert plan.noise == pytest.approx(1.0, rel=1e-4)
+    assert plan.mechanism.noise == pytest.approx(1.0, rel=1e-4)
     loose = plan_stream(1000, Privacy(rho=0.5, neighbours="replace-one"))
-    assert loose.noise == pytest.approx(math.sqrt(2), rel=1e-4)
+    assert loose.mechanism.noise == pytest.approx(math.sqrt(2), rel=1e-4)
 
 
 def test_small_budgets_coarsen_the_grid_instead_of_failing() -> None:
     plan = plan_stream(1000, Privacy(rho=1e-12))
-    assert plan.noise == pytest.approx(math.sqrt(0.5e12), rel=1e-2)
+    assert plan.mechanism.noise == pytest.approx(math.sqrt(0.5e12), rel=1e-2)
 
 
 def test_a_stream_is_not_copied(
@@ -183,7 +185,8 @@ def test_a_fork_that_has_the_position_draws_noise_of_its_own(
 
 def unused_noise(stream: Any) -> list[int]:
     """What a stream has drawn and not used yet, of its lowest level under carry noise."""
-    return list(stream._noise if hasattr(stream, "_noise") else stream._draws[0])
+    inner = stream.stream
+    return list(inner._noise if hasattr(inner, "_noise") else inner._draws[0])
 
 
 def test_a_position_is_new_and_stays(tmp_path: Path) -> None:
@@ -205,7 +208,7 @@ def test_an_interrupted_step_is_not_repeated(monkeypatch: pytest.MonkeyPatch) ->
     stream = plan_stream(8, PRIVACY).start()
     stream.step(1)
     with monkeypatch.context() as interrupted:
-        interrupted.setattr(stream._filter, "estimate", None)
+        interrupted.setattr(stream.stream._filter, "estimate", None)
         with pytest.raises(TypeError):
             stream.step(1)
     with pytest.raises(NoisewrightError, match="interrupted"):

@@ -13,7 +13,7 @@ import pytest
 import noisewright as nw
 from noisewright.central.carry import stream as carry_stream
 from noisewright.errors import FileFormatError, NoisewrightError, OutOfReach
-from noisewright.planning.streams.running import RunningStream, StreamRelease
+from noisewright.planning.streams.plan import RunningStream, StreamRelease
 from noisewright.privacy.noise.law import NoiseLaw
 from oracles.plan_parts import read_parts, write_parts
 
@@ -92,14 +92,14 @@ def test_copies_never_share_noise_and_the_file_holds_none(tmp_path: Path) -> Non
     """Each of 64 pairs of draws is equal with a probability below 1e-6: five, less than 1e-20."""
     stream = nw.plan(nw.RunningCount(64), RHO).start(position=tmp_path / "position")
     stream.step(3)
-    unused = set(stream._noise)
+    unused = set(stream.stream._noise)
     other = kept(stream, tmp_path / "s.stream")
-    assert not other._noise
+    assert not other.stream._noise
     other.step(5)
-    assert len(unused.intersection(other._noise)) < 5
+    assert len(unused.intersection(other.stream._noise)) < 5
     pure = nw.plan(nw.RunningCount(64), PURE).start(position=tmp_path / "pure")
     pure.step(3)
-    assert not any(kept(pure, tmp_path / "p.stream")._draws)
+    assert not any(kept(pure, tmp_path / "p.stream").stream._draws)
 
 
 def test_what_is_kept_of_a_stream_is_secret(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_an_interrupted_step_is_not_kept(
 ) -> None:
     stream = nw.plan(nw.RunningCount(8), RHO).start(position=tmp_path / "position")
     with monkeypatch.context() as interrupted:
-        interrupted.setattr(stream._filter, "estimate", None)
+        interrupted.setattr(stream.stream._filter, "estimate", None)
         with pytest.raises(TypeError):
             stream.step(1)
     with pytest.raises(NoisewrightError, match="interrupted"):
@@ -197,7 +197,7 @@ def test_answers_are_those_given_with_the_errors_forecast(
     np.testing.assert_array_equal(release.answers, given)
     frame, forecast = release.to_pandas(), plan.forecast()
     assert list(frame["step"]) == list(range(1, 21))
-    np.testing.assert_array_equal(frame["std_error"], plan.errors[:20])
+    np.testing.assert_array_equal(frame["std_error"], plan.mechanism.errors[:20])
     np.testing.assert_allclose(
         frame["upper"] - frame["answer"], forecast.halfwidth[:20]
     )

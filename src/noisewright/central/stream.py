@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from noisewright.errors import (
     InvalidParameter,
     require,
 )
+from noisewright.estimate.intervals import normal_multiplier, sidak_multiplier
 from noisewright.norm.exact.prefix import (
     Kind,
     StreamFactorization,
@@ -95,6 +97,41 @@ class StreamMechanism:
     law: NoiseLaw
     grid_bits: int
     appearances: Appearances = ONCE
+
+    @property
+    def name(self) -> str:
+        """What plans and records call it."""
+        return self.factorization.kind
+
+    @property
+    def steps(self) -> int:
+        """How many answers are given at most."""
+        return self.factorization.steps
+
+    @property
+    def memory(self) -> int:
+        """How many numbers a stream remembers."""
+        return self.factorization.memory
+
+    @property
+    def laws(self) -> list[dict[str, Any]]:
+        """The one law that is drawn, with the sensitivity that it is for."""
+        return [{**self.law.to_dict(), "sensitivity": self.sensitivity}]
+
+    def record(self) -> dict[str, Any]:
+        """What is drawn and how fine, ready for JSON."""
+        return {
+            "noise": self.law.to_dict(),
+            "grid_step": 2.0**-self.grid_bits,
+        }
+
+    def multiplier(self, level: float) -> float:
+        """Standard deviations either side that hold one answer."""
+        return normal_multiplier(level)
+
+    def simultaneous_multiplier(self, level: float) -> float:
+        """Standard deviations either side that hold all answers at once."""
+        return sidak_multiplier(self.steps, level)
 
     @property
     def sensitivity(self) -> float:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 PAGES = {
     "planning.release.Release": "release.release_page",
     "planning.rows.plan.RowRelease": "rows.row_page",
-    "planning.streams.running.StreamRelease": "rows.stream_page",
-    "planning.streams.running.RunningStream": "rows.running_page",
+    "planning.streams.plan.StreamRelease": "rows.stream_page",
+    "planning.streams.plan.RunningStream": "rows.running_page",
     "planning.central.choice.explain.Explanation": "plan.explained_page",
     "planning.central.rehearsal.Rehearsal": "plan.rehearsal_page",
     "learn.plans.plan.LearningPlan": "learning.learning_page",

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import ceil
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -33,7 +33,7 @@ from noisewright.central.running import (
     whole_numbers,
     whole_texts,
 )
-from noisewright.central.stream import plan_mark
+from noisewright.central.stream import ONCE, plan_mark
 from noisewright.errors import FileFormatError, InvalidParameter, require
 from noisewright.estimate.intervals import largest_error_quantile
 from noisewright.norm.exact.prefix import LONGEST
@@ -126,6 +126,25 @@ class CarryStreamMechanism:
     steps: int
     privacy: Privacy
     levels: tuple[Level, ...]
+
+    name = "carry"
+    """What plans and records call it."""
+
+    appearances = ONCE
+    """A person counts at one step."""
+
+    laws: ClassVar[tuple[dict[str, Any], ...]] = ()
+    """No law by itself: what one level draws is taken back by the next."""
+
+    @property
+    def memory(self) -> int:
+        """How many numbers a stream remembers."""
+        return len(self.levels)
+
+    def record(self) -> dict[str, Any]:
+        """What is drawn and how fine, ready for JSON."""
+        noise = {"law": "carried-laplace", "scale": self.levels[0].scale}
+        return {"noise": noise, "grid_step": 1.0}
 
     @property
     def spend(self) -> Spend:

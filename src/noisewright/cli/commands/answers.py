@@ -324,7 +324,7 @@ def _release_of(content: object, path: str) -> Release:
     from noisewright.errors import InvalidParameter
     from noisewright.planning.release import Release
     from noisewright.planning.rows.plan import RowRelease
-    from noisewright.planning.streams.running import RunningStream, StreamRelease
+    from noisewright.planning.streams.plan import RunningStream, StreamRelease
 
     if isinstance(content, StreamRelease | RunningStream):
         rule = "is of a stream, which answers its running count alone"

@@ -14,7 +14,7 @@ import numpy as np
 
 from noisewright import container
 from noisewright.arrays import FloatArray
-from noisewright.central.carry.stream import CarryState
+from noisewright.central.carry.stream import CarryState, CarryStreamMechanism
 from noisewright.central.running import Position, SumsState
 from noisewright.errors import (
     FileFormatError,
@@ -23,10 +23,14 @@ from noisewright.errors import (
     shortened,
 )
 from noisewright.norm.exact.prefix import Kind
-from noisewright.planning.budgets.spending import LedgerNote
+from noisewright.planning.budgets.spending import LedgerNote, Spending
 from noisewright.planning.files import Kept, Text, opened
-from noisewright.planning.streams.plan import CarryStreamPlan, StreamPlan, plan_stream
-from noisewright.planning.streams.running import RunningStream, StreamRelease, running
+from noisewright.planning.streams.plan import (
+    RunningStream,
+    StreamPlan,
+    StreamRelease,
+    plan_stream,
+)
 from noisewright.privacy.promise.budget import Privacy
 
 _LARGEST_STEPS = 10**9
@@ -45,9 +49,10 @@ class StreamFile(Kept, frozen=True, tag="stream-plan"):
     apart: int
 
     @classmethod
-    def of(cls, plan: StreamPlan | CarryStreamPlan) -> Self:
+    def of(cls, plan: StreamPlan) -> Self:
         """What a plan is kept as."""
-        if isinstance(plan, CarryStreamPlan):
+        mechanism = plan.mechanism
+        if isinstance(mechanism, CarryStreamMechanism):
             return cls(
                 steps=plan.steps,
                 factorization="carry",
@@ -57,17 +62,17 @@ class StreamFile(Kept, frozen=True, tag="stream-plan"):
                 apart=1,
             )
 
-        factors = plan.factorization
+        factors = mechanism.factorization
         return cls(
             steps=factors.steps,
             factorization=factors.kind,
             band=factors.band.size,
             privacy=plan.privacy,
-            appearances=plan.appearances.times,
-            apart=plan.appearances.apart,
+            appearances=mechanism.appearances.times,
+            apart=mechanism.appearances.apart,
         )
 
-    def content(self) -> StreamPlan | CarryStreamPlan:
+    def content(self) -> StreamPlan:
         """The plan again."""
         given = {"appearances": self.appearances, "apart": self.apart}
         given |= {"band": self.band} if self.factorization == "banded" else {}
@@ -124,7 +129,7 @@ class RunningFile(Kept, frozen=True, tag=SECRET):
     @classmethod
     def of(cls, stream: RunningStream) -> Self:
         """What a running stream is kept as; noise not yet used is no part of it."""
-        position = stream.position
+        position = stream.stream.position
         if position is None:
             raise NoisewrightError(
                 "a stream without a position is not kept, lest a copy answer a step again; start it"
@@ -135,7 +140,7 @@ class RunningFile(Kept, frozen=True, tag=SECRET):
             answers=StreamReleaseFile.of(stream.release),
             position=str(position.folder),
             name=position.name,
-            state=stream.state(),
+            state=stream.stream.state(),
         )
 
     def is_latest(self) -> bool:
@@ -147,7 +152,7 @@ class RunningFile(Kept, frozen=True, tag=SECRET):
         """The stream again, where its position on disk is that of this plan and this state."""
         release = self.answers.content()
         position = Position(Path(self.position), self.name)
-        if not position.is_of(release.plan.mark):
+        if not position.is_of(release.plan.mechanism.mark):
             raise FileFormatError(
                 "the stream was started from another plan than the file states; it was edited, or"
                 " written by another version"
@@ -161,10 +166,9 @@ class RunningFile(Kept, frozen=True, tag=SECRET):
                 " again: load the latest state, or start a new stream"
             )
 
-        stream = running(
-            release.plan, position, release.identity, release.ledger, release.time
-        )
-        stream.resume(release.answers.tolist(), self.state)
+        spending = Spending(release.identity, release.ledger)
+        stream = RunningStream.of(release.plan, position, spending, release.time)
+        stream.stream.resume(release.answers.tolist(), self.state)
         return stream
 
 

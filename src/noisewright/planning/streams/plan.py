@@ -1,16 +1,24 @@
-"""Plans of running counts: one private answer per step of a stream."""
+"""Plans of running counts, the streams that run by them, and what may be shown of these."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
+import numpy as np
+
+from noisewright import __version__
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.central.blocks.mechanism import continuous_deviation
-from noisewright.central.carry.stream import CarryStreamMechanism, carry_stream
+from noisewright.central.carry.stream import (
+    CarryStream,
+    CarryStreamMechanism,
+    carry_stream,
+)
 from noisewright.central.problem import CentralProblem
-from noisewright.central.running import Position
+from noisewright.central.running import Position, Stream
 from noisewright.central.stream import (
     ONCE,
     Appearances,
@@ -18,16 +26,18 @@ from noisewright.central.stream import (
     stream_mechanism,
 )
 from noisewright.central.wider_bounds import least_factorization
+from noisewright.display import Shown
 from noisewright.errors import InvalidParameter
-from noisewright.estimate.intervals import normal_multiplier, sidak_multiplier
 from noisewright.norm.exact.prefix import BAND, Kind
 from noisewright.planning.budgets.spending import (
+    UNRECORDED,
     Again,
     LedgerLike,
-    Purse,
+    LedgerNote,
     Spending,
     purse_of,
 )
+from noisewright.planning.files import Keepable
 from noisewright.planning.plan import (
     LEVEL,
     Forecast,
@@ -35,22 +45,59 @@ from noisewright.planning.plan import (
     certified_ratio,
     class_bounds,
 )
-from noisewright.planning.release import now
-from noisewright.planning.streams.running import RunningStream, running
+from noisewright.planning.release import FORM, Answers, now
+from noisewright.planning.statement import adaptivity
 from noisewright.privacy.promise.budget import Privacy
+from noisewright.privacy.promise.spend import Spend
 from noisewright.workload.kinds.atoms import Prefix
 from noisewright.workload.linear.tensor import mean_error
 
+if TYPE_CHECKING:
+    import pyarrow as pa
 
-class _Planned(Plan):
-    """What planned streams share."""
+
+@dataclass(frozen=True, eq=False, repr=False)
+class StreamPlan(Plan):
+    """A planned stream: one person, who counts at one step or several, is the neighbour."""
+
+    mechanism: StreamMechanism | CarryStreamMechanism
 
     kind = "stream-plan"
 
     @property
+    def privacy(self) -> Privacy:
+        """What the whole stream promises."""
+        return self.mechanism.privacy
+
+    @property
+    def spend(self) -> Spend:
+        """What the whole stream costs."""
+        return self.mechanism.spend
+
+    @property
+    def steps(self) -> int:
+        """How many answers are given at most."""
+        return self.mechanism.steps
+
+    @property
+    def errors(self) -> FloatArray:
+        """Standard deviation of the answer at every step, in counts."""
+        return self.mechanism.errors
+
+    @property
     def person(self) -> str:
         """Whom the promise is about, in words."""
-        return self.appearances.person if isinstance(self, StreamPlan) else ONCE.person
+        return self.mechanism.appearances.person
+
+    @property
+    def title(self) -> str:
+        """What is counted, and how."""
+        return f"running count of {self.steps:,} steps, {self.mechanism.name}"
+
+    @property
+    def laws(self) -> list[dict[str, Any]]:
+        """The laws that are drawn by themselves."""
+        return list(self.mechanism.laws)
 
     def start(
         self,
@@ -66,117 +113,247 @@ class _Planned(Plan):
         disk, how many steps were answered. Without one it lives and ends with this process. With a
         `ledger`, the budget is taken from that of `dataset` before anything starts.
         """
-        assert isinstance(self, StreamPlan | CarryStreamPlan)
-        return _started(self, position, purse_of(ledger, dataset, again))
+        purse = purse_of(ledger, dataset, again)
 
+        def begin(spending: Spending) -> RunningStream:
+            place = (
+                None
+                if position is None
+                else Position.new(position, self.mechanism.mark)
+            )
+            return RunningStream.of(self, place, spending, now())
 
-@dataclass(frozen=True, eq=False, repr=False)
-class StreamPlan(StreamMechanism, _Planned):
-    """A planned stream: one person, who counts at one step or several, is the neighbour."""
-
-    @property
-    def title(self) -> str:
-        """What is counted, and how."""
-        factors = self.factorization
-        return f"running count of {factors.steps:,} steps, {factors.kind}"
-
-    @property
-    def laws(self) -> list[dict[str, Any]]:
-        """The one law that is drawn."""
-        return [{**self.law.to_dict(), "sensitivity": self.sensitivity}]
-
-    def forecast(self) -> Forecast:
-        """The error of the running count at every step."""
-        std = self.errors
-        return Forecast(
-            std=std,
-            halfwidth=normal_multiplier(LEVEL) * std,
-            simultaneous_halfwidth=sidak_multiplier(len(std), LEVEL) * std,
-            **(
-                _limits(len(std), self.privacy, mean_error(std, 2))
-                if self._counts_once
-                else {}
-            ),
-        )
-
-    @property
-    def _counts_once(self) -> bool:
-        """Whether the bounds of `_limits` are about these people.
-
-        Each is for one appearance. Somebody who comes back needs more noise than it knows of, so
-        that a ratio against it would say nothing of how good the plan is.
-        """
-        return self.appearances.within(self.factorization.steps) == 1
-
-    def summary(self) -> dict[str, Any]:
-        """The figures scripts rely on."""
-        forecast = self.forecast()
-        return {
-            "mechanism": self.factorization.kind,
-            "privacy": self.privacy.to_dict(),
-            "person": self.person,
-            "steps": self.factorization.steps,
-            "appearances": self.appearances.times,
-            "steps_apart": self.appearances.apart,
-            "memory": self.factorization.memory,
-            "error": forecast.error,
-            **forecast.summary(),
-            "noise": self.law.to_dict(),
-            "grid_step": 2.0**-self.grid_bits,
-        }
-
-    def _facts(self) -> list[tuple[str, str]]:
-        return [
-            ("steps", f"{self.factorization.steps:,}"),
-            ("mechanism", self.factorization.kind),
-            ("privacy", self.privacy.text()),
-        ]
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class CarryStreamPlan(CarryStreamMechanism, _Planned):
-    """A planned stream under pure privacy: carry noise, one number of memory a level."""
-
-    @property
-    def title(self) -> str:
-        """What is counted, and how."""
-        return f"running count of {self.steps:,} steps, carry"
-
-    @cached_property
-    def _forecast(self) -> Forecast:
-        std = self.errors
-        return Forecast(
-            std=std,
-            halfwidth=self.multiplier(LEVEL) * std,
-            simultaneous_halfwidth=self.simultaneous_multiplier(LEVEL) * std,
-            **_limits(len(std), self.privacy, mean_error(std, 2)),
-        )
+        return begin(Spending()) if purse is None else purse.spend(self.cost, begin)
 
     def forecast(self) -> Forecast:
         """The error of the running count at every step."""
         return self._forecast
 
+    @cached_property
+    def _forecast(self) -> Forecast:
+        mechanism = self.mechanism
+        std = mechanism.errors
+        # Each bound is for one appearance. Somebody who comes back needs more noise than it knows
+        # of, so that a ratio against it would say nothing of how good the plan is.
+        once = mechanism.appearances.within(self.steps) == 1
+        achieved = mean_error(std, 2)
+
+        return Forecast(
+            std=std,
+            halfwidth=mechanism.multiplier(LEVEL) * std,
+            simultaneous_halfwidth=mechanism.simultaneous_multiplier(LEVEL) * std,
+            **(_limits(self.steps, self.privacy, achieved) if once else {}),
+        )
+
     def summary(self) -> dict[str, Any]:
         """The figures scripts rely on."""
         forecast = self.forecast()
+        mechanism = self.mechanism
         return {
-            "mechanism": "carry",
+            "mechanism": mechanism.name,
             "privacy": self.privacy.to_dict(),
             "person": self.person,
             "steps": self.steps,
-            "memory": len(self.levels),
+            "appearances": mechanism.appearances.times,
+            "steps_apart": mechanism.appearances.apart,
+            "memory": mechanism.memory,
             "error": forecast.error,
             **forecast.summary(),
-            "noise": {"law": "carried-laplace", "scale": self.levels[0].scale},
-            "grid_step": 1.0,
+            **mechanism.record(),
         }
 
     def _facts(self) -> list[tuple[str, str]]:
         return [
             ("steps", f"{self.steps:,}"),
-            ("mechanism", "carry"),
+            ("mechanism", self.mechanism.name),
             ("privacy", self.privacy.text()),
         ]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class StreamRelease(Shown, Answers):
+    """The answers of a stream so far, which may be published; nothing private is in it.
+
+    `lower` and `upper` cover each true count with 95 % probability; `lower_all` and `upper_all`
+    those of all planned steps at once. `identity` names the one spending of the budget, `time` is
+    when the stream was started.
+    """
+
+    plan: StreamPlan
+    answers: FloatArray
+    identity: str
+    ledger: LedgerNote | None = None
+    time: str | None = None
+
+    kind = "stream-release"
+
+    @property
+    def steps(self) -> IntArray:
+        """Numbers of the steps, from 1."""
+        return np.arange(1, len(self) + 1)
+
+    @cached_property
+    def _halfwidths(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        forecast = self.plan.forecast()
+        part = slice(len(self))
+        ends = forecast.halfwidth, forecast.simultaneous_halfwidth
+        return forecast.std[part], ends[0][part], ends[1][part]
+
+    @property
+    def std(self) -> FloatArray:
+        """Standard errors."""
+        return self._halfwidths[0]
+
+    @property
+    def lower(self) -> FloatArray:
+        """Lower ends of the intervals of each step."""
+        return np.asarray(self.answers - self._halfwidths[1])
+
+    @property
+    def upper(self) -> FloatArray:
+        """Upper ends of the intervals of each step."""
+        return np.asarray(self.answers + self._halfwidths[1])
+
+    @property
+    def lower_all(self) -> FloatArray:
+        """Lower ends of the intervals that hold at all steps at once."""
+        return np.asarray(self.answers - self._halfwidths[2])
+
+    @property
+    def upper_all(self) -> FloatArray:
+        """Upper ends of the intervals that hold at all steps at once."""
+        return np.asarray(self.answers + self._halfwidths[2])
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """What was spent and how: ready for JSON, and the same after every step."""
+        plan = self.plan
+        return {
+            "format": "noisewright-stream",
+            "version": __version__,
+            "model": plan.model,
+            "neighbours": plan.privacy.neighbours,
+            "spend": plan.spend.to_dict(),
+            **plan.summary(),
+            "release": self.identity,
+            **({} if self.time is None else {"time": self.time}),
+            "ledger": UNRECORDED if self.ledger is None else self.ledger.to_dict(),
+            "statement": self.statement(),
+        }
+
+    def statement(self) -> dict[str, Any]:
+        """What is promised to whom and by which noise, for the whole stream: ready for JSON."""
+        plan = self.plan
+        return {
+            "unit": plan.person,
+            "neighbours": plan.privacy.neighbours,
+            "promise": plan.privacy.text(),
+            "spend": plan.spend.to_dict(),
+            "noise": plan.laws or [plan.mechanism.record()["noise"]],
+            "adaptivity": adaptivity(self.ledger),
+            "post_processing": [],
+            "versions": {"noisewright": __version__, "numpy": np.__version__},
+        }
+
+    def to_dp_accounting(self) -> Any:
+        """What the whole stream spends, as an event of dp-accounting."""
+        return self.plan.spend.to_dp_accounting()
+
+    def to_arrow(self) -> pa.Table:
+        """One row per step: step, answer, standard error and the ends of the intervals."""
+        import pyarrow as pa
+
+        columns = {"step": self.steps, "answer": self.answers, "std_error": self.std}
+        ends = {
+            name: getattr(self, name)
+            for name in ("lower", "upper", "lower_all", "upper_all")
+        }
+
+        return pa.table({**columns, **ends})
+
+    def description(self) -> dict[str, Any]:
+        """What `noisewright show` says of it: the latest answer with the record."""
+        record = dict(self.metadata)
+        facts = {name: record.pop(name) for name in ("privacy", "spend")}
+        figures: dict[str, Any] = {"answered": len(self)}
+        if len(self):
+            figures |= {
+                "latest_answer": float(self.answers[-1]),
+                "std_error": self.std[-1],
+            }
+
+        hidden = (*FORM, "statement")
+        told = {n: value for n, value in record.items() if n not in hidden}
+        return {**facts, **figures, **told}
+
+    def __len__(self) -> int:
+        return len(self.answers)
+
+    def _facts(self) -> list[tuple[str, str]]:
+        return [("answered", f"{len(self):,}"), *self.plan._facts()]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RunningStream(Shown, Keepable):
+    """A stream that runs: secret, for it holds sums of past counts. `release` may be shown.
+
+    Its file is readable by its owner alone, and `nw.load` goes on with it: no step is answered
+    twice, and a state older than the stream's position is refused.
+    """
+
+    plan: StreamPlan
+    stream: Stream
+    spending: Spending
+    time: str | None
+
+    kind = "secret-running-stream"
+    file_mode = 0o600
+
+    @classmethod
+    def of(
+        cls,
+        plan: StreamPlan,
+        position: Position | None,
+        spending: Spending,
+        time: str | None,
+    ) -> RunningStream:
+        """A stream before its first step; its noise comes from the operating system."""
+        mechanism = plan.mechanism
+        if isinstance(mechanism, CarryStreamMechanism):
+            return cls(plan, CarryStream(mechanism, None, position), spending, time)
+        return cls(plan, Stream(mechanism, None, position), spending, time)
+
+    def step(self, increment: int) -> float:
+        """Take the exact count of this step and return the private running count."""
+        return self.stream.step(increment)
+
+    @property
+    def steps(self) -> int:
+        """Number of answers given so far."""
+        return self.stream.steps
+
+    @property
+    def answers(self) -> FloatArray:
+        """The running counts given so far."""
+        return self.stream.answers
+
+    @property
+    def release(self) -> StreamRelease:
+        """The answers so far with their errors: no further cost."""
+        paid = self.spending
+        return StreamRelease(
+            self.plan, self.answers, paid.identity, paid.note, self.time
+        )
+
+    def description(self) -> dict[str, Any]:
+        """What may be shown of it."""
+        return self.release.description()
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        self.stream.__reduce_ex__(protocol)
+
+    def _facts(self) -> list[tuple[str, str]]:
+        return [("answered", f"{self.steps:,}"), *self.plan._facts()]
 
 
 def _limits(steps: int, privacy: Privacy, achieved: float) -> dict[str, Any]:
@@ -195,18 +372,6 @@ def _limits(steps: int, privacy: Privacy, achieved: float) -> dict[str, Any]:
     return {"bounds": bounds, "lower_bound": linear, "ratio": ratio}
 
 
-def _started(
-    plan: StreamPlan | CarryStreamPlan, position: str | Path | None, purse: Purse | None
-) -> RunningStream:
-    """A stream before its first step, paid for where there is a purse."""
-
-    def begin(spending: Spending) -> RunningStream:
-        place = None if position is None else Position.new(position, plan.mark)
-        return running(plan, place, spending.identity, spending.note, now())
-
-    return begin(Spending()) if purse is None else purse.spend(plan.cost, begin)
-
-
 def plan_stream(
     steps: int,
     privacy: Privacy,
@@ -215,7 +380,7 @@ def plan_stream(
     band: int | None = None,
     appearances: int = 1,
     apart: int = 1,
-) -> StreamPlan | CarryStreamPlan:
+) -> StreamPlan:
     """Plan the private running count of a stream of at most `steps` steps.
 
     Pure privacy takes carry noise; `kind` chooses between the Gaussian mechanisms of the others. A
@@ -233,21 +398,10 @@ def plan_stream(
 
     band = BAND if band is None else band
     if privacy.kind == "pure" and kind is None:
-        carried = carry_stream(steps, privacy)
-        return CarryStreamPlan(carried.steps, carried.privacy, carried.levels)
+        return StreamPlan(carry_stream(steps, privacy))
 
     kind = kind or "column-normalised"
-    return _planned(stream_mechanism(steps, privacy, kind, band, counted))
-
-
-def _planned(mechanism: StreamMechanism) -> StreamPlan:
-    return StreamPlan(
-        mechanism.factorization,
-        mechanism.privacy,
-        mechanism.law,
-        mechanism.grid_bits,
-        mechanism.appearances,
-    )
+    return StreamPlan(stream_mechanism(steps, privacy, kind, band, counted))
 
 
 def _narrowest(
@@ -258,7 +412,7 @@ def _narrowest(
     kinds: list[tuple[Kind, int]] = [("banded", width) for width in sorted(bands)]
     kinds += [("column-normalised", BAND)] if band is None else []
     plans = [
-        _planned(stream_mechanism(steps, privacy, *kind, counted)) for kind in kinds
+        StreamPlan(stream_mechanism(steps, privacy, *kind, counted)) for kind in kinds
     ]
 
-    return min(plans, key=lambda plan: mean_error(plan.errors, 2))
+    return min(plans, key=lambda plan: mean_error(plan.mechanism.errors, 2))

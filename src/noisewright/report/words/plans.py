@@ -20,7 +20,7 @@ from noisewright.planning.local.plan import LocalPlan
 from noisewright.planning.plan import Forecast, Plan, TableError
 from noisewright.planning.rows.covariance import CovariancePlan
 from noisewright.planning.rows.pairs import PairsPlan
-from noisewright.planning.streams.plan import CarryStreamPlan, StreamPlan
+from noisewright.planning.streams.plan import StreamPlan
 from noisewright.report.figures import Figure
 from noisewright.report.figures.bars import Bar, Bars
 from noisewright.report.figures.curves import Banded, curve, even, step_marks
@@ -118,8 +118,7 @@ def _local(plan: LocalPlan) -> PlanWords:
 
 
 @plan_words.register(StreamPlan)
-@plan_words.register(CarryStreamPlan)
-def _stream(plan: StreamPlan | CarryStreamPlan) -> PlanWords:
+def _stream(plan: StreamPlan) -> PlanWords:
     forecast = plan.forecast()
     std = forecast.std
     chosen = np.unique(np.linspace(0, len(std) - 1, 600).round().astype(np.int64))
