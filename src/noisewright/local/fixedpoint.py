@@ -161,6 +161,7 @@ def integers_below(bound: int, size: int, source: ByteSource | None = None) -> I
 
     product = draw(size)
     pending = np.flatnonzero((product & mask) < surplus)
+
     while pending.size:
         product[pending] = draw(pending.size)
         pending = pending[(product[pending] & mask) < surplus]
@@ -202,6 +203,7 @@ def whole_weights(weights: npt.ArrayLike) -> list[int]:
     cumulative = 0
     sums = 0
     whole = []
+
     for value in exact:
         cumulative += value
         upto = cumulative * WORD // total
@@ -215,9 +217,11 @@ def thresholds(whole: list[int]) -> WordArray:
     """Upper thresholds of all but the last of whole-number weights that sum to 2^64."""
     sums = 0
     result = []
+
     for value in whole[:-1]:
         sums += value
         result.append(min(sums, WORD - 1))
+
     return np.array(result, dtype=np.uint64)
 
 

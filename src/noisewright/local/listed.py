@@ -48,6 +48,7 @@ class MatrixStrategy(IndexStrategy):
             f"{w.dtype} array of shape {w.shape}",
             "must be positive whole numbers",
         )
+
         # A plan may come from anybody: sums of chances must not be right only modulo 2^64.
         require(
             (w.sum(axis=0) == UNIT).all()
@@ -74,6 +75,7 @@ class MatrixStrategy(IndexStrategy):
         """
         q = _checked_chances(chances, check_epsilon(epsilon))
         share = 2.0**-52
+
         for _ in range(50):
             weights = _rounded(q * (1.0 - share), epsilon)
             slack = UNIT - weights.sum(axis=0)

@@ -125,6 +125,7 @@ class Search:
         """What steers a search otherwise than it is steered unless told."""
         plain = Search()
         named = {each.name: getattr(self, each.name) for each in fields(Search)}
+
         return {
             name: value
             for name, value in named.items()
@@ -141,6 +142,7 @@ class Search:
             raise InvalidParameter(
                 "effort", self.effort, f"must be one of {', '.join(EFFORTS)}"
             )
+
         require(
             number("seed", self.seed).denominator == 1 and self.seed >= 0,
             "seed",

@@ -89,6 +89,7 @@ def _solve(root: FloatArray, ratio: FloatArray, right: FloatArray) -> FloatArray
 
     scaled = right * ratio[:, None]
     inner = np.eye(classes) + root.T @ (root * ratio[:, None])
+
     return scaled - ratio[:, None] * (root @ np.linalg.solve(inner, root.T @ scaled))
 
 

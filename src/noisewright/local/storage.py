@@ -100,6 +100,7 @@ def restored(place: Place, settings: Settings, arrays: Arrays) -> Strategy:
 
     module, name = HOMES[kind].split(":")
     maker: type[Strategy] = getattr(import_module(module), name)
+
     return maker.restored(place, settings, arrays)
 
 
@@ -142,6 +143,7 @@ def check_axes(name: str, axes: Sequence[int], attributes: int) -> tuple[int, ..
         checked,
         "must be attributes in order, each once",
     )
+
     return checked
 
 
@@ -156,6 +158,7 @@ def check_weights(weights: Sequence[int], count: int) -> tuple[int, ...]:
         len(checked),
         f"must be {count} that sum to 2^64",
     )
+
     return checked
 
 

@@ -222,6 +222,7 @@ class Strategy(Shown, ABC):
         """Covariance of x̂ when the true histogram is `histogram`, dense."""
         check_dense(self.size)
         people = float(histogram.sum())
+
         # X is the moment at the prior only where it was made so: a score of a coarser statistic, or
         # of one mechanism among several, has its own X, and the moment at the prior is another.
         own = type(self).information is Strategy.information
@@ -349,8 +350,10 @@ class IndexStrategy(Strategy):
         """Σ_o (q_oᵀx) s_o s_oᵀ."""
         check_dense(self.size)
         result = np.zeros((self.size, self.size))
+
         for _, q in self.blocks():
             result += q.T @ (q * ((q @ histogram) / self._expected(q) ** 2)[:, None])
+
         return result
 
     def energy(self, quadratic: FloatArray) -> FloatArray:
@@ -359,6 +362,7 @@ class IndexStrategy(Strategy):
         for _, q in self.blocks():
             s = q / self._expected(q)[:, None]
             result += np.einsum("ou,ou->o", s @ quadratic, s) @ q
+
         return result
 
     def _expected(self, rows: FloatArray) -> FloatArray:

@@ -76,6 +76,7 @@ def keeping_the_best() -> Iterator[None]:
 
     _watching.set()
     signal.signal(signal.SIGINT, note)
+
     try:
         yield
     finally:

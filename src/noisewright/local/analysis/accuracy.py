@@ -111,6 +111,7 @@ class LocalAccuracy(Accuracy):
         joint = simultaneous_multiplier(
             self._standard_errors, level, draws=_DRAWS, rng=rng
         )
+
         return max(joint, self.multiplier(level))
 
     def _standard_errors(self, count: int, rng: np.random.Generator) -> FloatArray:
@@ -247,6 +248,7 @@ class LocalAccuracy(Accuracy):
         """What the drawing of these people from a large population adds to each variance."""
         if self._tables is not None:
             return self._tables.sampling_variances()
+
         x = self._cells
         asked = without_offsets(self.workload)
         return asked.row_squares(x) - asked.matvec(x) ** 2 / self.people

@@ -153,6 +153,7 @@ def check_alpha(alpha: float) -> float:
         f"must be >= {_LEAST_ALPHA:g}",
         "0.01 is customary",
     )
+
     return float(alpha)
 
 
@@ -165,6 +166,7 @@ def check_histogram(histogram: FloatArray, size: int) -> FloatArray:
         f"array of shape {x.shape}",
         f"must be {size} finite counts >= 0",
     )
+
     return x
 
 

@@ -177,6 +177,7 @@ class Line:
         # Only end cells can be open, or a single number.
         inside = np.flatnonzero(np.isfinite(widths) & (widths > 0))
         first = int(inside[0]) if len(inside) else 0
+
         return cls(attribute.size, widths[inside], first)
 
     def differences(self, order: int) -> FloatArray:
@@ -204,12 +205,14 @@ class Roughness:
         """K for differences of one order."""
         forms = [d.T @ d for d in (line.differences(order) for line in lines)]
         eigenvalues = np.zeros(1)
+
         for form in forms:
             own = np.maximum(np.linalg.eigvalsh(form), 0.0)
             eigenvalues = np.add.outer(eigenvalues, own).ravel()
 
         cells = [line.cells for line in lines]
         matrix = np.zeros((len(eigenvalues),) * 2)
+
         for axis, form in enumerate(forms):
             matrix += _on_axis(form, cells, axis)
 
@@ -228,6 +231,7 @@ def lines_of(workload: Workload, domain: Domain | None) -> tuple[Line, ...]:
         for axis, factor in zip(term.attributes, term.factors or (), strict=False)
         if isinstance(factor, Prefix | Ranges)
     }
+
     return tuple(
         Line(cells, np.ones(cells if axis in ordered else 0))
         for axis, cells in enumerate(structure.sizes)

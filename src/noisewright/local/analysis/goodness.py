@@ -133,6 +133,7 @@ def _counts(strategy: Strategy, tally: FloatArray, people: int) -> float | None:
     tails = np.asarray(
         [binom.sf(tally - 1, people, high), binom.cdf(tally, people, low)]
     )
+
     return float(min(1.0, tails.size * tails.min()))
 
 
@@ -152,6 +153,7 @@ def _cells(strategy: Strategy, cells: FloatArray, people: int) -> float | None:
     from scipy.stats import norm
 
     likely = project_to_total(cells, float(people))
+
     try:
         variances = strategy.query_variances(Identity(strategy.size), likely)
     except NoisewrightError:

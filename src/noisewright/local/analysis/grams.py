@@ -184,6 +184,7 @@ def _product_differences(workload: Kron) -> tuple[FloatArray, FloatArray]:
     """(d + c1) ⊗ (e + f1) = cf·1 + [d ⊗ (e + f1) + c·1 ⊗ e], one factor after the other."""
     d = np.zeros((1, 1))
     c = np.ones(1)
+
     for factor in workload.factors:
         e, f = _differences(factor)
         whole = e + f[:, None]
@@ -233,6 +234,7 @@ def _known(asked: Workload) -> bool:
     """Whether all answers follow from the number of people: tried on people who sum to nobody."""
     if asked.size > LARGEST_VECTOR:
         return True
+
     people = np.random.default_rng(0).integers(-9, 10, asked.size).astype(np.float64)
     people[0] -= people.sum()
     return not np.any(asked.matvec(people))

@@ -80,6 +80,7 @@ class DenseInformation(Information):
             lower = np.asarray(np.linalg.cholesky(self._symmetric), dtype=np.float64)
         except np.linalg.LinAlgError:
             return None
+
         pivots = np.diagonal(lower) ** 2
         return lower if pivots.min() > _SAFE_PIVOT * pivots.max() else None
 
@@ -107,6 +108,7 @@ class DenseInformation(Information):
 
         values, vectors = self._eigen
         scaled = (vectors.T @ x) / values.reshape((-1,) + (1,) * (x.ndim - 1))
+
         return vectors @ scaled
 
 

@@ -80,6 +80,7 @@ def can_be_robust(strategy: Strategy, workload: Workload) -> bool:
     """Whether limits are found in seconds."""
     if not strategy.lists_cells:
         return False
+
     rows = workload.queries + max(strategy.size, strategy.collector.counters)
     return (
         workload.queries * rows * (strategy.size + strategy.collector.counters) <= _WORK
@@ -182,6 +183,7 @@ class _Program:
         high = self.hull.high
         came = high if (low < 0).any() else np.minimum(high, self.statistics)
         size = self.strategy.size
+
         return np.append(np.zeros(size), low / self.unit), np.append(
             np.ones(size), came / self.unit
         )

@@ -234,6 +234,7 @@ def affine_bound(
     """A number just below the worst squared error of every affine estimate from so many people."""
     told = _told(strategy, prior)
     values, vectors = np.linalg.eigh(told)
+
     # The sum falls with every eigenvalue: each gives up what rounding can have taken from it.
     values = np.clip(
         values + _ROUNDING * len(values) * max(1.0, float(values[-1])), 0.0, 1.0

@@ -157,6 +157,7 @@ class Sandwich:
         result = self.between - 2 * inv.inverse * self.between * inv.bins.diagonal(k)
         result += inv.inverse**2 * inv.bins.diagonal(k @ self.between_bins @ k)
         waves = np.abs(np.fft.fft(self.solved_ramp)) ** 2 / inv.bins.cells
+
         return result + self.ramp * waves
 
     def on_bins(self) -> FloatArray:
@@ -273,7 +274,7 @@ class CoarseFine(Mixture):
         coarse, fine = self.components
         assert isinstance(coarse, MatrixStrategy)
         assert isinstance(fine, OrbitStrategy)
-        first, second = self._chances
+        first, second = self.chances
         return coarse, fine, first, second
 
     @cached_property

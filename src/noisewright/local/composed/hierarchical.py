@@ -151,7 +151,8 @@ class TreeMixture(Mixture):
         contrasts = [
             c.contrast for c in self.components if isinstance(c, CentredStrategy)
         ]
-        gains = np.array(self._chances) * np.array(contrasts) * np.array(widths)
+        gains = np.array(self.chances) * np.array(contrasts) * np.array(widths)
+
         return TreeInformation(self.size, widths, np.cumsum(gains))
 
     def type_variances(self, gram: Gram) -> FloatArray:
@@ -165,7 +166,7 @@ def _tree_variances(strategy: TreeMixture, gram: Gram) -> FloatArray:
         gram = SummedGram.of(gram)
 
     tree = strategy.tree
-    chances = strategy._chances
+    chances = strategy.chances
     image = tree.solve(gram.matvec(np.ones(strategy.size)) / strategy.size)
     result = -gram.diagonal()
 
@@ -267,9 +268,11 @@ def pooled(mixture: Mixture, gram: Gram) -> IndexStrategy:
 def _widths(size: int, branching: int) -> list[int]:
     widths = []
     width = 1
+
     while width < size:
         widths.append(width)
         width *= branching
+
     return widths
 
 
@@ -277,9 +280,11 @@ def _even_widths(size: int, branching: int) -> list[int] | None:
     """Powers of the branching that divide the size; None if they leave too wide a top level."""
     widths = [1]
     width = branching
+
     while size % width == 0 and width < size:
         widths.append(width)
         width *= branching
+
     return widths if size // widths[-1] <= 64 else None
 
 
@@ -317,6 +322,7 @@ def _level_weights(details: bytes, gained: bytes) -> tuple[float, FloatArray]:
     p[p < 1e-9] = 0.0
     p /= p.sum()
     seen = np.cumsum(p * gains)
+
     # A level with no weight below it is lost; keep a grain of it if the workload needs it.
     if seen[0] == 0 and detail[0] > 0:
         p = (p + 1e-9) / (1 + 1e-9 * len(p))

@@ -6,7 +6,7 @@ X = Σ_c w_c G_cᵀ X_c G_c, where G_c sums the cells that the c-th coarsening m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -25,17 +25,12 @@ from noisewright.local.storage import check_weights, described, listed, restored
 from noisewright.local.strategy import Arrays, IndexStrategy, Settings, check_dense
 
 
-class DrawnComponent(IndexStrategy):
+class Drawn(IndexStrategy):
     """The draw is independent of the person, so a report is as private as its component."""
 
     components: tuple[IndexStrategy, ...]
     weights: tuple[int, ...]
     """Chances of the components, out of 2^64."""
-
-    @property
-    def epsilon(self) -> float:  # type: ignore[override]
-        """The largest ε of the components."""
-        return max(component.epsilon for component in self.components)
 
     @cached_property
     def starts(self) -> tuple[int, ...]:
@@ -45,17 +40,31 @@ class DrawnComponent(IndexStrategy):
         return starts
 
     @cached_property
-    def _chances(self) -> list[float]:
-        return [w / WORD for w in self.weights]
+    def chances(self) -> FloatArray:
+        """The same as fractions."""
+        return np.array([weight / WORD for weight in self.weights])
+
+    def tallies(self, tally: IntArray) -> list[IntArray]:
+        """Every component's own part of the statistics."""
+        return np.split(tally, self.starts[1:-1])
+
+
+class DrawnComponents(Drawn):
+    """Any components, which files describe one by one."""
+
+    @property
+    def epsilon(self) -> float:  # type: ignore[override]
+        """The largest ε of the components."""
+        return max(component.epsilon for component in self.components)
 
     def beside(self) -> tuple[Settings, Arrays]:
-        parts = [described(component) for component in self.components]
-        arrays = {
-            f"{i}.{name}": a
-            for i, (_, own) in enumerate(parts)
-            for name, a in own.items()
-        }
-        return {"components": [settings for settings, _ in parts]}, arrays
+        described_parts = [described(component) for component in self.components]
+        arrays: Arrays = {}
+
+        for index, (_, of_part) in enumerate(described_parts):
+            arrays |= {f"{index}.{name}": array for name, array in of_part.items()}
+
+        return {"components": [settings for settings, _ in described_parts]}, arrays
 
 
 def restored_parts(
@@ -64,16 +73,18 @@ def restored_parts(
     """The components that begin at some places."""
     components = []
     parts = zip(places, listed("components", settings["components"]), strict=True)
+
     for index, (place, described_part) in enumerate(parts):
         prefix = f"{index}."
-        own = {
-            n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)
+        of_part = {
+            name.removeprefix(prefix): array
+            for name, array in arrays.items()
+            if name.startswith(prefix)
         }
-        component = restored(place, cast("Settings", described_part), own)
+        component = restored(place, cast("Settings", described_part), of_part)
         if not isinstance(component, IndexStrategy):
-            raise InvalidParameter(
-                "components", component.kind, "must report whole numbers"
-            )
+            rule = "must report whole numbers"
+            raise InvalidParameter("components", component.kind, rule)
         components.append(component)
 
     return tuple(components)
@@ -111,11 +122,16 @@ class Coarsening:
     @classmethod
     def of(cls, through: Axes | Blocks | Listed | None, size: int) -> Coarsening:
         """What a client's view makes of so many cells."""
-        if isinstance(through, Axes):
-            raise InvalidParameter("through", through.keep, "must be blocks or a table")
-        if isinstance(through, Listed):
-            return cls(size, table=np.array(through.table, dtype=np.int64))
-        return cls(size, 1 if through is None else through.width)
+        match through:
+            case None:
+                return cls(size)
+            case Blocks():
+                return cls(size, through.width)
+            case Listed():
+                return cls(size, table=np.array(through.table, dtype=np.int64))
+            case Axes():
+                rule = "must be blocks or a table"
+                raise InvalidParameter("through", through.keep, rule)
 
     @property
     def through(self) -> Blocks | Listed:
@@ -132,10 +148,12 @@ class Coarsening:
     def gather(self, x: FloatArray) -> FloatArray:
         """G x: sums over the cells of each coarse cell (first axis)."""
         if self.table is None:
-            return np.add.reduceat(x, np.arange(0, self.size, self.width), axis=0)
+            starts = np.arange(0, self.size, self.width)
+            return np.add.reduceat(x, starts, axis=0)
 
         result = np.zeros((self.cells, *x.shape[1:]))
         np.add.at(result, self.table, x)
+
         return result
 
     def spread(self, z: FloatArray) -> FloatArray:
@@ -144,7 +162,7 @@ class Coarsening:
 
 
 @dataclass(frozen=True, eq=False)
-class Mixture(DrawnComponent):
+class Mixture(DrawnComponents):
     """A public draw of a component, then its report on the coarsened cell."""
 
     components: tuple[IndexStrategy, ...]
@@ -163,16 +181,16 @@ class Mixture(DrawnComponent):
         )
 
         check_weights(self.weights, len(self.components))
-        for component, coarsening in zip(
-            self.components, self.coarsenings, strict=True
-        ):
-            require(
-                component.size == coarsening.cells
-                and coarsening.size == self.coarsenings[0].size,
-                "components",
-                component.kind,
-                "must fit their coarsenings",
-            )
+        size = self.coarsenings[0].size
+
+        for component, coarsening in self._pairs:
+            fits = component.size == coarsening.cells and coarsening.size == size
+            rule = "must fit their coarsenings"
+            require(fits, "components", component.kind, rule)
+
+    @property
+    def _pairs(self) -> Iterator[tuple[IndexStrategy, Coarsening]]:
+        return zip(self.components, self.coarsenings, strict=True)
 
     @classmethod
     def of(
@@ -182,13 +200,9 @@ class Mixture(DrawnComponent):
         weights: npt.ArrayLike,
     ) -> Self:
         """Components with weights as fractions; those with no weight are left out."""
-        whole = whole_weights(weights)
-        support = [i for i, w in enumerate(whole) if w > 0]
-        return cls(
-            tuple(components[i] for i in support),
-            tuple(coarsenings[i] for i in support),
-            tuple(whole[i] for i in support),
-        )
+        parts = zip(components, coarsenings, whole_weights(weights), strict=True)
+        kept = [part for part in parts if part[2] > 0]
+        return cls(*zip(*kept, strict=True))
 
     @property
     def size(self) -> int:  # type: ignore[override]
@@ -201,52 +215,42 @@ class Mixture(DrawnComponent):
         return False
 
     def express(self, nodes: Nodes) -> int:
-        pairs = zip(self.components, self.coarsenings, strict=True)
-        return nodes.draw(
-            self.weights,
-            [nodes.view(part.express(nodes), view.through) for part, view in pairs],
-        )
+        seen = [nodes.view(c.express(nodes), g.through) for c, g in self._pairs]
+        return nodes.draw(self.weights, seen)
 
     def score(self, tally: IntArray, people: int) -> FloatArray:
         """Scores of the components, spread over their cells."""
         total = np.zeros(self.size)
-        for index, component in enumerate(self.components):
-            part = tally[self.starts[index] : self.starts[index + 1]]
-            total += self.coarsenings[index].spread(
-                component.score(part, int(part.sum()))
-            )
-
+        for (c, g), part in zip(self._pairs, self.tallies(tally), strict=True):
+            total += g.spread(c.score(part, int(part.sum())))
         return total
 
     @cached_property
     def information(self) -> Information:
         """X = Σ_c w_c G_cᵀ X_c G_c."""
         check_dense(self.size)
-        return DenseInformation(
-            self._total([c.information.dense() for c in self.components])
-        )
+        parts = [component.information.dense() for component in self.components]
+        return DenseInformation(self._total(parts))
 
     def _total(self, parts: list[FloatArray]) -> FloatArray:
+        """Σ_c w_c G_cᵀ M_c G_c."""
         result = np.zeros((self.size, self.size))
-        for chance, coarsening, part in zip(
-            self._chances, self.coarsenings, parts, strict=True
-        ):
-            result += chance * part[np.ix_(coarsening.map, coarsening.map)]
+        for w, g, part in zip(self.chances, self.coarsenings, parts, strict=True):
+            result += w * part[np.ix_(g.map, g.map)]
         return result
 
     def moment(self, histogram: FloatArray) -> FloatArray:
         """Σ_c w_c G_cᵀ E_c[s sᵀ] G_c at the coarsened histogram."""
         check_dense(self.size)
-        pairs = zip(self.components, self.coarsenings, strict=True)
-        return self._total([c.moment(g.gather(histogram)) for c, g in pairs])
+        return self._total([c.moment(g.gather(histogram)) for c, g in self._pairs])
 
     def energy(self, quadratic: FloatArray) -> FloatArray:
         """Energies of the components at the coarsened quadratic form."""
         result = np.zeros(self.size)
-        parts = zip(self._chances, self.components, self.coarsenings, strict=True)
-        for chance, component, coarsening in parts:
-            coarse = coarsening.gather(coarsening.gather(quadratic).T)
-            result += chance * coarsening.spread(component.energy(coarse))
+        for w, (c, g) in zip(self.chances, self._pairs, strict=True):
+            coarse = g.gather(g.gather(quadratic).T)
+            result += w * g.spread(c.energy(coarse))
+
         return result
 
     @classmethod

@@ -17,11 +17,10 @@ import numpy as np
 from noisewright.arrays import FloatArray, IntArray
 from noisewright.errors import require
 from noisewright.local.analysis.grams import table_gram
-from noisewright.local.composed.mixture import DrawnComponent, restored_parts
-from noisewright.local.composed.table_strategy import ManyTables, drawn_tables
+from noisewright.local.composed.mixture import DrawnComponents, restored_parts
+from noisewright.local.composed.table_strategy import DrawnTables, drawn_tables
 from noisewright.local.fixedpoint import whole_weights
-from noisewright.local.randomizer.routers import Axes
-from noisewright.local.randomizer.specification import Nodes, Place
+from noisewright.local.randomizer.specification import Place
 from noisewright.local.storage import check_axes, check_sizes, check_weights
 from noisewright.local.strategy import Arrays, IndexStrategy, Settings
 from noisewright.workload.base import Workload
@@ -32,7 +31,7 @@ Block = tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Parts(ManyTables, DrawnComponent):
+class Parts(DrawnTables, DrawnComponents):
     """Draw one of `tables`, and report the person's cell of it by that table's component."""
 
     sizes: tuple[int, ...]
@@ -53,6 +52,7 @@ class Parts(ManyTables, DrawnComponent):
 
         check_weights(self.weights, len(self.tables))
         sizes = check_sizes(self.sizes)
+
         for table, component in zip(self.tables, self.components, strict=True):
             check_axes("tables", table, len(sizes))
             require(
@@ -62,12 +62,8 @@ class Parts(ManyTables, DrawnComponent):
                 "must fit their components",
             )
 
-        require(
-            len(set(self.tables)) >= len(self.tables),
-            "tables",
-            len(self.tables),
-            "must be different ones",
-        )
+        different = len(set(self.tables)) == len(self.tables)
+        require(different, "tables", len(self.tables), "must be different ones")
 
     @classmethod
     def of(
@@ -79,14 +75,6 @@ class Parts(ManyTables, DrawnComponent):
     ) -> Parts:
         """Tables drawn with these shares."""
         return cls(sizes, tables, components, tuple(whole_weights(shares)))
-
-    def express(self, nodes: Nodes) -> int:
-        pairs = zip(self.components, self.tables, strict=True)
-        seen = [
-            nodes.view(component.express(nodes), Axes(sizes=self.sizes, keep=table))
-            for component, table in pairs
-        ]
-        return nodes.draw(self.weights, seen)
 
     # --- estimates ----------------------------------------------------------------------------
 
@@ -101,10 +89,12 @@ class Parts(ManyTables, DrawnComponent):
     def interactions(self, tally: IntArray, people: int) -> FloatArray:
         """The number of people, then all estimated tables."""
         blocks = [np.array([float(people)])]
-        for index, component in enumerate(self.components):
-            part = tally[self.starts[index] : self.starts[index + 1]]
-            held = component.estimate(part, int(part.sum())) / self._chances[index]
+        parts = zip(self.components, self.chances, self.tallies(tally), strict=True)
+
+        for component, chance, part in parts:
+            held = component.estimate(part, int(part.sum())) / chance
             blocks.append(held - held.mean() + people / component.size)
+
         return np.concatenate(blocks)
 
     def table(self, interactions: FloatArray, attributes: Block) -> FloatArray:
@@ -123,14 +113,12 @@ class Parts(ManyTables, DrawnComponent):
 
         index = self.tables.index(attributes)
         component = self.components[index]
-        chance = self._chances[index]
-        x = (
-            np.full(component.size, people / component.size)
-            if counts is None
-            else counts
-        )
+        chance = self.chances[index]
+        n = component.size
+        x = np.full(n, people / n) if counts is None else counts
+        drawing = (1 / chance - 1) * np.diag(x)
 
-        return centred(component.covariance(x) / chance + (1 / chance - 1) * np.diag(x))
+        return centred(component.covariance(x) / chance + drawing)
 
     def total_variances(self, workload: Workload) -> tuple[float, float]:
         """Largest and mean variance of all answers that one person adds.
@@ -141,10 +129,11 @@ class Parts(ManyTables, DrawnComponent):
         worst = 0.0
         mean = 0.0
         grams = table_grams(workload, self.sizes)
+
         for table, gram in grams.items():
             index = self.tables.index(table)
             moments, squares = person_moments(self.components[index], gram)
-            added = moments / self._chances[index] - squares
+            added = moments / self.chances[index] - squares
             worst = worst + float(added.max())
             mean = mean + float(added.mean())
 
@@ -174,6 +163,7 @@ def table_grams(workload: Workload, sizes: tuple[int, ...]) -> dict[Block, Float
         if term.attributes:
             own = term.weight**2 * table_gram(term.inner).dense()
             grams[term.attributes] = grams.get(term.attributes, 0.0) + own
+
     return {table: centred(gram) for table, gram in grams.items()}
 
 

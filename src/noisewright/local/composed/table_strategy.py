@@ -15,9 +15,10 @@ from noisewright.estimate.agreeing_tables import Block, agreeing_tables
 from noisewright.estimate.nearest import project_to_total
 from noisewright.local.analysis.grams import without_offsets
 from noisewright.local.analysis.information import Information, UnformedInformation
+from noisewright.local.composed.mixture import Drawn
 from noisewright.local.fixedpoint import numbers
 from noisewright.local.randomizer.routers import Axes, Draw
-from noisewright.local.randomizer.specification import Place
+from noisewright.local.randomizer.specification import Nodes, Place
 from noisewright.local.strategy import Strategy, out_of_reach
 from noisewright.workload.base import Workload
 from noisewright.workload.structure import Term, terms
@@ -104,6 +105,20 @@ class ManyTables(TableStrategy):
         return UnformedInformation(self.size)
 
 
+class DrawnTables(ManyTables, Drawn):
+    """One of some tables is drawn, and the person's cell of it reported."""
+
+    tables: tuple[Block, ...]
+
+    def express(self, nodes: Nodes) -> int:
+        seen = []
+        for component, table in zip(self.components, self.tables, strict=True):
+            through = Axes(sizes=self.sizes, keep=table)
+            seen.append(nodes.view(component.express(nodes), through))
+
+        return nodes.draw(self.weights, seen)
+
+
 def drawn_tables(
     place: Place, sizes: tuple[int, ...]
 ) -> tuple[tuple[Block, ...], list[Place], tuple[int, ...]]:
@@ -111,12 +126,18 @@ def drawn_tables(
     draw = place.node(Draw)
     tables = []
     places = []
+
     for child in draw.of:
         through, below = place.below(child).shown
-        if through is not None and not isinstance(through, Axes):
-            raise InvalidParameter("through", type(through).__name__, "must be a table")
-        tables.append(tuple(range(len(sizes))) if through is None else through.keep)
         places.append(below)
+        match through:
+            case None:
+                tables.append(tuple(range(len(sizes))))
+            case Axes():
+                tables.append(through.keep)
+            case _:
+                kind = type(through).__name__
+                raise InvalidParameter("through", kind, "must be a table")
 
     return tuple(tables), places, numbers(draw.weights)
 
@@ -135,13 +156,9 @@ class TableData:
         cls, strategy: TableStrategy, workload: Workload, tally: IntArray, people: int
     ) -> TableData:
         """Unbiased estimates from the statistics of all reports."""
-        queries = tuple(terms(workload, strategy.sizes))
         parts = strategy.interactions(tally, people)
-        return cls(
-            strategy,
-            queries,
-            people,
-            {b: strategy.table(parts, b) for b in _blocks(queries)},
+        return cls._of(
+            strategy, workload, people, lambda block: strategy.table(parts, block)
         )
 
     @classmethod
@@ -149,21 +166,30 @@ class TableData:
         cls, strategy: TableStrategy, workload: Workload, people: int
     ) -> TableData:
         """People spread evenly over the cells."""
+
+        def spread(block: Block) -> FloatArray:
+            cells = prod(strategy.sizes[i] for i in block)
+            return np.full(cells, people / cells)
+
+        return cls._of(strategy, workload, people, spread)
+
+    @classmethod
+    def _of(
+        cls,
+        strategy: TableStrategy,
+        workload: Workload,
+        people: int,
+        table: Callable[[Block], FloatArray],
+    ) -> TableData:
         queries = tuple(terms(workload, strategy.sizes))
-        cells = {b: prod(strategy.sizes[i] for i in b) for b in _blocks(queries)}
-        return cls(
-            strategy,
-            queries,
-            people,
-            {b: np.full(n, people / n) for b, n in cells.items()},
-        )
+        blocks = dict.fromkeys(term.attributes for term in queries)
+        return cls(strategy, queries, people, {b: table(b) for b in blocks})
 
     def likely(self) -> TableData:
         """The same without negative counts, each table on its own."""
         total = float(self.people)
-        return replace(
-            self, tables={b: project_to_total(t, total) for b, t in self.tables.items()}
-        )
+        tables = {b: project_to_total(t, total) for b, t in self.tables.items()}
+        return replace(self, tables=tables)
 
     def answers(self) -> FloatArray:
         """Answers from the tables."""
@@ -184,22 +210,19 @@ class TableData:
         )
 
     def _quadratics(self, counts: Callable[[Block], list[FloatArray]]) -> FloatArray:
+        """Of every answer, the largest variance over some counts of its table."""
         pieces = []
         for term in self.terms:
             block = term.attributes
-            if len(self.tables[block]) > _LARGEST_COVARIANCE:
-                raise TooLarge(
-                    f"covariances of {len(self.tables[block])} cells take long"
-                )
+            cells = len(self.tables[block])
+            if cells > _LARGEST_COVARIANCE:
+                raise TooLarge(f"covariances of {cells} cells take long")
 
-            covariances = [
-                self.strategy.table_covariance(block, self.people, x)
-                for x in counts(block)
-            ]
             queries = without_offsets(term.inner)
-            quadratics = [
-                queries.row_quadratics(covariance) for covariance in covariances
-            ]
+            quadratics = []
+            for x in counts(block):
+                covariance = self.strategy.table_covariance(block, self.people, x)
+                quadratics.append(queries.row_quadratics(covariance))
             pieces.append(term.weight**2 * np.max(quadratics, axis=0))
 
         return np.concatenate(pieces)
@@ -212,23 +235,18 @@ class TableData:
             queries = without_offsets(term.inner)
             squares = queries.row_squares(x) - queries.matvec(x) ** 2 / self.people
             pieces.append(term.weight**2 * squares)
+
         return np.concatenate(pieces)
 
     def fitted(self) -> TableData:
         """The nearest tables that are not negative and agree where they overlap."""
-        likely = self.likely().tables
         std = {}
-        for block, counts in likely.items():
-            variances = np.diagonal(
-                self.strategy.table_covariance(block, self.people, counts)
-            )
-            std[block] = float(np.sqrt(max(variances.mean(), 0.0)))
+        for block, counts in self.likely().tables.items():
+            covariance = self.strategy.table_covariance(block, self.people, counts)
+            mean = float(np.diagonal(covariance).mean())
+            std[block] = max(mean, 0.0) ** 0.5
 
         total = float(self.people)
-        return replace(
-            self, tables=agreeing_tables(self.strategy.sizes, self.tables, std, total)
-        )
+        sizes = self.strategy.sizes
 
-
-def _blocks(queries: tuple[Term, ...]) -> list[Block]:
-    return list(dict.fromkeys(term.attributes for term in queries))
+        return replace(self, tables=agreeing_tables(sizes, self.tables, std, total))

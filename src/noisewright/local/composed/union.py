@@ -18,19 +18,18 @@ import numpy as np
 from noisewright.arrays import FloatArray, IntArray
 from noisewright.errors import InvalidParameter, NoisewrightError, TooLarge
 from noisewright.estimate.agreeing_tables import Block, interaction
-from noisewright.local.composed.table_strategy import ManyTables, drawn_tables
-from noisewright.local.fixedpoint import WORD, check_epsilon, whole_weights
+from noisewright.local.composed.table_strategy import DrawnTables, drawn_tables
+from noisewright.local.fixedpoint import check_epsilon, whole_weights
 from noisewright.local.histogram.hashing import LocalHashing
 from noisewright.local.histogram.sets import (
     ListedSubsets,
     RandomizedResponse,
     best_subset_size,
 )
-from noisewright.local.randomizer.routers import Axes
-from noisewright.local.randomizer.specification import Nodes, Place
+from noisewright.local.randomizer.specification import Place
 from noisewright.local.shares import faded_shares
 from noisewright.local.storage import check_axes, check_sizes, check_weights
-from noisewright.local.strategy import Arrays, IndexStrategy, Settings, check_dense
+from noisewright.local.strategy import Arrays, Settings, check_dense
 from noisewright.workload.linear.gram import Gram, MarginalGram
 from noisewright.workload.linear.interactions import interactions, table_of
 
@@ -60,7 +59,7 @@ def table_oracle(cells: int, epsilon: float) -> Oracle:
 
 
 @dataclass(frozen=True, eq=False)
-class Union(ManyTables, IndexStrategy):
+class Union(DrawnTables):
     """Draw one of `tables`, and report the person's cell of it by a histogram mechanism."""
 
     sizes: tuple[int, ...]
@@ -88,33 +87,16 @@ class Union(ManyTables, IndexStrategy):
         return {cells: table_oracle(cells, self.epsilon) for cells in sizes}
 
     @cached_property
-    def oracles(self) -> list[Oracle]:
-        """The mechanism of every component."""
-        return [self._oracles[self.cells(table)] for table in self.tables]
-
-    @cached_property
-    def chances(self) -> FloatArray:
-        """p: the chance of every component."""
-        return np.array([weight / WORD for weight in self.weights])
-
-    def express(self, nodes: Nodes) -> int:
-        seen = []
-        for oracle, table in zip(self.oracles, self.tables, strict=True):
-            through = Axes(sizes=self.sizes, keep=table)
-            seen.append(nodes.view(oracle.express(nodes), through))
-        return nodes.draw(self.weights, seen)
-
-    @cached_property
-    def starts(self) -> IntArray:
-        """First report of each component, and the number of reports at the end."""
-        return np.cumsum([0, *(oracle.outputs for oracle in self.oracles)])
+    def components(self) -> tuple[Oracle, ...]:  # type: ignore[override]
+        """The mechanism of every table."""
+        return tuple(self._oracles[self.cells(table)] for table in self.tables)
 
     # --- analysis in the interaction basis ----------------------------------------------------
 
     @cached_property
     def _gains(self) -> FloatArray:
         """p_c a_c / n_c for every component."""
-        contrasts = np.array([oracle.contrast for oracle in self.oracles])
+        contrasts = np.array([oracle.contrast for oracle in self.components])
         cells = np.array([self.cells(table) for table in self.tables])
         return np.asarray(self.chances * contrasts / cells)
 
@@ -125,15 +107,18 @@ class Union(ManyTables, IndexStrategy):
         for table, gain in zip(self.tables, self._gains, strict=True):
             for block in interactions(table):
                 result[block] = result.get(block, 0.0) + float(gain)
+
         return result
 
     @cached_property
     def _offsets(self) -> dict[Block, int]:
         offsets = {}
         total = 0
+
         for block in sorted(self.knowledge, key=lambda b: (len(b), b)):
             offsets[block] = total
             total += self.cells(block)
+
         return offsets
 
     def reaches(self, attributes: Block) -> bool:
@@ -154,8 +139,10 @@ class Union(ManyTables, IndexStrategy):
         total = np.zeros(first + self.cells(last))
         total[0] = people
 
+        estimates = self._estimates(tally)
+
         for shape, members in self._groups.items():
-            tables = np.stack([self._estimate(index, tally) for index in members])
+            tables = np.stack([estimates[index] for index in members])
             tensors = tables.reshape(-1, *shape)
             for axes in interactions(tuple(range(len(shape)))):
                 blocks = [tuple(self.tables[i][k] for k in axes) for i in members]
@@ -169,12 +156,13 @@ class Union(ManyTables, IndexStrategy):
 
         return total
 
-    def _estimate(self, index: int, tally: IntArray) -> FloatArray:
-        """One component's estimate of its table, up to a constant."""
-        oracle = self.oracles[index]
-        part = tally[self.starts[index] : self.starts[index + 1]]
-        slope = oracle.support.gap * self.chances[index]
-        return np.asarray(oracle.supporters(part) / slope)
+    def _estimates(self, tally: IntArray) -> list[FloatArray]:
+        """The components' estimates of their tables, each up to a constant."""
+        parts = zip(self.components, self.chances, self.tallies(tally), strict=True)
+        return [
+            oracle.supporters(part) / (oracle.support.gap * chance)
+            for oracle, chance, part in parts
+        ]
 
     def table(self, estimates: FloatArray, attributes: Block) -> FloatArray:
         """Estimated counts of one marginal table: its estimated interactions, spread evenly."""
@@ -183,6 +171,7 @@ class Union(ManyTables, IndexStrategy):
             first = self._offsets[block]
             part = estimates[first : first + self.cells(block)]
             parts[block] = part.reshape([self.sizes[i] for i in block])
+
         return table_of(self.sizes, attributes, parts)
 
     @cached_property
@@ -191,7 +180,10 @@ class Union(ManyTables, IndexStrategy):
         spread: dict[Block, float] = {}
         own: dict[Block, float] = {}
         shares = self._gains**2 / self.chances
-        for oracle, table, share in zip(self.oracles, self.tables, shares, strict=True):
+
+        for oracle, table, share in zip(
+            self.components, self.tables, shares, strict=True
+        ):
             of_all = float(share * oracle.spread * self.cells(table))
             of_own = float(share * (1 + oracle.own_spread))
             for block in interactions(table):
@@ -218,6 +210,7 @@ class Union(ManyTables, IndexStrategy):
 
         seen = sum(known.values(), np.zeros((n, n)))
         result = -(seen * x) @ seen
+
         for axes, projection in known.items():
             block = named[axes]
             noise = spread[block] / self.knowledge[block] ** 2
@@ -232,6 +225,7 @@ class Union(ManyTables, IndexStrategy):
             gain = np.zeros((n, n))
             for inner in interactions(axes):
                 gain += known[inner] / self.knowledge[named[inner]]
+
             result += alone * (gain * x) @ gain
 
         return np.asarray(result)

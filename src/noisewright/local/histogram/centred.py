@@ -96,6 +96,7 @@ class CentredStrategy(Strategy):
         centred = histogram - histogram.mean()
         covariance = self.covariance(histogram) + _centred_diagonal(histogram)
         cross = centred[:, None] + centred[None, :]
+
         return np.asarray(total + a * cross + a**2 * covariance)
 
     def energy(self, quadratic: FloatArray) -> FloatArray:
@@ -139,6 +140,7 @@ class CentredStrategy(Strategy):
         total = histogram.sum()
         centred = np.eye(n) - 1.0 / n
         own = self.own_spread * _centred_diagonal(histogram)
+
         return np.asarray(self.spread * total * centred + own)
 
 
@@ -181,6 +183,7 @@ class PlainStrategy(Strategy):
     def __post_init__(self) -> None:
         check_cells(self.size)
         check_epsilon(self.epsilon)
+
         for field in fields(self):  # type: ignore[arg-type]
             value = getattr(self, field.name)
             if field.type == "int":

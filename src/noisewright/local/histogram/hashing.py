@@ -75,9 +75,11 @@ class LocalHashing(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrat
         """Length of a cell in base g."""
         digits = 1
         reach = self.buckets
+
         while reach < self.size:
             digits = digits + 1
             reach = reach * self.buckets
+
         return digits
 
     @property
@@ -99,6 +101,7 @@ class LocalHashing(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrat
         hashed = nodes.favour(self.threshold, Same(cells=self.buckets))
         digits = self.digits
         cells = str(self.size)
+
         return nodes.add(
             Project(cells=cells, base=self.buckets, digits=digits, of=hashed)
         )
@@ -115,6 +118,7 @@ class LocalHashing(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrat
         others = self.functions - 1
         two = (self.functions // g - 1) / others
         three = max(self.functions // g**2 - 1, 0) / others
+
         return truth, (1 - truth) / (g - 1), two, three
 
     @cached_property
@@ -174,15 +178,18 @@ class LocalHashing(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrat
 
         result[result >= self.size] = -1
         np.fill_diagonal(result, -1)
+
         return result
 
     def _line_sums(self, quadratic: FloatArray) -> FloatArray:
         """For every u, the sum of a matrix over pairs of cells in line with u."""
         total = np.zeros(self.size)
         cells = np.arange(self.size)[None, :]
+
         for factor in range(2, self.buckets):
             partner = self._line_partners(factor)
             total += np.where(partner >= 0, quadratic[cells, partner], 0.0).sum(axis=1)
+
         return total
 
     @cached_property
@@ -267,6 +274,7 @@ class LocalHashing(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrat
 
         lines -= lines.mean(axis=0)
         lines -= lines.mean(axis=1)[:, None]
+
         return plain + self.line_excess / self.support.gap**2 * lines
 
 
@@ -291,6 +299,7 @@ def field_transform(x: Array, prime: int, sign: int) -> ComplexArray:
 
     work = x.astype(np.complex128)
     left = len(x)
+
     while left > 1:
         block = min(step, left)
         shape = (len(x) // block, block)
@@ -308,6 +317,7 @@ def _digit_waves(prime: int, block: int, sign: int) -> ComplexArray:
         sign * 2j * np.pi * np.outer(np.arange(prime), np.arange(prime)) / prime
     )
     waves = np.ones((1, 1), dtype=np.complex128)
+
     while len(waves) < block:
         waves = np.kron(waves, one)
 

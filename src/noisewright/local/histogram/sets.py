@@ -122,6 +122,7 @@ class SubsetSelection(FavouringStrategy, PlainStrategy, CentredStrategy):
         p = self.threshold / WORD
         other = (d - p) / (n - 1)
         pairs = (d - 1) * (d - 2 * p) / ((n - 1) * (n - 2)) if n > 2 else 0.0
+
         return Support(p, other, p * (d - 1) / (n - 1), pairs)
 
 
@@ -287,6 +288,7 @@ class UnaryEncoding(PlainStrategy, CentredStrategy):
 
         pair = q**2 * (p * mean(three, c**2, 3) + (1 - p) * mean(three, c**2, 2))
         gained = (p - q) * (mean(two, c**2, 1) - 2 * q * mean(three, c**2, 2))
+
         return slope, other - pair, gained
 
     @property
@@ -320,6 +322,7 @@ def _binomial(trials: int, chance: float) -> FloatArray:
     k = np.arange(trials + 1)
     ways = gammaln(trials + 1) - gammaln(k + 1) - gammaln(trials - k + 1)
     law = np.exp(ways + xlogy(k, chance) + xlog1py(trials - k, -chance))
+
     return np.asarray(law / law.sum())
 
 

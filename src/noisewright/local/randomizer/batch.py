@@ -98,6 +98,7 @@ class Sampler:
         # A given source is read in order, so that a seed repeats; the system's has no order.
         starts = range(0, len(checked), self.block)
         run_blocks(fill, starts, together=source is None)
+
         return reports
 
     def sample(self, values: IntArray, source: ByteSource | None = None) -> Array:
@@ -317,6 +318,7 @@ def _ranked_outcomes_of_parity(owner: Parity) -> Ranked:
         beside = ranks - first
         within = (beside >= 0) & (beside < half)
         odd = first + _with_parity(np.where(within, beside, 0), column + 1, 1)
+
         return np.where(within, odd, ranks + half * (beside >= half))
 
     return ranked
@@ -341,6 +343,7 @@ def difference(sizes: Sequence[int], cells: IntArray, shifts: IntArray) -> IntAr
 
     result = np.zeros(np.broadcast(cells, shifts).shape, dtype=np.int64)
     stride = 1
+
     for size in reversed(sizes):
         result += (cells // stride - shifts // stride) % size * stride
         stride *= size
@@ -358,8 +361,10 @@ def _outcomes_of_weigh(law: Weigh) -> Outcomes:
     def draw(cells: IntArray, source: ByteSource | None) -> IntArray:
         words = uniform_integers(UNIT, len(cells), source)
         result = np.empty_like(cells)
+
         for cell, members in grouped(cells):
             result[members] = np.searchsorted(upper[cell], words[members], side="right")
+
         return result
 
     return draw
@@ -376,6 +381,7 @@ def _outcomes_of_subset(law: Subset) -> Outcomes:
         others = uniform_sets(n - 1, law.size - held.astype(np.int64), source)
         reports = np.zeros((len(cells), width), dtype=np.uint8)
         reports[:, : others.shape[1]] = others[:, :width]
+
         # The others were drawn as 0 … n−2 in a world without the true cell: the cell that took
         # its place moves to the last one, and the true cell takes its own.
         set_bits(reports, np.full(len(cells), n - 1), get_bits(reports, cells))

@@ -37,6 +37,7 @@ class PatternTable:
         zero = (1 << 64) - self.threshold
         total = 0
         edges = []
+
         for pattern in range(256):
             ones = pattern.bit_count()
             total += one**ones * zero ** (8 - ones)
@@ -55,6 +56,7 @@ class PatternTable:
         """The pattern of every 16-bit prefix, or −1 where more digits must decide."""
         first = np.arange(2**16, dtype=np.uint64) << np.uint64(48)
         last = first | np.uint64(2**48 - 1)
+
         # A prefix decides unless some edge begins with it: on the edge's own word, too, the
         # digits that follow decide.
         below = np.searchsorted(self._words, first, side="left")
@@ -86,6 +88,7 @@ class PatternTable:
         after = np.searchsorted(self._words, words, side="right")
         before = np.searchsorted(self._words, words, side="left")
         result = after.astype(np.uint8)
+
         for index in np.flatnonzero(before != after):  # one word in 2^56 or so
             result[index] = self._exact(int(words[index]), source)
 

@@ -123,6 +123,7 @@ def owned(owner: Owner, start: int, stop: int) -> BoolArray:
     """Which cells own the outcomes from `start` to `stop`."""
     outcomes = np.arange(start, stop)[:, None]
     cells = np.arange(owner.cells)[None, :]
+
     match owner:
         case Same():
             return np.asarray(outcomes == cells)
@@ -148,8 +149,10 @@ def _law_chances_of_subset(law: Subset, start: int, stop: int) -> FloatArray:
     d = law.size
     p = int(law.threshold) / WORD
     block = np.full((stop - start, n), (1 - p) / comb(n - 1, d))
+
     for row, members in enumerate(islice(combinations(range(n), d), start, stop)):
         block[row, list(members)] = p / comb(n - 1, d - 1)
+
     return block
 
 
@@ -164,4 +167,5 @@ def _law_chances_of_flip(law: Flip, start: int, stop: int) -> FloatArray:
     others = np.where(bits, q, 1 - q)
     own = np.where(bits, p, 1 - p)
     every = others.prod(axis=1, keepdims=True)
+
     return np.asarray(every / others * own)

@@ -84,6 +84,7 @@ def report(specification: Specification, value: int, choices: Choices) -> bytes:
         raise InvalidParameter(
             "value", type(value).__name__, "must be the number of a cell"
         )
+
     require(
         0 <= value < specification.cells,
         "value",
@@ -95,6 +96,7 @@ def report(specification: Specification, value: int, choices: Choices) -> bytes:
     cell = value
     shapes = specification.shapes
     place = len(specification.nodes) - 1
+
     while True:
         match specification.nodes[place]:
             case Draw() as node:
@@ -126,6 +128,7 @@ def _vector(node: Project, choices: Choices) -> tuple[int, int]:
     if node.listed:
         index = choices.place(node.sums)
         return index, node.listed[index]
+
     vector = 1 + choices.below(node.base**node.digits - 1)
     return vector, vector
 
@@ -137,6 +140,7 @@ def hashed(node: Project, vector: int, cell: int) -> int:
         vector, a = divmod(vector, node.base)
         cell, u = divmod(cell, node.base)
         total += a * u
+
     return total % node.base
 
 
@@ -194,6 +198,7 @@ def _report_of_grid(law: Grid, cell: int, choices: Choices) -> tuple[int, bytes]
     for mean, noise in zip(law.columns[cell], _noise(law, choices), strict=True):
         coordinate = max(min(mean + noise, _FARTHEST), -_FARTHEST - 1)
         payload += coordinate.to_bytes(8, "little", signed=True)
+
     return 0, payload
 
 
@@ -245,6 +250,7 @@ def place_of_bit(bits: bytes, rank: int, one: bool) -> int:
     """The place of the rank-th one (or zero), the highest bit of the first byte being place 0."""
     low = 0
     high = len(bits)
+
     while high - low > 1:
         middle = (low + high) // 2
         ones = int.from_bytes(bits[low:middle], "big").bit_count()
@@ -261,11 +267,13 @@ def _difference(sizes: Sequence[int], cell: int, shift: int) -> int:
     """cell − shift, attribute by attribute."""
     result = 0
     stride = 1
+
     for size in reversed(sizes):
         result += (cell - shift) % size * stride
         cell = cell // size
         shift = shift // size
         stride = stride * size
+
     return result
 
 
@@ -289,6 +297,7 @@ def _noise(law: Grid, choices: Choices) -> Sequence[int]:
 
     p = law.spread.numerator
     q = law.spread.denominator
+
     return [_laplace(p, q, choices) for _ in range(law.coordinates)]
 
 

@@ -214,6 +214,7 @@ class Weigh(Node, tag="weigh", frozen=True):
         low_half = 2**31 - 1
         high = np.zeros(self.cells, dtype=np.int64)
         low = np.zeros(self.cells, dtype=np.int64)
+
         for row in self.rows:
             entries = _entries(row, self.cells)
             positive = 0 < entries.min() <= entries.max() <= UNIT
@@ -268,6 +269,7 @@ def _row_of(entries: IntArray) -> Row:
     if (raised | (entries == low)).all():
         bits = np.packbits(raised & (high > low)).tobytes()
         return TwoValued(low=str(low), high=str(high), bits=bits)
+
     return tuple(map(str, entries.tolist()))
 
 
@@ -295,6 +297,7 @@ def _entries(row: Row, cells: int) -> IntArray:
     values = numbers(_written(row))
     require(max(values) <= UNIT, "rows", None, "must be in 1..2^62")
     held = np.array(values, dtype=np.int64)
+
     match row:
         case TwoValued(bits=bits):
             packed = np.frombuffer(bits, dtype=np.uint8)

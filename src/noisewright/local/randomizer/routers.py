@@ -65,6 +65,7 @@ class Draw(Node, tag="draw", frozen=True):
         )
         outcomes = sum(s.outcomes for s in below)
         payload = max(s.payload for s in below)
+
         return Shape(below[0].cells, outcomes, payload)
 
 
@@ -104,6 +105,7 @@ class Axes(Part, tag_field="by", tag="axes", frozen=True):
             stride = prod(self.sizes[axis + 1 :])
             size = self.sizes[axis]
             result = result * size + cell // stride % size
+
         return result
 
 

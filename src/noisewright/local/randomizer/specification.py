@@ -215,6 +215,7 @@ class Nodes:
         if text not in self._places:
             self._places[text] = len(self._listed)
             self._listed.append(node)
+
         return self._places[text]
 
     def favour(self, threshold: int, owner: Owner) -> int:
@@ -242,6 +243,7 @@ class Nodes:
 
         _, outcomes, payload = shapes[-1]
         short = next(width for width in (1, 2, 4, 8) if outcomes <= 256**width)
+
         return Specification(
             format="noisewright-randomizer",
             version=1,

@@ -67,6 +67,7 @@ def verify(specification: Specification) -> Promise:
     """The promise that a specification keeps."""
     losses = [loss(law) for law in specification.laws]
     rational = all(each.rational for each in losses)
+
     return Promise(
         max(each.epsilon for each in losses),
         max(each.delta for each in losses),
@@ -188,6 +189,7 @@ def log_above(ratio: Fraction) -> float:
     """The least float that is not below the logarithm of a ratio of at least one."""
     if ratio == 1:
         return 0.0
+
     # The quotient is rounded up; the logarithm, to the nearest, is put right by the margin.
     quotient = _CONTEXT.divide(Decimal(ratio.numerator), Decimal(ratio.denominator))
     return float_above(Fraction(_CONTEXT.multiply(_CONTEXT.ln(quotient), _MARGIN)))

@@ -132,6 +132,7 @@ class Aggregate(Shown):
 
         for batch in report_batches(reports, length):
             self._add_bytes(batch, source)
+
         return self
 
     def _add(self, group: int, tally: IntArray, people: int) -> None:
@@ -146,6 +147,7 @@ class Aggregate(Shown):
         foreign = int((~known & (rows[:, 0] == VERSION)).sum())
         if len(rows) < len(batch):
             foreign += self._foreign_of_other_length(batch)
+
         if not known.all():
             rows = rows[known]
 
@@ -165,6 +167,7 @@ class Aggregate(Shown):
         others = batch.filter(pc.not_equal(pc.binary_length(batch), self.format.length))
         headers = rows_of_length(pc.binary_slice(others, 0, HEADER), HEADER)
         marked = headers[:, 0] == VERSION
+
         return int((marked & ~self._of_this_plan(headers)).sum())
 
     def _add_numbers(self, reports: Array, source: ByteSource | None) -> None:

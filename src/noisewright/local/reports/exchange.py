@@ -59,6 +59,7 @@ def _from_items(items: Iterable[Any]) -> Iterator[pa.Array]:
     import pyarrow as pa
 
     stream = iter(items)
+
     while part := list(islice(stream, _BATCH)):
         yield pa.array(map(_bytes_or_none, part), type=pa.binary())
 
@@ -206,6 +207,7 @@ def as_arrow(rows: ByteArray) -> pa.Array:
     rows = np.ascontiguousarray(rows)
     offsets = np.arange(len(rows) + 1, dtype=np.int32) * np.int32(rows.shape[1])
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(rows)]
+
     return pa.Array.from_buffers(pa.binary(), len(rows), buffers)
 
 

@@ -104,6 +104,7 @@ class ReportFormat:
         rows[:, :HEADER] = np.frombuffer(self.header, dtype=np.uint8)
         numbers = np.ascontiguousarray(reports, dtype=self._dtype)
         rows[:, HEADER:] = numbers.reshape(len(reports), layout.width).view(np.uint8)
+
         return rows
 
     def decode(self, rows: ByteArray) -> Array:
@@ -163,6 +164,7 @@ class Client(Shown):
         rule = f"must hold one for each of {', '.join(names)}"
         require(len(listed) == len(names), "value", f"{len(listed)} values", rule)
         columns = zip(names, listed, strict=True)
+
         return self.domain.encode({name: [item] for name, item in columns})
 
 

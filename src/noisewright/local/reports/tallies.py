@@ -128,6 +128,7 @@ class NumberTally(Tally):
             starts, stops = self._gaps.T
             before = np.searchsorted(starts, reports, side="right") - 1
             result &= (before < 0) | (reports >= stops[before])
+
         return np.asarray(result)
 
     def tally(self, reports: Array) -> IntArray:
@@ -197,8 +198,10 @@ class SubsetTally(Tally):
     def tally(self, reports: Array) -> IntArray:
         total = np.zeros(self.counters, dtype=np.int64)
         step = _BYTE * max(1, _BLOCK_ENTRIES // (_BYTE * self.counters))
+
         for start in range(0, len(reports), step):
             total += held_by(reports[start : start + step], self.counters)
+
         return total
 
     def possible(self, tally: IntArray, people: int) -> bool:
@@ -241,6 +244,7 @@ class FlipTally(Tally):
         usual = n * ratio_of_zero + mean_size * rise
         by_size = n * ratio_of_zero + np.arange(n + 1) * rise
         exact = np.clip(_UNIT * usual / by_size, 1, _UNIT**2)
+
         return np.asarray(np.rint(exact), dtype=np.int64)
 
     def valid(self, reports: Array) -> BoolArray:
@@ -258,6 +262,7 @@ class FlipTally(Tally):
         sizes = np.arange(self.counters + 1)
         if deviations is None:
             return sizes
+
         mean, deviation = self._usual
         return np.flatnonzero(np.abs(sizes - mean) <= deviations * deviation)
 
@@ -272,6 +277,7 @@ class FlipTally(Tally):
     def tally(self, reports: Array) -> IntArray:
         total = np.zeros(self.counters, dtype=np.int64)
         step = max(1, _BLOCK_ENTRIES // self.counters)
+
         for start in range(0, len(reports), step):
             block = reports[start : start + step]
             sizes = _sizes(block)
@@ -294,6 +300,7 @@ class FlipTally(Tally):
         weights = self.weights[sizes].astype(np.float64)
         totals = sizes * weights
         largest = weights[sizes > 0].max(initial=0.0)
+
         return Hull(none, none + largest, (float(totals.min()), float(totals.max())))
 
     def largest_change(self, moved: FloatArray, cap: float | None) -> FloatArray:
@@ -305,6 +312,7 @@ class FlipTally(Tally):
         usual = self.usual_sizes(cap)
         most = (largest * self.weights)[:, usual].max(axis=1)
         least = (smallest * self.weights)[:, usual].min(axis=1)
+
         return np.asarray(most - least)
 
 
@@ -327,6 +335,7 @@ def held_by(reports: Array, cells: int) -> IntArray:
     full = len(bits) // _BYTE * _BYTE
     groups = bits[:full].reshape(-1, _BYTE, cells).sum(axis=1, dtype=np.uint8)
     rest = bits[full:].sum(axis=0, dtype=np.int64)
+
     return np.asarray(groups.sum(axis=0, dtype=np.int64) + rest)
 
 

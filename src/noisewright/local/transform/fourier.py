@@ -185,6 +185,7 @@ class Fourier(FavouringStrategy, TableStrategy, IndexStrategy):
 
         spectrum = np.zeros(self.full)
         spectrum[self.masks] = values
+
         return spectrum
 
     def score(self, tally: IntArray, people: int) -> FloatArray:
@@ -286,6 +287,7 @@ class Fourier(FavouringStrategy, TableStrategy, IndexStrategy):
         count = len(attributes)
         total = len(self.sizes)
         positions = np.full(1 << count, -1, dtype=np.int64)
+
         for local in range(1, 1 << count):
             chosen = tuple(
                 a for i, a in enumerate(attributes) if local >> (count - 1 - i) & 1
@@ -391,6 +393,7 @@ def fourier(gram: Gram, epsilon: float) -> Fourier:
     roots = np.sqrt(energies)
     # A floor keeps every needed character alive in fixed point.
     weights = whole_weights(np.maximum(roots, roots.max() * 1e-12))
+
     return Fourier(size, check_epsilon(epsilon), masks.astype(np.int64), tuple(weights))
 
 

@@ -103,6 +103,7 @@ class HadamardResponse(FavouringStrategy, PlainStrategy, IndexStrategy):
         inside = self.threshold / WORD
         outside = (WORD - self.threshold) / WORD
         low = outside / (self.outputs - half)
+
         return low, inside / half - low
 
     # --- transforms ---------------------------------------------------------------------------
@@ -114,6 +115,7 @@ class HadamardResponse(FavouringStrategy, PlainStrategy, IndexStrategy):
         grid = np.zeros((self.used, self.width, *x.shape[1:]))
         grid[:, 1:] = placed.reshape(self.used, self.width - 1, *x.shape[1:])
         waves = walsh_hadamard(np.moveaxis(grid, 1, 0))
+
         return np.asarray((np.moveaxis(waves, 0, 1) + waves[0][:, None]) / 2)
 
     def forward(self, x: FloatArray) -> FloatArray:
@@ -218,6 +220,7 @@ def best_blocks(
     least = inf
     counts = block_counts(size)
     middle = min(range(len(counts)), key=lambda k: abs(log2(counts[k] / best.parts)))
+
     for way in (counts[middle:], counts[:middle][::-1]):
         worse = 0
         for count in way:

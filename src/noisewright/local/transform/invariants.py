@@ -94,6 +94,7 @@ def possible_groups(gram: Gram) -> list[Translations]:
 def _possible_sizes(gram: Gram) -> list[tuple[int, ...]]:
     n = gram.size
     binary = [(2,) * (n.bit_length() - 1)] if is_power_of_two(n) and n > 2 else []
+
     match gram:
         case MarginalGram():
             return [tuple(gram.sizes)]
@@ -116,8 +117,10 @@ def _average_column(m: FloatArray, group: Translations) -> FloatArray:
     n = group.cells
     cells = np.arange(n)
     column = np.empty(n)
+
     for d in range(n):
         column[d] = m[group.subtract(cells, np.full(n, d)), cells].mean()
+
     return column
 
 
@@ -191,6 +194,7 @@ def _decompose_ordered(
     k = np.arange(len(group.counts))
     eigenvalues = np.zeros(len(k))
     eigenvalues[1:] = scale / (4 * np.sin(np.pi * k[1:] / cells) ** 2)
+
     return Decomposition(eigenvalues, float(cells), whole=False)
 
 
@@ -201,6 +205,7 @@ def _sum_of(parts: list[Decomposition], count: int) -> Decomposition | None:
 
     eigenvalues = np.asarray(sum(part.eigenvalues for part in parts))
     ramp = sum(part.ramp for part in parts)
+
     return Decomposition(eigenvalues, ramp, all(part.whole for part in parts))
 
 
@@ -208,9 +213,11 @@ def _decompose_product(gram: KronGram, group: Translations) -> Decomposition | N
     """Products of invariant matrices, each on its own run of attributes."""
     tensors = []
     rest = group.sizes
+
     for factor in gram.factors:
         taken = 0
         cells = 1
+
         while cells < factor.size and taken < len(rest):
             cells *= rest[taken]
             taken += 1

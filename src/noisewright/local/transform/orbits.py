@@ -101,6 +101,7 @@ class OrbitStrategy(IndexStrategy):
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
         sizes = check_sizes(self.sizes)
+
         for family in self.families:
             check_axes("axes", family.axes, len(sizes))
             fits = family.group.sizes == tuple(sizes[axis] for axis in family.axes)
@@ -191,6 +192,7 @@ class OrbitStrategy(IndexStrategy):
     def express(self, nodes: Nodes) -> int:
         weights: list[int] = []
         of: list[int] = []
+
         for family in self.families:
             through = Axes(sizes=self.sizes, keep=family.axes)
             for pattern, threshold in zip(
@@ -217,6 +219,7 @@ class OrbitStrategy(IndexStrategy):
         sizes = check_sizes(settings["sizes"])
         epsilon = check_epsilon(settings["epsilon"])
         orbits = []
+
         for axes, below, weight in zip(*drawn_tables(place, sizes), strict=True):
             if axes:  # nothing is shown to a report that says nothing
                 owner = below.node(Favour).owner
@@ -254,6 +257,7 @@ class OrbitStrategy(IndexStrategy):
             waves = family.group.forward(counts.astype(np.float64))
             waves = (waves * family.group.forward(family.values)).sum(axis=0)
             total += self._spread(family.group.backward(waves[None])[0], family.axes)
+
         return total.ravel()
 
     # --- the analyst --------------------------------------------------------------------------
@@ -297,6 +301,7 @@ class OrbitStrategy(IndexStrategy):
         """sᵀz of every report's score with the rows z of `vectors`, one row each."""
         pieces = []
         tensors = vectors.reshape(-1, *self.sizes)
+
         for family in self.families:
             others = tuple(
                 1 + a for a in range(len(self.sizes)) if a not in family.axes
@@ -340,6 +345,7 @@ class OrbitStrategy(IndexStrategy):
 
         step = max(1, _BLOCK_ENTRIES // max(self.size, self.outputs))
         pieces = []
+
         for start in range(0, workload.queries, step):
             rows = workload.rows(start, min(start + step, workload.queries))
             products = self._products(self.information.solve(rows.T).T)
@@ -369,6 +375,7 @@ class OrbitStrategy(IndexStrategy):
         """Σ_o Q[o,u] s_oᵀ S s_o, one family at a time on the cells of its marginal."""
         total = np.full(self.size, self.spare / WORD * quadratic.sum())
         cells = np.arange(self.size)
+
         for family in self.families:
             index = Axes(sizes=self.sizes, keep=family.axes).seen(cells)
             small = np.zeros((family.group.cells, self.size))

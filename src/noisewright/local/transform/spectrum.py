@@ -70,6 +70,7 @@ def _dense_spectrum(gram: Gram) -> Spectrum:
     largest = float(np.diagonal(m).max(initial=0.0))
     m -= m.mean(axis=0)
     m -= m.mean(axis=1)[:, None]
+
     # One of the zeros is the total's; which one does not matter, so the smallest is dropped.
     return _single(lowered(np.linalg.eigvalsh((m + m.T) / 2), largest)[1:])
 
@@ -136,6 +137,7 @@ def _product_spectrum(gram: KronGram) -> Spectrum:
     total = 1.0
     values = np.ones(1)
     counts = np.ones(1)
+
     for own, rest in spectra:
         factor_values = np.append(own, rest.values)
         factor_counts = np.append(1.0, rest.counts)
@@ -205,6 +207,7 @@ class SummedGram(Gram):
         """Sum once what will be asked many times."""
         if gram.size > DENSE_SIZE:
             raise TooLarge(f"no closed form for sums over blocks of {gram.size} cells")
+
         sums = np.zeros((gram.size + 1, gram.size + 1))
         np.cumsum(np.cumsum(gram.dense(), axis=0), axis=1, out=sums[1:, 1:])
         return cls(gram, sums)
@@ -274,6 +277,7 @@ def _prefix_products(n: int, over: Intervals) -> FloatArray:
 
     reached = over.stop - over.outer_start
     between = inner * (outer * (outer + 1) - reached * (reached + 1.0)) / 2
+
     return np.asarray(inside + between + (n - over.outer_stop) * inner * outer)
 
 

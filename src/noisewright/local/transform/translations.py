@@ -76,6 +76,7 @@ class Translations:
         from scipy import fft
 
         axes = tuple(range(1, len(self.sizes) + 1))
+
         return fft.rfftn(x.reshape(-1, *self.sizes), axes=axes).reshape(len(x), -1)
 
     def backward(self, spectrum: Array) -> FloatArray:
@@ -123,6 +124,7 @@ class Translations:
         moved = tuple(
             (i - j) % size for i, j, size in zip(a, b, self.sizes, strict=True)
         )
+
         return np.asarray(np.ravel_multi_index(moved, self.sizes), dtype=np.int64)
 
 
@@ -144,6 +146,7 @@ def _walsh(x: FloatArray) -> FloatArray:
     bits = x.shape[1].bit_length() - 1
     work = np.ascontiguousarray(x)
     done = 0
+
     while done < bits:
         take = min(_BITS, bits - done)
         block = 1 << take
@@ -171,8 +174,10 @@ def _walsh(x: FloatArray) -> FloatArray:
 def _hadamard(bits: int) -> FloatArray:
     index = np.arange(1 << bits)
     parity = np.zeros((1 << bits, 1 << bits), dtype=np.int64)
+
     for bit in range(bits):
         parity ^= np.outer(index >> bit, index >> bit) & 1
+
     return np.asarray(1.0 - 2.0 * parity)
 
 
@@ -229,6 +234,7 @@ class Family:
             count: odds_threshold(odds * Fraction(count, cells - count))
             for count in set(self.counts.tolist())
         }
+
         return tuple(known[count] for count in self.counts.tolist())
 
     @cached_property
@@ -253,6 +259,7 @@ def _sums(group: Translations) -> IntArray:
     """Cell numbers of i + d, by d and i."""
     cells = np.arange(group.cells)
     zero = np.zeros(group.cells, dtype=np.int64)
+
     return np.stack(
         [
             group.subtract(cells, group.subtract(zero, zero + d))

@@ -101,6 +101,7 @@ class Codebook(FavouringStrategy, IndexStrategy):
             raise InvalidParameter(
                 "directions", d.shape, f"must have {v.shape[0]} coordinates"
             )
+
         # Below 2^53, so that products of whole numbers are exact in double precision.
         require(
             len(v) * _farthest(v) * _farthest(d) < 2**53,
@@ -145,6 +146,7 @@ def _largest(products: FloatArray, count: int) -> BoolArray:
     beyond = products > least
     equal = products == least
     missing = count - beyond.sum(axis=1, keepdims=True)
+
     return np.asarray(beyond | (equal & (equal.cumsum(axis=1) <= missing)))
 
 
@@ -168,6 +170,7 @@ def padded_vectors(columns: FloatArray) -> IntArray:
     padded = (
         np.vstack([columns, padding]) if padding.max() > 1e-9 * longest else columns
     )
+
     return whole_columns(padded, longest, _VECTOR_STEPS)
 
 
@@ -335,6 +338,7 @@ def factor_columns(workload: Workload) -> FloatArray:
 
     result = np.sqrt(values[support])[:, None] * vectors[:, support].T
     result.setflags(write=False)
+
     return np.asarray(result)
 
 
@@ -345,6 +349,7 @@ def _fourth_root(workload: Workload) -> FloatArray:
     m -= m.mean(axis=1)[:, None]
     values, vectors = np.linalg.eigh((m + m.T) / 2)
     support = values > 1e-12 * max(values[-1], np.finfo(float).tiny)
+
     return np.asarray(values[support, None] ** 0.25 * vectors[:, support].T)
 
 

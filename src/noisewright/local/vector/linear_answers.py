@@ -97,6 +97,7 @@ class LinearAnswers(Shown):
         variance, high, low, missed = (
             np.concatenate(part) for part in zip(*parts, strict=True)
         )
+
         return (
             variance,
             high - self.targets.min(axis=1),
@@ -135,6 +136,7 @@ class LinearAnswers(Shown):
 
         c = (low + high) / 2
         variance = (squares - 2 * c[:, None] * rows).max(axis=1) + c**2
+
         return (
             np.maximum(variance, 0.0),
             numbers.max(axis=1),
@@ -206,6 +208,7 @@ class LinearAnswers(Shown):
         if isinstance(reports, Aggregate):
             self.format.check_same(reports.format.name)
             return reports
+
         total = Aggregate(self.format)
         return total if reports is None else total.add(reports)
 
@@ -221,6 +224,7 @@ class LinearAnswers(Shown):
         )
 
         cells = self.strategy.estimate(collected.total, collected.people)
+
         return self.targets @ cells / collected.people
 
 
@@ -255,6 +259,7 @@ def vector_answers(
         f"array of shape {r.shape}",
         "must be finite",
     )
+
     return fitted_answers(r @ a, a, epsilon, signed=signed, randomizer=randomizer)
 
 
@@ -280,6 +285,7 @@ def fitted_answers(
 
     tried: list[tuple[float, LinearAnswers]] = []
     refusals: list[OutOfReach] = []
+
     for name in names if randomizer == "auto" else (randomizer,):
         answers = LinearAnswers(codebook(vectors, epsilon, name, _FEWEST_OWN), whole)
         try:

@@ -184,6 +184,7 @@ def _planned(problem: LocalProblem) -> ApproximateAnswers:
         )
     if goal is None:
         return plan_answers(questions, problem.epsilon, 1.0, 0.05, entrywise=0.0)
+
     return plan_answers(questions, problem.epsilon, goal.error, goal.beta)
 
 

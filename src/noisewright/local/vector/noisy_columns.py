@@ -79,6 +79,7 @@ class VectorStrategy(Strategy):
             shown,
             "must be whole numbers",
         )
+
         # −2^63 is its own magnitude
         require(
             max(int(c.max()), -int(c.min())) < _FARTHEST // 2,
@@ -113,6 +114,7 @@ class VectorStrategy(Strategy):
         if self.scale is not None:
             name: LawName = "rounded-gaussian" if self.delta else "discrete-laplace"
             return NoiseLaw(name, self.scale)
+
         promise = Privacy(self.epsilon, self.delta or None, neighbours="replace-one")
         return calibrate(promise, **{"l2" if self.delta else "l1": self.distance})
 
@@ -251,6 +253,7 @@ def _haar(n: int, decay: float) -> FloatArray:
     rows = []
     width = 1 << (n - 1).bit_length()
     weight = 1.0
+
     while width > 1:
         for start in range(0, n, width):
             row = np.zeros(n)

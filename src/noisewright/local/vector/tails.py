@@ -133,6 +133,7 @@ class Tails:
 
         low = 0
         high = 1
+
         while self.failure(error, high) > beta:
             low = high
             high = 2 * high
