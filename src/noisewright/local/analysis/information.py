@@ -26,6 +26,12 @@ _SAFE_PIVOT = 1e-9
 """Of the largest pivot: a hundred times what counts as lost, so that both ways agree on rank."""
 
 
+def inverse_where_seen(eigenvalues: FloatArray, least: float = 0.0) -> FloatArray:
+    """Eigenvalues of the pseudo-inverse; those that are at most `least` count as lost."""
+    seen = eigenvalues > least
+    return np.where(seen, 1.0 / np.where(seen, eigenvalues, 1.0), 0.0)
+
+
 class Information(ABC):
     """A symmetric positive semidefinite matrix over types, by structure."""
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from noisewright.arrays import FloatArray
 from noisewright.errors import TooLarge, require
-from noisewright.local.analysis.information import Information
+from noisewright.local.analysis.information import Information, inverse_where_seen
 from noisewright.local.composed.mixture import Coarsening, Mixture
 from noisewright.local.fixedpoint import check_epsilon, whole_weights
 from noisewright.local.histogram.centred import CentredStrategy, check_cells
@@ -84,8 +84,7 @@ class TreeInformation(Information):
 
     def solve(self, x: FloatArray) -> FloatArray:
         """Pseudo-inverse applied to `x`."""
-        seen = self.eigenvalues > 0
-        gains = np.where(seen, 1.0 / np.where(seen, self.eigenvalues, 1.0), 0.0)
+        gains = inverse_where_seen(self.eigenvalues)
         return self._filtered(x, gains.tolist(), 1.0 / self.cells)
 
     def inverse_products(self, gram: Gram, level: int) -> FloatArray:

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray
-from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.errors import TooLarge, require
 from noisewright.local.analysis.grams import table_gram
 from noisewright.local.analysis.information import (
     REACH_TOLERANCE,
@@ -44,9 +44,12 @@ from noisewright.local.strategy import (
     out_of_reach,
 )
 from noisewright.local.transform.invariants import (
+    WalshInformation,
     block_mask,
+    local_subsets,
     padded_size,
     walsh_energies,
+    xor_table,
 )
 from noisewright.local.transform.translations import is_power_of_two
 from noisewright.workload.base import Workload
@@ -55,38 +58,6 @@ from noisewright.workload.linear.tensor import walsh_hadamard
 
 _ONE_BY_ONE = 2**24
 """Queries times cells that are looked at one query at a time."""
-
-
-@dataclass(frozen=True, eq=False)
-class WalshInformation(Information):
-    """X = 11ᵀ + δ² Σ_χ w_χ χχᵀ over 2^k cells."""
-
-    eigenvalues: FloatArray
-
-    @property
-    def size(self) -> int:
-        """Number of types."""
-        return len(self.eigenvalues)
-
-    @property
-    def full_rank(self) -> bool:
-        """Whether every character is drawn."""
-        return bool((self.eigenvalues > 0).all())
-
-    def _filtered(self, x: FloatArray, gains: FloatArray) -> FloatArray:
-        waves = walsh_hadamard(x) * gains.reshape((-1,) + (1,) * (x.ndim - 1))
-        return walsh_hadamard(waves) / self.size
-
-    def matvec(self, x: FloatArray) -> FloatArray:
-        """Product with `x`."""
-        return self._filtered(x, self.eigenvalues)
-
-    def solve(self, x: FloatArray) -> FloatArray:
-        """Pseudo-inverse applied to `x`."""
-        seen = self.eigenvalues > 0
-        return self._filtered(
-            x, np.where(seen, 1 / np.where(seen, self.eigenvalues, 1.0), 0.0)
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,15 +75,16 @@ class Fourier(FavouringStrategy, TableStrategy, IndexStrategy):
     def __post_init__(self) -> None:
         check_cells(self.size)
         check_epsilon(self.epsilon)
+
         masks = self.masks
-        plain = (
-            masks.dtype == np.int64
-            and masks.ndim == 1
-            and len(np.unique(masks)) == masks.size
+        whole = masks.dtype == np.int64 and masks.ndim == 1 and masks.size > 0
+        different = whole and len(np.unique(masks)) == masks.size
+        require(
+            different and masks.min() >= 1 and masks.max() < self.full,
+            "masks",
+            f"{masks.dtype} {masks.shape}",
+            f"must be different whole numbers in 1..{self.full - 1}",
         )
-        if not plain or not masks.size or masks.min() < 1 or masks.max() >= self.full:
-            rule = f"must be different whole numbers in 1..{self.full - 1}"
-            raise InvalidParameter("masks", f"{masks.dtype} {masks.shape}", rule)
 
         check_weights(self.weights, len(masks))
         if self.size > DENSE_SIZE and not is_power_of_two(self.size):
@@ -170,10 +142,15 @@ class Fourier(FavouringStrategy, TableStrategy, IndexStrategy):
         """w_χ."""
         return np.array([weight / WORD for weight in self.weights])
 
+    @cached_property
+    def gains(self) -> FloatArray:
+        """δ² w_χ: what a report tells of each character."""
+        return self.slope**2 * self.chances
+
     def coefficients(self, tally: IntArray) -> FloatArray:
         """Unbiased estimates of Σ_u x_u χ(u) for the characters drawn."""
-        signs = tally.reshape(-1, 2)
-        return (signs[:, 0] - signs[:, 1]) / (self.slope * self.chances)
+        positive, negative = tally.reshape(-1, 2).T
+        return (positive - negative) / (self.slope * self.chances)
 
     # --- over vectors of cells ----------------------------------------------------------------
 
@@ -188,11 +165,21 @@ class Fourier(FavouringStrategy, TableStrategy, IndexStrategy):
 
         return spectrum
 
+    def _waves(self, values: FloatArray) -> FloatArray:
+        """Σ_χ v_χ χ(u) for every cell, over the characters drawn."""
+        return walsh_hadamard(self._spectrum(values))[: self.size]
+
+    def _padded(self, x: FloatArray) -> FloatArray:
+        """The same over all binary strings: nothing beyond the domain."""
+        result = np.zeros((self.full,) * x.ndim)
+        result[(slice(self.size),) * x.ndim] = x
+        return result
+
     def score(self, tally: IntArray, people: int) -> FloatArray:
         """Σ s with s = 1 + δ·sign·χ."""
-        signs = tally.reshape(-1, 2)
-        waves = self._spectrum(np.asarray(self.slope * (signs[:, 0] - signs[:, 1])))
-        return np.asarray(people + walsh_hadamard(waves)[: self.size])
+        positive, negative = tally.reshape(-1, 2).T
+        waves = np.asarray(self.slope * (positive - negative), dtype=np.float64)
+        return people + self._waves(waves)
 
     @property
     def counts_people(self) -> bool:
@@ -202,7 +189,7 @@ class Fourier(FavouringStrategy, TableStrategy, IndexStrategy):
     @cached_property
     def information(self) -> Information:
         """X = 11ᵀ + δ² Σ_χ w_χ χχᵀ."""
-        spectrum = self._spectrum(self.slope**2 * self.chances)
+        spectrum = self._spectrum(self.gains)
         if is_power_of_two(self.size):
             spectrum *= self.size
             spectrum[0] = self.size
@@ -214,35 +201,23 @@ class Fourier(FavouringStrategy, TableStrategy, IndexStrategy):
     def _xor(self, column: FloatArray) -> FloatArray:
         """The matrix with entry column[u ⊕ v]."""
         check_dense(self.size)
-        cells = np.arange(self.size)
-        return np.asarray(column[cells[:, None] ^ cells[None, :]])
+        return column[xor_table(self.size)]
 
     def moment(self, histogram: FloatArray) -> FloatArray:
         """Σ_χ w_χ (N 11ᵀ + δ² x̂_χ (χ1ᵀ + 1χᵀ) + N δ² χχᵀ)."""
-        padded = np.zeros(self.full)
-        padded[: self.size] = histogram
-        waves = walsh_hadamard(padded)[self.masks]
-        spectrum = self._spectrum(self.slope**2 * self.chances)
-        cross = walsh_hadamard(self._spectrum(self.slope**2 * self.chances * waves))[
-            : self.size
-        ]
-        total = histogram.sum()
-        squares = total * (1 + self._xor(walsh_hadamard(spectrum)))
+        coefficients = walsh_hadamard(self._padded(histogram))[self.masks]
+        cross = self._waves(self.gains * coefficients)
+        squares = self._xor(walsh_hadamard(self._spectrum(self.gains)))
 
-        return np.asarray(squares + cross[:, None] + cross[None, :])
+        result = histogram.sum() * (1 + squares)
+        return np.asarray(result + cross[:, None] + cross[None, :])
 
     def energy(self, quadratic: FloatArray) -> FloatArray:
         """1ᵀS1 + δ² Σ_χ w_χ (2χ(u) χᵀS1 + χᵀSχ)."""
-        padded = np.zeros((self.full, self.full))
-        padded[: self.size, : self.size] = quadratic
-        waves = walsh_hadamard(padded)
-        squares = np.diagonal(walsh_hadamard(waves.T))[self.masks]
-        gains = self.slope**2 * self.chances
-        cross = walsh_hadamard(
-            self._spectrum(2 * gains * waves.sum(axis=1)[self.masks])
-        )
-
-        return np.asarray(quadratic.sum() + gains @ squares + cross[: self.size])
+        half = walsh_hadamard(self._padded(quadratic))
+        squares = np.diagonal(walsh_hadamard(half.T))[self.masks]
+        cross = self._waves(2 * self.gains * half.sum(axis=1)[self.masks])
+        return np.asarray(quadratic.sum() + self.gains @ squares + cross)
 
     def type_variances(self, gram: Gram) -> FloatArray:
         """(Σ_χ χᵀMχ/(δ²w_χ) − 1ᵀM1)/n² + (2/n)(M1)_u − M_uu over 2^k cells."""
@@ -251,30 +226,28 @@ class Fourier(FavouringStrategy, TableStrategy, IndexStrategy):
 
         n = self.size
         image = gram.matvec(np.ones(n))
-        squares = walsh_energies(gram)[self.masks] / (self.slope**2 * self.chances)
+        squares = walsh_energies(gram)[self.masks] / self.gains
         constant = (squares.sum() - image.sum()) / n**2
-
         return np.asarray(constant + 2 * image / n - gram.diagonal())
 
     def worst_variance(self, gram: Gram) -> float:
         """All types are alike for marginals of binary attributes."""
-        if not (isinstance(gram, MarginalGram) and set(gram.sizes) == {2}):
+        tables = binary_tables(gram)
+        if tables is None:
             return super().worst_variance(gram)
 
+        masks, energies = _asked_of_tables(tables)
+        drawn = [self._position[mask] for mask in masks.tolist()]
+        squares = float((energies / self.gains[drawn]).sum())
         n = float(gram.size)
-        index = self._position
-        blocks = [block for block in gram.closure if block]
-        at = [index[block_mask(block, len(gram.sizes))] for block in blocks]
-        eigenvalues = np.array([gram.eigenvalue(block) for block in blocks])
-        squares = float((eigenvalues / (self.slope**2 * self.chances[at])).sum())
-
-        return squares / n + gram.eigenvalue(()) / n - float(sum(gram.weights.values()))
+        total = squares / n + tables.eigenvalue(()) / n
+        return total - float(sum(tables.weights.values()))
 
     def average_variance(self, gram: Gram) -> float:
         """All types are alike for marginals of binary attributes."""
-        if isinstance(gram, MarginalGram) and set(gram.sizes) == {2}:
-            return self.worst_variance(gram)
-        return super().average_variance(gram)
+        if binary_tables(gram) is None:
+            return super().average_variance(gram)
+        return self.worst_variance(gram)
 
     # --- over tables --------------------------------------------------------------------------
 
@@ -284,17 +257,11 @@ class Fourier(FavouringStrategy, TableStrategy, IndexStrategy):
 
     def _inside(self, attributes: tuple[int, ...]) -> IntArray:
         """Positions of the characters of all subsets, by local mask; −1 for one never drawn."""
-        count = len(attributes)
-        total = len(self.sizes)
-        positions = np.full(1 << count, -1, dtype=np.int64)
-
-        for local in range(1, 1 << count):
-            chosen = tuple(
-                a for i, a in enumerate(attributes) if local >> (count - 1 - i) & 1
-            )
-            positions[local] = self._position.get(block_mask(chosen, total), -1)
-
-        return positions
+        positions = [-1]
+        for block in local_subsets(attributes)[1:]:
+            mask = block_mask(block, len(self.sizes))
+            positions.append(self._position.get(mask, -1))
+        return np.array(positions)
 
     @property
     def by_tables(self) -> bool:
@@ -324,15 +291,13 @@ class Fourier(FavouringStrategy, TableStrategy, IndexStrategy):
     ) -> FloatArray:
         """Covariance of one table, at its true counts or at even ones."""
         k = 1 << len(attributes)
-        spectrum = 1 / (self.slope**2 * self.chances[self._inside(attributes)])
-        spectrum[0] = -1.0
-        cells = np.arange(k)
-        squares = walsh_hadamard(spectrum)[cells[:, None] ^ cells[None, :]]
         x = np.full(k, people / k) if counts is None else counts
+        spectrum = 1 / self.gains[self._inside(attributes)]
+        spectrum[0] = -1.0
 
-        return np.asarray(
-            (people * squares / k + x[:, None] + x[None, :]) / k - np.diag(x)
-        )
+        squares = walsh_hadamard(spectrum)[xor_table(k)]
+        result = (people * squares / k + x[:, None] + x[None, :]) / k
+        return np.asarray(result - np.diag(x))
 
     def check_reach(self, workload: Workload) -> None:
         """Raise `OutOfReach` naming the first query that needs a character never drawn."""
@@ -353,47 +318,66 @@ class Fourier(FavouringStrategy, TableStrategy, IndexStrategy):
             if energies[missing].sum() <= 1e-14 * energies.sum():
                 return None
 
-        block = max(1, LARGEST_VECTOR // self.size)
-        for start in range(0, workload.queries, block):
-            rows = workload.rows(start, min(start + block, workload.queries))
+        step = max(1, LARGEST_VECTOR // self.size)
+        for start in range(0, workload.queries, step):
+            rows = workload.rows(start, min(start + step, workload.queries))
             shares = self.information.beyond_reach(rows)
-            if shares.max(initial=0.0) > REACH_TOLERANCE:
-                row = int(np.argmax(shares > REACH_TOLERANCE))
-                return start + row, float(shares[row])
+            lost = np.flatnonzero(shares > REACH_TOLERANCE)
+            if lost.size:
+                return start + int(lost[0]), float(shares[lost[0]])
 
         return None
+
+
+def binary_tables(gram: Gram) -> MarginalGram | None:
+    """The matrix, where it is of marginals of binary attributes."""
+    match gram:
+        case MarginalGram() if set(gram.sizes) == {2}:
+            return gram
+        case _:
+            return None
+
+
+def _asked_of_tables(gram: MarginalGram) -> tuple[IntArray, FloatArray]:
+    """The characters that marginals ask, and how much."""
+    blocks = [block for block in gram.closure if block]
+    masks = [block_mask(block, len(gram.sizes)) for block in blocks]
+    energies = [gram.eigenvalue(block) for block in blocks]
+    return np.array(masks, dtype=np.int64), np.array(energies)
+
+
+def _asked(gram: Gram) -> tuple[IntArray, FloatArray]:
+    """The characters that a workload asks, and how much."""
+    tables = binary_tables(gram)
+    if tables is not None:
+        return _asked_of_tables(tables)
+    if padded_size(gram.size) > LARGEST_VECTOR:
+        raise TooLarge(
+            f"fourier over {gram.size} cells answers marginals of binary attributes only"
+        )
+
+    energies = walsh_energies(gram)
+    if is_power_of_two(gram.size):
+        energies[0] = 0.0
+        masks = np.flatnonzero(energies > 1e-12 * energies.max(initial=0.0))
+        return masks, energies[masks]
+
+    # Cells beyond the domain tie characters together: all are asked.
+    rest = energies[1:]
+    return np.arange(1, len(energies)), np.maximum(rest, 1e-9 * rest.max() or 1.0)
 
 
 def fourier(gram: Gram, epsilon: float) -> Fourier:
     """The characters that the workload needs, with the best chances for it."""
     size = check_cells(gram.size)
-    if isinstance(gram, MarginalGram) and set(gram.sizes) == {2}:
-        blocks = [block for block in gram.closure if block]
-        masks = np.array(
-            [block_mask(b, len(gram.sizes)) for b in blocks], dtype=np.int64
-        )
-        energies = np.array([gram.eigenvalue(block) for block in blocks])
-    elif padded_size(size) > LARGEST_VECTOR:
-        raise TooLarge(
-            f"fourier over {size} cells answers marginals of binary attributes only"
-        )
-    else:
-        energies = walsh_energies(gram)
-        energies[0] = 0.0
-        masks = np.flatnonzero(energies > 1e-12 * energies.max(initial=0.0))
-        energies = energies[masks]
-        if not is_power_of_two(size):  # cells beyond the domain tie characters together
-            masks = np.arange(1, padded_size(size))
-            energies = walsh_energies(gram)[1:]
-            energies = np.maximum(energies, 1e-9 * energies.max() or 1.0)
-
-    if not masks.size:
-        masks, energies = np.array([1]), np.ones(1)  # only totals are asked
+    masks, energies = _asked(gram)
+    if not masks.size:  # only totals are asked
+        masks = np.array([1])
+        energies = np.ones(1)
 
     roots = np.sqrt(energies)
     # A floor keeps every needed character alive in fixed point.
     weights = whole_weights(np.maximum(roots, roots.max() * 1e-12))
-
     return Fourier(size, check_epsilon(epsilon), masks.astype(np.int64), tuple(weights))
 
 

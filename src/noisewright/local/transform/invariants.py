@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from noisewright.arrays import FloatArray
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.errors import TooLarge
+from noisewright.local.analysis.information import Information, inverse_where_seen
 from noisewright.local.strategy import DENSE_SIZE
 from noisewright.local.transform.translations import Translations, is_power_of_two
 from noisewright.workload.linear.gram import (
@@ -317,3 +318,47 @@ def prefix_sums(size: int) -> _Sums:
 def block_mask(block: tuple[int, ...], attributes: int) -> int:
     """The character of a set of binary attributes; the last attribute is the lowest bit."""
     return sum(1 << (attributes - 1 - i) for i in block)
+
+
+def xor_table(size: int) -> IntArray:
+    """u ⊕ v for all pairs of cells."""
+    cells = np.arange(size)
+    return np.asarray(cells[:, None] ^ cells[None, :])
+
+
+def local_subsets(attributes: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """All subsets of some attributes, by the number that they are: the last is the lowest bit."""
+    found: list[tuple[int, ...]] = [()]
+    for attribute in reversed(attributes):
+        found += [(attribute, *subset) for subset in found]
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class WalshInformation(Information):
+    """X = 11ᵀ + δ² Σ_χ w_χ χχᵀ over 2^k cells."""
+
+    eigenvalues: FloatArray
+
+    @property
+    def size(self) -> int:
+        """Number of types."""
+        return len(self.eigenvalues)
+
+    @property
+    def full_rank(self) -> bool:
+        """Whether every character is drawn."""
+        return bool((self.eigenvalues > 0).all())
+
+    def _filtered(self, x: FloatArray, gains: FloatArray) -> FloatArray:
+        columns = (-1,) + (1,) * (x.ndim - 1)
+        waves = walsh_hadamard(x) * gains.reshape(columns)
+        return walsh_hadamard(waves) / self.size
+
+    def matvec(self, x: FloatArray) -> FloatArray:
+        """Product with `x`."""
+        return self._filtered(x, self.eigenvalues)
+
+    def solve(self, x: FloatArray) -> FloatArray:
+        """Pseudo-inverse applied to `x`."""
+        return self._filtered(x, inverse_where_seen(self.eigenvalues))
