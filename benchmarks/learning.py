@@ -18,9 +18,9 @@ from pathlib import Path
 import numpy as np
 
 import noisewright as nw
-from noisewright.learn.selection.plan import needs
-from noisewright.learn.selection.protocols import Bandit, Contest, Elimination, Runs
-from noisewright.learn.selection.simulated import arm_of_round, ended
+from noisewright.learn.protocols import Bandit, Contest, Elimination, Runs
+from noisewright.learn.selection import needs
+from noisewright.learn.simulation import arm_of_round, ended
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from learn.simulated_people import decided, labelled, losses

@@ -6,7 +6,7 @@ import math
 import time
 import tracemalloc
 
-from noisewright.planning.streams.plan import plan_stream
+from noisewright.planning.streams import plan_stream
 from noisewright.privacy.promise.budget import Privacy
 
 STEPS = 1_000_000

@@ -27,7 +27,7 @@ from noisewright.central.geometry.hardt_talwar import best_balls, whole_queries
 from noisewright.central.mechanism import Given
 from noisewright.central.registry import CENTRAL
 from noisewright.estimate.nearest import AnswerSpace, Possible
-from noisewright.planning.central.choice.problems import central_problem
+from noisewright.planning.central.problems import central_problem
 from noisewright.workload import workload as as_workload
 from noisewright.workload.structure import terms
 

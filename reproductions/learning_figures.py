@@ -8,7 +8,7 @@ from typing import Any
 
 from noisewright import api
 from noisewright.learn.concept_classes import concepts
-from noisewright.learn.plans.make import plan as learn
+from noisewright.learn.make import plan as learn
 from noisewright.local.bounds.hard_instances import hard_instance, hard_learning
 from noisewright.local.choose.options import Local
 from noisewright.privacy.promise.budget import Privacy

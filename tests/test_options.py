@@ -18,12 +18,12 @@ from noisewright.cli import COMMANDS, main
 from noisewright.errors import InvalidParameter, NoisewrightError, refuse_given
 from noisewright.local.mechanism import Search, SearchOptions
 from noisewright.local.optimise.run import optimise
-from noisewright.planning.budgets.together import Together
 from noisewright.planning.central.plan import CentralPlan
 from noisewright.planning.found.open_values import OpenPlan
 from noisewright.planning.found.values import ValuePlan
 from noisewright.planning.local.plan import LocalPlan
 from noisewright.planning.rows.covariance import CovariancePlan
+from noisewright.planning.together import Together
 
 W = nw.workload("prefix:4")
 BUDGET = nw.Privacy(epsilon=1)

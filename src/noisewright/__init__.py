@@ -20,14 +20,13 @@ if TYPE_CHECKING:
     from noisewright.norm.approximate.approximate import approximate_norm
     from noisewright.norm.approximate.marginal_norm import marginal_norm
     from noisewright.norm.factorize import Factorization, factorize
-    from noisewright.planning.after.combining import combine
+    from noisewright.planning.after.further import combine, release_quantiles
     from noisewright.planning.after.postprocess import post_process
-    from noisewright.planning.after.quantiles import release_quantiles
-    from noisewright.planning.budgets.targets import Accuracy, Target
-    from noisewright.planning.budgets.together import epsilon_of
     from noisewright.planning.central.options import Central
     from noisewright.planning.plan import Forecast, Plan
     from noisewright.planning.release import Release
+    from noisewright.planning.targets import Accuracy, Target
+    from noisewright.planning.together import epsilon_of
     from noisewright.privacy.promise.budget import Privacy
     from noisewright.questions import (
         Moments,
@@ -57,13 +56,12 @@ _HOMES = {
         "norm.approximate.approximate": "approximate_norm",
         "norm.approximate.marginal_norm": "marginal_norm",
         "norm.factorize": "Factorization factorize",
-        "planning.after.combining": "combine",
+        "planning.after.further": "combine release_quantiles",
         "planning.plan": "Forecast Plan",
         "planning.after.postprocess": "post_process",
         "planning.release": "Release",
-        "planning.after.quantiles": "release_quantiles",
-        "planning.budgets.targets": "Accuracy Target",
-        "planning.budgets.together": "epsilon_of",
+        "planning.targets": "Accuracy Target",
+        "planning.together": "epsilon_of",
         "planning.central.options": "Central",
         "privacy.promise.budget": "Privacy",
         "questions": "Moments OpenQuestions Pairs RunningCount Several Stream Sums Values",

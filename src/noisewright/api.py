@@ -11,12 +11,16 @@ from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter, WeakPrivacyWarning, refuse_given
 from noisewright.parallel import one_thread_if_small
 from noisewright.planning import files as plan_files
-from noisewright.planning.budgets.targets import Accuracy, Target, plan_for_targets
-from noisewright.planning.central.choice.choose import plan_central
-from noisewright.planning.central.choice.comparing import Comparison, compare_central
-from noisewright.planning.central.choice.explain import Explanation, explain_central
+from noisewright.planning.central.choose import plan_central
+from noisewright.planning.central.comparing import (
+    Comparison,
+    Explanation,
+    compare_central,
+    explain_central,
+)
 from noisewright.planning.central.options import Central
 from noisewright.planning.central.plan import CentralPlan
+from noisewright.planning.targets import Accuracy, Target, plan_for_targets
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.questions import (
     Linear,
@@ -34,11 +38,11 @@ from noisewright.workload.kinds.conjunctions import pairs_of_many
 if TYPE_CHECKING:
     from noisewright.local.choose.cost import LocalComparison
     from noisewright.local.choose.options import Local
-    from noisewright.planning.budgets.spending import Again, LedgerLike
     from noisewright.planning.counting import Source
     from noisewright.planning.files import Keepable
     from noisewright.planning.found.bounds import BoundsSearch
     from noisewright.planning.local.plan import LocalPlan
+    from noisewright.planning.spending import Again, LedgerLike
 
 Budget: TypeAlias = Privacy | Accuracy | Target
 """What may be spent, or how wrong answers may be, for which the least budget is found."""

@@ -21,12 +21,12 @@ from noisewright.workload import Queries, Workload, workload
 from noisewright.workload.questions.measures import Missing
 
 if TYPE_CHECKING:
-    from noisewright.planning.budgets.together import Together
     from noisewright.planning.found.open_values import OpenPlan
     from noisewright.planning.found.values import ValuePlan
     from noisewright.planning.rows.covariance import CovariancePlan
     from noisewright.planning.rows.pairs import PairsPlan
-    from noisewright.planning.streams.plan import StreamPlan
+    from noisewright.planning.streams import StreamPlan
+    from noisewright.planning.together import Together
 
 PlanT_co = TypeVar("PlanT_co", covariant=True)
 OptionsT = TypeVar("OptionsT")
@@ -92,7 +92,7 @@ class Several:
 
     def plan_under(self, budget: Privacy, options: Central | None) -> Together:
         """One plan for each, with its share of the budget."""
-        from noisewright.planning.budgets.together import plan_together
+        from noisewright.planning.together import plan_together
 
         chosen = options_of(Central, options)
         chosen.refuse_but(
@@ -234,7 +234,7 @@ class RunningCount:
 
     def plan_under(self, budget: Privacy, options: Stream | None) -> StreamPlan:
         """The plan, whose `start` begins a stream."""
-        from noisewright.planning.streams.plan import plan_stream
+        from noisewright.planning.streams import plan_stream
 
         chosen = options_of(Stream, options)
         return plan_stream(

@@ -24,7 +24,7 @@ from noisewright.central.mechanism import Given, Measurement, Mechanism, Table
 from noisewright.central.problem import CentralProblem, Proposal
 from noisewright.central.registry import CENTRAL
 from noisewright.errors import InvalidParameter
-from noisewright.planning.central.choice.problems import central_problem
+from noisewright.planning.central.problems import central_problem
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.workload import workload
 from noisewright.workload.structure import Term, terms

@@ -13,7 +13,7 @@ from noisewright.central.geometry.limits.packing import (
 )
 from noisewright.central.mechanism import Given
 from noisewright.errors import InvalidParameter
-from noisewright.planning.central.choice.problems import central_problem
+from noisewright.planning.central.problems import central_problem
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.workload import workload
 

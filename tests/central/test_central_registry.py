@@ -13,7 +13,7 @@ from central import common_shift
 from noisewright.central.problem import CentralMechanism
 from noisewright.central.registry import CENTRAL
 from noisewright.errors import FileFormatError, InvalidParameter
-from noisewright.planning.central.choice import choose as choice
+from noisewright.planning.central import choose as choice
 
 ASKED = ["prefix:6", "prefix:3*identity:2+identity:3*prefix:2", "marginals:2^3:2"]
 BUDGETS = [

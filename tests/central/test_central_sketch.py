@@ -16,7 +16,7 @@ from noisewright.central.geometry.balls import BallMechanism
 from noisewright.central.geometry.fitted_plans import Net, coarse_jl, sketches
 from noisewright.central.mechanism import Given
 from noisewright.errors import InvalidParameter
-from noisewright.planning.central.choice.problems import central_problem
+from noisewright.planning.central.problems import central_problem
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.workload import workload
 from oracles.privacy_oracles import SeededSource

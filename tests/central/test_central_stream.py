@@ -19,7 +19,7 @@ from noisewright.central.running import Stream
 from noisewright.central.stream import sensitivity
 from noisewright.errors import InvalidParameter, NoisewrightError, OutOfReach
 from noisewright.norm.exact.prefix import Kind
-from noisewright.planning.streams.plan import StreamPlan, plan_stream
+from noisewright.planning.streams import StreamPlan, plan_stream
 from noisewright.privacy.noise.law import NoiseLaw
 from noisewright.privacy.noise.source import ByteSource
 from noisewright.privacy.promise.budget import Privacy

@@ -14,7 +14,7 @@ from noisewright.central.problem import CentralProblem
 from noisewright.central.wider_bounds import least_factorization, wider_bounds
 from noisewright.domain.unit import Unit
 from noisewright.errors import NoisewrightError
-from noisewright.planning.central.choice.choose import plan_central
+from noisewright.planning.central.choose import plan_central
 from noisewright.solution import BoundClass
 from noisewright.workload.forms.text import workload
 from oracles.k_norm import changes, k_norm_moments

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from noisewright.learn.plans.plan import LearningPlan, Outcome
+from noisewright.learn.plans import LearningPlan, Outcome
 from noisewright.local.reports.aggregate import Aggregate
 
 

@@ -16,8 +16,8 @@ from noisewright import container
 from noisewright.cli import main
 from noisewright.cli.commands.show import description
 from noisewright.errors import NoisewrightError
-from noisewright.learn.plans.files import LearningFile
-from noisewright.learn.selection.plan import SelectionFile
+from noisewright.learn.files import LearningFile
+from noisewright.learn.selection import SelectionFile
 
 PRIVACY = nw.Privacy(epsilon=1)
 

@@ -9,8 +9,8 @@ import noisewright as nw
 from learn.simulated_people import aggregate_of, decided, labelled, losses
 from noisewright.errors import InvalidParameter, NoisewrightError, OutOfReach
 from noisewright.learn import Learned, LearningPlan, Refutation
-from noisewright.learn.plans.plan import AgnosticPlan
-from noisewright.learn.plans.realizable import RealizablePlan
+from noisewright.learn.plans import AgnosticPlan
+from noisewright.learn.realizable import RealizablePlan
 from noisewright.local.reports.aggregate import Aggregate
 
 PRIVACY = nw.Privacy(epsilon=1)
@@ -358,9 +358,7 @@ def test_classes_too_large_for_a_tolerance_are_planned_exactly(
     plans: dict[str, LearningPlan],
 ) -> None:
     """The same promises, from a few more people than the best tolerance takes."""
-    monkeypatch.setattr(
-        "noisewright.learn.plans.make.quickly_searched", lambda shape: False
-    )
+    monkeypatch.setattr("noisewright.learn.make.quickly_searched", lambda shape: False)
     asked = {"loss": loss} if task == "agnostic" else {}
     plan = nw.learn.plan("thresholds:8", PRIVACY, task=task, alpha=0.2, **asked)
     if isinstance(plan, AgnosticPlan):

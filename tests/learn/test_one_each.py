@@ -14,8 +14,8 @@ from learn.simulated_people import decided, labelled, losses
 from noisewright import container
 from noisewright.errors import NoisewrightError, OutOfReach, TooLarge
 from noisewright.learn import Learned, LearningPlan
-from noisewright.learn.plans.files import LearningFile
-from noisewright.learn.plans.one_each import FACTORIZATION, ONE_EACH, one_concept_each
+from noisewright.learn.files import LearningFile
+from noisewright.learn.one_each import FACTORIZATION, ONE_EACH, one_concept_each
 
 PRIVACY = nw.Privacy(epsilon=1)
 RUNS = 60
@@ -149,7 +149,7 @@ def test_a_plan_stands_where_one_concept_each_is_refused(
     def refused(*_: object) -> None:
         raise refusal("for a reason")
 
-    monkeypatch.setattr("noisewright.learn.plans.make.one_concept_each", refused)
+    monkeypatch.setattr("noisewright.learn.make.one_concept_each", refused)
     plan = nw.learn.plan("parities:2", PRIVACY, alpha=0.3)
     assert list(plan.needs) == [FACTORIZATION]
 

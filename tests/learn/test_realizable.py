@@ -9,7 +9,7 @@ from hypothesis import settings, strategies
 
 from noisewright.errors import InvalidParameter
 from noisewright.learn import concepts, eta
-from noisewright.learn.plans.penalties import penalty_box
+from noisewright.learn.realizable import penalty_box
 from noisewright.norm.approximate.approximate import approximate_norm, boxed_norm
 from oracles.sdp import boxed_gamma2
 

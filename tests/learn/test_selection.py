@@ -11,15 +11,15 @@ from scipy.stats import binom
 
 import noisewright as nw
 from noisewright.errors import InvalidParameter, NoisewrightError, TooLarge
-from noisewright.learn.selection import simulated as simulated_selection
-from noisewright.learn.selection.plan import needs
-from noisewright.learn.selection.protocols import (
+from noisewright.learn import simulation as simulated_selection
+from noisewright.learn.protocols import (
     Bandit,
     Contest,
     Elimination,
     NonInteractive,
     Runs,
 )
+from noisewright.learn.selection import needs
 
 ONE = nw.Privacy(epsilon=1)
 

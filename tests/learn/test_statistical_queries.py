@@ -13,7 +13,7 @@ import pytest
 import noisewright as nw
 from noisewright.errors import InvalidParameter, NoisewrightError
 from noisewright.learn.queries.oracle import GRID, Demand, Listed, Question, on_grid
-from noisewright.learn.queries.pan_private import NoisySums, PanPrivateOracle
+from noisewright.learn.queries.statistical import NoisySums, PanPrivateOracle
 from oracles.privacy_oracles import SeededSource
 
 ONE = nw.Privacy(epsilon=1)

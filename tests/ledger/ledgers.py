@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from noisewright.ledger.book import Ledger
-from noisewright.planning.budgets.spending import Cost
+from noisewright.planning.spending import Cost
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.privacy.promise.spend import Gaussian, Laplace, Loss, Promise, Spend
 

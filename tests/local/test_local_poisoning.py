@@ -12,7 +12,7 @@ from noisewright.errors import NoisewrightError
 from noisewright.local.analysis.analysis import influence
 from noisewright.local.analysis.goodness import LEVEL, goodness_of_fit
 from noisewright.local.reports.aggregate import Aggregate
-from noisewright.planning.local.population import Margins
+from noisewright.planning.local.reading import Margins
 
 MECHANISMS = ["randomized-response", "hadamard", "subset-selection", "rappor"]
 

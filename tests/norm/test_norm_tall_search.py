@@ -7,7 +7,7 @@ import pytest
 
 import noisewright as nw
 from noisewright.errors import TooLarge
-from noisewright.learn.plans.penalties import penalty_box
+from noisewright.learn.realizable import penalty_box
 from noisewright.norm.approximate.approximate import boxed_norm
 from noisewright.norm.approximate.box import Box
 from noisewright.norm.approximate.box_search import TallSearch

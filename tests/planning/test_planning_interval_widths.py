@@ -15,7 +15,7 @@ from noisewright.estimate.intervals import (
     normal_multiplier,
     sidak_multiplier,
 )
-from noisewright.planning.central.interval_widths import statistic_widths
+from noisewright.planning.central.answers import statistic_widths
 from noisewright.workload.questions.spec import Questions, questions
 from noisewright.workload.structure import Term
 

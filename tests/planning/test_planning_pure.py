@@ -11,8 +11,8 @@ import pytest
 from noisewright import Central, plan
 from noisewright.domain import Categorical, Domain
 from noisewright.errors import InvalidParameter
-from noisewright.planning.budgets.targets import Target, fit_budget, with_budget
 from noisewright.planning.central.plan import CentralPlan
+from noisewright.planning.targets import Target, fit_budget, with_budget
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.workload import Marginals, Workload, workload
 from planning.test_planning_release import repeated

@@ -7,7 +7,7 @@ import pytest
 
 import noisewright as nw
 from noisewright.errors import InvalidParameter
-from noisewright.planning.after.quantiles import release_quantiles
+from noisewright.planning.after.further import release_quantiles
 from oracles.privacy_oracles import SeededSource
 
 DOMAIN = nw.Domain(

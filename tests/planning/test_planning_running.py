@@ -13,7 +13,7 @@ import pytest
 import noisewright as nw
 from noisewright.central.carry import stream as carry_stream
 from noisewright.errors import FileFormatError, NoisewrightError, OutOfReach
-from noisewright.planning.streams.plan import RunningStream, StreamRelease
+from noisewright.planning.streams import RunningStream, StreamRelease
 from noisewright.privacy.noise.law import NoiseLaw
 from oracles.plan_parts import read_parts, write_parts
 

@@ -10,7 +10,7 @@ import noisewright as nw
 from noisewright.domain import Categorical, Domain
 from noisewright.errors import DomainError
 from noisewright.local.reports.aggregate import Aggregate
-from noisewright.planning.local.tallying import Tallying
+from noisewright.planning.local.reading import Tallying
 from noisewright.tables.counter import DuckDBCounter
 
 DOMAIN = Domain(

@@ -11,8 +11,8 @@ import noisewright as nw
 from noisewright import plan
 from noisewright.central.registry import CENTRAL
 from noisewright.errors import InvalidParameter
-from noisewright.planning.budgets.targets import Target, fit_budget, with_budget
-from noisewright.planning.central.choice.comparing import compare_central
+from noisewright.planning.central.comparing import compare_central
+from noisewright.planning.targets import Target, fit_budget, with_budget
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.workload import workload
 

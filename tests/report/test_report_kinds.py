@@ -10,8 +10,8 @@ import pytest
 
 import noisewright as nw
 from noisewright.errors import InvalidParameter
-from noisewright.learn.plans.outcomes import Outcome
-from noisewright.learn.selection.plan import Selected
+from noisewright.learn.outcomes import Outcome
+from noisewright.learn.selection import Selected
 from noisewright.planning.after.postprocess import Steps
 from noisewright.planning.central.rehearsal import Rehearsal
 from noisewright.planning.local.plan import Reading

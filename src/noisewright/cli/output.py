@@ -14,7 +14,7 @@ import click
 from noisewright.stages import listening
 
 if TYPE_CHECKING:
-    from noisewright.planning.central.choice.explain import Explanation
+    from noisewright.planning.central.comparing import Explanation
     from noisewright.planning.local.plan import LocalPlan
     from noisewright.planning.plan import TableError
     from noisewright.planning.release import Release

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
     from noisewright.domain import Domain
     from noisewright.ledger.book import Ledger
-    from noisewright.planning.budgets.spending import Again
-    from noisewright.planning.central.choice.problems import Composition
     from noisewright.planning.central.plan import CentralPlan
+    from noisewright.planning.central.problems import Composition
     from noisewright.planning.found.open_values import OpenPlan
     from noisewright.planning.rows.plan import RowsPlanned
+    from noisewright.planning.spending import Again
     from noisewright.privacy.promise.budget import Privacy
 
     Opened = str | list[str] | dict[str, object] | npt.NDArray[np.generic]

@@ -27,7 +27,7 @@ from noisewright.local.reports.aggregate import Aggregate
 from noisewright.local.reports.format import exported, has_continuous_noise
 from noisewright.planning.files import from_bytes
 from noisewright.planning.local.plan import LocalPlan
-from noisewright.planning.local.population import Margins
+from noisewright.planning.local.reading import Margins
 
 _MOST_BANDS = 8
 """Ordered attributes with more cells are asked for a number or a date, not for a band."""

@@ -5,11 +5,9 @@ device is private by itself. Every plan says how many people it takes before any
 """
 
 from noisewright.learn.concept_classes import ConceptClass, concepts
-from noisewright.learn.plans.make import plan
-from noisewright.learn.plans.outcomes import Learned, Outcome, Refutation
-from noisewright.learn.plans.penalties import eta
-from noisewright.learn.plans.plan import LearningPlan
-from noisewright.learn.queries.correlational import CorrelationalLearner, correlational
+from noisewright.learn.make import plan
+from noisewright.learn.outcomes import Learned, Outcome, Refutation
+from noisewright.learn.plans import LearningPlan
 from noisewright.learn.queries.learners import (
     Hypothesis,
     MonotoneConjunction,
@@ -20,9 +18,14 @@ from noisewright.learn.queries.learners import (
 )
 from noisewright.learn.queries.oracle import Oracle, Question, Respondents
 from noisewright.learn.queries.query_dimension import QueryDimension, sq_dimension
-from noisewright.learn.queries.statistical import statistical_queries
-from noisewright.learn.selection.plan import Selected, Selection, select
-from noisewright.learn.selection.simulated import simulated
+from noisewright.learn.queries.statistical import (
+    CorrelationalLearner,
+    correlational,
+    statistical_queries,
+)
+from noisewright.learn.realizable import eta
+from noisewright.learn.selection import Selected, Selection, select
+from noisewright.learn.simulation import simulated
 
 __all__ = [
     "ConceptClass",

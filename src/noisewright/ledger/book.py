@@ -34,7 +34,7 @@ from noisewright.ledger.entries import (
 from noisewright.ledger.history import Account, History, checkpoints_in, grouped
 from noisewright.ledger.standing import does_not_fit, other_unit, released_before
 from noisewright.ledger.stores import Store, store_at
-from noisewright.planning.budgets.spending import Again, Cost, LedgerNote
+from noisewright.planning.spending import Again, Cost, LedgerNote
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.privacy.promise.filters import STATEMENTS, RuleName, limits_of
 

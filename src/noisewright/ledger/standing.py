@@ -19,7 +19,7 @@ from noisewright.ledger.entries import (
     Reserved,
 )
 from noisewright.ledger.history import Account, History, Spent
-from noisewright.planning.budgets.spending import Again, Cost
+from noisewright.planning.spending import Again, Cost
 from noisewright.privacy.exact.rounding import (
     float_above,
     float_below,

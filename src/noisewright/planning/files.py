@@ -72,14 +72,14 @@ KINDS = {
         "planning.local.files.EstimateFile", "estimates from people's reports"
     ),
     "stream-plan": FileKind(
-        "planning.streams.files.StreamFile", "a plan of a running count"
+        "planning.stream_files.StreamFile", "a plan of a running count"
     ),
     "secret-running-stream": FileKind(
-        "planning.streams.files.RunningFile",
+        "planning.stream_files.RunningFile",
         "a running stream: SECRET, as private as the data; never publish or share it",
     ),
     "stream-release": FileKind(
-        "planning.streams.files.StreamReleaseFile",
+        "planning.stream_files.StreamReleaseFile",
         "answers of a running count so far",
     ),
     "covariance-plan": FileKind(
@@ -108,11 +108,11 @@ KINDS = {
         "a release over values that were told: answers that can be used again",
     ),
     "learning-plan": FileKind(
-        "learn.plans.files.LearningFile",
+        "learn.files.LearningFile",
         "a plan to learn or to refute a class of concepts without a curator",
     ),
     "selection": FileKind(
-        "learn.selection.plan.SelectionFile",
+        "learn.selection.SelectionFile",
         "a selection under way, from people's randomised bits",
     ),
 }

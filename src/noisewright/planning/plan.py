@@ -27,15 +27,15 @@ from noisewright.central.wider_bounds import wider_bounds
 from noisewright.display import Shown
 from noisewright.domain import Unit
 from noisewright.errors import FileFormatError, InvalidParameter
-from noisewright.planning.budgets.spending import (
+from noisewright.planning.counting import Counter
+from noisewright.planning.files import Keepable, from_bytes
+from noisewright.planning.spending import (
     Again,
     Cost,
     LedgerLike,
     Spending,
     purse_of,
 )
-from noisewright.planning.counting import Counter
-from noisewright.planning.files import Keepable, from_bytes
 from noisewright.privacy.noise.source import ByteSource
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.privacy.promise.spend import Spend

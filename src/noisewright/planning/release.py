@@ -21,9 +21,9 @@ from noisewright.files import (
     write_tables,
     write_text,
 )
-from noisewright.planning.budgets.spending import UNRECORDED, LedgerNote
 from noisewright.planning.files import Keepable
 from noisewright.planning.plan import ReleasedTable, table_number
+from noisewright.planning.spending import UNRECORDED, LedgerNote
 from noisewright.planning.tidy import AnswerTable, TidyAnswers
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.privacy.promise.spend import Spend

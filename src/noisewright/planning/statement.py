@@ -1,17 +1,26 @@
-"""The statement that travels with answers: who is protected, how, and what was done since."""
+"""What travels with answers: who is protected and how, and what a plan's record says."""
 
 from __future__ import annotations
 
+from fractions import Fraction
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 
 from noisewright import __version__
-from noisewright.planning.budgets.spending import UNRECORDED, LedgerNote, noise_of
+from noisewright.central.mechanism import Mechanism
+from noisewright.container import flattened, rebuilt, value_digest
+from noisewright.planning.plan import LEVEL
+from noisewright.planning.spending import UNRECORDED, LedgerNote, noise_of
+from noisewright.privacy.exact.rounding import float_above
+from noisewright.privacy.promise.budget import Contribution
 
 if TYPE_CHECKING:
+    from noisewright.planning.central.plan import CentralPlan
     from noisewright.planning.release import Release
+
 
 _UNIT = {
     "central": "one row of the table, taken to be one person",
@@ -58,3 +67,91 @@ def adaptivity(ledger: LedgerNote | None) -> str:
         f"{_FIXED}; other releases from dataset {ledger.dataset!r} may have been chosen"
         f" after seeing answers, and its budget holds for that ({ledger.rule})"
     )
+
+
+def central_record(plan: CentralPlan) -> dict[str, Any]:
+    """What a release spends and how, but for bounds of wider classes: ready for JSON."""
+    errors = plan.errors
+    return {
+        "format": "noisewright-release",
+        "version": __version__,
+        "model": "central",
+        "mechanism": plan.mechanism.name,
+        "privacy": plan.privacy.to_dict(),
+        "neighbours": plan.privacy.neighbours,
+        "person": plan.person,
+        "spend": plan.spend.to_dict(),
+        "spends": plan.spends,
+        **_asked(plan),
+        "strategy_hash": strategy_hash(plan.mechanism),
+        "workload": plan.workload.brief(),
+        "domain": None if plan.domain is None else plan.domain.fingerprint,
+        "queries": plan.queries,
+        "interval_level": LEVEL,
+        "libraries": {"numpy": np.__version__},
+        **measured(plan),
+        "error": errors.error,
+        "lower_bound": errors.lower_bound,
+        "ratio": errors.ratio,
+        "bound_class": errors.bound_class,
+        "bounds": [],
+        **({"notes": notes} if (notes := _notes(plan)) else {}),
+    }
+
+
+def central_summary(plan: CentralPlan) -> dict[str, Any]:
+    """The figures of a plan, before anything is released."""
+    forecast = plan.forecast()
+    return {
+        "mechanism": plan.mechanism.name,
+        "privacy": plan.privacy.to_dict(),
+        "spends": plan.spends,
+        **_asked(plan),
+        "person": plan.person,
+        **forecast.summary(),
+        "error": forecast.error,
+        "queries": plan.queries,
+        "size": prod(plan.sizes),
+        **measured(plan),
+        "status": plan.status,
+        "seconds": plan.seconds,
+    }
+
+
+def _asked(plan: CentralPlan) -> dict[str, Any]:
+    """The promise that was asked for, where the plan keeps a stronger one."""
+    return {} if plan.asked is None else {"asked": plan.asked.to_dict()}
+
+
+def measured(plan: CentralPlan) -> dict[str, Any]:
+    """What is drawn and measured; a person moves it by so many times what a row does."""
+    return _of_rows(plan.mechanism.record(), plan.contribution)
+
+
+def _of_rows(record: dict[str, Any], contribution: Contribution) -> dict[str, Any]:
+    """What a mechanism says of itself, with the sensitivity of all rows of a person."""
+    if contribution.rows == 1:
+        return record
+
+    told = dict(record)
+    if "sensitivity" in told:
+        told["sensitivity"] = float_above(
+            Fraction(told["sensitivity"]) * contribution.multiple
+        )
+
+    if "parts" in told:
+        told["parts"] = [_of_rows(part, contribution) for part in told["parts"]]
+
+    return told
+
+
+def strategy_hash(mechanism: Mechanism) -> str:
+    """A digest of exactly what is measured."""
+    stored = mechanism.packed()
+    # As a file gives it back: where a fraction is meant, 1024 and 1024.0 are the same number.
+    return value_digest(rebuilt(*flattened(stored), type(stored)))
+
+
+def _notes(plan: CentralPlan) -> dict[str, str]:
+    """What must be known to read some of the answers."""
+    return {s.name: s.note for s in plan.workload.statistics if s.note is not None}

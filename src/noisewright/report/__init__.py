@@ -10,24 +10,24 @@ from noisewright.display import make_callable
 from noisewright.errors import InvalidParameter
 
 if TYPE_CHECKING:
-    from noisewright.learn.plans.outcomes import Outcome
-    from noisewright.learn.selection.plan import Selected
+    from noisewright.learn.outcomes import Outcome
+    from noisewright.learn.selection import Selected
     from noisewright.ledger.book import Ledger
-    from noisewright.planning.central.choice.explain import Explanation
+    from noisewright.planning.central.comparing import Explanation
     from noisewright.planning.central.rehearsal import Rehearsal
     from noisewright.planning.files import Keepable
 
 PAGES = {
     "planning.release.Release": "release.release_page",
     "planning.rows.plan.RowRelease": "rows.row_page",
-    "planning.streams.plan.StreamRelease": "rows.stream_page",
-    "planning.streams.plan.RunningStream": "rows.running_page",
-    "planning.central.choice.explain.Explanation": "plan.explained_page",
+    "planning.streams.StreamRelease": "rows.stream_page",
+    "planning.streams.RunningStream": "rows.running_page",
+    "planning.central.comparing.Explanation": "plan.explained_page",
     "planning.central.rehearsal.Rehearsal": "plan.rehearsal_page",
-    "learn.plans.plan.LearningPlan": "learning.learning_page",
-    "learn.selection.plan.Selection": "learning.learning_page",
-    "learn.plans.outcomes.Outcome": "learning.outcome_page",
-    "learn.selection.plan.Selected": "learning.outcome_page",
+    "learn.plans.LearningPlan": "learning.learning_page",
+    "learn.selection.Selection": "learning.learning_page",
+    "learn.outcomes.Outcome": "learning.outcome_page",
+    "learn.selection.Selected": "learning.outcome_page",
     "ledger.book.Ledger": "ledger.ledger_page",
     "planning.plan.Plan": "plan.plan_page",
 }

@@ -37,8 +37,8 @@ from noisewright.cli.spending import (
 from noisewright.errors import require
 
 if TYPE_CHECKING:
-    from noisewright.planning.central.choice.problems import Composition
     from noisewright.planning.central.plan import CentralPlan
+    from noisewright.planning.central.problems import Composition
     from noisewright.planning.release import Release
     from noisewright.planning.rows.covariance import CovarianceRelease
     from noisewright.questions import Sums
@@ -324,7 +324,7 @@ def _release_of(content: object, path: str) -> Release:
     from noisewright.errors import InvalidParameter
     from noisewright.planning.release import Release
     from noisewright.planning.rows.plan import RowRelease
-    from noisewright.planning.streams.plan import RunningStream, StreamRelease
+    from noisewright.planning.streams import RunningStream, StreamRelease
 
     if isinstance(content, StreamRelease | RunningStream):
         rule = "is of a stream, which answers its running count alone"

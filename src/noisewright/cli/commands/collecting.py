@@ -29,7 +29,7 @@ from noisewright.cli.spending import opened, table_argument
 if TYPE_CHECKING:
     from noisewright.local.reports.aggregate import Aggregate
     from noisewright.planning.local.plan import LocalPlan
-    from noisewright.planning.local.population import Margins
+    from noisewright.planning.local.reading import Margins
     from noisewright.planning.release import Release
 
 
@@ -303,7 +303,7 @@ def _warn(release: Release) -> None:
 
 def _margins(plan: LocalPlan, path: str) -> Margins:
     from noisewright.errors import InvalidParameter
-    from noisewright.planning.local.population import Margins
+    from noisewright.planning.local.reading import Margins
 
     if plan.domain is None:
         raise InvalidParameter(

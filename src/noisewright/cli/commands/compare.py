@@ -33,7 +33,7 @@ _WIDEST = "to any: the error over the bound for any mechanism whatever"
 
 if TYPE_CHECKING:
     from noisewright.local.choose.cost import LocalComparison
-    from noisewright.planning.central.choice.comparing import Comparison
+    from noisewright.planning.central.comparing import Comparison
     from noisewright.privacy.promise.budget import Privacy
 
 

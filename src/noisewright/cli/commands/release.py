@@ -126,8 +126,8 @@ class After:
 
     def check(self, form: CentralPlan) -> None:
         """Refuse what cannot be done with answers of the plan, before any budget is spent."""
+        from noisewright.planning.after.further import check_quantiles
         from noisewright.planning.after.postprocess import check_steps
-        from noisewright.planning.after.quantiles import check_quantiles
         from noisewright.planning.after.synthetic import check_synthesis
 
         if self.steps is not None:

@@ -27,8 +27,8 @@ from noisewright.errors import require
 
 if TYPE_CHECKING:
     from noisewright.domain import Domain
-    from noisewright.planning.budgets.spending import Cost
     from noisewright.planning.found.bounds import BoundsSearch
+    from noisewright.planning.spending import Cost
 
 
 @click.group()

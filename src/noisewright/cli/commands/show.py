@@ -117,7 +117,7 @@ def _container(path: Path) -> dict[str, Any]:
 
 def _running(path: Path) -> dict[str, Any]:
     """What is public of a running stream, and whether it can go on from this state."""
-    from noisewright.planning.streams.files import stored_stream
+    from noisewright.planning.stream_files import stored_stream
 
     release, place, latest = stored_stream(path)
     state = "the latest; `nw.load` goes on from it"
@@ -267,7 +267,7 @@ def _subject(path: str) -> Any:
     import noisewright as nw
     from noisewright import container
     from noisewright.files import is_sqlite
-    from noisewright.planning.streams.files import SECRET, stored_stream
+    from noisewright.planning.stream_files import SECRET, stored_stream
 
     if is_sqlite(path):
         from noisewright.ledger.book import Ledger

@@ -42,9 +42,9 @@ from noisewright.errors import refuse_given
 
 if TYPE_CHECKING:
     from noisewright.api import Budget as Allowed
-    from noisewright.planning.budgets.targets import Target
-    from noisewright.planning.central.choice.explain import Explanation
+    from noisewright.planning.central.comparing import Explanation
     from noisewright.planning.central.plan import CentralPlan
+    from noisewright.planning.targets import Target
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Targets(Budget):
     @property
     def listed(self) -> list[Target]:
         """The targets, if any."""
-        from noisewright.planning.budgets.targets import Target
+        from noisewright.planning.targets import Target
 
         targets = [Target.parse(text) for text in self.table_targets]
         if self.target_rmse is not None:
@@ -85,7 +85,7 @@ class Targets(Budget):
     @property
     def allowed(self) -> Allowed:
         """The budget, or the targets that stand in its place."""
-        from noisewright.planning.budgets.targets import Accuracy
+        from noisewright.planning.targets import Accuracy
 
         targets = self.listed
         if not targets:

@@ -257,7 +257,7 @@ def _shares(values: FloatArray) -> FloatArray:
 
 def _upper_bound(given: ConceptClass, alpha: float) -> float:
     """The better of a random concept and of a random direction."""
-    from noisewright.learn.plans.penalties import eta
+    from noisewright.learn.realizable import eta
 
     bounds = [given.count / (2 * alpha)]
     a = alpha / 8

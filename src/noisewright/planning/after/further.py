@@ -7,20 +7,30 @@ those of any release; it is told to be out of reach where the measurement does n
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from noisewright.domain import Domain
-from noisewright.errors import InvalidParameter, OutOfReach
+from noisewright.central.combined import Combined
+from noisewright.central.mechanism import Measurement
+from noisewright.central.problem import Proposal
+from noisewright.domain import Domain, Numeric
+from noisewright.errors import InvalidParameter, OutOfReach, require
+from noisewright.planning.central.answers import statistic_widths, term_parts
 from noisewright.planning.central.plan import CentralPlan
 from noisewright.planning.local.plan import LocalPlan
+from noisewright.planning.release import Release
+from noisewright.planning.spending import LedgerNote
 from noisewright.workload import Queries, Workload, workload
+from noisewright.workload.questions.quantiles import check_levels
+from noisewright.workload.questions.statistics import Counts, Quantiles, Widths
 from noisewright.workload.structure import Term
 
 if TYPE_CHECKING:
     from noisewright.planning.release import Release
+
 
 Further: TypeAlias = "Queries | Mapping[str, Any] | Sequence[Mapping[str, Any]] | Path"
 """A workload, or questions by name: a path, YAML text, or one or several as plain values."""
@@ -160,3 +170,197 @@ def _estimated(release: Release, plan: LocalPlan, queries: Workload) -> Release:
     _ = answers.intervals  # whatever cannot be estimated is refused here
 
     return answers
+
+
+COMBINED = "two releases combined"  # the state of a plan that is two others
+_JOIN = "+"
+
+
+def combine(first: Release, second: Release, queries: Further | None = None) -> Release:
+    """One release from two of the same table: answers weighed by the inverse of their covariance.
+
+    It answers what either was asked, or `queries`; its spending is both of theirs. That the two are
+    of the same people is the caller's word; that they are of the same schema, neighbours, dataset
+    where a ledger names it, and of different noise is checked.
+    """
+    mine = first.plan
+    theirs = second.plan
+    if not isinstance(mine, CentralPlan) or not isinstance(theirs, CentralPlan):
+        raise InvalidParameter(
+            "release", "estimates", "are merged as aggregates", "merge those"
+        )
+    if mine.domain != theirs.domain or mine.sizes != theirs.sizes:
+        raise InvalidParameter(
+            "releases",
+            mine.workload.brief(),
+            "are over different schemas",
+            "combine like with like",
+        )
+
+    for plan in (mine, theirs):
+        if plan.measures_only is not plan.mechanism:
+            raise InvalidParameter(
+                "releases",
+                plan.mechanism.name,
+                "is biased, and is not weighed with others",
+                "combine releases without projection",
+            )
+
+    _check_rows(mine)
+    names = [set((r.identity or "").split(_JOIN)) for r in (first, second)]
+    if names[0] & names[1] or "" in names[0] | names[1]:
+        raise InvalidParameter(
+            "releases",
+            first.identity,
+            "share a measurement: the same noise twice tells nothing new",
+            "ask one of them more with release.answer",
+        )
+
+    name = f"{mine.mechanism.name} and {theirs.mechanism.name}"
+    both = Combined(mine.mechanism, theirs.mechanism, name=name)
+    plan = replace(
+        mine,
+        workload=mine.workload.joined(theirs.workload),
+        proposal=Proposal(both, None, None, "none", COMBINED, mine.privacy.neighbours),
+        seconds=0.0,
+        asked=None,
+        known_accuracy=None,
+    )
+    measurement = Measurement(parts=(first.measurement, second.measurement))
+    identity = _JOIN.join(sorted(names[0] | names[1]))
+    time = max(first.time or "", second.time or "") or None
+    note = _note(first.ledger, second.ledger)
+    whole = Release(plan, measurement, (), identity, time, note)
+
+    return whole if queries is None else further_answers(whole, queries)
+
+
+def _check_rows(plan: CentralPlan) -> None:
+    """Refuse where some rows of a person count and others do not.
+
+    Which rows are kept follows from all columns that were read with them, also for other plans of
+    the same reading, so that two releases need not be about the same rows: their truths differ.
+    """
+    require(
+        plan.domain is None or plan.domain.unit is None,
+        "releases",
+        plan.person,
+        "need not be about the same rows of a person, so their answers differ by more than"
+        " noise",
+        "plan all of it at once, or ask one of them more with release.answer",
+    )
+
+
+def _note(first: LedgerNote | None, second: LedgerNote | None) -> LedgerNote | None:
+    """The later entry of a ledger, whose hash covers the other; none unless it has both."""
+    if first is None or second is None or first.ledger != second.ledger:
+        return None
+    if first.dataset != second.dataset:
+        raise InvalidParameter(
+            "releases",
+            [first.dataset, second.dataset],
+            "are of different datasets, so of different people",
+            "combine releases of one",
+        )
+
+    return max(first, second, key=lambda note: note.entry)
+
+
+@dataclass(frozen=True)
+class GroupQuantile:
+    """One quantile of an attribute within one group; `lower` and `upper` are edges of bins."""
+
+    table: str
+    attribute: str
+    group: str
+    level: float
+    estimate: float
+    lower: float
+    upper: float
+
+
+def release_quantiles(
+    release: Release, levels: Sequence[float], table: str | None = None
+) -> list[GroupQuantile]:
+    """Quantiles from every CDF of a numeric attribute in the release, or from the one named.
+
+    Intervals are edges of bins; all of those that are asked for hold at once with 95 % probability.
+    """
+    plan = release.plan
+    if not isinstance(plan, CentralPlan):
+        raise InvalidParameter(
+            "release", type(plan).__name__, "is no release by a curator"
+        )
+
+    check_quantiles(plan, levels, table)
+    require(
+        not release.steps,
+        "release",
+        "post-processed",
+        "has intervals of another kind",
+        "use it as it was before",
+    )
+
+    accuracy = plan.interval_accuracy
+    if accuracy.bias is not None:
+        rule = "is biased by more than noise, which no quantile is read from"
+        raise InvalidParameter(
+            "release", plan.mechanism.name, rule, "plan with another mechanism"
+        )
+
+    questions, widths = _quantiles_asked(plan, tuple(levels), table)
+    terms = [need for question in questions for need in question.needs]
+    parts = term_parts(accuracy, plan.terms, plan.linear_answers(release.measurement))
+    quantiles: list[GroupQuantile] = []
+
+    for question, term in zip(questions, terms, strict=True):
+        column = question.derive([parts[term.key]], widths)
+        places = zip(question.labelled(), column.answers, *column.all, strict=True)
+        quantiles += [
+            GroupQuantile(
+                question.name, question.attribute.name, group, level, *map(float, ends)
+            )
+            for (group, level), *ends in places
+        ]
+
+    return quantiles
+
+
+@lru_cache(maxsize=4)
+def _quantiles_asked(
+    plan: CentralPlan, levels: tuple[float, ...], table: str | None
+) -> tuple[list[Quantiles], Widths]:
+    """What is read off, and how wide; kept, as the same is read off every release of a plan."""
+    questions = list(_cdfs(plan, levels, table))
+    return questions, statistic_widths(plan.interval_accuracy, plan.terms, questions)
+
+
+def check_quantiles(
+    plan: CentralPlan, levels: Sequence[float], table: str | None = None
+) -> None:
+    """Refuse what no release of the plan can tell; ask this before one spends its budget."""
+    check_levels(levels)
+    require(
+        any(_cdfs(plan, levels, table)),
+        "table",
+        table,
+        "is no CDF of one numeric attribute in this plan",
+        "ask `cdf: name`",
+    )
+
+
+def _cdfs(
+    plan: CentralPlan, levels: Sequence[float], table: str | None
+) -> Iterator[Quantiles]:
+    """What every CDF of a numeric attribute by group tells of its quantiles."""
+    for statistic in plan.workload.statistics:
+        kinds = [axis.kind for axis in statistic.axes]
+        if not isinstance(statistic, Counts) or table not in (None, statistic.name):
+            continue
+        if sorted(kinds) != ["cumulative"] + ["value"] * (len(kinds) - 1):
+            continue
+        name = statistic.axes[kinds.index("cumulative")].name
+        if isinstance(statistic.domain[name], Numeric):
+            yield Quantiles(
+                statistic.domain, statistic.name, statistic.table, levels=tuple(levels)
+            )

@@ -19,8 +19,6 @@ from noisewright.central.mechanism import Measurement, Mechanism
 from noisewright.central.problem import Proposal
 from noisewright.errors import FileFormatError
 from noisewright.planning.after.postprocess import Steps, check_order, check_steps
-from noisewright.planning.budgets.spending import LedgerNote
-from noisewright.planning.budgets.together import Together
 from noisewright.planning.central.plan import CentralPlan
 from noisewright.planning.files import (
     Kept,
@@ -30,6 +28,8 @@ from noisewright.planning.files import (
     domain_of,
 )
 from noisewright.planning.release import Release
+from noisewright.planning.spending import LedgerNote
+from noisewright.planning.together import Together
 from noisewright.privacy.promise.budget import Contribution, Privacy
 from noisewright.privacy.promise.calibration import row_budget
 from noisewright.workload.forms.stored import (

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from noisewright.central.mechanism import Given
 from noisewright.central.problem import CentralMechanism
 from noisewright.errors import refuse_given, require
-from noisewright.planning.central.choice.choose import error_norm
-from noisewright.planning.central.choice.problems import Composition
+from noisewright.planning.central.choose import error_norm
+from noisewright.planning.central.problems import Composition
 
 
 @dataclass(frozen=True, eq=False)

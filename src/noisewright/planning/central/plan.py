@@ -22,10 +22,6 @@ from noisewright.domain.unit import ROW_IS_PERSON
 from noisewright.errors import InvalidParameter, refusing, require, shortened
 from noisewright.estimate.accuracy import Accuracy
 from noisewright.planning.after.postprocess import Steps
-from noisewright.planning.budgets.spending import (
-    Spending,
-    noise_of,
-)
 from noisewright.planning.central.answers import (
     derived,
     linear_answers,
@@ -33,22 +29,17 @@ from noisewright.planning.central.answers import (
     planned_widths,
     standard_errors,
 )
-from noisewright.planning.central.counts import counting_sql, exact_counts
 from noisewright.planning.central.empty_cells import (
     Known,
     contradictions,
     given_empty_cells,
     warn_of,
 )
-from noisewright.planning.central.summary import (
-    central_record,
-    central_summary,
-    measured,
-    strategy_hash,
-)
 from noisewright.planning.counting import (
     Counter,
     Data,
+    counting_sql,
+    exact_counts,
 )
 from noisewright.planning.plan import (
     CuratorPlan,
@@ -63,6 +54,16 @@ from noisewright.planning.plan import (
     told_errors,
 )
 from noisewright.planning.release import Release, now
+from noisewright.planning.spending import (
+    Spending,
+    noise_of,
+)
+from noisewright.planning.statement import (
+    central_record,
+    central_summary,
+    measured,
+    strategy_hash,
+)
 from noisewright.privacy.noise.source import ByteSource
 from noisewright.privacy.promise.budget import Contribution, Privacy, pure_promise
 from noisewright.privacy.promise.calibration import row_budget

@@ -17,7 +17,7 @@ from noisewright.central.composite import Composite
 from noisewright.central.mechanism import Mechanism
 from noisewright.central.problem import CentralProblem, Proposal
 from noisewright.domain import Domain
-from noisewright.planning.central.choice.choose import (
+from noisewright.planning.central.choose import (
     Contender,
     best_contender,
 )

@@ -23,18 +23,18 @@ from noisewright.container import digest
 from noisewright.domain import Domain, Numeric, Unit
 from noisewright.domain.unit import read_unit
 from noisewright.errors import InvalidParameter, require
-from noisewright.planning.budgets.spending import (
+from noisewright.planning.central.choose import plan_central
+from noisewright.planning.central.plan import CentralPlan
+from noisewright.planning.counting import Counter, Source
+from noisewright.planning.found import bound_rules
+from noisewright.planning.release import Release
+from noisewright.planning.spending import (
     Again,
     Cost,
     LedgerLike,
     LedgerNote,
     purse_of,
 )
-from noisewright.planning.central.choice.choose import plan_central
-from noisewright.planning.central.plan import CentralPlan
-from noisewright.planning.counting import Counter, Source
-from noisewright.planning.found import bound_rules
-from noisewright.planning.release import Release
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.privacy.promise.calibration import split
 from noisewright.privacy.promise.spend import Spend

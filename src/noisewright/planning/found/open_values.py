@@ -19,15 +19,15 @@ from noisewright.domain import Domain, Unit
 from noisewright.domain.schema import load_yaml
 from noisewright.domain.unit import read_unit
 from noisewright.errors import DomainError, InvalidParameter, NoisewrightError, require
-from noisewright.planning.budgets.spending import (
-    Spending,
-)
-from noisewright.planning.central.choice.choose import error_norm, plan_central
+from noisewright.planning.central.choose import error_norm, plan_central
 from noisewright.planning.central.plan import CentralPlan
 from noisewright.planning.counting import Counter, Source
 from noisewright.planning.found.values import ValuePlan
 from noisewright.planning.plan import CuratorPlan, Forecast
 from noisewright.planning.release import Release
+from noisewright.planning.spending import (
+    Spending,
+)
 from noisewright.privacy.exact.rounding import float_below
 from noisewright.privacy.noise.gaussian import gaussian_ratio
 from noisewright.privacy.noise.source import ByteSource

@@ -21,12 +21,12 @@ from noisewright.domain import Categorical, Unit
 from noisewright.domain.attribute import LONGEST_LABEL
 from noisewright.domain.unit import ROW_IS_PERSON, read_unit
 from noisewright.errors import InvalidParameter, require
-from noisewright.planning.budgets.spending import (
+from noisewright.planning.counting import Counter, Source
+from noisewright.planning.plan import CuratorPlan, Forecast
+from noisewright.planning.spending import (
     LedgerNote,
     Spending,
 )
-from noisewright.planning.counting import Counter, Source
-from noisewright.planning.plan import CuratorPlan, Forecast
 from noisewright.privacy.exact.rounding import float_below
 from noisewright.privacy.noise.source import ByteSource
 from noisewright.privacy.promise.budget import Privacy

@@ -37,11 +37,15 @@ from noisewright.local.strategy import Strategy
 from noisewright.local.vector.max_error import strategy_tails
 from noisewright.local.vector.tails import MaxError, Tails, biases
 from noisewright.planning.counting import Counter, Source
-from noisewright.planning.local.forecast import LocalForecast, local_forecast
-from noisewright.planning.local.population import Margins
-from noisewright.planning.local.reading import Reading, liars_limit, read
-from noisewright.planning.local.rehearsal import Rehearsal, rehearse
-from noisewright.planning.local.summary import local_record, local_summary
+from noisewright.planning.local.forecast import (
+    LocalForecast,
+    Rehearsal,
+    local_forecast,
+    local_record,
+    local_summary,
+    rehearse,
+)
+from noisewright.planning.local.reading import Margins, Reading, liars_limit, read
 from noisewright.planning.plan import (
     Plan,
     ReleasedTable,
@@ -170,7 +174,7 @@ class LocalPlan(Plan):
 
         Without a domain, the table's column `cell` holds the number of each person's cell.
         """
-        from noisewright.planning.local.tallying import randomize_table
+        from noisewright.planning.local.reading import randomize_table
 
         return randomize_table(self, table, output, counter or self.counter)
 
@@ -181,7 +185,7 @@ class LocalPlan(Plan):
 
         No report is kept; on Spark, executors draw and add up, and send aggregates alone.
         """
-        from noisewright.planning.local.tallying import tally_table
+        from noisewright.planning.local.reading import tally_table
 
         return tally_table(self, table, counter or self.counter)
 

@@ -21,11 +21,11 @@ from noisewright.estimate.moments import (
     nearest_correlation,
     possible_moments,
 )
-from noisewright.planning.budgets.spending import Spending
 from noisewright.planning.counting import Counter
 from noisewright.planning.plan import LEVEL, Forecast
 from noisewright.planning.release import now
 from noisewright.planning.rows.plan import RowPlan, RowRelease, column_names
+from noisewright.planning.spending import Spending
 from noisewright.privacy.noise.source import ByteSource
 from noisewright.privacy.promise.budget import Privacy
 

@@ -11,10 +11,10 @@ from noisewright.arrays import FloatArray
 from noisewright.central.geometry.pairs import MeasuredPairs, PairMoments
 from noisewright.central.geometry.second_moments import SecondMoments
 from noisewright.errors import FileFormatError
-from noisewright.planning.budgets.spending import LedgerNote
 from noisewright.planning.files import Kept, Text
 from noisewright.planning.rows.covariance import CovariancePlan, CovarianceRelease
 from noisewright.planning.rows.pairs import PairsPlan, PairsRelease
+from noisewright.planning.spending import LedgerNote
 
 People = Annotated[int, msgspec.Meta(ge=0)]
 

@@ -15,11 +15,11 @@ from noisewright.central.geometry.second_moments import GRID
 from noisewright.errors import require
 from noisewright.estimate.intervals import normal_multiplier
 from noisewright.estimate.moments import common_factors, possible_pairs
-from noisewright.planning.budgets.spending import Spending
 from noisewright.planning.counting import Counter
 from noisewright.planning.plan import LEVEL, Forecast
 from noisewright.planning.release import now
 from noisewright.planning.rows.plan import RowPlan, RowRelease, column_names
+from noisewright.planning.spending import Spending
 from noisewright.privacy.noise.source import ByteSource
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.workload.kinds.conjunctions import Conjunctions

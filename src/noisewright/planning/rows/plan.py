@@ -16,15 +16,15 @@ import numpy as np
 from noisewright import __version__
 from noisewright.arrays import FloatArray
 from noisewright.display import Shown
-from noisewright.planning.budgets.spending import (
+from noisewright.planning.counting import Counter, Data
+from noisewright.planning.plan import CuratorPlan, Forecast
+from noisewright.planning.release import Answers
+from noisewright.planning.spending import (
     UNRECORDED,
     LedgerNote,
     Spending,
     noise_of,
 )
-from noisewright.planning.counting import Counter, Data
-from noisewright.planning.plan import CuratorPlan, Forecast
-from noisewright.planning.release import Answers
 from noisewright.privacy.noise.source import ByteSource
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.privacy.promise.spend import Spend

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from noisewright.display import Shown
-from noisewright.learn.plans.one_each import ONE_EACH
-from noisewright.learn.plans.outcomes import Learned, Outcome, Refutation
-from noisewright.learn.plans.plan import LearningPlan
-from noisewright.learn.selection.plan import Selected, Selection
+from noisewright.learn.one_each import ONE_EACH
+from noisewright.learn.outcomes import Learned, Outcome, Refutation
+from noisewright.learn.plans import LearningPlan
+from noisewright.learn.selection import Selected, Selection
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.privacy.promise.spend import Promise, Spend
 from noisewright.report.figures.bars import Bar, Bars

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from noisewright.planning.central.choice.explain import Explanation, Reason
+from noisewright.planning.central.comparing import Explanation, Reason
 from noisewright.planning.central.rehearsal import Rehearsal, RehearsedTable
 from noisewright.planning.plan import Plan
 from noisewright.report.figures.bars import Bar, Bars

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from noisewright.arrays import FloatArray
-from noisewright.planning.after.combining import COMBINED
-from noisewright.planning.after.further import ASKED_LATER
+from noisewright.planning.after.further import ASKED_LATER, COMBINED
 from noisewright.planning.central.plan import CentralPlan
 from noisewright.planning.found.open_values import OpenTables
 from noisewright.planning.release import Release, Releasing

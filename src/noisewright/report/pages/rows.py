@@ -15,7 +15,7 @@ from noisewright.estimate.intervals import normal_multiplier
 from noisewright.planning.plan import LEVEL, ReleasedTable
 from noisewright.planning.rows.covariance import CovarianceRelease
 from noisewright.planning.rows.pairs import PairsRelease
-from noisewright.planning.streams.plan import RunningStream, StreamRelease
+from noisewright.planning.streams import RunningStream, StreamRelease
 from noisewright.report.figures import Figure
 from noisewright.report.figures.bars import MOST_BARS, bars
 from noisewright.report.figures.curves import Banded, Curve, curve, even, step_marks

@@ -11,7 +11,6 @@ from typing import cast
 import numpy as np
 
 from noisewright.local.choose.cost import ALPHA
-from noisewright.planning.budgets.together import Together
 from noisewright.planning.central.plan import CentralPlan
 from noisewright.planning.found.open_values import OpenPlan
 from noisewright.planning.found.values import ValuePlan
@@ -20,7 +19,8 @@ from noisewright.planning.local.plan import LocalPlan
 from noisewright.planning.plan import Forecast, Plan, TableError
 from noisewright.planning.rows.covariance import CovariancePlan
 from noisewright.planning.rows.pairs import PairsPlan
-from noisewright.planning.streams.plan import StreamPlan
+from noisewright.planning.streams import StreamPlan
+from noisewright.planning.together import Together
 from noisewright.report.figures import Figure
 from noisewright.report.figures.bars import Bar, Bars
 from noisewright.report.figures.curves import Banded, curve, even, step_marks

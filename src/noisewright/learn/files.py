@@ -17,8 +17,8 @@ import numpy as np
 from noisewright.arrays import Array, FloatArray, SignArray
 from noisewright.errors import FileFormatError, InvalidParameter
 from noisewright.learn.concept_classes import MOST_ENTRIES, ConceptClass, concepts
-from noisewright.learn.plans.plan import AgnosticPlan, LearningPlan, RefutationPlan
-from noisewright.learn.plans.realizable import RealizablePlan, RealizableRefutationPlan
+from noisewright.learn.plans import AgnosticPlan, LearningPlan, RefutationPlan
+from noisewright.learn.realizable import RealizablePlan, RealizableRefutationPlan
 from noisewright.local.storage import pack, unpack
 from noisewright.local.strategy import IndexStrategy
 from noisewright.local.vector.linear_answers import LinearAnswers

@@ -29,14 +29,6 @@ from noisewright.central.wider_bounds import least_factorization
 from noisewright.display import Shown
 from noisewright.errors import InvalidParameter
 from noisewright.norm.exact.prefix import BAND, Kind
-from noisewright.planning.budgets.spending import (
-    UNRECORDED,
-    Again,
-    LedgerLike,
-    LedgerNote,
-    Spending,
-    purse_of,
-)
 from noisewright.planning.files import Keepable
 from noisewright.planning.plan import (
     LEVEL,
@@ -46,6 +38,14 @@ from noisewright.planning.plan import (
     class_bounds,
 )
 from noisewright.planning.release import FORM, Answers, now
+from noisewright.planning.spending import (
+    UNRECORDED,
+    Again,
+    LedgerLike,
+    LedgerNote,
+    Spending,
+    purse_of,
+)
 from noisewright.planning.statement import adaptivity
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.privacy.promise.spend import Spend

@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from noisewright.arrays import FloatArray
 from noisewright.errors import require
-from noisewright.learn.selection.plan import Selection, begun
-from noisewright.learn.selection.protocols import Bandit, Contest, Protocol, moss_index
+from noisewright.learn.protocols import Bandit, Contest, Protocol, moss_index
+from noisewright.learn.selection import Selection, begun
 
 _FEW, _MANY = 16, 2**12  # answers that are drawn one by one, and those of one row
 

@@ -23,9 +23,9 @@ from noisewright.errors import (
     shortened,
 )
 from noisewright.norm.exact.prefix import Kind
-from noisewright.planning.budgets.spending import LedgerNote, Spending
 from noisewright.planning.files import Kept, Text, opened
-from noisewright.planning.streams.plan import (
+from noisewright.planning.spending import LedgerNote, Spending
+from noisewright.planning.streams import (
     RunningStream,
     StreamPlan,
     StreamRelease,

@@ -24,8 +24,8 @@ import numpy.typing as npt
 from noisewright.arrays import Array, FloatArray, IntArray
 from noisewright.errors import InvalidParameter, TooLarge, require
 from noisewright.learn.concept_classes import ConceptClass
-from noisewright.learn.plans.one_each import protocol_of
-from noisewright.learn.plans.outcomes import Learned, Outcome, Proven, Refutation
+from noisewright.learn.one_each import protocol_of
+from noisewright.learn.outcomes import Learned, Outcome, Proven, Refutation
 from noisewright.learn.queries.learners import labelled_cells
 from noisewright.local.reports.aggregate import Aggregate
 from noisewright.local.reports.format import Client

@@ -29,9 +29,9 @@ from noisewright.errors import (
     unknown_name,
 )
 from noisewright.estimate.accuracy import Accuracy
-from noisewright.planning.central.choice.problems import Composition, central_problems
-from noisewright.planning.central.choice.yardsticks import yardsticks
 from noisewright.planning.central.plan import CentralPlan, check_answerable
+from noisewright.planning.central.problems import Composition, central_problems
+from noisewright.planning.central.yardsticks import yardsticks
 from noisewright.planning.counting import Counter
 from noisewright.privacy.least_noise import least_second_moment
 from noisewright.privacy.promise.budget import Privacy

@@ -23,8 +23,8 @@ from noisewright.errors import (
     require,
     unknown_name,
 )
-from noisewright.learn.plans.outcomes import Proven
-from noisewright.learn.selection.protocols import (
+from noisewright.learn.outcomes import Proven
+from noisewright.learn.protocols import (
     Bandit,
     Block,
     Contest,

@@ -21,15 +21,15 @@ from noisewright.errors import (
     refuse_given,
     require,
 )
-from noisewright.planning.budgets.spending import (
-    Spending,
-)
-from noisewright.planning.central.choice.choose import error_norm, plan_central
-from noisewright.planning.central.choice.problems import Composition, check_composition
+from noisewright.planning.central.choose import error_norm, plan_central
 from noisewright.planning.central.plan import CentralPlan
+from noisewright.planning.central.problems import Composition, check_composition
 from noisewright.planning.counting import Counter, Data, is_histogram
 from noisewright.planning.plan import CuratorPlan, Forecast, Plan
 from noisewright.planning.release import Release
+from noisewright.planning.spending import (
+    Spending,
+)
 from noisewright.privacy.exact.rounding import probability
 from noisewright.privacy.noise.source import ByteSource
 from noisewright.privacy.promise.budget import Privacy, pure_promise

@@ -12,10 +12,9 @@ import numpy as np
 from noisewright.arrays import FloatArray
 from noisewright.errors import InvalidParameter, OutOfReach, TooLarge, unknown_name
 from noisewright.learn.concept_classes import ConceptClass, Concepts, concepts
-from noisewright.learn.plans.one_each import one_concept_each
-from noisewright.learn.plans.penalties import eta
-from noisewright.learn.plans.plan import AgnosticPlan, LearningPlan, RefutationPlan
-from noisewright.learn.plans.realizable import RealizablePlan, RealizableRefutationPlan
+from noisewright.learn.one_each import one_concept_each
+from noisewright.learn.plans import AgnosticPlan, LearningPlan, RefutationPlan
+from noisewright.learn.realizable import RealizablePlan, RealizableRefutationPlan, eta
 from noisewright.local.fixedpoint import check_epsilon
 from noisewright.local.vector.linear_answers import LinearAnswers, fitted_answers
 from noisewright.local.vector.max_error import plan_answers

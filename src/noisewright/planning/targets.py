@@ -21,14 +21,14 @@ import numpy as np
 from noisewright.central.problem import CentralMechanism
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter, OutOfReach, TooLarge, require
-from noisewright.planning.central.choice.choose import (
+from noisewright.planning.central.choose import (
     candidates,
     fitting,
     planned,
     too_far,
 )
-from noisewright.planning.central.choice.problems import Composition, central_problems
 from noisewright.planning.central.plan import CentralPlan
+from noisewright.planning.central.problems import Composition, central_problems
 from noisewright.planning.counting import Counter
 from noisewright.planning.plan import table_number
 from noisewright.privacy.promise.budget import Neighbours, Privacy

@@ -1,1 +1,0 @@
-"""Which coordinate has the largest mean: protocols, their plan, and their simulation."""

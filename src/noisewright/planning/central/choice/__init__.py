@@ -1,1 +1,0 @@
-"""Which mechanism plans a workload, and how the others compare."""

@@ -1,1 +1,0 @@
-"""Plans of running counts, and the streams that run by them."""
