@@ -26,7 +26,11 @@ from noisewright.central.blocks.quantise import (
 )
 from noisewright.central.blocks.strategy import BlockStrategy
 from noisewright.central.blocks.variance import unit_error
-from noisewright.central.gaussian.products import as_one_axis, fine_grid, refuses_dense
+from noisewright.central.gaussian.products import (
+    as_one_axis,
+    fine_grid,
+    refuses_dense,
+)
 from noisewright.central.problem import (
     Candidate,
     CentralMechanism,
@@ -36,7 +40,12 @@ from noisewright.central.problem import (
     refuses_gaussian,
     refuses_laplace,
 )
-from noisewright.errors import InvalidParameter, OutOfReach, TooLarge, require
+from noisewright.errors import (
+    InvalidParameter,
+    OutOfReach,
+    TooLarge,
+    require,
+)
 from noisewright.workload import Identity, Parity, Total, Workload
 from noisewright.workload.linear.tensor import mean_error
 
@@ -256,7 +265,9 @@ def own_candidate(problem: CentralProblem, matrix: npt.ArrayLike) -> Candidate:
     real = checked_matrix(matrix, workload.size)
     _check_support(real, workload)
     whole = _on_grid(
-        real, workload, bits_each(_bits(problem, len(real)), 1, _MOST_BITS)
+        real,
+        workload,
+        bits_each(_bits(problem, len(real)), 1, _MOST_BITS),
     )
     block = Block((0,), (whole,), multiplier=fine_grid([whole]))
     strategy = BlockStrategy((workload.size,), (block,))
@@ -296,7 +307,9 @@ def checked_matrix(matrix: npt.ArrayLike, cells: int) -> FloatArray:
         real = np.array(matrix, dtype=np.float64)
     except (TypeError, ValueError):
         raise InvalidParameter(
-            "strategy", type(matrix).__name__, "must be a matrix of numbers"
+            "strategy",
+            type(matrix).__name__,
+            "must be a matrix of numbers",
         ) from None
 
     require(

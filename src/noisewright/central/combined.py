@@ -128,6 +128,7 @@ class Combined(NamedMechanism):
             for member, (told, _) in zip(self.members, determined, strict=True)
         ]
         places = [place for _, place in determined]
+
         return CombinedAccuracy(parts, places, sum(term.queries for term in terms))
 
     def check_reach(self, terms: Sequence[Term]) -> None:
@@ -221,6 +222,7 @@ class CombinedAccuracy(Accuracy):
         crosses = [part.covariance(within) for part, within in pairs]
         spread = crosses[0][pairs[0][1]] + crosses[1][pairs[1][1]]
         inverse = np.linalg.pinv(spread, rcond=1e-10, hermitian=True)
+
         return [cross @ inverse for cross in crosses]
 
     def weighed(self, first: FloatArray, second: FloatArray) -> FloatArray:
@@ -229,6 +231,7 @@ class CombinedAccuracy(Accuracy):
         result = np.zeros((self.count, *max(first, second, key=np.ndim).shape[1:]))
         if len(both):
             gap = second[within[1]] - first[within[0]]
+
         if len(both) and not self._by_answer:
             first = first + self._gains[0] @ gap
             second = second - self._gains[1] @ gap
@@ -237,6 +240,7 @@ class CombinedAccuracy(Accuracy):
         result[self.places[0]] = first
         if self._by_answer:
             result[both] += self._gains[0].reshape(-1, *[1] * (gap.ndim - 1)) * gap
+
         return result
 
     @cached_property
@@ -255,6 +259,7 @@ class CombinedAccuracy(Accuracy):
 
         if self._by_answer:
             result[both] = self._gains[0] * self._known[1].variance[within[1]]
+
         return np.maximum(result, 0.0)
 
     def covariance(self, chosen: IntArray) -> FloatArray:

@@ -148,8 +148,12 @@ class Composite(NamedMechanism):
         numbers = [self._part_of.get(term.measure) for term in terms]
         if None in numbers:
             raise OutOfReach("no part measures what this question asks; plan for it")
+
         return [
-            chosen_terms(terms, [k for k, own in enumerate(numbers) if own == part])
+            chosen_terms(
+                terms,
+                [k for k, own in enumerate(numbers) if own == part],
+            )
             for part in range(len(self.members))
         ]
 

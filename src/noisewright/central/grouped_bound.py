@@ -100,7 +100,10 @@ def _least_of_forms(forms: FloatArray, epsilon: float) -> float:
     """
     sizes = np.trace(forms, axis1=1, axis2=2)
     asked = sizes > 1e-12 * sizes.max()  # of the others nothing is asked
-    sizes, shapes = sizes[asked], _oriented(forms[asked] / sizes[asked][:, None, None])
+    sizes, shapes = (
+        sizes[asked],
+        _oriented(forms[asked] / sizes[asked][:, None, None]),
+    )
 
     single = _alone(epsilon)
     proved = single * shapes[:, 0, 0]
@@ -144,7 +147,9 @@ def _largest_ratios(forms: FloatArray, other: FloatArray) -> FloatArray:
     )
 
 
-def _mixtures(known: list[tuple[FloatArray, float]]) -> tuple[FloatArray, FloatArray]:
+def _mixtures(
+    known: list[tuple[FloatArray, float]],
+) -> tuple[FloatArray, FloatArray]:
     """Forms between any two known ones, and what is proved of them."""
     share = np.linspace(0, 1, _MIXTURES)
     ends = [(one, other) for k, one in enumerate(known) for other in known[k:]]

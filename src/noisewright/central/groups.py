@@ -24,7 +24,10 @@ from noisewright.central.mechanism import Mechanism
 from noisewright.central.problem import CentralProblem, Proposal
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter
-from noisewright.privacy.promise.budget import Contribution, most_squares
+from noisewright.privacy.promise.budget import (
+    Contribution,
+    most_squares,
+)
 from noisewright.workload.base import Workload
 from noisewright.workload.kinds.algebra import Stack, Weighted, kron
 from noisewright.workload.kinds.atoms import Identity, Total
@@ -104,7 +107,8 @@ class RowBounds:
             cells = np.indices(self.sizes).reshape(len(self.sizes), -1)[list(self.by)]
             sizes = [self.sizes[i] for i in self.by]
             return _of_one_group(
-                block.factors[0], np.ravel_multi_index(tuple(cells), sizes)
+                block.factors[0],
+                np.ravel_multi_index(tuple(cells), sizes),
             )
 
         factors = block.matrices

@@ -101,7 +101,10 @@ def check_shares(shares: Sequence[float], parts: Sequence[object]) -> None:
 
 
 class StoredMechanism(
-    msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="by"
+    msgspec.Struct,
+    frozen=True,
+    forbid_unknown_fields=True,
+    tag_field="by",
 ):
     """What a file holds of a mechanism: one subclass with a tag for each kind."""
 

@@ -136,7 +136,11 @@ class Proposal:
     def __post_init__(self) -> None:
         """No proposal survives whose value contradicts its bound."""
         if self.value is not None:
-            value = settled(self.value, self.bound or 0.0, f"strategy ({self.status})")
+            value = settled(
+                self.value,
+                self.bound or 0.0,
+                f"strategy ({self.status})",
+            )
             object.__setattr__(self, "value", value)
 
     @classmethod

@@ -350,9 +350,13 @@ class _Band:
         steps: int,
     ) -> None:
         """Go on from such a memory after so many steps."""
-        for past, kept in ((self.values, values), (self.estimates, estimates)):
+        for past, kept in (
+            (self.values, values),
+            (self.estimates, estimates),
+        ):
             assert past.maxlen is not None
             check_state(len(kept) == min(steps, past.maxlen))
+
         self.values.extend(values)
         self.estimates.extend(estimates)
 

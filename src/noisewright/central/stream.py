@@ -167,7 +167,11 @@ class StreamMechanism:
             factors.steps, factors.kind, factors.band.size, self.grid_bits
         )  # fmt: skip
         if self.appearances != ONCE:
-            parts = (*parts, self.appearances.times, self.appearances.apart)
+            parts = (
+                *parts,
+                self.appearances.times,
+                self.appearances.apart,
+            )
 
         return plan_mark(self.privacy, parts)
 
@@ -190,6 +194,7 @@ def stream_mechanism(
     length = appearances.length(factorization)
     continuous = calibrate(privacy, l2=length * (1.0 + 2.0**-_LOSS_BITS))
     bits = _LOSS_BITS + math.ceil(math.log2(steps) / 2) + 1
+
     while bits > 0 and continuous.scale * 2.0**bits * 4 > SCALE_LIMIT:
         bits -= 1
 
@@ -213,6 +218,7 @@ def sensitivity(
     # Rounding of the sums reaches later steps through their geometric series.
     series = float(np.sum(factorization.gains / (1 - factorization.rates)))
     rounding = 1 + 2.0**-STATE_BITS * (series + factorization.memory + 1)
+
     return exact + math.sqrt(factorization.steps) * rounding
 
 

@@ -54,7 +54,10 @@ _PAIRED_CELLS = 128  # the same for pairs of cells
 _QUICK_ENTRIES = 2**18  # of W, up to which other norms than 2 are solved for themselves
 _MOST_PARTS = 64  # of a union that is bounded by interactions
 _GROUPED = 256  # cells that are taken two by two
-_PAIRED_EPSILONS = (0.75, 3.0)  # elsewhere that gains little, or takes long
+_PAIRED_EPSILONS = (
+    0.75,
+    3.0,
+)  # elsewhere that gains little, or takes long
 
 
 def wider_bounds(problem: CentralProblem, rows: int = 1) -> Bounds:
@@ -175,14 +178,18 @@ def _of_product(
         if len(factors) == 1 and whole.size > _PAIRED_CELLS:
             raise TooLarge(f"{whole.brief()} has too many pairs of cells")
         return _solved(whole, norm, neighbours)
-    return inward(prod(_of_factor(factor, norm) for factor in factors), len(factors))
+    return inward(
+        prod(_of_factor(factor, norm) for factor in factors),
+        len(factors),
+    )
 
 
 def _of_moved(prefix: Prefix, norm: float) -> float:
     """From those whom a replaced person leaves last: in all answers but that, they are added."""
     others = prefix.size - 1
     return inward(
-        _of_factor(Prefix(others), norm) * (others / prefix.size) ** (1 / norm), 2
+        _of_factor(Prefix(others), norm) * (others / prefix.size) ** (1 / norm),
+        2,
     )
 
 

@@ -83,10 +83,16 @@ class Accuracy(ABC):
         """Covariances of all answers (rows) with some of them (columns)."""
 
     @cached_property
-    def _within(self) -> dict[tuple[int, int, tuple[int, ...]], FloatArray]:
+    def _within(
+        self,
+    ) -> dict[tuple[int, int, tuple[int, ...]], FloatArray]:
         return {}
 
-    def covariance_within(self, rows: slice, chosen: tuple[int, ...]) -> FloatArray:
+    def covariance_within(
+        self,
+        rows: slice,
+        chosen: tuple[int, ...],
+    ) -> FloatArray:
         """Covariances of the answers in `rows` with some of them; kept, as releases repeat them."""
         key = rows.start, rows.stop, chosen
         if key not in self._within:
@@ -95,14 +101,22 @@ class Accuracy(ABC):
         return self._within[key]
 
     @abstractmethod
-    def draw(self, count: int, rng: np.random.Generator) -> FloatArray:
+    def draw(
+        self,
+        count: int,
+        rng: np.random.Generator,
+    ) -> FloatArray:
         """So many joint errors of all answers, one a row."""
 
     @abstractmethod
     def multiplier(self, level: float) -> float:
         """Standard deviations either side that hold the error of one answer at this level."""
 
-    def bounded_multiplier(self, answers: int, level: float) -> float:
+    def bounded_multiplier(
+        self,
+        answers: int,
+        level: float,
+    ) -> float:
         """Standard deviations that hold so many answers at once, whatever their correlation."""
         return self.multiplier(1 - (1 - level) / answers)
 
@@ -131,7 +145,10 @@ class Accuracy(ABC):
 
         safe = np.where(self.std > 0, self.std, 1.0)
 
-        def errors(count: int, rng: np.random.Generator) -> FloatArray:
+        def errors(
+            count: int,
+            rng: np.random.Generator,
+        ) -> FloatArray:
             return self.draw(count, rng) / safe
 
         # Public simulation of the error law: nothing here touches data, so a fixed seed is right
@@ -145,14 +162,18 @@ class Accuracy(ABC):
 
 
 def check_covariances(
-    entries: int, remedy: str = "declare fewer tables at once"
+    entries: int,
+    remedy: str = "declare fewer tables at once",
 ) -> None:
     """Refuse covariances between so many answers and measurements, before they are formed."""
     if entries > _MOST_COVARIANCES:
         raise TooLarge(f"covariances of so many answers are too large; {remedy}")
 
 
-def drawn_multiplier(accuracy: Accuracy, level: float) -> float:
+def drawn_multiplier(
+    accuracy: Accuracy,
+    level: float,
+) -> float:
     """The multiplier of the widest law among the answers, from draws; far out by Chebyshev."""
     alarm = 1 - check_level(level)
     moved = np.flatnonzero(accuracy.variance > 0)
@@ -241,7 +262,11 @@ class Joined(Accuracy):
 
         return result
 
-    def draw(self, count: int, rng: np.random.Generator) -> FloatArray:
+    def draw(
+        self,
+        count: int,
+        rng: np.random.Generator,
+    ) -> FloatArray:
         result = np.empty((count, len(self.variance)))
         for place, part in zip(self.places, self.parts, strict=True):
             result[:, place] = part.draw(count, rng)
@@ -294,7 +319,11 @@ class Conditioned(Accuracy):
         inverse = np.linalg.pinv(own, rcond=1e-10, hermitian=True)
         return self._cross[: self.count] @ inverse
 
-    def correct(self, answers: FloatArray, truth: FloatArray) -> FloatArray:
+    def correct(
+        self,
+        answers: FloatArray,
+        truth: FloatArray,
+    ) -> FloatArray:
         """The first answers, given that those at the known places are `truth`."""
         better = answers[: self.count] - self.gain @ (answers[self.known] - truth)
         inside = self.known < self.count
@@ -313,7 +342,11 @@ class Conditioned(Accuracy):
         plain = self.inner.covariance(chosen)[: self.count]
         return plain - self.gain @ self._cross[chosen].T
 
-    def draw(self, count: int, rng: np.random.Generator) -> FloatArray:
+    def draw(
+        self,
+        count: int,
+        rng: np.random.Generator,
+    ) -> FloatArray:
         errors = self.inner.draw(count, rng)
         left = errors[:, : self.count] - errors[:, self.known] @ self.gain.T
         left[:, self.variance == 0] = 0.0
@@ -330,7 +363,11 @@ class Conditioned(Accuracy):
             else drawn_multiplier(self, level)
         )
 
-    def bounded_multiplier(self, answers: int, level: float) -> float:
+    def bounded_multiplier(
+        self,
+        answers: int,
+        level: float,
+    ) -> float:
         if not self.alike:
             return super().bounded_multiplier(answers, level)
         return self.inner.bounded_multiplier(answers, level)

@@ -15,13 +15,19 @@ import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray
 from noisewright.estimate.nearest import project_to_total
-from noisewright.workload.linear.interactions import centred, interactions
+from noisewright.workload.linear.interactions import (
+    centred,
+    interactions,
+)
 
 Block = tuple[int, ...]
 """Some attributes, in increasing order."""
 
 
-def interaction(tensors: FloatArray, axes: Block) -> FloatArray:
+def interaction(
+    tensors: FloatArray,
+    axes: Block,
+) -> FloatArray:
     """Sum tables down to some axes (the first numbers the tables), and centre along each."""
     dropped = tuple(k for k in range(1, tensors.ndim) if k - 1 not in axes)
     return centred(tensors.sum(axis=dropped), range(1, len(axes) + 1))
@@ -92,6 +98,7 @@ def _groups(
     offsets = _offsets(sizes, tables)
     largest = max(std.values(), default=0.0) or 1.0
     groups = []
+
     for shape, blocks in shapes.items():
         values = np.stack([np.ravel(tables[block]) for block in blocks])
         noise = np.array([std[block] or largest for block in blocks])
@@ -108,7 +115,10 @@ def _groups(
     return groups
 
 
-def _offsets(sizes: tuple[int, ...], tables: Iterable[Block]) -> dict[Block, int]:
+def _offsets(
+    sizes: tuple[int, ...],
+    tables: Iterable[Block],
+) -> dict[Block, int]:
     """Where every interaction begins in the one long vector of them all."""
     parts = sorted({part for table in tables for part in interactions(table)})
     cells = [prod(sizes[i] for i in part) for part in parts]
@@ -128,6 +138,7 @@ def _agreed(
     )
     sums = np.zeros(length)
     shares = np.full(length, np.finfo(float).tiny)
+
     for group, rows in zip(groups, values, strict=True):
         tensors = rows.reshape(-1, *group.shape)
         for part in group.parts:

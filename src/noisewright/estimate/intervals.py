@@ -94,12 +94,7 @@ def variance_gamma_multiplier(shape: float, level: float) -> float:
     # In its logarithm the integrand falls off on both sides, where equal steps are exact.
     least = gammaincinv(shape, _LEAST_TAIL)
     largest = gammainccinv(shape, _LEAST_TAIL)
-    logs, step = np.linspace(
-        np.log(least),
-        np.log(largest),
-        _NODES,
-        retstep=True,
-    )
+    logs, step = np.linspace(np.log(least), np.log(largest), _NODES, retstep=True)
     v = np.exp(logs)
     weights = step * np.exp(shape * logs - v - gammaln(shape))
 
@@ -107,14 +102,7 @@ def variance_gamma_multiplier(shape: float, level: float) -> float:
         return float(2 * (weights @ ndtr(-multiplier * np.sqrt(shape / v)))) - tail
 
     # Chebyshev's at the most
-    return float(
-        brentq(
-            beyond,
-            0.0,
-            1 / np.sqrt(tail),
-            xtol=1e-10,
-        )
-    )
+    return float(brentq(beyond, 0.0, 1 / np.sqrt(tail), xtol=1e-10))
 
 
 def sidak_multiplier(queries: int, level: float = 0.95) -> float:

@@ -27,7 +27,10 @@ _TURNS = 8  # half as many are .08 % worse at 40 columns of 3 factors, twice as 
 _MOST_TURNS = 1000  # of the descent, which ends by its gradient
 
 
-def possible_moments(matrix: FloatArray, trace: float) -> FloatArray:
+def possible_moments(
+    matrix: FloatArray,
+    trace: float,
+) -> FloatArray:
     """The nearest symmetric matrix with no negative direction and at most this trace.
 
     Second moments of rows no longer than √trace are such; the noisy ones need not be.
@@ -38,7 +41,10 @@ def possible_moments(matrix: FloatArray, trace: float) -> FloatArray:
     )
 
 
-def _beyond(values: FloatArray, spectrum: FloatArray) -> FloatArray:
+def _beyond(
+    values: FloatArray,
+    spectrum: FloatArray,
+) -> FloatArray:
     """What is left of eigenvalues λ beyond those of the noise, ν; zero of all others.
 
     It is -g/g', g(λ) the mean of 1/(λ - ν): nearest on average when the direction, too, is known
@@ -64,7 +70,10 @@ def above_noise(
     kept = _beyond(values, spectrum)
     others = kept == 0.0
     if others.any():
-        left = max(0.0, min(trace, float(values.sum())) - float(kept.sum()))
+        left = max(
+            0.0,
+            min(trace, float(values.sum())) - float(kept.sum()),
+        )
         kept = np.where(others, left / others.sum(), kept)
 
     return np.asarray(
@@ -72,7 +81,10 @@ def above_noise(
     )
 
 
-def beyond_noise(matrix: FloatArray, spectrum: FloatArray) -> FloatArray:
+def beyond_noise(
+    matrix: FloatArray,
+    spectrum: FloatArray,
+) -> FloatArray:
     """A symmetric matrix less noise whose eigenvalues are about `spectrum`: nearest on average.
 
     Directions that noise alone explains are dropped.
@@ -104,7 +116,11 @@ def nearest_correlation(matrix: FloatArray) -> FloatArray:
         1.0 - np.diag(target),
         jac=True,
         method="L-BFGS-B",
-        options={"maxiter": _MOST_TURNS, "ftol": 1e-15, "gtol": 1e-10},
+        options={
+            "maxiter": _MOST_TURNS,
+            "ftol": 1e-15,
+            "gtol": 1e-10,
+        },
     )
     part = positive(best.x)
     lengths = np.sqrt(np.maximum(np.diag(part), 1e-12))
@@ -114,7 +130,10 @@ def nearest_correlation(matrix: FloatArray) -> FloatArray:
     return np.asarray(result)
 
 
-def common_factors(matrix: FloatArray, spectrum: FloatArray) -> FloatArray:
+def common_factors(
+    matrix: FloatArray,
+    spectrum: FloatArray,
+) -> FloatArray:
     """What few directions explain of the entries off the diagonal of a noisy covariance matrix.
 
     The diagonal holds what each column varies by itself and says nothing of the others: in turns it
@@ -128,7 +147,10 @@ def common_factors(matrix: FloatArray, spectrum: FloatArray) -> FloatArray:
     return explained
 
 
-def possible_pairs(covariance: FloatArray, means: FloatArray) -> FloatArray:
+def possible_pairs(
+    covariance: FloatArray,
+    means: FloatArray,
+) -> FloatArray:
     """Shares with both of two attributes, within what the shares with each of them allow."""
     lowest = np.maximum(0.0, means[:, None] + means - 1.0)
     highest = np.minimum(means[:, None], means)
@@ -176,7 +198,11 @@ class MomentErrors:
         """Of every mean, where they are these."""
         return np.sqrt(self.of_sum + mean**2 * self.of_people)
 
-    def covariance(self, second: FloatArray, mean: FloatArray) -> FloatArray:
+    def covariance(
+        self,
+        second: FloatArray,
+        mean: FloatArray,
+    ) -> FloatArray:
         """Of every covariance, where second moments and means are these."""
         squares = mean**2
         products = squares[:, None] + squares + 2 * np.diag(squares)

@@ -34,7 +34,10 @@ _POWER_STEPS = 30
 _CHECKED = 10  # steps between looks at the gap
 
 
-def project_to_total(values: FloatArray, total: float) -> FloatArray:
+def project_to_total(
+    values: FloatArray,
+    total: float,
+) -> FloatArray:
     """The nearest non-negative vectors that sum to `total`: all entries lowered alike, cut at 0."""
     if total <= 0:
         return np.zeros_like(values)
@@ -62,7 +65,11 @@ class Possible:
         many = positive.sum(axis=-1, keepdims=True) > self.people
         return np.where(many, project_to_total(x, self.people), positive)
 
-    def gaps(self, gradient: FloatArray, x: FloatArray) -> FloatArray:
+    def gaps(
+        self,
+        gradient: FloatArray,
+        x: FloatArray,
+    ) -> FloatArray:
         """What any of these histograms could still gain over every row, at most."""
         least = gradient.min(axis=-1)
         lowest = self.people * (np.minimum(least, 0.0) if self.at_most else least)
@@ -111,7 +118,8 @@ class AnswerSpace:
         targets = self.workload.rmatvec(answers.T).T
         lipschitz = self.curvature
         x = np.full(
-            (len(answers), self.workload.size), possible.people / self.workload.size
+            (len(answers), self.workload.size),
+            possible.people / self.workload.size,
         )
         ahead = x
         momentum = np.ones((len(x), 1))
@@ -155,8 +163,14 @@ def fit_error(
     largest = (draws if fitted is None else draws @ fitted).max(axis=1)
     if possible.at_most:
         largest = np.maximum(largest, 0.0)
+
     width = float(largest.mean() + _SURE * largest.std(ddof=1) / sqrt(_DRAWS))
-    return sqrt(min(float(noise.variance.sum()), max(0.0, possible.people * width)))
+    return sqrt(
+        min(
+            float(noise.variance.sum()),
+            max(0.0, possible.people * width),
+        )
+    )
 
 
 def answer_error(
@@ -186,7 +200,10 @@ def answer_error(
     return min(whole, possible.people * _moved(asked, possible)) / sqrt(len(asked))
 
 
-def _moved(rows: FloatArray, possible: Possible) -> float:
+def _moved(
+    rows: FloatArray,
+    possible: Possible,
+) -> float:
     """How far two persons' answers to these rows lie apart at most, or one's from nobody's."""
     high = rows.max(axis=1)
     low = rows.min(axis=1)
@@ -206,7 +223,10 @@ _SIMPLEX_STEPS = 10
 """Times the number of cells: a step adds a cell to those above zero, and few ever leave again."""
 
 
-def fit_on_simplex(metric: FloatArray, pull: FloatArray) -> FloatArray:
+def fit_on_simplex(
+    metric: FloatArray,
+    pull: FloatArray,
+) -> FloatArray:
     """The shares p ≥ 0, Σp = 1, at which ½pᵀAp − bᵀp is least, for positive definite A.
 
     With A = LLᵀ and Ly = b that is ½‖Bp‖² up to a constant, B = Lᵀ − y1ᵀ, since Σp = 1. Where q ≥ 0
@@ -224,7 +244,9 @@ def fit_on_simplex(metric: FloatArray, pull: FloatArray) -> FloatArray:
     scale = float(np.linalg.norm(columns, axis=0).mean())
     rows = np.vstack([columns / scale, np.ones(len(pull))])
     multiple, _ = nnls(
-        rows, np.append(np.zeros(len(pull)), 1.0), maxiter=_SIMPLEX_STEPS * len(pull)
+        rows,
+        np.append(np.zeros(len(pull)), 1.0),
+        maxiter=_SIMPLEX_STEPS * len(pull),
     )
 
     return np.asarray(multiple / multiple.sum())

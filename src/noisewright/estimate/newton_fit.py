@@ -89,7 +89,10 @@ def gathered_rows(
     return Rows(columns, answers[kept], 1 / weights[kept])
 
 
-def _spread(term: Term, structure: Structure) -> Any:
+def _spread(
+    term: Term,
+    structure: Structure,
+) -> Any:
     """The queries of a term over all cells; None where there are too many entries."""
     from scipy.sparse import csr_array
 
@@ -124,7 +127,11 @@ def _reduced(
     pulled = np.asarray(workload.rmatvec(weights * answers), dtype=np.float64)
     targets = (vectors.T @ pulled) / lengths
 
-    return Rows(csr_array((vectors * lengths)[inside]), targets, np.ones(len(lengths)))
+    return Rows(
+        csr_array((vectors * lengths)[inside]),
+        targets,
+        np.ones(len(lengths)),
+    )
 
 
 def with_declared(
@@ -140,7 +147,11 @@ def with_declared(
 
     slack = _DECLARED * float(rows.slack.min(initial=1.0)) * np.ones(len(sums))
     columns = csr_array(hstack([rows.columns, csr_array(sums.T)], format="csr"))
-    return Rows(columns, np.append(rows.values, values), np.append(rows.slack, slack))
+    return Rows(
+        columns,
+        np.append(rows.values, values),
+        np.append(rows.slack, slack),
+    )
 
 
 def newton_fit(
@@ -196,7 +207,11 @@ class _Proximal:
             np.maximum(self.start - self.length * (self.rows.columns @ u), 0.0)
         )
 
-    def cost(self, u: FloatArray, x: FloatArray) -> float:
+    def cost(
+        self,
+        u: FloatArray,
+        x: FloatArray,
+    ) -> float:
         """What the multipliers make least."""
         rows = self.rows
         own = 0.5 * float(rows.slack @ u**2) + float(rows.values @ u)
@@ -212,12 +227,7 @@ class _Proximal:
             if missed <= self.enough:
                 return u, done
 
-            lower = self._lower(
-                u,
-                x,
-                slope,
-                far=missed > _FAR * self.enough,
-            )
+            lower = self._lower(u, x, slope, far=missed > _FAR * self.enough)
             if lower is None:  # rounding lets nothing fall any further
                 return u, done
 
@@ -278,7 +288,10 @@ class _Proximal:
 
 def _largest_curvature(rows: Rows) -> float:
     """Estimate of the largest eigenvalue of RᵀDR."""
-    weights = np.minimum(1 / rows.slack, 1 / max(float(np.median(rows.slack)), 1e-300))
+    weights = np.minimum(
+        1 / rows.slack,
+        1 / max(float(np.median(rows.slack)), 1e-300),
+    )
 
     def image(x: FloatArray) -> FloatArray:
         return np.asarray(rows.columns @ (weights * rows.images(x)))

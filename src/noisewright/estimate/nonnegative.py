@@ -116,6 +116,7 @@ class Projector:
             cost = cost_of(nearest, self.multipliers)
             falls = float(residual @ step)
             length = 1.0
+
             while length > 1e-6:
                 trial = self.multipliers + length * step
                 nearest = nearest_at(trial)
@@ -200,6 +201,7 @@ def _by_newton(
     x[inside], used = newton_fit(whole, start[inside], close)
     missed = np.abs(problem.residual(x)).max(initial=0.0)
     astray = missed > _ASTRAY * (1 + np.abs(problem.values).max(initial=0.0))
+
     return None if astray else (x, used)
 
 
@@ -286,8 +288,16 @@ class _Problem:
         most = np.full(start.size, np.inf)
         if possible is not None:
             most[~possible] = 0.0
-        settings: dict[str, Any] = {"maxiter": steps, "maxfun": 2 * steps, "maxcor": 30}
-        settings |= {"ftol": 1e-15, "gtol": tolerance * max(1.0, float(start.max()))}
+
+        settings: dict[str, Any] = {
+            "maxiter": steps,
+            "maxfun": 2 * steps,
+            "maxcor": 30,
+        }
+        settings |= {
+            "ftol": 1e-15,
+            "gtol": tolerance * max(1.0, float(start.max())),
+        }
         result = minimize(
             self,
             np.minimum(start, most),
@@ -296,6 +306,7 @@ class _Problem:
             bounds=Bounds(np.zeros(start.size), most),
             options=cast(Any, settings),
         )
+
         return np.asarray(result.x), max(1, int(result.nit))
 
     def tighten(self, x: FloatArray) -> bool:
@@ -347,12 +358,7 @@ def tells_total(
     ends = []
     for sign in (1.0, -1.0):
         cost = np.full(kinds.shape[1], sign)
-        solved = linprog(
-            cost,
-            A_eq=kinds,
-            b_eq=declared,
-            bounds=(0, None),
-        )
+        solved = linprog(cost, A_eq=kinds, b_eq=declared, bounds=(0, None))
         if solved.status != 0 or solved.x is None:
             return False
         ends.append(float(solved.x.sum()))

@@ -49,4 +49,5 @@ def post_stratified(
     within = (strata[:, None] == strata[None, :]) * shares[:, None]
     gradient = factors[:, None] * (np.eye(len(cells)) - within)
     variance = workload.row_quadratics(gradient @ covariance @ gradient.T)
+
     return workload.matvec(cells * factors), np.maximum(variance, 0.0)

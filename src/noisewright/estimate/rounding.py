@@ -72,7 +72,10 @@ def even_order(count: int) -> FloatArray:
     return np.asarray((np.arange(1, count + 1) * _GOLDEN) % 1.0)
 
 
-def controlled_rounding(values: FloatArray, sums: Sums) -> IntArray | None:
+def controlled_rounding(
+    values: FloatArray,
+    sums: Sums,
+) -> IntArray | None:
     """Whole numbers next to every value that keep the exact sums, the others as said above.
 
     `values` lie on the grid. None where the programs are too large, or where nothing next to the
@@ -124,7 +127,10 @@ def _cheapest_first(
     return whole.astype(np.int64)
 
 
-def _costs(near: Any, targets: FloatArray) -> FloatArray:
+def _costs(
+    near: Any,
+    targets: FloatArray,
+) -> FloatArray:
     """What a person more in each cell adds to the squares by which the sums move.
 
     From f above a whole number, going up costs (1 − f)² and going down f²: the difference is
@@ -135,7 +141,10 @@ def _costs(near: Any, targets: FloatArray) -> FloatArray:
     return np.asarray(near.T @ steps + _TIE * even_order(near.shape[1]))
 
 
-def _without_fewest(near: Any, held: BoolArray) -> BoolArray:
+def _without_fewest(
+    near: Any,
+    held: BoolArray,
+) -> BoolArray:
     """The sums still held: one of a single fraction holds itself, those of fewest are let go."""
     counts = np.diff(near.indptr)
     held = held & (counts > 1)
@@ -153,7 +162,11 @@ class _Program:
     kept: BoolArray
 
     @classmethod
-    def of(cls, sums: Sums, held: BoolArray) -> _Program:
+    def of(
+        cls,
+        sums: Sums,
+        held: BoolArray,
+    ) -> _Program:
         kept = np.diff(sums.exact.indptr) > 0
         return cls(
             sums.near[held],

@@ -19,39 +19,32 @@ Block = tuple[int, ...]
 
 
 def join_order(
-    sizes: Sequence[int], tables: Mapping[Block, FloatArray]
+    sizes: Sequence[int],
+    tables: Mapping[Block, FloatArray],
 ) -> list[tuple[Block, Block, Block]]:
     """Tables with the attributes known before them and those that they add."""
 
     @cache
-    def told(block: Block, known: Block) -> float:
-        return _information(
-            sizes,
-            block,
-            known,
-            tables[block],
-        )
+    def information(block: Block, known: Block) -> float:
+        return _information(sizes, block, known, tables[block])
+
+    def rank(part: tuple[Block, Block]) -> tuple[float, int, int]:
+        block, old = part
+        return information(block, old), len(old), len(block)
 
     steps: list[tuple[Block, Block, Block]] = []
     known: set[int] = set()
-    left = dict.fromkeys(block for block in tables if block)
-
+    left = [block for block in tables if block]
     while left:
-        parts = [(block, tuple(i for i in block if i in known)) for block in left]
-        for block, old in parts:
-            if len(old) == len(block):
-                del left[block]
-
-        parts = [(block, old) for block, old in parts if block in left]
-        if not parts:
+        left = [block for block in left if not known.issuperset(block)]
+        if not left:
             break
 
-        block, old = max(
-            parts, key=lambda part: (told(*part), len(part[1]), len(part[0]))
-        )
+        parts = [(block, tuple(i for i in block if i in known)) for block in left]
+        block, old = max(parts, key=rank)
         new = tuple(i for i in block if i not in known)
         steps.append((block, old, new))
-        known |= set(new)
+        known.update(new)
 
     return steps
 
@@ -89,7 +82,9 @@ def rows_of_tables(
         shape = [sizes[i] for i in block]
         firsts = tuple(block.index(i) for i in old)
         tensor = np.moveaxis(
-            tables[block].reshape(shape), firsts, tuple(range(len(old)))
+            tables[block].reshape(shape),
+            firsts,
+            tuple(range(len(old))),
         )
         old_shape = [sizes[i] for i in old]
         new_shape = [sizes[i] for i in new]
@@ -127,7 +122,10 @@ def drawn_cells(
     ends = np.cumsum(expected)
     ends *= count / ends[-1]
     # Points at u, u + 1, ...: the last end is `count`, so exactly that many points lie below it.
-    points = np.minimum(np.arange(count) + rng.random(), np.nextafter(ends[-1], 0.0))
+    points = np.minimum(
+        np.arange(count) + rng.random(),
+        np.nextafter(ends[-1], 0.0),
+    )
 
     return rng.permutation(np.searchsorted(ends, points, side="right"))
 
@@ -153,7 +151,10 @@ def drawn_within(
     share = (position + rng.random(len(numbers))[rows]) / numbers[rows]
     points = first[rows] + share * masses[rows]
     found = order[
-        np.minimum(np.searchsorted(ends, points, side="right"), len(order) - 1)
+        np.minimum(
+            np.searchsorted(ends, points, side="right"),
+            len(order) - 1,
+        )
     ]
     # A point within rounding of an end is that of its kind's last cell with a chance.
     strays = (kinds[found] != rows) | (chances[found] <= 0)

@@ -15,10 +15,16 @@ from typing import Any
 import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray
-from noisewright.estimate.rounding import Sums, controlled_rounding
+from noisewright.estimate.rounding import (
+    Sums,
+    controlled_rounding,
+)
 
 
-def whole_near(values: FloatArray, sums: Sums) -> IntArray:
+def whole_near(
+    values: FloatArray,
+    sums: Sums,
+) -> IntArray:
     """Whole numbers of people whose sums stray least from those of `values` (≥ 0, on a grid).
 
     Each sum strays by less than one where some flow has them all; else by less than the number of
@@ -37,7 +43,10 @@ def whole_near(values: FloatArray, sums: Sums) -> IntArray:
     return shared_out(whole, kinds.of_cell)
 
 
-def flow_rounding(values: FloatArray, sums: Sums) -> IntArray | None:
+def flow_rounding(
+    values: FloatArray,
+    sums: Sums,
+) -> IntArray | None:
     """Whole numbers of people whose sums stray by less than one; None where none are found."""
     kinds = _Alike.of(values, sums)
     whole = controlled_rounding(kinds.values, kinds.sums)
@@ -55,7 +64,11 @@ class _Alike:
     sums: Sums
 
     @classmethod
-    def of(cls, values: FloatArray, sums: Sums) -> _Alike:
+    def of(
+        cls,
+        values: FloatArray,
+        sums: Sums,
+    ) -> _Alike:
         firsts, kinds = alike(sums)
         together = np.asarray(np.bincount(kinds, values), dtype=np.float64)
         return cls(kinds, together, sums.of_cells(firsts))
@@ -81,7 +94,10 @@ def alike(sums: Sums) -> tuple[IntArray, IntArray]:
     return firsts[order], ranks[kinds.ravel()]
 
 
-def shared_out(whole: IntArray, kinds: IntArray) -> IntArray:
+def shared_out(
+    whole: IntArray,
+    kinds: IntArray,
+) -> IntArray:
     """The people of every kind over its cells, as evenly as whole numbers are."""
     members = np.bincount(kinds, minlength=len(whole))
     everyone, extra = np.divmod(whole, np.maximum(members, 1))
@@ -113,7 +129,10 @@ _BEYOND_ONE = 9.0
 _GAIN = 1e-6
 
 
-def evenly_rounded(values: FloatArray, sums: Sums) -> IntArray:
+def evenly_rounded(
+    values: FloatArray,
+    sums: Sums,
+) -> IntArray:
     """Whole numbers next to every value: runs of cells, in their order, stray by less than one.
 
     Cells that the exact sums tell apart are rounded apart, so that these come out where the values
@@ -202,7 +221,11 @@ class _Search:
         """What moves make less."""
         return float(self.strayed @ self.strayed)
 
-    def spell(self, kinds: list[IntArray], rng: np.random.Generator) -> bool:
+    def spell(
+        self,
+        kinds: list[IntArray],
+        rng: np.random.Generator,
+    ) -> bool:
         """Some rounds; whether there may be more to gain."""
         idle = 0
         for _ in range(_SPELL):
@@ -213,7 +236,11 @@ class _Search:
 
         return True
 
-    def round(self, kind: IntArray, rng: np.random.Generator) -> bool:
+    def round(
+        self,
+        kind: IntArray,
+        rng: np.random.Generator,
+    ) -> bool:
         """Move people among cells of a kind; whether anything moved."""
         weights = np.where(np.abs(self.strayed) >= 1, 1 + _BEYOND_ONE, 1.0)
         slopes = (self.columns.T @ (weights * self.strayed))[kind]
@@ -230,7 +257,11 @@ class _Search:
             sources,
             goals,
         )
-        moves = zip(pairs.sources.tolist(), pairs.goals.tolist(), strict=True)
+        moves = zip(
+            pairs.sources.tolist(),
+            pairs.goals.tolist(),
+            strict=True,
+        )
 
         return sum(self._move(weights, source, goal) for source, goal in moves) > 0
 
@@ -244,7 +275,10 @@ class _Search:
         if self.whole[source] == 0 or source == goal:
             return False
 
-        (left, less), (joined, more) = self._column(source), self._column(goal)
+        (left, less), (joined, more) = (
+            self._column(source),
+            self._column(goal),
+        )
         strayed = self.strayed
         before_left = strayed[left]
         before_joined = strayed[joined]
@@ -266,7 +300,10 @@ class _Search:
 
     def _column(self, cell: int) -> tuple[IntArray, FloatArray]:
         """The sums that a cell counts towards, and how often."""
-        own = slice(self.columns.indptr[cell], self.columns.indptr[cell + 1])
+        own = slice(
+            self.columns.indptr[cell],
+            self.columns.indptr[cell + 1],
+        )
         return self.columns.indices[own], self.columns.data[own]
 
 
@@ -280,7 +317,10 @@ def _pushed(
     return bool(((far >= most) & (far > np.abs(before))).any())
 
 
-def _chosen(slopes: FloatArray, rng: np.random.Generator) -> IntArray:
+def _chosen(
+    slopes: FloatArray,
+    rng: np.random.Generator,
+) -> IntArray:
     """The places of least slope, not always the first of equals, and some others."""
     if len(slopes) <= _STEEPEST:
         return np.arange(len(slopes))
@@ -322,5 +362,8 @@ def _best_pairs(
     return _Pairs(sources[order], goals[best[order]])
 
 
-def _squares(weighted: Any, plain: Any) -> FloatArray:
+def _squares(
+    weighted: Any,
+    plain: Any,
+) -> FloatArray:
     return np.asarray(weighted.multiply(plain).sum(axis=0)).ravel()

@@ -25,7 +25,11 @@ import numpy as np
 
 from noisewright.arrays import Array, FloatArray, IntArray
 from noisewright.errors import require
-from noisewright.workload.linear.interactions import centred, subsets, table_of
+from noisewright.workload.linear.interactions import (
+    centred,
+    subsets,
+    table_of,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +82,10 @@ class Axis:
 
     def total_variance(self, gram: FloatArray) -> float:
         """g = bᵀGb: what unit variance of the total adds to the queries with Gram matrix G."""
-        return max(float(self.reference @ gram @ self.reference), _least(gram))
+        return max(
+            float(self.reference @ gram @ self.reference),
+            _least(gram),
+        )
 
     def contrast_variance(self, gram: FloatArray) -> float:
         """t = ‖C‖²·tr(G E Eᵀ): what contrasts add when their sensitivity is scaled to one."""
@@ -118,7 +125,9 @@ def inverse_of(contrasts: IntArray) -> FloatArray:
     return np.linalg.pinv(contrasts.astype(np.float64))
 
 
-def _square_inverse(contrasts: IntArray) -> tuple[FloatArray, FloatArray]:
+def _square_inverse(
+    contrasts: IntArray,
+) -> tuple[FloatArray, FloatArray]:
     """b and E: the inverse of the total and n − 1 contrasts on top of each other."""
     scale = float(np.abs(contrasts).max())
     matrix = np.concatenate([np.full((1, contrasts.shape[1]), scale), contrasts])
@@ -139,7 +148,10 @@ def centred_axis(size: int) -> Axis:
     return Axis(size * np.eye(size, dtype=np.int64) - 1)
 
 
-def from_strategy(strategy: FloatArray, bits: int) -> Axis:
+def from_strategy(
+    strategy: FloatArray,
+    bits: int,
+) -> Axis:
     """The contrasts of a full-rank real strategy, rounded; the reference follows the rounding."""
     x = strategy.T @ strategy
     ones = np.ones(len(x))
@@ -187,7 +199,11 @@ class Overlap:
                 (number, precision / total) for number, precision in pairs
             ]
 
-    def _cells(self, table: Table, part: Table) -> int:
+    def _cells(
+        self,
+        table: Table,
+        part: Table,
+    ) -> int:
         return prod(self.sizes[i] for i in table if i not in part)
 
     def component_variances(self, units: Sequence[float]) -> dict[Table, float]:
@@ -217,7 +233,9 @@ class Overlap:
         return result
 
     def table(
-        self, attributes: Table, components: Mapping[Table, FloatArray]
+        self,
+        attributes: Table,
+        components: Mapping[Table, FloatArray],
     ) -> FloatArray:
         """A marginal table from its interactions; what no table measures counts as zero."""
         return table_of(self.sizes, attributes, components)

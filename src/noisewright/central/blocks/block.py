@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import pairwise
+from itertools import combinations, pairwise
 from math import inf, prod
 
 import numpy as np
@@ -15,11 +15,13 @@ from noisewright.arrays import Array, FloatArray, IntArray
 from noisewright.errors import require
 from noisewright.privacy.exact.rounding import float_above
 from noisewright.workload.linear.tensor import apply_along_axes
+from noisewright.workload.structure import Term
 
 Table = tuple[int, ...]
 
 _LARGEST = 2**62  # below it sums and differences of two numbers fit a word of 64 bits
 _ENTRY = 2**48  # sums over thousands of rows then still fit 64 bits
+_UNSEEN = 1e-9  # of a term's trace: what a block may miss of it by rounding
 _MARGIN = 1 + 1e-9  # above all rounding in sums of non-negative terms
 
 
@@ -158,7 +160,11 @@ class Block:
 
         return np.asarray(scaled if word is object else scaled.view(np.int64))
 
-    def change(self, order: int, neighbours: str) -> Fraction:
+    def change(
+        self,
+        order: int,
+        neighbours: str,
+    ) -> Fraction:
         """Bound on the order-th power of the change one neighbour makes, in units of the noise."""
         added = neighbours == "add-remove"
         scale = (Fraction(self.noise) / self.multiplier) ** order
@@ -189,6 +195,20 @@ class Block:
         maps = [(*power.shape, power.__matmul__) for power in powers]
         changes = apply_along_axes(maps, np.ascontiguousarray(start).reshape(-1))
         return changes.reshape([factor.shape[1] for factor in self.factors])
+
+    def variance_of(self, term: Term) -> float:
+        """Variance of a term's answers from this block alone; infinite where it misses any."""
+        total = (self.noise / self.multiplier) ** 2
+        for i, factor in self.matrices.items():
+            inverse = self.inverses[i]
+            gram = _gram_of(term, i, len(inverse))
+            unseen = np.eye(len(inverse)) - inverse @ factor
+            missed = np.einsum("ij,ij->", unseen, gram @ unseen)
+            if missed > _UNSEEN * np.trace(gram):
+                return inf
+            total *= float(np.einsum("ij,ij->", gram @ inverse, inverse))
+
+        return total
 
     def _smallest_product(self) -> int:
         """Least inner product of two columns, by interval products over the factors."""
@@ -261,3 +281,32 @@ def is_identity(factor: IntArray) -> bool:
     """Whether a factor measures every value by itself."""
     square = factor.shape[0] == factor.shape[1]
     return square and bool((factor == np.eye(len(factor))).all())
+
+
+def orthogonal(blocks: Sequence[Block]) -> bool:
+    """Whether no row of a block tells anything of a row of another, exactly."""
+    tables = {block.attributes for block in blocks}
+    contrasts = all(block.differences == block.matrices.keys() for block in blocks)
+    if len(tables) == len(blocks) and contrasts:
+        return True  # distinct interactions of attributes never overlap
+    return all(_orthogonal_pair(a, b) for a, b in combinations(blocks, 2))
+
+
+def _orthogonal_pair(a: Block, b: Block) -> bool:
+    """Whether the products of rows vanish on some attribute: of one alone, they are its sums."""
+    common = a.matrices.keys() & b.matrices.keys()
+    if (a.differences | b.differences) - common:
+        return True
+    return any(
+        not (a.matrices[i].astype(object) @ b.matrices[i].T.astype(object)).any()
+        for i in common
+    )
+
+
+def _gram_of(term: Term, attribute: int, size: int) -> FloatArray:
+    """The Gram matrix of a term on one attribute; of all its cells where it is no product."""
+    if attribute not in term.attributes:
+        return np.ones((size, size))
+    if term.factors is None:
+        return np.eye(size)
+    return term.by_attribute[attribute].gram().dense()

@@ -24,7 +24,10 @@ from noisewright.central.mechanism import (
     Table,
 )
 from noisewright.errors import FileFormatError
-from noisewright.estimate.accuracy import Accuracy, check_covariances
+from noisewright.estimate.accuracy import (
+    Accuracy,
+    check_covariances,
+)
 from noisewright.estimate.intervals import (
     laplace_multiplier,
     normal_multiplier,
@@ -35,7 +38,11 @@ from noisewright.privacy.noise.law import NoiseLaw
 from noisewright.privacy.noise.source import ByteSource
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.privacy.promise.calibration import calibrate
-from noisewright.privacy.promise.spend import Gaussian, Laplace, Spend
+from noisewright.privacy.promise.spend import (
+    Gaussian,
+    Laplace,
+    Spend,
+)
 from noisewright.workload.kinds.marginals import OnAttributes
 from noisewright.workload.questions.measures import COUNT, Measure
 from noisewright.workload.structure import Term
@@ -85,7 +92,8 @@ class BlockMechanism(NamedMechanism):
         """The noise on a block of relative scale one, in grid steps."""
         if not self.sensitivity:  # nobody can move it: it is public
             return NoiseLaw(
-                "discrete-laplace" if self._pure else "rounded-gaussian", _NO_NOISE
+                "discrete-laplace" if self._pure else "rounded-gaussian",
+                _NO_NOISE,
             )
         if self._pure:
             return calibrate(self.privacy, l1=self.sensitivity)
@@ -114,7 +122,8 @@ class BlockMechanism(NamedMechanism):
         moved = [law for block, law in pairs if block.attributes or not free]
         unit = 2.0 if self._pure else 1.0
         least = min(
-            (law.variance / (unit * law.scale**2) for law in moved), default=1.0
+            (law.variance / (unit * law.scale**2) for law in moved),
+            default=1.0,
         )
 
         return continuous_deviation(self.privacy) * float(np.sqrt(min(1.0, least)))
@@ -154,16 +163,26 @@ class BlockMechanism(NamedMechanism):
             }
         )
 
-    def measure(self, counts: Counts, source: ByteSource | None = None) -> Measurement:
+    def measure(
+        self,
+        counts: Counts,
+        source: ByteSource | None = None,
+    ) -> Measurement:
         # Both are exact integers; what is kept of their sum is rounded after the noise.
         pairs = zip(
-            self.exact(counts), self.strategy.draw(self.law, source), strict=True
+            self.exact(counts),
+            self.strategy.draw(self.law, source),
+            strict=True,
         )
         return Measurement(
             tuple((value + noise).astype(np.float64) for value, noise in pairs)
         )
 
-    def answer(self, measurement: Measurement, terms: Sequence[Term]) -> FloatArray:
+    def answer(
+        self,
+        measurement: Measurement,
+        terms: Sequence[Term],
+    ) -> FloatArray:
         return np.concatenate(
             self.strategy.answers(self._own(terms), measurement.values)
         )
@@ -190,7 +209,10 @@ class BlockMechanism(NamedMechanism):
     def packed(self) -> StoredBlocks:
         strategy = self.strategy
         return StoredBlocks(
-            strategy.sizes, strategy.blocks, strategy.separate, self.content
+            strategy.sizes,
+            strategy.blocks,
+            strategy.separate,
+            self.content,
         )
 
 
@@ -202,7 +224,10 @@ def continuous_deviation(privacy: Privacy) -> float:
     return calibrate(privacy, l2=1.0).scale
 
 
-def _on_one_axis(term: Term, sizes: tuple[int, ...]) -> Term:
+def _on_one_axis(
+    term: Term,
+    sizes: tuple[int, ...],
+) -> Term:
     whole = term.attributes == tuple(range(len(sizes)))
     inner = term.inner if whole else OnAttributes(sizes, term.attributes, term.inner)
     return Term(
@@ -222,7 +247,11 @@ class StoredBlocks(StoredMechanism, frozen=True, tag="blocks"):
     separate: bool
     content: Measure
 
-    def unpacked(self, privacy: Privacy, sizes: tuple[int, ...]) -> BlockMechanism:
+    def unpacked(
+        self,
+        privacy: Privacy,
+        sizes: tuple[int, ...],
+    ) -> BlockMechanism:
         """The mechanism under this budget, over attributes of these sizes."""
         if not self.blocks or min(self.sizes, default=0) < 0:
             raise FileFormatError("the plan measures nothing; plan again")
@@ -272,15 +301,27 @@ class BlockAccuracy(Accuracy):
 
         return result
 
-    def draw(self, count: int, rng: np.random.Generator) -> FloatArray:
-        pairs = zip(self.mechanism.strategy.blocks, self.mechanism.laws, strict=True)
+    def draw(
+        self,
+        count: int,
+        rng: np.random.Generator,
+    ) -> FloatArray:
+        pairs = zip(
+            self.mechanism.strategy.blocks,
+            self.mechanism.laws,
+            strict=True,
+        )
         noise = [
             law.standard_deviation * self._unit(rng, (b.rows, count))
             for b, law in pairs
         ]
         return self._effect(noise).T
 
-    def _unit(self, rng: np.random.Generator, shape: tuple[int, int]) -> Array:
+    def _unit(
+        self,
+        rng: np.random.Generator,
+        shape: tuple[int, int],
+    ) -> Array:
         if self.mechanism.law.law == "discrete-laplace":
             return rng.laplace(scale=np.sqrt(0.5), size=shape)
         return rng.standard_normal(shape)
@@ -289,7 +330,11 @@ class BlockAccuracy(Accuracy):
         pure = self.mechanism.law.law == "discrete-laplace"
         return (laplace_multiplier if pure else normal_multiplier)(level)
 
-    def bounded_multiplier(self, answers: int, level: float) -> float:
+    def bounded_multiplier(
+        self,
+        answers: int,
+        level: float,
+    ) -> float:
         if self.mechanism.law.law == "discrete-laplace":
             # Šidák's inequality is Gaussian
             return super().bounded_multiplier(answers, level)
@@ -315,7 +360,10 @@ def _proxy(law: NoiseLaw) -> float:
     return (law.scale + (0.5 if law.law == "rounded-gaussian" else 0.0)) ** 2
 
 
-def _chernoff(law: NoiseLaw, alarm: float) -> float:
+def _chernoff(
+    law: NoiseLaw,
+    alarm: float,
+) -> float:
     """Standard deviations that a sum of such continuous noise exceeds with this probability.
 
     Among sums of Laplace noise of one variance, a single one has the largest moment generating

@@ -17,7 +17,14 @@ import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray
 from noisewright.errors import TooLarge
-from noisewright.workload import Identity, Prefix, Ranges, Total, Weighted, Workload
+from noisewright.workload import (
+    Identity,
+    Prefix,
+    Ranges,
+    Total,
+    Weighted,
+    Workload,
+)
 from noisewright.workload.structure import Term
 
 USUAL_BITS = 36
@@ -46,7 +53,13 @@ def quantise(
     if basis is None:
         return rounded(strategy, bits)
 
-    return rounded(strategy @ np.linalg.pinv(basis.astype(np.float64)), bits) @ basis
+    return (
+        rounded(
+            strategy @ np.linalg.pinv(basis.astype(np.float64)),
+            bits,
+        )
+        @ basis
+    )
 
 
 def integer_basis(workload: Workload) -> IntArray | None:
@@ -104,7 +117,10 @@ def small_integers(strategy: FloatArray) -> IntArray | None:
     return np.asarray(nearest, dtype=np.int64)
 
 
-def rounded(matrix: FloatArray, bits: int) -> IntArray:
+def rounded(
+    matrix: FloatArray,
+    bits: int,
+) -> IntArray:
     """A multiple of a real matrix in integers of so many bits, columns as long as before.
 
     To the nearest integers some columns would grow and others shrink, and the longest of them

@@ -7,7 +7,11 @@ from math import prod
 import numpy as np
 
 from noisewright.arrays import Array, FloatArray, IntArray
-from noisewright.central.blocks.block import Block, Table, is_identity
+from noisewright.central.blocks.block import (
+    Block,
+    Table,
+    is_identity,
+)
 from noisewright.central.blocks.strategy import BlockStrategy
 from noisewright.errors import OutOfReach, TooLarge
 from noisewright.workload.kinds.atoms import Total
@@ -20,7 +24,11 @@ _LARGEST_PROBE = 2.0**26  # cells of a table on which that is tried
 _MOST_AXES = 60  # of an array: numpy has 64
 
 
-def check_reach(strategy: BlockStrategy, term: Term, first_query: int = 0) -> None:
+def check_reach(
+    strategy: BlockStrategy,
+    term: Term,
+    first_query: int = 0,
+) -> None:
     """Refuse a term that the measurements do not determine."""
     if strategy.complete(term.attributes):
         return
@@ -40,7 +48,11 @@ def check_reach(strategy: BlockStrategy, term: Term, first_query: int = 0) -> No
         )
 
 
-def _missed(strategy: BlockStrategy, term: Term, numbers: list[int]) -> int | None:
+def _missed(
+    strategy: BlockStrategy,
+    term: Term,
+    numbers: list[int],
+) -> int | None:
     """The first query that a random histogram, measured and answered, shows to be lost."""
     shape = [strategy.sizes[i] for i in term.attributes]
     if prod(shape) > _LARGEST_PROBE or len(shape) > _MOST_AXES:
@@ -59,6 +71,7 @@ def _missed(strategy: BlockStrategy, term: Term, numbers: list[int]) -> int | No
     answers = term.answers(probe.ravel().astype(np.float64))
     seen = strategy.term_answers(term, measured)
     off = np.abs(seen - answers) > _LOST * (term.weight + np.abs(answers).max())
+
     return int(np.argmax(off)) if off.any() else None
 
 
@@ -78,10 +91,14 @@ def _measured(
     full = np.broadcast_to(full, list(sizes.values()))
     maps = [(*f.shape, f.astype(np.float64).__matmul__) for f in block.factors]
     exact = apply_along_axes(maps, np.ascontiguousarray(full).reshape(-1))
+
     return block.scales * exact
 
 
-def _missed_by_block(block: Block, term: Term) -> int | None:
+def _missed_by_block(
+    block: Block,
+    term: Term,
+) -> int | None:
     """The first query of a product that its one block does not reach, factor by factor.
 
     What comes back is compared with each query's own size: a small one is not lost among others.
@@ -104,6 +121,7 @@ def _missed_by_block(block: Block, term: Term) -> int | None:
         if off.size and i in term.attributes:
             later = [term.by_attribute[k].queries for k in term.attributes if k > i]
             return int(off[0]) * prod(later)
+
         lost = lost or off.size > 0
 
     return 0 if lost else None

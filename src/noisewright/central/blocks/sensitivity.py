@@ -20,8 +20,17 @@ from math import comb, prod
 
 import numpy as np
 
-from noisewright.arrays import Array, BoolArray, FloatArray, IntArray
-from noisewright.central.blocks.block import Block, Table, exact_gram
+from noisewright.arrays import (
+    Array,
+    BoolArray,
+    FloatArray,
+    IntArray,
+)
+from noisewright.central.blocks.block import (
+    Block,
+    Table,
+    exact_gram,
+)
 
 _PAIRS = 1024  # cells whose pairs are all compared
 _GRID = 2**22  # cells that are all visited where rows have weights
@@ -111,7 +120,13 @@ class Span:
         others = gram[~np.eye(len(gram), dtype=bool)]
         if not others.size:
             others = lengths
-        ends = (lengths.min(), lengths.max(), others.min(), others.max())
+
+        ends = (
+            lengths.min(),
+            lengths.max(),
+            others.min(),
+            others.max(),
+        )
         return cls(*map(float, ends))
 
 
@@ -128,7 +143,10 @@ def _times(
     return corners.min(axis=0), corners.max(axis=0)
 
 
-def _distance(spans: Sequence[Span], differ: Sequence[BoolArray]) -> FloatArray:
+def _distance(
+    spans: Sequence[Span],
+    differ: Sequence[BoolArray],
+) -> FloatArray:
     """Largest squared distance of two columns of a block, for every pattern of difference."""
     shape = np.broadcast_shapes(*(d.shape for d in differ)) if differ else (1,)
     ends = (np.ones(shape), np.ones(shape))
@@ -140,7 +158,11 @@ def _distance(spans: Sequence[Span], differ: Sequence[BoolArray]) -> FloatArray:
         touched = touched | apart
 
     longest = prod(span.longest for span in spans)
-    return np.where(touched, 2 * (longest - ends[0]) + 2 * _MARGIN * longest, 0.0)
+    return np.where(
+        touched,
+        2 * (longest - ends[0]) + 2 * _MARGIN * longest,
+        0.0,
+    )
 
 
 def pattern_distances(
@@ -229,6 +251,7 @@ def _ways(
         same = key[column] - apart
         choices = [comb(d, apart) * comb(count - d, same) for d in range(count + 1)]
         ways *= np.array(choices, dtype=np.float64)[patterns[:, column]]
+
     return ways
 
 

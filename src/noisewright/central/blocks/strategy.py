@@ -15,26 +15,34 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from itertools import combinations
-from math import inf, isfinite, prod
+from math import isfinite, prod
 
 import numpy as np
 
 from noisewright.arrays import Array, FloatArray, IntArray
-from noisewright.central.blocks.axes import Axis, Components, Overlap
-from noisewright.central.blocks.block import Block, Table, is_identity
+from noisewright.central.blocks.axes import (
+    Axis,
+    Components,
+    Overlap,
+)
+from noisewright.central.blocks.block import Block, Table, is_identity, orthogonal
 from noisewright.central.blocks.sensitivity import squared_change
 from noisewright.errors import require
-from noisewright.privacy.exact.rounding import float_above, root_above
+from noisewright.privacy.exact.rounding import (
+    float_above,
+    root_above,
+)
 from noisewright.privacy.noise.law import NoiseLaw
 from noisewright.privacy.noise.source import ByteSource
-from noisewright.workload.base import check_neighbours, check_order
+from noisewright.workload.base import (
+    check_neighbours,
+    check_order,
+)
 from noisewright.workload.linear.interactions import subsets
 from noisewright.workload.linear.tensor import apply_along_axes
 from noisewright.workload.structure import Term, cell_answers
 
 _MOST_SHARED = 2**18  # cells of a table that several terms are summed from together
-_UNSEEN = 1e-9  # of a term's trace: what a block may miss of it by rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +68,7 @@ class BlockStrategy:
 
         if self.separate or self.axes is not None:
             return
+
         require(
             all(block.weights is None for block in self.blocks),
             "weights",
@@ -67,7 +76,7 @@ class BlockStrategy:
             "need contrasts that all blocks share",
         )
         require(
-            self.overlap is not None or _orthogonal(self.blocks),
+            self.overlap is not None or orthogonal(self.blocks),
             "blocks",
             len(self.blocks),
             "must share their contrasts, be whole tables, or have orthogonal row spaces",
@@ -162,7 +171,7 @@ class BlockStrategy:
         ]
         best = min(
             holding,
-            key=lambda number: _variance_of(self.blocks[number], term),
+            key=lambda number: self.blocks[number].variance_of(term),
             default=0,
         )
         return [best]
@@ -206,7 +215,10 @@ class BlockStrategy:
 
     def with_noise(self, noise: float) -> BlockStrategy:
         """All blocks under noise of this relative scale."""
-        return replace(self, blocks=tuple(replace(b, noise=noise) for b in self.blocks))
+        return replace(
+            self,
+            blocks=tuple(replace(b, noise=noise) for b in self.blocks),
+        )
 
     def with_total(self, scale: float, total: Block) -> BlockStrategy:
         """The noise times `scale`, and the number of people measured by another block."""
@@ -241,6 +253,7 @@ class BlockStrategy:
 
         if sharper is not None and isfinite(sharper):
             total = min(total, Fraction(sharper))
+
         return root_above(total) if total else 0.0
 
     def measure(self, tables: Mapping[Table, IntArray]) -> list[IntArray]:
@@ -268,6 +281,7 @@ class BlockStrategy:
         visible = self.visible(attributes)
         batch = measured[visible[0]].shape[1:] if visible else ()
         total = np.zeros((*self._shape(attributes), *batch))
+
         for number in visible:
             total += self._contribution(number, attributes, measured)
 
@@ -292,6 +306,7 @@ class BlockStrategy:
         batch = values.shape[1:]
 
         maps = []
+
         for i, inverse in self.inverses(block).items():
             matrix = inverse if i in attributes else inverse.sum(axis=0, keepdims=True)
             maps.append((*matrix.shape, matrix.__matmul__))
@@ -314,9 +329,7 @@ class BlockStrategy:
         return self.answers([term], measured)[0]
 
     def answers(
-        self,
-        terms: Sequence[Term],
-        measured: Sequence[Array],
+        self, terms: Sequence[Term], measured: Sequence[Array]
     ) -> list[FloatArray]:
         """Least-squares answers of all terms of a workload."""
         if len(terms) > 1 and self._in_one_table(terms):
@@ -329,14 +342,13 @@ class BlockStrategy:
         return [np.asarray(values, dtype=np.float64) for values in answers]
 
     def _tables(
-        self,
-        terms: Sequence[Term],
-        measured: Sequence[Array],
+        self, terms: Sequence[Term], measured: Sequence[Array]
     ) -> list[FloatArray]:
         """The marginal table of every term."""
         if self.overlap is not None:
             components = self._components(measured)
             return [self.overlap.table(term.attributes, components) for term in terms]
+
         if not self.separate:
             return [self.table(term.attributes, measured) for term in terms]
 
@@ -345,6 +357,7 @@ class BlockStrategy:
             (number,) = self.seen_by(term)
             table = self._contribution(number, term.attributes, measured)
             tables.append(table.reshape(-1, *measured[number].shape[1:]))
+
         return tables
 
     def _in_one_table(self, terms: Sequence[Term]) -> bool:
@@ -356,58 +369,17 @@ class BlockStrategy:
         return listed and all(set(term.attributes) <= set(attributes) for term in terms)
 
     def _from_one_table(
-        self,
-        terms: Sequence[Term],
-        measured: Sequence[Array],
+        self, terms: Sequence[Term], measured: Sequence[Array]
     ) -> list[FloatArray]:
         """Answers from the one block's table, whose attributes are numbered by their places."""
         attributes = self.blocks[0].attributes
         placed = [
-            replace(term, attributes=tuple(map(attributes.index, term.attributes)))
+            replace(
+                term,
+                attributes=tuple(map(attributes.index, term.attributes)),
+            )
             for term in terms
         ]
         cells = self.table(attributes, measured)
+
         return cell_answers(cells, self._shape(attributes), placed)
-
-
-def _orthogonal(blocks: Sequence[Block]) -> bool:
-    tables = {block.attributes for block in blocks}
-    contrasts = all(block.differences == block.matrices.keys() for block in blocks)
-    if len(tables) == len(blocks) and contrasts:
-        return True  # distinct interactions of attributes never overlap
-    return all(_orthogonal_pair(a, b) for a, b in combinations(blocks, 2))
-
-
-def _orthogonal_pair(a: Block, b: Block) -> bool:
-    """Whether the products of rows vanish on some attribute: of one alone, they are its sums."""
-    common = a.matrices.keys() & b.matrices.keys()
-    if (a.differences | b.differences) - common:
-        return True
-    return any(
-        not (a.matrices[i].astype(object) @ b.matrices[i].T.astype(object)).any()
-        for i in common
-    )
-
-
-def _variance_of(block: Block, term: Term) -> float:
-    """Total variance of a term's answers from one block; infinite where it does not tell them."""
-    total = (block.noise / block.multiplier) ** 2
-    for i, factor in block.matrices.items():
-        inverse = block.inverses[i]
-        gram = _gram_of(term, i, len(inverse))
-        unseen = np.eye(len(inverse)) - inverse @ factor
-        missed = np.einsum("ij,ij->", unseen, gram @ unseen)
-        if missed > _UNSEEN * np.trace(gram):
-            return inf
-        total *= float(np.einsum("ij,ij->", gram @ inverse, inverse))
-
-    return total
-
-
-def _gram_of(term: Term, attribute: int, size: int) -> FloatArray:
-    """The Gram matrix of a term on one attribute; of all its cells where it is no product."""
-    if attribute not in term.attributes:
-        return np.ones((size, size))
-    if term.factors is None:
-        return np.eye(size)
-    return term.by_attribute[attribute].gram().dense()

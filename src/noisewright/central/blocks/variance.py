@@ -37,7 +37,9 @@ def query_variances(
 ) -> list[FloatArray]:
     """Variance of every answer, term by term: independent blocks add up."""
     return _with_noise(
-        strategy, terms, [noise.variance for noise in strategy.laws(law)]
+        strategy,
+        terms,
+        [noise.variance for noise in strategy.laws(law)],
     )
 
 
@@ -139,6 +141,7 @@ def _weighted_rows(
     inverses = strategy.inverses(block)
     used = sorted({*block.attributes, *term.attributes})
     back = {i: strategy.reference(i)[:, None] for i in used} | dict(inverses)
+
     for i in used:
         if i not in term.attributes:
             back[i] = back[i].sum(axis=0, keepdims=True)
@@ -151,6 +154,7 @@ def _weighted_rows(
     asked = term.by_attribute
     images = [asked[i].matvec(back[i]) if i in asked else back[i] for i in used]
     squares = [np.asarray(image) ** 2 for image in images]
+
     return apply_along_axes([(*s.shape, s.__matmul__) for s in squares], units)
 
 
@@ -181,11 +185,19 @@ class _Quadratics:
         self._covariances: dict[tuple[int, int], FloatArray] = {}
         self._parts: dict[tuple[int, int, int], FloatArray] = {}
 
-    def _measures(self, block: Block, attribute: int) -> int:
+    def _measures(
+        self,
+        block: Block,
+        attribute: int,
+    ) -> int:
         """A name for the matrix that measures the attribute; zero where the block sums it out."""
         return id(block.matrices[attribute]) if attribute in block.matrices else 0
 
-    def covariance(self, block: Block, attribute: int) -> FloatArray:
+    def covariance(
+        self,
+        block: Block,
+        attribute: int,
+    ) -> FloatArray:
         """Covariance over the attribute's cells."""
         key = (attribute, self._measures(block, attribute))
         if key not in self._covariances:
@@ -196,14 +208,29 @@ class _Quadratics:
 
         return self._covariances[key]
 
-    def of_factor(self, block: Block, attribute: int, factor: Workload) -> FloatArray:
+    def of_factor(
+        self,
+        block: Block,
+        attribute: int,
+        factor: Workload,
+    ) -> FloatArray:
         """Variances of all queries on the attribute."""
-        key = (attribute, self._measures(block, attribute), id(factor))
+        key = (
+            attribute,
+            self._measures(block, attribute),
+            id(factor),
+        )
         if key not in self._parts:
             self._parts[key] = self._variances(block, attribute, factor)
+
         return self._parts[key]
 
-    def _variances(self, block: Block, attribute: int, factor: Workload) -> FloatArray:
+    def _variances(
+        self,
+        block: Block,
+        attribute: int,
+        factor: Workload,
+    ) -> FloatArray:
         """Explicit rows from their images, whose squares keep twice the digits of a product.
 
         Contrasts see no constants, so large ones are left out before they round.
@@ -214,9 +241,14 @@ class _Quadratics:
         sees = self.strategy.axes is None or attribute in self.strategy.whole
         rows = factor if sees else without_offsets(factor)
         assert isinstance(rows, Explicit)
+
         return rows.image_squares(self.strategy.inverses(block)[attribute])
 
-    def interaction(self, part: tuple[int, ...], attribute: int) -> FloatArray:
+    def interaction(
+        self,
+        part: tuple[int, ...],
+        attribute: int,
+    ) -> FloatArray:
         """Centring matrix inside an interaction, spreading evenly outside it."""
         n = self.strategy.sizes[attribute]
         if attribute in part:
@@ -236,7 +268,11 @@ class _Quadratics:
             self._parts[key] = factor.row_quadratics(covariance)
         return self._parts[key]
 
-    def outside(self, block: Block, attributes: tuple[int, ...]) -> float:
+    def outside(
+        self,
+        block: Block,
+        attributes: tuple[int, ...],
+    ) -> float:
         """Variance of the sums over attributes that the block measures and the table does not."""
         return prod(
             float((inverse.sum(axis=0) ** 2).sum())

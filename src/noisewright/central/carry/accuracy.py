@@ -15,10 +15,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray
-from noisewright.central.carry.carries import Tail, log_sinh_ratio
-from noisewright.estimate.accuracy import Accuracy, check_covariances
-from noisewright.estimate.intervals import check_level, largest_error_quantile
-from noisewright.workload.linear.tensor import marginal_tables, spread
+from noisewright.central.carry.law import Tail, log_sinh_ratio
+from noisewright.estimate.accuracy import (
+    Accuracy,
+    check_covariances,
+)
+from noisewright.estimate.intervals import (
+    check_level,
+    largest_error_quantile,
+)
+from noisewright.workload.linear.tensor import (
+    marginal_tables,
+    spread,
+)
 from noisewright.workload.structure import Term
 
 if TYPE_CHECKING:
@@ -30,7 +39,11 @@ _LEAST_REACH = 1e-300
 _ROUNDING = 1e-11
 # answers whose laws are simulated: of least and largest variance, and between
 _WATCHED = 512
-_DRAWS = 2**20, 4000, 10_000  # in all over the rows, at least, at most
+_DRAWS = (
+    2**20,
+    4000,
+    10_000,
+)  # in all over the rows, at least, at most
 _SEEN = 40  # simulated errors beyond a level that tell where it lies
 _CHUNK = 2**22  # numbers handled at a time: 32 MB
 _RATES = np.tanh(np.linspace(0.02, 3.0, 48))  # of the largest that the tails allow
@@ -66,7 +79,9 @@ class CarryAccuracy(Accuracy):
             ((_, table),) = marginal_tables(half.T, sizes, [attributes])
             for number in numbers[attributes]:
                 pieces[number] = _variances(
-                    self.terms[number], table, uncorrelated[attributes]
+                    self.terms[number],
+                    table,
+                    uncorrelated[attributes],
                 )
 
         return np.concatenate([pieces[number] for number in range(len(self.terms))])
@@ -77,7 +92,11 @@ class CarryAccuracy(Accuracy):
         rows = self.mechanism.effect(np.eye(cells), self.terms)
         return rows @ (self._cells @ rows[chosen].T)
 
-    def draw(self, count: int, rng: np.random.Generator) -> FloatArray:
+    def draw(
+        self,
+        count: int,
+        rng: np.random.Generator,
+    ) -> FloatArray:
         errors = self.mechanism.cells(self.mechanism.simulated(count, rng))
         return self.mechanism.effect(errors, self.terms).T
 
@@ -142,7 +161,11 @@ class CarryAccuracy(Accuracy):
             return None
         return self._bound(moved, alarm)
 
-    def _bound(self, chosen: IntArray, alarm: float) -> float:
+    def _bound(
+        self,
+        chosen: IntArray,
+        alarm: float,
+    ) -> float:
         """Deviations that none of these answers exceeds with more than this probability.
 
         Chernoff's bound, with the generating function of the very integers: a core that is dealt in
@@ -150,7 +173,10 @@ class CarryAccuracy(Accuracy):
         """
         deviations = np.sqrt(self.variance[chosen])
         largest = 0.0
-        step = max(1, _CHUNK // (len(_RATES) * self.mechanism.carries.rows))
+        step = max(
+            1,
+            _CHUNK // (len(_RATES) * self.mechanism.carries.rows),
+        )
 
         for first in range(0, len(chosen), step):
             part = slice(first, first + step)
@@ -159,7 +185,11 @@ class CarryAccuracy(Accuracy):
 
         return largest
 
-    def _chernoff(self, rows: FloatArray, alarm: float) -> FloatArray:
+    def _chernoff(
+        self,
+        rows: FloatArray,
+        alarm: float,
+    ) -> FloatArray:
         """min over θ of (Σ ln E e^(θ·noise) − ln alarm)/θ, for what rows add to answers."""
         mechanism = self.mechanism
         carries = mechanism.carries
@@ -183,7 +213,10 @@ class CarryAccuracy(Accuracy):
             below = -theta * full + tail.log_beyond(-theta * rows)
             logs = np.logaddexp(inside, np.logaddexp(above, below))
             logs = logs - np.log(tail.total(carries.cores))
-            best = np.minimum(best, (logs.sum(axis=1) - np.log(alarm)) / theta[:, 0])
+            best = np.minimum(
+                best,
+                (logs.sum(axis=1) - np.log(alarm)) / theta[:, 0],
+            )
 
         return best
 

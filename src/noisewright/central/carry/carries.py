@@ -18,8 +18,13 @@ import numpy as np
 import scipy.sparse as sparse
 
 from noisewright.arrays import Array, FloatArray, IntArray
+from noisewright.central.carry.law import Tail
 from noisewright.errors import require
-from noisewright.privacy.noise.flat_core import LARGEST_CORE, check_cores, flat_core
+from noisewright.privacy.noise.flat_core import (
+    LARGEST_CORE,
+    check_cores,
+    flat_core,
+)
 from noisewright.privacy.noise.source import ByteSource
 
 MOST_PACKETS = 256
@@ -44,7 +49,13 @@ class Carries:
     def __post_init__(self) -> None:
         """Refuse, from an edited file too, all that the proof of privacy does not cover."""
         rows = len(self.order)
-        arrays = (self.order, self.packets, self.sizes, self.targets, self.parts)
+        arrays = (
+            self.order,
+            self.packets,
+            self.sizes,
+            self.targets,
+            self.parts,
+        )
         shapes = [(rows,)] * 3 + [(rows, *self.targets.shape[1:])] * 2
         _check(
             self.targets.ndim == 2
@@ -65,7 +76,9 @@ class Carries:
             "must have packets of 1 to 2^46 units",
         )
         check_cores(self.cores)
+        self._check_parts(rows)
 
+    def _check_parts(self, rows: int) -> None:
         _check(
             _within(self.parts, -MOST_PACKETS, MOST_PACKETS),
             "must not be larger than their core",
@@ -159,7 +172,10 @@ class Carries:
         """
         most = int(self.packets.max(initial=0))
         until = np.cumsum(np.abs(self.parts), axis=1)
-        given = np.zeros((self.rows, until.shape[1] + 1, most + 1), dtype=np.int64)
+        given = np.zeros(
+            (self.rows, until.shape[1] + 1, most + 1),
+            dtype=np.int64,
+        )
         held = np.minimum(np.arange(most + 1), self.packets[:, None])
         whole = self.packets[:, None]
 
@@ -295,7 +311,11 @@ class Carries:
     def _columns(self, values: FloatArray) -> sparse.csr_array:
         """Column k: the values of row k at its places."""
         rows = np.arange(self.rows)[:, None]
-        return self._gathered(values, self._places, np.broadcast_to(rows, values.shape))
+        return self._gathered(
+            values,
+            self._places,
+            np.broadcast_to(rows, values.shape),
+        )
 
     def _gathered(
         self,
@@ -330,56 +350,10 @@ class Carries:
         return self.placed(weights[:, None, None] * (self.core_squares + beyond))
 
 
-@dataclass(frozen=True)
-class Tail:
-    """Sums over m >= 1 of q^m, m q^m and m² q^m, q = e^(-1/scale)."""
-
-    scale: float
-
-    @cached_property
-    def q(self) -> float:
-        """The ratio of one step."""
-        return float(np.exp(-1 / self.scale))
-
-    @cached_property
-    def _complement(self) -> float:
-        """1 − q, whose digits are kept where q is near one."""
-        return float(-np.expm1(-1 / self.scale))
-
-    def log_beyond(self, x: Array | float) -> FloatArray:
-        """ln Σ q^m e^(xm), for |x| below 1/scale."""
-        rate = 1 / self.scale - x
-        return np.asarray(-rate - np.log(-np.expm1(-rate)))
-
-    def total(self, cores: Array) -> FloatArray:
-        """What the weights of a law add up to: one on the core, the tail's on either side."""
-        return np.asarray(2.0 * cores + 1 + 2 * self.mass)
-
-    @property
-    def mass(self) -> float:
-        """Σ q^m."""
-        return self.q / self._complement
-
-    @property
-    def first(self) -> float:
-        """Σ m q^m."""
-        return self.q / self._complement**2
-
-    @property
-    def second(self) -> float:
-        """Σ m² q^m."""
-        return self.q * (1 + self.q) / self._complement**3
-
-
-def log_sinh_ratio(x: Array | float, width: Array) -> FloatArray:
-    """ln of Σ e^(xv) over |v| <= c, which is sinh(x·width/2)/sinh(x/2), width = 2c + 1."""
-    x = np.maximum(np.abs(x), 1e-12)
-    grown = x * width
-    ratio = np.log(-np.expm1(-grown)) - np.log(-np.expm1(-x))
-    return np.asarray((grown - x) / 2 + ratio)
-
-
-def _whole_parts(shares: FloatArray, packets: IntArray) -> IntArray:
+def _whole_parts(
+    shares: FloatArray,
+    packets: IntArray,
+) -> IntArray:
     """Whole parts close to the shares of the packets, and never more of them than there are."""
     limit = np.minimum(np.ceil(shares.sum(axis=1) * packets - 1e-6), packets)
     exact = shares * packets[:, None]
@@ -396,7 +370,10 @@ def _within(
     return bool((values >= least).all() and (values <= most).all())
 
 
-def _check(holds: object, rule: str) -> None:
+def _check(
+    holds: object,
+    rule: str,
+) -> None:
     require(
         holds,
         "carries",

@@ -16,7 +16,8 @@ import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray
 from noisewright.central.carry.carries import Carries
-from noisewright.central.carry.search import CoreMoments, best_carries
+from noisewright.central.carry.law import CoreMoments
+from noisewright.central.carry.search import best_carries
 
 _ROUNDS = 3  # of weights given carries, and carries given weights
 _EVERY = 2  # rounds after which widths are found by descent
@@ -37,7 +38,9 @@ class CoreWidths:
     scale: float
 
     @cached_property
-    def _coefficients(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def _coefficients(
+        self,
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """What E s², E[sr] and E r² of every row count for in every query."""
         cores = np.maximum(self.carries.cores, 1).astype(np.float64)
         excess = self.queries
@@ -98,7 +101,11 @@ def carries_for_mean(
         carries = best_carries(gram, order, scale, cancelled)[1]
         yield carries
 
-        variances = np.einsum("ij,ij->i", queries @ carries.covariance(scale), queries)
+        variances = np.einsum(
+            "ij,ij->i",
+            queries @ carries.covariance(scale),
+            queries,
+        )
         weights = weighed_anew(weights, variances, norm)
         if number % _EVERY == 0:
             for power in powers(norm):

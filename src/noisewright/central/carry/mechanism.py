@@ -12,7 +12,10 @@ import numpy as np
 
 from noisewright.arrays import Array, FloatArray, IntArray
 from noisewright.central.blocks.block import Block, is_identity
-from noisewright.central.blocks.mechanism import BlockMechanism, StoredBlocks
+from noisewright.central.blocks.mechanism import (
+    BlockMechanism,
+    StoredBlocks,
+)
 from noisewright.central.carry.accuracy import CarryAccuracy
 from noisewright.central.carry.carries import Carries
 from noisewright.central.carry.zero_total import ZeroTotal
@@ -193,7 +196,11 @@ class CarryMechanism(CountsPeople):
     @cached_property
     def inverse(self) -> FloatArray | None:
         """From rows to cells by generalised least squares; None where rows are the cells."""
-        from scipy.linalg import cho_factor, cho_solve, solve_triangular
+        from scipy.linalg import (
+            cho_factor,
+            cho_solve,
+            solve_triangular,
+        )
 
         if all(is_identity(factor) for factor in self.block.factors):
             return None
@@ -242,7 +249,10 @@ class CarryMechanism(CountsPeople):
     def record(self) -> dict[str, Any]:
         cores = self.carries.cores
         return {
-            "noise": {"law": "carried-laplace", "scale": self.scale},
+            "noise": {
+                "law": "carried-laplace",
+                "scale": self.scale,
+            },
             "sensitivity": self.measured.sensitivity,
             "measurements": self.carries.rows,
             "cores": [int(cores.min()), int(cores.max())],

@@ -20,7 +20,10 @@ from noisewright.central.blocks.mechanism import BlockMechanism
 from noisewright.central.blocks.strategy import BlockStrategy
 from noisewright.central.carry.carries import Carries
 from noisewright.central.carry.means import carries_for_mean
-from noisewright.central.carry.mechanism import MOST_CELLS, CarryMechanism
+from noisewright.central.carry.mechanism import (
+    MOST_CELLS,
+    CarryMechanism,
+)
 from noisewright.central.carry.search import best_carries, likely_orders
 from noisewright.central.carry.sum_rows import (
     LEAST_SUMMED,
@@ -31,7 +34,10 @@ from noisewright.central.carry.sum_rows import (
     with_sums,
 )
 from noisewright.central.carry.zero_total import ZeroTotal
-from noisewright.central.laplace.weighted_products import MergedCells, merged_cells
+from noisewright.central.laplace.weighted_products import (
+    MergedCells,
+    merged_cells,
+)
 from noisewright.central.problem import (
     CentralMechanism,
     CentralProblem,
@@ -107,9 +113,9 @@ def _plan(problem: CentralProblem) -> Proposal:
     closed = problem.neighbours == "replace-one"
     if closed:
         cells = cells.all_counted()
-        designs = list(_closed_designs(cells, problem))
-    else:
-        designs = list(_designs(cells, problem))
+
+    designs = list(_designs(cells, problem, closed))
+    if not closed:
         plain = min(design.error for design in designs)
         designs += _sum_designs(cells, problem, plain)
 
@@ -117,56 +123,45 @@ def _plan(problem: CentralProblem) -> Proposal:
     strategy = cells.strategy(best.matrix, best.multiplier)
     measured = BlockMechanism(strategy, problem.privacy, over=problem.sizes)
     mechanism = CarryMechanism(measured, cells.carries(best.carries), closed)
-
     return Proposal.unbounded(mechanism, best.status)
 
 
-def _multipliers(scales: float) -> list[int]:
-    """Grids tried, in parts of a person, where noise of whole people has this rate."""
-    fine = min(_FINEST, max(1, ceil(_FINE * scales)))
-    return sorted({fine, *(coarse for coarse in _COARSE if coarse < fine)})
-
-
-def _designs(cells: CarriedCells, problem: CentralProblem) -> Iterator[Design]:
-    """On the cells themselves, in the best order, on every grid tried."""
-    epsilon = problem.epsilon
-    multipliers = _multipliers(epsilon)
-    fine = multipliers[-1]
-    searched = cells.classes <= _MOST_CLASSES
-    orders = likely_orders(cells.gram) if searched else [np.arange(cells.classes)]
-    costs = [best_carries(cells.gram, order, fine / epsilon)[0] for order in orders]
-    order = orders[int(np.argmin(costs))]
-
-    if problem.norm != 2:
-        multipliers = sorted({1, fine})
-
-    for multiplier in multipliers:
-        yield cells_design(
-            cells,
-            order,
-            multiplier,
-            epsilon,
-            problem.norm,
-        )
-
-
-def cells_design(
+def _designs(
     cells: CarriedCells,
-    order: IntArray,
-    multiplier: int,
-    epsilon: float,
-    norm: float,
-) -> Design:
-    """Counts of cells on one grid."""
-    scale = multiplier / epsilon
-    trials = list(_trials(cells, order, scale, norm))
-    errors = [
-        cells.error(np.asarray(carries.covariance(scale).todense()), norm)
-        for carries in trials
-    ]
-    best = int(np.argmin(errors))
+    problem: CentralProblem,
+    closed: bool,
+) -> Iterator[Design]:
+    """On the cells themselves, on every grid tried; for replaced people given a total of zero.
 
-    return Design(errors[best] / multiplier, multiplier, trials[best])
+    What such noise does depends on W(I − z1ᵀ) alone, whatever z is; the best guess of the search,
+    which does not know of the total, is where the cells share it evenly.
+    """
+    norm = problem.norm
+    rate = problem.epsilon / (2 if closed else 1)
+    fine = min(_FINEST, max(1, ceil(_FINE * rate)))
+    coarse = _COARSE if closed or norm == 2 else _COARSE[:1]
+    multipliers = sorted({fine, *(parts for parts in coarse if parts < fine)})
+
+    for order in _orders(cells, fine / rate, closed):
+        for multiplier in multipliers:
+            scale = multiplier / rate
+            for carries in _trials(cells, order, scale, norm, closed):
+                if closed:
+                    covariance = ZeroTotal(carries, scale).covariance
+                else:
+                    covariance = carries.covariance(scale).todense()
+                error = cells.error(np.asarray(covariance), norm) / multiplier
+                yield Design(error, multiplier, carries)
+
+
+def _orders(cells: CarriedCells, scale: float, closed: bool) -> list[IntArray]:
+    """Orders of the cells: all that are likely, or where noise is not closed the best of them."""
+    if cells.classes > _MOST_CLASSES:
+        return [np.arange(cells.classes)]
+    orders = likely_orders(cells.gram)
+    if closed:
+        return orders
+    return [min(orders, key=lambda order: best_carries(cells.gram, order, scale)[0])]
 
 
 def _sum_designs(
@@ -200,28 +195,6 @@ def _sum_designs(
             carries,
             matrix,
         )
-
-
-def _closed_designs(cells: CarriedCells, problem: CentralProblem) -> Iterator[Design]:
-    """For replaced people: on cells, given that all noise adds up to zero.
-
-    What such noise does depends on W(I − z1ᵀ) alone, whatever z is; the best guess of the search,
-    which does not know of the total, is where the cells share it evenly.
-    """
-    rate = problem.epsilon / 2
-    for order in likely_orders(cells.gram):
-        for multiplier in _multipliers(rate):
-            scale = multiplier / rate
-            for carries in _trials(
-                cells,
-                order,
-                scale,
-                problem.norm,
-                closed=True,
-            ):
-                covariance = ZeroTotal(carries, scale).covariance
-                error = cells.error(covariance, problem.norm) / multiplier
-                yield Design(error, multiplier, carries)
 
 
 def _trials(
@@ -285,9 +258,15 @@ class CarriedCells:
         """Every cell in one row with the sign of a count, so that all rows add up to the people."""
         if (self.merged.signs == 1).all():
             return self
+
         each = np.arange(len(self.merged.labels))
         apart = replace(self)
-        object.__setattr__(apart, "merged", MergedCells(each, np.ones_like(each), each))
+        object.__setattr__(
+            apart,
+            "merged",
+            MergedCells(each, np.ones_like(each), each),
+        )
+
         return apart
 
     @property
@@ -329,7 +308,11 @@ class CarriedCells:
             self._number(cells, attributes)
             for attributes in (self.counted, self.searched)
         )
-        return copies, self.merged.labels[positions], self.merged.signs[positions]
+        return (
+            copies,
+            self.merged.labels[positions],
+            self.merged.signs[positions],
+        )
 
     def _number(self, cells: IntArray, attributes: tuple[int, ...]) -> IntArray:
         """Every cell's place in the table of some attributes."""
@@ -348,7 +331,11 @@ class CarriedCells:
         """The design's rows for all copies; None for the cells themselves."""
         if matrix is None and self.plain:
             factors = tuple(np.eye(n, dtype=np.int64) for n in self.sizes)
-            block = Block(tuple(range(len(self.sizes))), factors, multiplier=multiplier)
+            block = Block(
+                tuple(range(len(self.sizes))),
+                factors,
+                multiplier=multiplier,
+            )
             return BlockStrategy(self.sizes, (block,))
 
         if matrix is None:
@@ -360,7 +347,10 @@ class CarriedCells:
         rows[copies, :, np.arange(size)] = matrix[:, labels].T * signs[:, None]
         whole = np.ascontiguousarray(rows.reshape(-1, size))
 
-        return BlockStrategy((size,), (Block((0,), (whole,), multiplier=multiplier),))
+        return BlockStrategy(
+            (size,),
+            (Block((0,), (whole,), multiplier=multiplier),),
+        )
 
     def carries(self, design: Carries) -> Carries:
         """The design's carries for all copies."""

@@ -14,7 +14,8 @@ from functools import cached_property
 import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray
-from noisewright.central.carry.carries import Carries, Tail
+from noisewright.central.carry.carries import Carries
+from noisewright.central.carry.law import CoreMoments
 from noisewright.estimate.nearest import project_to_total
 
 _TARGETS = 16  # later rows that may share a core: more never helped on tables up to 4^4
@@ -27,60 +28,6 @@ _FEW = 8  # grid steps of a core that is dealt out unit by unit
 _WIDE = 32
 _STILL = 1e-5  # of a core: where shares move by less, they are found
 _NEGLIGIBLE = 1e-3  # of a core: shares below are not worth a target
-
-
-@dataclass(frozen=True)
-class CoreMoments:
-    """Second moments of what lies inside cores of so many grid steps, and beyond."""
-
-    cores: FloatArray
-    scale: float
-
-    @cached_property
-    def _tail(self) -> Tail:
-        return Tail(self.scale)
-
-    @cached_property
-    def _total(self) -> FloatArray:
-        return self._tail.total(self.cores)
-
-    @cached_property
-    def inside(self) -> FloatArray:
-        """E r²."""
-        c = self.cores
-        inner = c * (c + 1) * (2 * c + 1) / 6 + c**2 * self._tail.mass
-        return np.asarray(2 * inner / self._total)
-
-    @cached_property
-    def cross(self) -> FloatArray:
-        """E[sr]."""
-        return np.asarray(2 * self.cores * self._tail.first / self._total)
-
-    @cached_property
-    def beyond(self) -> FloatArray:
-        """E s²."""
-        return np.asarray(2 * self._tail.second / self._total)
-
-    @property
-    def drawn(self) -> FloatArray:
-        """E d² = E (s + r)²."""
-        return self.beyond + 2 * self.cross + self.inside
-
-    @property
-    def pull(self) -> FloatArray:
-        """1 + E[sr]/E r²: how hard shares are drawn to rows, where a core alone would draw by 1."""
-        return np.asarray(1 + self.cross / np.maximum(self.inside, 1e-12))
-
-    @property
-    def slopes(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Derivatives of E s², E[sr] and E r² by the core."""
-        c = self.cores
-        inner = c * c + c + 1 / 6 + 2 * c * self._tail.mass
-        return (
-            -2 * self.beyond / self._total,
-            2 * (self._tail.first - self.cross) / self._total,
-            2 * (inner - self.inside) / self._total,
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +90,11 @@ class _Candidates:
         """C_ll of every target."""
         return np.asarray(np.einsum("ktt->kt", self.square))
 
-    def cost(self, shares: FloatArray, moments: CoreMoments) -> FloatArray:
+    def cost(
+        self,
+        shares: FloatArray,
+        moments: CoreMoments,
+    ) -> FloatArray:
         """The error of every row; moments may have several cores a row, one column each."""
         image = np.einsum("ktu,ku->kt", self.square, shares)
         linear = np.einsum("kt,kt->k", self.mixed, shares)
@@ -173,7 +124,11 @@ class _Candidates:
         shares[each, best] = -signs * self.usable[each, best]
         return shares
 
-    def shares(self, start: FloatArray, moments: CoreMoments) -> FloatArray:
+    def shares(
+        self,
+        start: FloatArray,
+        moments: CoreMoments,
+    ) -> FloatArray:
         """The best shares for given cores, by accelerated projected gradients.
 
         Every row has its own momentum, and loses it where it has gone too far.
@@ -207,7 +162,11 @@ class _Candidates:
         barred = np.where(self.usable > 0, -points, -1e300)
         return -project_to_total(barred, 1.0) * self.usable
 
-    def dealt(self, core: int, moments: CoreMoments) -> FloatArray:
+    def dealt(
+        self,
+        core: int,
+        moments: CoreMoments,
+    ) -> FloatArray:
         """Shares of a small core, every unit in turn to whom it helps most."""
         each = np.arange(len(self.mixed))
         linear = moments.pull[:, None] * self.mixed
@@ -303,10 +262,18 @@ def _few_steps(
     scale: float,
 ) -> tuple[FloatArray, FloatArray]:
     """The best of these whole cores, of none, and of all cores of few steps."""
-    options = [(cores, shares), (0 * cores, np.zeros_like(shares))]
+    options = [
+        (cores, shares),
+        (0 * cores, np.zeros_like(shares)),
+    ]
     for core in range(1, _FEW + 1):
         same = np.full(len(cores), float(core))
-        options.append((same, candidates.dealt(core, CoreMoments(same, scale))))
+        options.append(
+            (
+                same,
+                candidates.dealt(core, CoreMoments(same, scale)),
+            )
+        )
 
     costs = [candidates.cost(s, CoreMoments(c, scale)) for c, s in options]
     # Shares of a core of few steps are rounded: it counts only as dealt out unit by unit.
@@ -340,7 +307,12 @@ def onto_l1_ball(points: FloatArray) -> FloatArray:
     outside = lengths.sum(axis=1, keepdims=True) > 1
     if not outside.any():
         return points
-    return np.where(outside, np.sign(points) * project_to_total(lengths, 1.0), points)
+
+    return np.where(
+        outside,
+        np.sign(points) * project_to_total(lengths, 1.0),
+        points,
+    )
 
 
 def likely_orders(weights: FloatArray) -> list[IntArray]:

@@ -23,8 +23,8 @@ import msgspec
 import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray
-from noisewright.central.carry.carries import Carries, Tail, log_sinh_ratio
-from noisewright.central.carry.search import CoreMoments
+from noisewright.central.carry.carries import Carries
+from noisewright.central.carry.law import CoreMoments, Tail, log_sinh_ratio
 from noisewright.central.running import (
     Position,
     Stream,
@@ -37,7 +37,10 @@ from noisewright.central.stream import ONCE, plan_mark
 from noisewright.errors import FileFormatError, InvalidParameter, require
 from noisewright.estimate.intervals import largest_error_quantile
 from noisewright.norm.exact.prefix import LONGEST
-from noisewright.privacy.exact.rounding import SCALE_LIMIT, float_above
+from noisewright.privacy.exact.rounding import (
+    SCALE_LIMIT,
+    float_above,
+)
 from noisewright.privacy.noise.flat_core import flat_core
 from noisewright.privacy.noise.source import ByteSource
 from noisewright.privacy.promise.budget import Privacy
@@ -70,7 +73,11 @@ class Level:
         later = np.arange(self.blocks - 1, -1, -1)
         trials = np.unique(np.rint(_CORES * self.scale))
         moments = CoreMoments(trials, self.scale)
-        best = np.argmin(moments.drawn + later[:, None] * moments.beyond, axis=1)
+        best = np.argmin(
+            moments.drawn + later[:, None] * moments.beyond,
+            axis=1,
+        )
+
         return np.asarray(trials[best].astype(np.int64))
 
     @cached_property
@@ -99,7 +106,10 @@ class Level:
         """Noise of the first 0, 1, 2, ... blocks: one row each."""
         alone = Carries.none(self.blocks)
         cores = self.cores[:, None]
-        whole = np.minimum(self.cores, 1), np.maximum(self.cores, 1)
+        whole = (
+            np.minimum(self.cores, 1),
+            np.maximum(self.cores, 1),
+        )
         own = Carries(
             alone.order,
             *whole,
@@ -151,9 +161,13 @@ class CarryStreamMechanism:
         """What all levels spend on one person, or on two where one is replaced."""
         people = 1 if self.privacy.neighbours == "add-remove" else 2
         ratio = sum(
-            (people / Fraction(level.scale) for level in self.levels), Fraction(0)
+            (people / Fraction(level.scale) for level in self.levels),
+            Fraction(0),
         )
-        return Spend(self.privacy.neighbours, (Laplace(float_above(ratio)),))
+        return Spend(
+            self.privacy.neighbours,
+            (Laplace(float_above(ratio)),),
+        )
 
     def finished(self, steps: IntArray) -> list[IntArray]:
         """For every level the finished blocks, in the open one above, after so many steps."""
@@ -256,7 +270,10 @@ def carry_stream(steps: int, privacy: Privacy) -> CarryStreamMechanism:
     options = [tuple(_levels(shape, budget)) for shape in _shapes(steps)]
     mechanisms = [CarryStreamMechanism(steps, privacy, levels) for levels in options]
 
-    return min(mechanisms, key=lambda mechanism: float(np.mean(mechanism.errors**2)))
+    return min(
+        mechanisms,
+        key=lambda mechanism: float(np.mean(mechanism.errors**2)),
+    )
 
 
 def _shapes(steps: int) -> Iterator[list[int]]:
@@ -285,7 +302,12 @@ def _levels(shape: list[int], budget: Fraction) -> Iterator[Level]:
         steps *= children
 
 
-class CarryState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="carry"):
+class CarryState(
+    msgspec.Struct,
+    frozen=True,
+    forbid_unknown_fields=True,
+    tag="carry",
+):
     """What a stream under carry noise remembers of every level beside its answers: private."""
 
     open: tuple[WholeText, ...]
@@ -313,7 +335,12 @@ class CarryStream(Stream):
     def state(self) -> Any:
         """What goes on from here needs beside the answers; noise not yet used is no part of it."""
         self._check_uninterrupted()
-        return CarryState(*map(whole_texts, (self._open, self._carried, self._sums)))
+        return CarryState(
+            *map(
+                whole_texts,
+                (self._open, self._carried, self._sums),
+            )
+        )
 
     def resume(self, answers: Sequence[float], state: Any) -> None:
         """Go on from a state, if it is one that so many steps of this plan leave behind."""

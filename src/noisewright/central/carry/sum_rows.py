@@ -16,7 +16,11 @@ import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray
 from noisewright.central.carry.carries import Carries
-from noisewright.central.carry.means import CoreWidths, log_mean, powers
+from noisewright.central.carry.means import (
+    CoreWidths,
+    log_mean,
+    powers,
+)
 from noisewright.central.carry.search import best_carries
 from noisewright.norm.l1 import WeightedIdentity
 from noisewright.norm.l1_search import intervals
@@ -32,7 +36,10 @@ LEAST_WEIGHED = 24
 """The same for other means than squares: at 64 they pay a fiftieth of the largest error."""
 
 _START = 0.3  # weight of a sum, in weights of a cell
-_FIRST, _MORE = 2, 6  # rounds of every start, and of the best of them
+_FIRST, _MORE = (
+    2,
+    6,
+)  # rounds of every start, and of the best of them
 _WEIGHED = 2  # rounds for other means than squares
 # power of variances by which queries are weighed for the largest error
 _LIKE_LARGEST = 32.0
@@ -154,7 +161,12 @@ class SumRows:
     def order(self) -> IntArray:
         """Cells from the last to the first, as is best for cumulative queries, and then sums."""
         count, cells = self.rows.shape
-        return np.concatenate([np.arange(cells)[::-1], np.arange(cells, cells + count)])
+        return np.concatenate(
+            [
+                np.arange(cells)[::-1],
+                np.arange(cells, cells + count),
+            ]
+        )
 
     @property
     def answers(self) -> LeastSquares:
@@ -174,17 +186,25 @@ class SumRows:
         """With rows after some steps towards the least variance of all queries together."""
         return self._descended(lambda answers: answers.slopes(gram), _STEPS)
 
-    def descended_for_mean(self, queries: FloatArray, power: float) -> SumRows:
+    def descended_for_mean(
+        self,
+        queries: FloatArray,
+        power: float,
+    ) -> SumRows:
         """The same, towards the least mean of this power of the variances."""
 
-        def objective(answers: LeastSquares) -> tuple[float, FloatArray]:
+        def objective(
+            answers: LeastSquares,
+        ) -> tuple[float, FloatArray]:
             value, shares = log_mean(answers.variances(queries), power)
             return value, answers.slopes(_weighed(queries, shares))[1]
 
         return self._descended(objective, _STEPS_FOR_MEAN)
 
     def _descended(
-        self, objective: Callable[[LeastSquares], tuple[float, FloatArray]], steps: int
+        self,
+        objective: Callable[[LeastSquares], tuple[float, FloatArray]],
+        steps: int,
     ) -> SumRows:
         """By L-BFGS, for the noise as it is."""
         from scipy.optimize import Bounds, minimize
@@ -205,7 +225,11 @@ class SumRows:
         )
         return replace(self, rows=(result.x).reshape(shape))
 
-    def improved(self, gram: FloatArray, rounds: int) -> SumRows:
+    def improved(
+        self,
+        gram: FloatArray,
+        rounds: int,
+    ) -> SumRows:
         """After so many rounds of carries for the rows, and rows for the carries."""
         design = self
         for _ in range(rounds):
@@ -216,7 +240,10 @@ class SumRows:
         """Without rows that sum nothing."""
         kept = self.rows.max(axis=1) > _NEGLIGIBLE
         all_rows = np.concatenate([np.ones(self.rows.shape[1], dtype=np.bool_), kept])
-        return SumRows(self.rows[kept], self.covariance[np.ix_(all_rows, all_rows)])
+        return SumRows(
+            self.rows[kept],
+            self.covariance[np.ix_(all_rows, all_rows)],
+        )
 
     def on_grid(
         self,
@@ -239,7 +266,11 @@ class SumRows:
             carries = wanted.widened(answers, carries, scale)
 
         exact = np.asarray(carries.covariance(scale).todense())
-        return whole, carries, replace(answers, covariance=exact).cells
+        return (
+            whole,
+            carries,
+            replace(answers, covariance=exact).cells,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -325,7 +356,10 @@ def sums_for_mean(
     return best if len(best.rows) else None, gram
 
 
-def _weighed(queries: FloatArray, weights: FloatArray) -> FloatArray:
+def _weighed(
+    queries: FloatArray,
+    weights: FloatArray,
+) -> FloatArray:
     """The Gram matrix of queries that weigh so much."""
     return queries.T @ (weights[:, None] * queries)
 

@@ -18,8 +18,14 @@ from math import ceil
 
 import numpy as np
 
-from noisewright.arrays import BoolArray, ComplexArray, FloatArray, IntArray
-from noisewright.central.carry.carries import Carries, Tail
+from noisewright.arrays import (
+    BoolArray,
+    ComplexArray,
+    FloatArray,
+    IntArray,
+)
+from noisewright.central.carry.carries import Carries
+from noisewright.central.carry.law import Tail
 from noisewright.errors import NoisewrightError, require
 from noisewright.privacy.noise.flat_core import flat_core
 from noisewright.privacy.noise.integers import geometric
@@ -56,7 +62,10 @@ class ZeroTotal:
 
     def draw(self, source: ByteSource | None = None) -> IntArray:
         """Noise for every row."""
-        count = min(max(1, _TRIALS // self.carries.rows), ceil(_HOPES / self.accepted))
+        count = min(
+            max(1, _TRIALS // self.carries.rows),
+            ceil(_HOPES / self.accepted),
+        )
         for _ in range(_ROUNDS):
             kept = self.trials(count, source)
             if kept.shape[1]:
@@ -66,13 +75,21 @@ class ZeroTotal:
             "no noise that adds up to zero was drawn; please report this"
         )
 
-    def trials(self, count: int, source: ByteSource | None = None) -> IntArray:
+    def trials(
+        self,
+        count: int,
+        source: ByteSource | None = None,
+    ) -> IntArray:
         """What is kept of so many draws of all rows: columns of one law, fewer or none."""
         cores = np.repeat(self.carries.cores[:, None], count, axis=1)
         draws = flat_core(self.scale, cores, source)
         return self._kept(draws, geometric(self.scale, count, source))
 
-    def _kept(self, draws: IntArray, chances: IntArray) -> IntArray:
+    def _kept(
+        self,
+        draws: IntArray,
+        chances: IntArray,
+    ) -> IntArray:
         """The trials in which the last row's law has what it needs to be."""
         cores = self.carries.cores[:, None]
         excess = draws - np.clip(draws, -cores, cores)
@@ -80,7 +97,11 @@ class ZeroTotal:
         draws[self.last] = -excess.sum(axis=0)
         return draws[:, chances >= np.abs(draws[self.last])]
 
-    def simulated(self, count: int, rng: np.random.Generator) -> FloatArray:
+    def simulated(
+        self,
+        count: int,
+        rng: np.random.Generator,
+    ) -> FloatArray:
         """Columns of noise of the same law, for forecasts."""
         expected = int(1.1 * count / self.accepted)
         trials = max(64, min(expected, _SIMULATED // self.carries.rows))
@@ -176,7 +197,10 @@ class ZeroTotal:
         return np.asarray(self.carries.placed(alone).todense() - together)
 
 
-def _check(holds: object, rule: str) -> None:
+def _check(
+    holds: object,
+    rule: str,
+) -> None:
     require(
         holds,
         "carries",

@@ -25,8 +25,15 @@ import numpy as np
 from noisewright.arrays import FloatArray
 from noisewright.central.blocks.axes import Axis
 from noisewright.central.blocks.block import Block
-from noisewright.central.blocks.quantise import USUAL_BITS, contrast_bits, rounded
-from noisewright.central.blocks.sensitivity import Span, pattern_distances
+from noisewright.central.blocks.quantise import (
+    USUAL_BITS,
+    contrast_bits,
+    rounded,
+)
+from noisewright.central.blocks.sensitivity import (
+    Span,
+    pattern_distances,
+)
 from noisewright.central.gaussian.product_bounds import lower_bound
 from noisewright.central.gaussian.product_designs import (
     MixedDesign,
@@ -207,7 +214,9 @@ def _term_errors(
     )
 
 
-def _row_variances(trial: MixedDesign) -> tuple[list[FloatArray], list[FloatArray]]:
+def _row_variances(
+    trial: MixedDesign,
+) -> tuple[list[FloatArray], list[FloatArray]]:
     """What totals and contrasts of an attribute add to the queries of each kind, in its units."""
     totals = []
     contrasts = []
@@ -354,9 +363,13 @@ def replaced_design(design: MixedDesign, bits: int) -> MixedDesign | None:
             or all(exchangeable(kind.gram) for kind in kinds)
         ):
             continue
+
         optimum = contrasts_by_pairs(stack([kind.workload for kind in kinds]), 2, bits)
         if optimum is not None:
-            axes[group], dual[group] = optimum[0], _cell_weights(optimum[1])
+            axes[group], dual[group] = (
+                optimum[0],
+                _cell_weights(optimum[1]),
+            )
 
     changed = any(new is not old for new, old in zip(axes, design.axes, strict=True))
     return design_of(family, axes, dual) if changed else None

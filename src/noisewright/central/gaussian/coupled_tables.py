@@ -129,8 +129,13 @@ def largest_tables(terms: CoupledTerms) -> list[Table] | None:
     def is_largest(own: frozenset[int]) -> bool:
         if len(own) == longest:
             return True
+
         # Whatever contains the table is among those that hold its rarest attribute.
-        others = min((holding[a] for a in own), key=len, default=list(sets.values()))
+        others = min(
+            (holding[a] for a in own),
+            key=len,
+            default=list(sets.values()),
+        )
         return not any(len(other) > len(own) and own < other for other in others)
 
     largest = [table for table, own in sets.items() if is_largest(own)]
@@ -164,12 +169,16 @@ def arrow_nuclear(
     tips = [_Tip.of(parts, eigen, term, place) for term in terms if term[0] in removed]
     stacks = [_Tips.of(alike, len(core)) for alike in _by_shape(tips)]
 
-    tops = [float(np.trace(core)), *(float(tips.diagonal.max()) for tips in stacks)]
+    tops = [
+        float(np.trace(core)),
+        *(float(tips.diagonal.max()) for tips in stacks),
+    ]
     positive = [tips.diagonal[tips.diagonal > 0] for tips in stacks]
     lows = [float(values.min()) for values in positive if values.size]
     first = np.log(min([max(tops), *lows])) - _BELOW
     steps = np.arange(first, np.log(max(tops)) + _ABOVE, _STEP)
     total = sum(_integrand(core, stacks, float(np.exp(t))) for t in steps)
+
     return total * _STEP / np.pi * (1 - _ARROW_MARGIN)
 
 
@@ -178,6 +187,7 @@ def _integrand(core: FloatArray, stacks: Sequence[_Tips], s: float) -> float:
     schur = core + s * np.eye(len(core))
     second = np.eye(len(core))
     outer = 0.0
+
     for tips in stacks:
         inverse = 1 / (tips.diagonal + s)
         outer += float((tips.diagonal * inverse).sum())

@@ -35,7 +35,11 @@ from noisewright.central.gaussian.coupled_tables import (
     largest_tables,
     split_kind,
 )
-from noisewright.central.gaussian.product_designs import Family, MixedDesign, Table
+from noisewright.central.gaussian.product_designs import (
+    Family,
+    MixedDesign,
+    Table,
+)
 from noisewright.norm.kernel.certificate import nuclear_from_gram
 from noisewright.workload.linear.tensor import column_kron
 from noisewright.workload.structure import Term
@@ -185,7 +189,18 @@ def _separate_bound(
     value = 0.0
     for _ in range(2):
         for group in range(len(best)):
-            for x in (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97):
+            for x in (
+                0.02,
+                0.05,
+                0.1,
+                0.2,
+                0.35,
+                0.5,
+                0.65,
+                0.8,
+                0.9,
+                0.97,
+            ):
                 trial = best.copy()
                 trial[group] = x
                 reached = _separate_value(family, parts, trial, public_total)
@@ -207,7 +222,10 @@ def _separate_value(
     contrasts = np.empty(len(parts))
     for k, (part, kind) in enumerate(zip(parts, family.kinds, strict=True)):
         if part.level is not None or not len(part.h):
-            totals[k], contrasts[k] = part.g, (part.level or 0.0) * len(part.h) ** 2
+            totals[k], contrasts[k] = (
+                part.g,
+                (part.level or 0.0) * len(part.h) ** 2,
+            )
             continue
         slack = part.g - float(part.c @ np.linalg.lstsq(part.h, part.c, rcond=None)[0])
         totals[k] = shares[kind.group] * max(slack, 0.0) * (1 - 1e-9)
@@ -233,7 +251,8 @@ def commuting_bound(family: Family, public_total: bool = False) -> float:
         return 0.0
 
     hardest = sorted(
-        family.terms, key=lambda t: -(t.weight**2) * t.inner.gram().trace()
+        family.terms,
+        key=lambda t: -(t.weight**2) * t.inner.gram().trace(),
     )
     chosen: list[Term] = []
     known: dict[int, list[FloatArray]] = {i: [] for i in used}
@@ -272,7 +291,8 @@ def _commuting_nuclear(
     for number, term in enumerate(chosen):
         parts = [
             np.maximum(
-                np.einsum("ie,ie->e", bases[i], known[i][number] @ bases[i]), 0.0
+                np.einsum("ie,ie->e", bases[i], known[i][number] @ bases[i]),
+                0.0,
             )
             for i in used
         ]

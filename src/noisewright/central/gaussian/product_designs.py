@@ -21,9 +21,16 @@ from math import prod
 import numpy as np
 
 from noisewright.arrays import BoolArray, FloatArray, IntArray
-from noisewright.central.blocks.axes import Axis, centred_axis, from_strategy
+from noisewright.central.blocks.axes import (
+    Axis,
+    centred_axis,
+    from_strategy,
+)
 from noisewright.errors import TooLarge
-from noisewright.norm.exact.tridiagonal import TridiagonalProblem, prefix_gram_inverse
+from noisewright.norm.exact.tridiagonal import (
+    TridiagonalProblem,
+    prefix_gram_inverse,
+)
 from noisewright.norm.kernel.problems import GramProblem
 from noisewright.norm.kernel.solver import Weights, solve
 from noisewright.workload import Workload
@@ -101,7 +108,9 @@ class Family:
         """Derivatives of Σ_T √v_T by g and by t of every kind."""
         slopes = 0.5 / np.sqrt(self.block_variances(contributions))[self.pair_block]
         weights = np.repeat(
-            (slopes * contributions)[:, None], self.pair_kinds.shape[1], axis=1
+            (slopes * contributions)[:, None],
+            self.pair_kinds.shape[1],
+            axis=1,
         )
         count = len(self.kinds) + 1
         sums = [

@@ -87,6 +87,7 @@ def product_strategy(
     block = Block(term.attributes, tuple(matrices), multiplier=fine_grid(matrices))
 
     notes = [factorization.explanation for factorization in solved] or ["one count"]
+
     return Candidate(
         BlockStrategy(sizes, (block,)),
         term.weight * prod(factorization.value for factorization in solved),
@@ -131,6 +132,7 @@ def replaced_product(
         return Candidate(strategy, value, None, "none", status, "replace-one")
     if reached <= value:
         return exact
+
     return replace(exact, strategy=strategy, value=value, status=status)
 
 
@@ -200,7 +202,10 @@ def largest_factor(problem: CentralProblem) -> int:
     """Cells of the largest factor of a single product, or of the whole domain."""
     if not problem.single_product:
         return problem.workload.size
-    return max((problem.sizes[i] for i in problem.terms[0].attributes), default=1)
+    return max(
+        (problem.sizes[i] for i in problem.terms[0].attributes),
+        default=1,
+    )
 
 
 def _slow(problem: CentralProblem) -> bool:
@@ -248,7 +253,10 @@ def refuses_union(problem: CentralProblem) -> str | None:
 
 
 def _refuses_split(problem: CentralProblem) -> str | None:
-    largest = max((f.size for t in problem.terms for f in t.factors or ()), default=1)
+    largest = max(
+        (f.size for t in problem.terms for f in t.factors or ()),
+        default=1,
+    )
     return refuses_union(problem) or refuses_dense(largest)
 
 
@@ -280,6 +288,7 @@ def _split(problem: CentralProblem) -> Proposal:
 
     bounds = np.array([part.bound or 0.0 for part in parts])
     hardest = float((bounds * (queries / queries.sum()) ** (1 / norm)).max())
+
     return Candidate(
         strategy,
         value,

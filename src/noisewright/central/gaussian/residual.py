@@ -188,6 +188,7 @@ def _counts(
     mixed = design(compile_family(sizes, terms))
     deviations = np.sqrt(solved.block_variances)
     noises = dict.fromkeys(mixed.family.blocks, FREE_NOISE)
+
     for block, deviation in zip(solved.blocks, deviations, strict=True):
         noises[block] = float(deviation) * _frame_scale(mixed, block)
 
@@ -200,9 +201,11 @@ def _counts(
     certificate = "dual weights per table"
     if norm == 2:
         certificate = "closed form in the interaction basis"
+
     status = "iteration limit"
     if solved.converged:
         status = f"best linear strategy for {len(terms)} tables"
+
     return Candidate(
         strategy,
         value,

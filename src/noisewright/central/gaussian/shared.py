@@ -40,7 +40,10 @@ from noisewright.central.problem import (
 )
 from noisewright.norm.kernel.solver import Spectrum, Weights, solve
 from noisewright.workload import Workload
-from noisewright.workload.linear.tensor import apply_along_axes, column_kron
+from noisewright.workload.linear.tensor import (
+    apply_along_axes,
+    column_kron,
+)
 from noisewright.workload.structure import Term
 
 LARGEST_GRID = 2**18
@@ -90,7 +93,11 @@ def shared_basis(
     problem = SharedProblem.of(design, terms, total_bits)
     start = Weights(None, problem.product_weights())
     steps = max(
-        20, min(_STEPS, _WORK // max(problem.rows if norm > 2 else 0, problem.columns))
+        20,
+        min(
+            _STEPS,
+            _WORK // max(problem.rows if norm > 2 else 0, problem.columns),
+        ),
     )
     solution = solve(
         problem,
@@ -123,7 +130,10 @@ class Basis:
         if self.uniform:
             return np.array([[1.0], [float(self.axis.length)]])
         return np.vstack(
-            [np.ones(self.axis.size), self.axis.contrasts.astype(np.float64) ** 2]
+            [
+                np.ones(self.axis.size),
+                self.axis.contrasts.astype(np.float64) ** 2,
+            ]
         )
 
     @property

@@ -126,8 +126,10 @@ class BallMechanism(CountsPeople):
             self.privacy.epsilon,
             f"must give every part from 2^-30 to {LARGEST_EPSILON:g}",
         )
+
         for rows in self.parts:
             _check_rows(rows, prod(self.sizes))
+
         require(
             all(self.reaches),
             "rows",
@@ -201,7 +203,10 @@ class BallMechanism(CountsPeople):
 
     def fits(self, measurement: Measurement) -> bool:
         people = [1] * self._replaced
-        return measurement.lengths == [*people, *(len(rows) for rows in self.parts)]
+        return measurement.lengths == [
+            *people,
+            *(len(rows) for rows in self.parts),
+        ]
 
     @cached_property
     def _design(self) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -210,8 +215,13 @@ class BallMechanism(CountsPeople):
         design = np.vstack(self.parts) / noise[:, None]
         if self._replaced:
             design = design - design.mean(axis=1, keepdims=True)
+
         gram = design @ design.T
-        return design, np.linalg.pinv(gram, rcond=1e-13, hermitian=True), noise
+        return (
+            design,
+            np.linalg.pinv(gram, rcond=1e-13, hermitian=True),
+            noise,
+        )
 
     def reading(self, asked: Sequence[Term]) -> tuple[FloatArray, FloatArray]:
         """Weights of the number of people and of noisy rows, in units of their noise."""
@@ -256,7 +266,8 @@ class BallMechanism(CountsPeople):
 
     def accuracy(self, asked: Sequence[Term]) -> Accuracy:
         return BallAccuracy(
-            self.reading(asked)[1], tuple(len(rows) for rows in self.parts)
+            self.reading(asked)[1],
+            tuple(len(rows) for rows in self.parts),
         )
 
     def check_reach(self, asked: Sequence[Term]) -> None:

@@ -18,7 +18,11 @@ from typing import Protocol
 import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray
-from noisewright.privacy.noise.source import ByteSource, uniform_below, uniform_integers
+from noisewright.privacy.noise.source import (
+    ByteSource,
+    uniform_below,
+    uniform_integers,
+)
 
 
 class Body(Protocol):
@@ -146,7 +150,8 @@ class Replaced:
     def shadow(self, count: int, rng: np.random.Generator) -> FloatArray:
         n = self.cells
         weights = np.array(
-            [comb(n, j) * comb(n - 2, j - 1) for j in range(1, n)], dtype=float
+            [comb(n, j) * comb(n - 2, j - 1) for j in range(1, n)],
+            dtype=float,
         )
         positives = 1 + rng.choice(n - 1, size=count, p=weights / weights.sum())
         order = rng.random((count, n)).argsort(axis=1)
@@ -200,7 +205,10 @@ class Entered:
 
     def squares(self, levels: int) -> list[Fraction]:
         return [
-            sum((self._squares_at(level, s) for s in range(self.cells)), Fraction(0))
+            sum(
+                (self._squares_at(level, s) for s in range(self.cells)),
+                Fraction(0),
+            )
             for level in range(levels + 1)
         ]
 

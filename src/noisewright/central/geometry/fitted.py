@@ -21,7 +21,10 @@ from noisewright.central.blocks.mechanism import StoredBlocks
 from noisewright.central.carry.mechanism import StoredCarry
 from noisewright.central.geometry.balls import StoredBalls, over_cells
 from noisewright.central.geometry.k_norm import StoredKNorm
-from noisewright.central.geometry.sketch import SketchMechanism, StoredSketch
+from noisewright.central.geometry.sketch import (
+    SketchMechanism,
+    StoredSketch,
+)
 from noisewright.central.mechanism import (
     Counts,
     CountsPeople,
@@ -33,7 +36,12 @@ from noisewright.central.mechanism import (
 )
 from noisewright.errors import FileFormatError, require
 from noisewright.estimate.accuracy import Accuracy, Kind
-from noisewright.estimate.nearest import AnswerSpace, Possible, answer_error, fit_error
+from noisewright.estimate.nearest import (
+    AnswerSpace,
+    Possible,
+    answer_error,
+    fit_error,
+)
 from noisewright.privacy.noise.source import ByteSource
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.privacy.promise.spend import Spend
@@ -263,11 +271,16 @@ class FittedMechanism(CountsPeople):
         return float(np.sqrt(unbiased.variance.mean() / drawn)) if drawn else 1.0
 
     def record(self) -> dict[str, Any]:
-        fit: dict[str, Any] = {"space": self.space, "people": self.given.people}
+        fit: dict[str, Any] = {
+            "space": self.space,
+            "people": self.given.people,
+        }
         if self._sketched:
             fit["sketch"] = self.workload.queries
+
         if self.support is not None:
             fit["net"] = len(self.support)
+
         return {"projection": fit, **self.inner.record()}
 
     def packed(self) -> StoredFit:

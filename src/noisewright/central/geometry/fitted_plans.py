@@ -35,7 +35,11 @@ from noisewright.central.geometry.hardt_talwar import (
 from noisewright.central.geometry.limits.packing import farthest_first
 from noisewright.central.geometry.sketch import SketchMechanism
 from noisewright.central.mechanism import Mechanism
-from noisewright.central.problem import CentralMechanism, CentralProblem, Proposal
+from noisewright.central.problem import (
+    CentralMechanism,
+    CentralProblem,
+    Proposal,
+)
 from noisewright.errors import OutOfReach, require
 from noisewright.workload import workload
 from noisewright.workload.linear.tensor import mean_error
@@ -65,7 +69,9 @@ def refuses_fit(problem: CentralProblem) -> str | None:
     return None
 
 
-def unbiased_proposals(problem: CentralProblem) -> list[tuple[float, str, Mechanism]]:
+def unbiased_proposals(
+    problem: CentralProblem,
+) -> list[tuple[float, str, Mechanism]]:
     """All that measure without bias, and noise on cells, with their errors, best first."""
     from noisewright.central.registry import CENTRAL
 
@@ -97,7 +103,10 @@ def _plan(problem: CentralProblem) -> Proposal:
 
     for _, name, mechanism in noises:
         if name.endswith("-cells"):
-            options += [(name, "cells", mechanism), (name, "answers", mechanism)]
+            options += [
+                (name, "cells", mechanism),
+                (name, "answers", mechanism),
+            ]
 
     planned: list[tuple[float, int, Proposal]] = []
     for name, space, inner in options:
@@ -129,7 +138,11 @@ PROJECTION = CentralMechanism(
     biased=True,
 )
 
-_ROWS = (8, 32, 128)  # of a sketch, beside as many as the theory asks for and all
+_ROWS = (
+    8,
+    32,
+    128,
+)  # of a sketch, beside as many as the theory asks for and all
 # of the largest distance between cells: nets that are tried
 _SCALES = (0.25, 0.5, 0.75)
 _QUICK_ENTRIES = 2**18  # of the queries, beyond which planning is told to be slow
@@ -212,6 +225,7 @@ def _planned(
     status = f"{len(measured)} rows under {len(balls.parts)} balls"
     if net is not None:
         status += f", a net of {len(net.cells)} cells"
+
     return error, number, Proposal.unbounded(fitted, status)
 
 

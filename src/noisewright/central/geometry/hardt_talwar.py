@@ -81,7 +81,8 @@ class Part:
         directions = basis @ shape
         directions = directions / np.sqrt((directions**2).sum(axis=0).max())
         stretch = min(
-            _TURNED / float(np.abs(directions).max()), LARGEST_ENTRY / (2 * largest)
+            _TURNED / float(np.abs(directions).max()),
+            LARGEST_ENTRY / (2 * largest),
         )
         turned = np.rint(directions.T * stretch)
         rows = (turned @ columns).astype(np.int64)
@@ -118,6 +119,7 @@ def turned_parts(matrix: IntArray, replaced: bool) -> list[list[Part]]:
     left = vectors[:, values > _SAME * values[-1]]
     halves: list[Part] = []
     result = [[smallest(left)]]
+
     while left.shape[1] > 1:
         half = left.shape[1] // 2
         halves.append(smallest(left[:, :half]))

@@ -34,10 +34,18 @@ from noisewright.central.mechanism import (
     StoredMechanism,
     Table,
 )
-from noisewright.errors import FileFormatError, InvalidParameter, require
+from noisewright.errors import (
+    FileFormatError,
+    InvalidParameter,
+    require,
+)
 from noisewright.estimate.accuracy import Accuracy, LogConcave
 from noisewright.privacy.exact.rounding import checked_scale
-from noisewright.privacy.noise.levels import draw_level, level_weights, mean_over_levels
+from noisewright.privacy.noise.levels import (
+    draw_level,
+    level_weights,
+    mean_over_levels,
+)
 from noisewright.privacy.noise.source import ByteSource
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.privacy.promise.spend import Promise, Spend
@@ -86,7 +94,10 @@ class KNormMechanism(CountsPeople):
         """What one person can change: in the number of people, then in every partition."""
         if self.privacy.neighbours == "replace-one":
             return tuple(Replaced(part.groups) for part in self.parts)
-        return (Headcount(), *(Entered(part.groups) for part in self.parts))
+        return (
+            Headcount(),
+            *(Entered(part.groups) for part in self.parts),
+        )
 
     @property
     def epsilon(self) -> float:

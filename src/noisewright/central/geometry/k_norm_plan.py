@@ -88,7 +88,9 @@ def _of_single_cells(term: Term) -> bool:
     )
 
 
-def _largest(tables: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
+def _largest(
+    tables: Sequence[tuple[int, ...]],
+) -> list[tuple[int, ...]]:
     """Tables within no other, in order; those found so far where there are too many."""
     found: list[frozenset[int]] = []
     for own in sorted(map(frozenset, tables), key=len, reverse=True):

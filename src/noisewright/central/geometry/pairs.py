@@ -74,7 +74,9 @@ class Rows:
         for batch in self.batches:
             for start in range(0, len(batch), _ROWS):
                 own = np.unpackbits(
-                    batch[start : start + _ROWS], axis=1, count=self.attributes
+                    batch[start : start + _ROWS],
+                    axis=1,
+                    count=self.attributes,
                 )
                 yield own.astype(np.float64)
 
@@ -274,6 +276,9 @@ class PairMoments:
         first = (
             self._cube.record()
             if self.pure
-            else {"noise": self._law.to_dict(), "sensitivity": self._reach}
+            else {
+                "noise": self._law.to_dict(),
+                "sensitivity": self._reach,
+            }
         )
         return {"parts": [first, self.second(self.attributes / 4).record()]}

@@ -11,7 +11,12 @@ import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray
 from noisewright.central.mechanism import Table
-from noisewright.errors import InvalidParameter, OutOfReach, TooLarge, require
+from noisewright.errors import (
+    InvalidParameter,
+    OutOfReach,
+    TooLarge,
+    require,
+)
 from noisewright.workload.base import Workload
 from noisewright.workload.kinds.marginals import OnAttributes
 from noisewright.workload.linear.tensor import spread
@@ -46,7 +51,9 @@ class Partition:
         )
         if set(np.unique(labels).tolist()) != set(range(int(labels.max()) + 1)):
             raise InvalidParameter(
-                "labels", int(labels.max()), "must number the groups from zero"
+                "labels",
+                int(labels.max()),
+                "must number the groups from zero",
             )
 
     @property
@@ -185,7 +192,8 @@ class Reading:
         )
         groups = sum(part.groups for part in self.parts)
         scale = np.repeat(
-            np.sqrt(self.variances[1:]), [part.groups for part in self.parts]
+            np.sqrt(self.variances[1:]),
+            [part.groups for part in self.parts],
         )
         weights = raw[:, :groups] / scale
         if self.variances[0]:

@@ -74,7 +74,11 @@ class SecondMoments:
             f"must be from 1 to {LARGEST_DIMENSION}",
         )
 
-        positive("radius", self.radius, "the Euclidean length that rows are clipped to")
+        positive(
+            "radius",
+            self.radius,
+            "the Euclidean length that rows are clipped to",
+        )
         if not _SMALLEST_RADIUS <= self.radius <= _LARGEST_RADIUS:
             rule = f"must lie between {_SMALLEST_RADIUS:g} and {_LARGEST_RADIUS:g}"
             raise InvalidParameter(
@@ -164,7 +168,11 @@ class SecondMoments:
         """What one measurement costs."""
         neighbours = self.privacy.neighbours
         if self.pure:
-            return Spend(neighbours, (Promise(cast("float", self.privacy.epsilon)),))
+            return Spend(
+                neighbours,
+                (Promise(cast("float", self.privacy.epsilon)),),
+            )
+
         ratio = float_above(Fraction(self.moved) / Fraction(self.laws[0].scale))
         return Spend(neighbours, (Gaussian(ratio),))
 
@@ -181,7 +189,9 @@ class SecondMoments:
         for batch in batches:
             if batch.ndim != 2 or batch.shape[1] != self.columns:
                 raise InvalidParameter(
-                    "columns", batch.shape[1:], f"must be {self.columns}"
+                    "columns",
+                    batch.shape[1:],
+                    f"must be {self.columns}",
                 )
 
             people += len(batch)

@@ -19,8 +19,16 @@ from noisewright.central.geometry.balls import (
     BallMechanism,
     over_cells,
 )
-from noisewright.central.mechanism import Counts, Measurement, StoredMechanism
-from noisewright.errors import FileFormatError, InvalidParameter, require
+from noisewright.central.mechanism import (
+    Counts,
+    Measurement,
+    StoredMechanism,
+)
+from noisewright.errors import (
+    FileFormatError,
+    InvalidParameter,
+    require,
+)
 from noisewright.estimate.accuracy import Accuracy, Kind
 from noisewright.privacy.noise.source import ByteSource
 from noisewright.privacy.promise.budget import Privacy

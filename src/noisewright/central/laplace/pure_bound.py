@@ -35,12 +35,27 @@ LARGEST = 1024
 
 NAME = "L1 sensitivity: nuclear norm over groups of cells"
 # of G; the middle five alone give the same bounds of three workloads of 32 to 64 cells
-_EXPONENTS = (0.1, 0.15, 0.2, 0.225, 0.25, 0.275, 0.3, 0.35, 0.4, 0.5, 1.0)
+_EXPONENTS = (
+    0.1,
+    0.15,
+    0.2,
+    0.225,
+    0.25,
+    0.275,
+    0.3,
+    0.35,
+    0.4,
+    0.5,
+    1.0,
+)
 # place of ¼ among them, from which the search climbs
 _FIRST = 4
 _QUICK = 256  # cells up to which exponents are searched; beyond, one does
 _LARGE_EXPONENT = 0.22  # half or double lowers the bound of prefix:300 by 28 and 42 %
-_CUTS = (10, 7)  # eigenvalues at which Λ is cut off: at few cells, at many
+_CUTS = (
+    10,
+    7,
+)  # eigenvalues at which Λ is cut off: at few cells, at many
 # μ besides zero, at few cells and at many: half as many lose 1.5 to 13 %, twice gain .2 to 1.4 %
 _SHIFTS = (8, 6)
 _FACTORS = (1.0, 1.4, 0.8)  # of the weights that suit equal groups
@@ -165,7 +180,10 @@ def _cell_shares(
     shares = np.full((len(vectors), len(least)), np.inf)
     steps = _SHIFTS[len(vectors) > _QUICK]
 
-    for shift in [0.0, *(weights[0] * np.geomspace(0.2, max(1.0, reach), steps))]:
+    for shift in [
+        0.0,
+        *(weights[0] * np.geomspace(0.2, max(1.0, reach), steps)),
+    ]:
         form = (vectors * (scales**2 / (weights + shift))) @ vectors.T / 4
         entries = np.abs(form)
         entries.sort(axis=1)

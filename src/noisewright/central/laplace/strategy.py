@@ -16,7 +16,11 @@ from math import inf, sqrt
 import numpy as np
 
 from noisewright.arrays import IntArray
-from noisewright.central.baselines import counted_cells, refuses_cells, valued
+from noisewright.central.baselines import (
+    counted_cells,
+    refuses_cells,
+    valued,
+)
 from noisewright.central.blocks.block import Block
 from noisewright.central.blocks.strategy import BlockStrategy
 from noisewright.central.blocks.variance import unit_error
@@ -29,7 +33,10 @@ from noisewright.central.gaussian.products import (
 )
 from noisewright.central.laplace.pure_bound import LARGEST, pure_bound
 from noisewright.central.laplace.pure_bound import NAME as L1_BOUND
-from noisewright.central.laplace.tables import laplace_tables, least_of_tables
+from noisewright.central.laplace.tables import (
+    laplace_tables,
+    least_of_tables,
+)
 from noisewright.central.laplace.weighted_products import (
     MOST_BITS,
     finest,
@@ -101,7 +108,13 @@ def _options(problem: CentralProblem) -> list[Candidate]:
     norm = problem.norm
     most = _largest_sensitivity(problem)
     added = problem.neighbours == "add-remove"
-    whole = as_one_axis(problem.workload), (problem.workload.size,), norm, most, added
+    whole = (
+        as_one_axis(problem.workload),
+        (problem.workload.size,),
+        norm,
+        most,
+        added,
+    )
     options = []
     if problem.single_product:
         product = laplace_product(
@@ -189,6 +202,7 @@ def replaced_laplace(
     value = unit_error(strategy, [as_one_axis(workload)], norm, 1, "replace-one")
     bound, name = replaced_bound(workload, norm)
     status = "best of several starts"
+
     return Candidate(strategy, value, bound, name, status, "replace-one")
 
 
@@ -214,13 +228,19 @@ def replaced_bound(workload: Workload, norm: float) -> tuple[float, str]:
         first, second = np.array(list(combinations(range(size), 2))).T
         rows = gram[first] - gram[second]
         bounds.append(
-            (pure_bound(rows[:, first] - rows[:, second], workload.queries), L1_BOUND)
+            (
+                pure_bound(rows[:, first] - rows[:, second], workload.queries),
+                L1_BOUND,
+            )
         )
     else:
         means = gram.mean(axis=0)
         centred = gram - means - means[:, None] + means.mean()
         bounds.append(
-            (pure_bound(centred, workload.queries) * size / (size - 1), L1_BOUND)
+            (
+                pure_bound(centred, workload.queries) * size / (size - 1),
+                L1_BOUND,
+            )
         )
 
     return max(bounds)

@@ -22,7 +22,10 @@ from noisewright.central.blocks.block import Block
 from noisewright.central.blocks.strategy import BlockStrategy
 from noisewright.central.blocks.variance import unit_error
 from noisewright.central.gaussian.certified import as_product
-from noisewright.central.gaussian.product_designs import Family, compile_family
+from noisewright.central.gaussian.product_designs import (
+    Family,
+    compile_family,
+)
 from noisewright.central.gaussian.residual import interaction_strategy
 from noisewright.central.laplace.weighted_products import L2_BOUND
 from noisewright.central.problem import Candidate
@@ -41,7 +44,11 @@ _COVER_WORK = 200_000
 # grid steps to one: noise of scale one or more is then as good as continuous
 _MULTIPLIER = 1024
 _NORMS = (8.0, 32.0)  # of means on the way to a large one
-_ORDERS = (0, 1, 2)  # numbers of attributes up to which tables are raised to start from
+_ORDERS = (
+    0,
+    1,
+    2,
+)  # numbers of attributes up to which tables are raised to start from
 _RAISED = (0.03, 0.3)  # weights that they are raised to, of the largest
 _LARGEST_NORM = 128.0  # stands for the maximum
 _ROUNDED = 1 - 1e-9  # far above what sums of many roots lose
@@ -84,7 +91,8 @@ def least_of_tables(terms: Sequence[Term], sizes: tuple[int, ...]) -> float:
     Σ_T ℓ_T is at most what the best single table of any number of attributes has.
     """
     family = compile_family(
-        sizes, as_counts(terms) or [as_product(term, sizes) for term in terms]
+        sizes,
+        as_counts(terms) or [as_product(term, sizes) for term in terms],
     )
     costs = family.block_variances(TablesObjective(family, ()).added)
     orders = np.array([len(block) for block in family.blocks])
@@ -94,7 +102,8 @@ def least_of_tables(terms: Sequence[Term], sizes: tuple[int, ...]) -> float:
     for order in range(1, int(orders.max(initial=0)) + 1):
         own = np.cbrt(costs[orders == order])
         best = max(
-            best, float(own.sum()) ** 3 / _most_seen(roots, order, len(own)) ** 2
+            best,
+            float(own.sum()) ** 3 / _most_seen(roots, order, len(own)) ** 2,
         )
 
     return sqrt(best / family.queries) * _ROUNDED
@@ -136,9 +145,15 @@ def _best_weights(
         np.where(orders <= most, share, 0.0) for most in _ORDERS for share in _RAISED
     ]
     bases = (best / best.max(), starts[0])
-    trials = [best, *(np.maximum(base, small) for base in bases for small in raised)]
+    trials = [
+        best,
+        *(np.maximum(base, small) for base in bases for small in raised),
+    ]
 
-    for p in (*(p for p in _NORMS if p < norm), min(norm, _LARGEST_NORM)):
+    for p in (
+        *(p for p in _NORMS if p < norm),
+        min(norm, _LARGEST_NORM),
+    ):
         moved = replace(objective, q=p / 2)
         results = [moved.minimise(start) for start in trials]
         trials = [weights for _, weights in results]
@@ -269,14 +284,22 @@ class TablesObjective:
         numbers = {part: k for k, part in enumerate(self.family.blocks)}
         sizes = self.family.sizes
         triples = [
-            (numbers[part], number, prod(sizes[i] for i in table if i not in part))
+            (
+                numbers[part],
+                number,
+                prod(sizes[i] for i in table if i not in part),
+            )
             for number, table in enumerate(self.tables)
             for part in subsets(table)
             if part in numbers
         ]
         rows, columns, cells = zip(*triples, strict=True)
 
-        return np.array(rows), np.array(columns), np.array(cells, dtype=np.float64)
+        return (
+            np.array(rows),
+            np.array(columns),
+            np.array(cells, dtype=np.float64),
+        )
 
     @cached_property
     def added(self) -> FloatArray:
@@ -290,7 +313,10 @@ class TablesObjective:
 
     @cached_property
     def _queries(self) -> FloatArray:
-        return np.array([term.queries for term in self.family.terms], dtype=np.float64)
+        return np.array(
+            [term.queries for term in self.family.terms],
+            dtype=np.float64,
+        )
 
     def _mean(self, variances: FloatArray) -> tuple[float, FloatArray]:
         """The mean over queries, and its derivative by the variance of every interaction."""

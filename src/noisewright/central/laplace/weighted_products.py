@@ -28,7 +28,13 @@ from noisewright.errors import InvalidParameter
 from noisewright.norm.factorize import factorize
 from noisewright.norm.l1 import WeightedIdentity
 from noisewright.norm.l1_search import for_norm, weighted_identity
-from noisewright.workload import Identity, Prefix, Ranges, Total, Workload
+from noisewright.workload import (
+    Identity,
+    Prefix,
+    Ranges,
+    Total,
+    Workload,
+)
 from noisewright.workload.kinds.algebra import kron
 from noisewright.workload.linear.gram import DenseGram, Gram
 from noisewright.workload.linear.tensor import mean_error
@@ -107,6 +113,7 @@ def laplace_product(
     if bounded:
         bound, certificate = _bound(workloads, norm)
         bound *= term.weight
+
     status = "best of several starts"
     return Candidate(strategy, term.weight * error, bound, certificate, status)
 
@@ -279,12 +286,19 @@ def _joint(
     matrix = narrow.matrix
 
     for i in others:
-        matrix = np.kron(matrix, counted.get(i, np.ones((1, sizes[i]), dtype=np.int64)))
+        matrix = np.kron(
+            matrix,
+            counted.get(i, np.ones((1, sizes[i]), dtype=np.int64)),
+        )
 
     order = np.argsort([*searched, *others])
     tensor = matrix.reshape(len(matrix), *(sizes[i] for i in [*searched, *others]))
     whole = tensor.transpose(0, *(1 + order)).reshape(len(matrix), -1)
-    block = Block((0,), (np.ascontiguousarray(whole),), multiplier=fine_grid([whole]))
+    block = Block(
+        (0,),
+        (np.ascontiguousarray(whole),),
+        multiplier=fine_grid([whole]),
+    )
 
     return BlockStrategy((prod(sizes),), (block,))
 

@@ -76,7 +76,12 @@ class Packing:
         )
 
         distance = self.moved * sqrt(max(0.0, float(apart.min())) / workload.queries)
-        chance = exp(min(700.0, epsilon * steps * self.moved - log(len(self.cells))))
+        chance = exp(
+            min(
+                700.0,
+                epsilon * steps * self.moved - log(len(self.cells)),
+            )
+        )
 
         return distance / 2 * sqrt(max(0.0, 1 - chance)) * _LESS
 
@@ -91,35 +96,29 @@ def best_packing(problem: CentralProblem) -> tuple[Packing, float] | None:
     """Cells chosen farthest first, and the number of people that makes the bound highest."""
     workload = problem.workload
     given = problem.given
-    epsilon = problem.privacy.epsilon
-    if (
-        given is None
-        or epsilon is None
-        or problem.privacy.kind != "pure"
-        or workload.size < 2
-    ):
+    if given is None or problem.privacy.kind != "pure" or workload.size < 2:
         return None
     if workload.size * workload.queries > _MOST_ENTRIES:
         return None
 
-    steps = 1 if problem.neighbours == "replace-one" else 2
+    rate = problem.epsilon * (1 if problem.neighbours == "replace-one" else 2)
     order, distances = farthest_first(_columns(workload, np.arange(workload.size)))
-    best: tuple[float, int, int] = (0.0, 0, 0)
-
+    trials = [(0.0, 0, 0)]
     for count in {2**j for j in range(1, 13)} | {len(order)}:
         if count > len(order):
             continue
-        for moved in range(
-            1, min(given.people, floor(log(count) / (epsilon * steps))) + 1
-        ):
-            left = max(0.0, 1 - exp(epsilon * steps * moved) / count)
-            best = max(best, (moved * distances[count - 1] * sqrt(left), count, moved))
+        most = min(given.people, floor(log(count) / rate))
+        for moved in range(1, most + 1):
+            chance = max(0.0, 1 - exp(rate * moved) / count)
+            reached = moved * distances[count - 1] * sqrt(chance)
+            trials.append((reached, count, moved))
 
-    if not best[1]:
+    _, count, moved = max(trials)
+    if not count:
         return None
-
-    packing = Packing(order[: best[1]], best[2])
-    return packing, packing.bound(workload, epsilon, steps)
+    packing = Packing(order[:count], moved)
+    steps = 1 if problem.neighbours == "replace-one" else 2
+    return packing, packing.bound(workload, problem.epsilon, steps)
 
 
 def packing_bound(problem: CentralProblem) -> float | None:
@@ -157,7 +156,12 @@ def farthest_first(
     nearest = np.full(len(columns), np.inf)
 
     for _ in range(
-        min(len(columns), _MOST_PACKED, max(64, _MOST_WORK // columns.size)) - 1
+        min(
+            len(columns),
+            _MOST_PACKED,
+            max(64, _MOST_WORK // columns.size),
+        )
+        - 1
     ):
         last = order[-1]
         apart = squares + squares[last] - 2 * (columns @ columns[last])

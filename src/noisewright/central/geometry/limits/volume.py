@@ -79,7 +79,9 @@ def body_columns(matrix: FloatArray, replaced: bool) -> tuple[FloatArray, FloatA
 
 def corner_radius(columns: FloatArray, replaced: bool) -> float:
     """The radius of a ball of the volume that a few far columns span, with each other or zero."""
-    from scipy.linalg import qr  # half a second that most plans do without
+    from scipy.linalg import (
+        qr,
+    )  # half a second that most plans do without
 
     if replaced:
         columns = columns - columns[np.argmax((columns**2).sum(axis=1))]
