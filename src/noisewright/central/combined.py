@@ -174,7 +174,7 @@ class StoredCombined(StoredMechanism, frozen=True, tag="combined"):
     def unpacked(self, privacy: Privacy, sizes: tuple[int, ...]) -> Combined:
         """The mechanism again; `privacy` is not what decides its noise."""
         members = zip(self.members, self.budgets, strict=True)
-        return Combined(*(member.unpacked(own, sizes) for member, own in members))
+        return Combined(*(member.unpacked(budget, sizes) for member, budget in members))
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,7 +217,9 @@ class CombinedAccuracy(Accuracy):
         if self._by_answer:
             variances = [part.variance[within] for part, within in pairs]
             total = variances[0] + variances[1]
-            return [own / np.where(total > 0, total, 1.0) for own in variances]
+            return [
+                variance / np.where(total > 0, total, 1.0) for variance in variances
+            ]
 
         crosses = [part.covariance(within) for part, within in pairs]
         spread = crosses[0][pairs[0][1]] + crosses[1][pairs[1][1]]

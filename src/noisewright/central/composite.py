@@ -116,9 +116,9 @@ class Composite(NamedMechanism):
             self._assigned(terms),
             strict=True,
         )
-        for part, own, (mine, place) in pairs:
+        for part, measured, (mine, place) in pairs:
             if mine:
-                result[place] = part.answer(own, mine)
+                result[place] = part.answer(measured, mine)
 
         return result
 
@@ -139,8 +139,8 @@ class Composite(NamedMechanism):
 
     def fits(self, measurement: Measurement) -> bool:
         return len(measurement.parts) == len(self.parts) and all(
-            part.fits(own)
-            for part, own in zip(self.parts, measurement.parts, strict=True)
+            part.fits(measured)
+            for part, measured in zip(self.parts, measurement.parts, strict=True)
         )
 
     def _assigned(self, terms: Sequence[Term]) -> list[tuple[list[Term], IntArray]]:
@@ -152,7 +152,7 @@ class Composite(NamedMechanism):
         return [
             chosen_terms(
                 terms,
-                [k for k, own in enumerate(numbers) if own == part],
+                [k for k, number in enumerate(numbers) if number == part],
             )
             for part in range(len(self.members))
         ]

@@ -89,7 +89,7 @@ class RowBounds:
         """Squares of rows that groups keep apart, and of all rows where they do not."""
         blocks = mechanism.strategy.blocks
         apart = [self._keeps_apart(mechanism, block) for block in blocks]
-        whole, own, other = (
+        whole, apart_squares, other = (
             _squared(mechanism.strategy.sizes, [b for b, is_so in zip(blocks, apart, strict=True)
                                                 if is_so in kinds])
             for kinds in ((True, False), (True,), (False,))
@@ -97,7 +97,9 @@ class RowBounds:
         if not whole:
             return Fraction(self.rows) ** 2
 
-        return (most_squares(self.rows, self.each) * own + self.rows**2 * other) / whole
+        return (
+            most_squares(self.rows, self.each) * apart_squares + self.rows**2 * other
+        ) / whole
 
     def _keeps_apart(self, mechanism: BlockMechanism, block: Block) -> bool:
         """Whether every number measured is of one group alone."""
@@ -172,9 +174,9 @@ def _of_group(
     weight = term.weight * sqrt(
         prod(float((f.column_norms(2) ** 2).mean()) for f in among)
     )
-    own = tuple(place for place, i in enumerate(rest) if i in factors)
-    inner = kron([factors[rest[place]] for place in own]) if own else Total(1)
-    asked: Workload = OnAttributes(sizes, own, inner)
+    places = tuple(place for place, i in enumerate(rest) if i in factors)
+    inner = kron([factors[rest[place]] for place in places]) if places else Total(1)
+    asked: Workload = OnAttributes(sizes, places, inner)
 
     return asked if weight == 1 else Weighted(weight, asked)
 
@@ -200,7 +202,7 @@ def in_every_group(
     except InvalidParameter:  # of a sort that does not combine with whole attributes
         return None
 
-    own = BlockMechanism(
+    in_groups = BlockMechanism(
         strategy,
         problem.privacy,
         mechanism.content,
@@ -209,7 +211,7 @@ def in_every_group(
     status = f"in every group: {proposal.status}"
     return replace(
         proposal,
-        mechanism=own,
+        mechanism=in_groups,
         bound=None,
         certificate="none",
         status=status,

@@ -78,7 +78,7 @@ class Given:
     def shares(self, cells: int) -> list[FloatArray]:
         """Shares of people over so many cells, one array per kind of public histogram."""
         if self.histograms:
-            return [(own / own.sum()) for own in self.histograms]
+            return [histogram / histogram.sum() for histogram in self.histograms]
 
         order = np.random.default_rng(0).permutation(cells)
         ranked = np.empty(cells)
@@ -86,7 +86,9 @@ class Given:
         few = np.zeros(cells)
         few[order[: max(1, round(cells ** (1 / 3)))]] = 1.0
 
-        return [(own / own.sum()) for own in (np.ones(cells), ranked, few)]
+        return [
+            histogram / histogram.sum() for histogram in (np.ones(cells), ranked, few)
+        ]
 
 
 def check_shares(shares: Sequence[float], parts: Sequence[object]) -> None:

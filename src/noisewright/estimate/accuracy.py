@@ -256,9 +256,11 @@ class Joined(Accuracy):
         for place, part in zip(self.places, self.parts, strict=True):
             number = np.full(len(self.variance), -1)
             number[place] = np.arange(len(place))
-            own = np.flatnonzero(number[chosen] >= 0)
-            if len(own):
-                result[np.ix_(place, own)] = part.covariance(number[chosen[own]])
+            columns = np.flatnonzero(number[chosen] >= 0)
+            if len(columns):
+                result[np.ix_(place, columns)] = part.covariance(
+                    number[chosen[columns]]
+                )
 
         return result
 
@@ -315,8 +317,8 @@ class Conditioned(Accuracy):
     @cached_property
     def gain(self) -> FloatArray:
         """What one unit of error in each known answer tells about each of the others."""
-        own = self._cross[self.known]
-        inverse = np.linalg.pinv(own, rcond=1e-10, hermitian=True)
+        spread = self._cross[self.known]
+        inverse = np.linalg.pinv(spread, rcond=1e-10, hermitian=True)
         return self._cross[: self.count] @ inverse
 
     def correct(

@@ -191,7 +191,8 @@ def answer_error(
             0.0 if possible.at_most else 1.0
         )  # constants over cells cost nothing: people are known
         rows, wanted = (
-            own - free * own.mean(axis=1, keepdims=True) for own in (fitted, asked)
+            matrix - free * matrix.mean(axis=1, keepdims=True)
+            for matrix in (fitted, asked)
         )
         factors = np.linalg.lstsq(rows.T, wanted.T, rcond=None)[0].T
         rest = asked - factors @ fitted

@@ -104,9 +104,11 @@ def _spread(
     if rows.nnz * (structure.workload.size / small.size) > _MOST_ENTRIES:
         return None
 
-    own = np.arange(small.size).reshape([structure.sizes[i] for i in term.attributes])
+    numbers = np.arange(small.size).reshape(
+        [structure.sizes[i] for i in term.attributes]
+    )
     shape = [s if i in term.attributes else 1 for i, s in enumerate(structure.sizes)]
-    cells = np.broadcast_to(own.reshape(shape), structure.sizes).reshape(-1)
+    cells = np.broadcast_to(numbers.reshape(shape), structure.sizes).reshape(-1)
 
     return rows[cells]
 
@@ -214,8 +216,8 @@ class _Proximal:
     ) -> float:
         """What the multipliers make least."""
         rows = self.rows
-        own = 0.5 * float(rows.slack @ u**2) + float(rows.values @ u)
-        return own + float(x @ x) / (2 * self.length)
+        linear = 0.5 * float(rows.slack @ u**2) + float(rows.values @ u)
+        return linear + float(x @ x) / (2 * self.length)
 
     def solve(self, u: FloatArray) -> tuple[FloatArray, int]:
         """The multipliers of the step, and how many Newton steps found them."""

@@ -199,4 +199,4 @@ class _Program:
             method="highs-ds",
             options={"maxiter": _MOST_PIVOTS},
         )
-        return (solved.x) if solved.status == 0 else None
+        return solved.x if solved.status == 0 else None

@@ -300,11 +300,11 @@ class _Search:
 
     def _column(self, cell: int) -> tuple[IntArray, FloatArray]:
         """The sums that a cell counts towards, and how often."""
-        own = slice(
+        entries = slice(
             self.columns.indptr[cell],
             self.columns.indptr[cell + 1],
         )
-        return self.columns.indices[own], self.columns.data[own]
+        return self.columns.indices[entries], self.columns.data[entries]
 
 
 def _pushed(

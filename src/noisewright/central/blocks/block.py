@@ -245,11 +245,11 @@ def _column_distances(factor: IntArray) -> Iterator[Array]:
     """L1 distances from every column to all; rows of one cell each, or constant, need no pairs."""
     factor = _wide(factor)
     alone = (factor != 0).sum(axis=1) == 1
-    own = np.abs(factor[alone]).sum(axis=0)
+    lengths = np.abs(factor[alone]).sum(axis=0)
     shared = factor[~alone & (factor != factor[:, :1]).any(axis=1)].T.copy()
 
     for number, column in enumerate(shared):
-        distances = own + own[number] + np.abs(shared - column).sum(axis=1)
+        distances = lengths + lengths[number] + np.abs(shared - column).sum(axis=1)
         distances[number] = 0
         yield distances
 

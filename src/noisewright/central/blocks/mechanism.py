@@ -138,9 +138,9 @@ class BlockMechanism(NamedMechanism):
             Table(self._attributes(a), self.content) for a in self.strategy.tables
         )
 
-    def _attributes(self, own: tuple[int, ...]) -> tuple[int, ...]:
+    def _attributes(self, seen: tuple[int, ...]) -> tuple[int, ...]:
         """Attributes of the domain behind those that the strategy sees."""
-        return tuple(range(len(self.over or ()))) if self._flat and own else own
+        return tuple(range(len(self.over or ()))) if self._flat and seen else seen
 
     def _own(self, terms: Sequence[Term]) -> Sequence[Term]:
         """Terms as the strategy sees them."""

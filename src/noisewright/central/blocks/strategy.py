@@ -264,7 +264,7 @@ class BlockStrategy:
         """The law of every block's noise, when a block of relative scale 1 has `law`."""
         scale = Fraction(law.scale)
         scales = [float_above(scale * Fraction(block.noise)) for block in self.blocks]
-        return [NoiseLaw(law.law, own) for own in scales]
+        return [NoiseLaw(law.law, scale) for scale in scales]
 
     def draw(self, law: NoiseLaw, source: ByteSource | None = None) -> list[IntArray]:
         """Fresh noise for every measured integer; only tests pass a source."""

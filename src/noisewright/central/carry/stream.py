@@ -110,13 +110,13 @@ class Level:
             np.minimum(self.cores, 1),
             np.maximum(self.cores, 1),
         )
-        own = Carries(
+        carries = Carries(
             alone.order,
             *whole,
             alone.targets,
             alone.parts,
         )
-        draws = own.simulated_draws(self.scale, count, rng)
+        draws = carries.simulated_draws(self.scale, count, rng)
         inside = np.clip(draws, -cores, cores)
         sums = np.cumsum(draws - inside, axis=0) + inside
 
@@ -196,8 +196,8 @@ class CarryStreamMechanism:
         finished = self.finished(chosen)
         errors = np.zeros((len(chosen), _DRAWS))
 
-        for own, blocks in zip(self.levels, finished, strict=True):
-            errors += own.simulated(_DRAWS, rng)[blocks]
+        for stage, blocks in zip(self.levels, finished, strict=True):
+            errors += stage.simulated(_DRAWS, rng)[blocks]
 
         std = self.errors[chosen - 1][:, None]
         # Budgets of hundreds leave no noise that a float could tell from none.
@@ -213,13 +213,13 @@ class CarryStreamMechanism:
         """Standard deviations that hold all answers at once: Chernoff's bound, over all steps."""
         finished = self.finished(np.arange(1, self.steps + 1))
         alarm = np.log((1 - level) / (2 * self.steps))
-        largest = max(own.scale for own in self.levels)
+        largest = max(stage.scale for stage in self.levels)
         best = np.full(self.steps, np.inf)
 
         for rate in _RATES:
             theta = rate / largest
             pairs = zip(self.levels, finished, strict=True)
-            logs = sum(own.log_moments(theta)[blocks] for own, blocks in pairs)
+            logs = sum(stage.log_moments(theta)[blocks] for stage, blocks in pairs)
             np.minimum(best, (logs - alarm) / theta, out=best)
 
         std = self.errors

@@ -223,7 +223,7 @@ class SumRows:
             bounds=Bounds(0.0, _HEAVIEST),
             options={"maxiter": steps},
         )
-        return replace(self, rows=(result.x).reshape(shape))
+        return replace(self, rows=result.x.reshape(shape))
 
     def improved(
         self,

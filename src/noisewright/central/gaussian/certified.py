@@ -204,7 +204,7 @@ def _term_errors(
         inside = family.pair_inside[pair, :width].tolist()
         kinds = family.pair_kinds[pair, :width].tolist()
         product = column_kron(
-            [parts[own][k] for own, k in zip(inside, kinds, strict=True)]
+            [parts[varied][k] for varied, k in zip(inside, kinds, strict=True)]
         )
         totals[number] += variances[family.pair_block[pair]] * product
 

@@ -120,25 +120,27 @@ def largest_tables(terms: CoupledTerms) -> list[Table] | None:
     sets = {table: frozenset(table) for table in count}
     holding: dict[int, list[frozenset[int]]] = defaultdict(list)
 
-    for own in sets.values():
-        for attribute in own:
-            holding[attribute].append(own)
+    for table_set in sets.values():
+        for attribute in table_set:
+            holding[attribute].append(table_set)
 
     longest = max(map(len, count), default=0)
 
-    def is_largest(own: frozenset[int]) -> bool:
-        if len(own) == longest:
+    def is_largest(table_set: frozenset[int]) -> bool:
+        if len(table_set) == longest:
             return True
 
         # Whatever contains the table is among those that hold its rarest attribute.
         others = min(
-            (holding[a] for a in own),
+            (holding[a] for a in table_set),
             key=len,
             default=list(sets.values()),
         )
-        return not any(len(other) > len(own) and own < other for other in others)
+        return not any(
+            len(other) > len(table_set) and table_set < other for other in others
+        )
 
-    largest = [table for table, own in sets.items() if is_largest(own)]
+    largest = [table for table, table_set in sets.items() if is_largest(table_set)]
     return None if any(count[table] > 1 for table in largest) else largest
 
 
@@ -274,7 +276,7 @@ class _Tips:
             size,
         )
 
-    def added(self, own: FloatArray) -> FloatArray:
+    def added(self, matrices: FloatArray) -> FloatArray:
         """The sum of matrices over the core that each have entries of their own tables alone."""
-        flat = np.bincount(self.places, own.ravel(), self.size**2)
+        flat = np.bincount(self.places, matrices.ravel(), self.size**2)
         return flat.reshape(self.size, self.size).astype(np.float64)

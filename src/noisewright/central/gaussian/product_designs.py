@@ -319,7 +319,7 @@ def _start(
         return _State(centred_axis(size), np.full(size, 1.0 / size), True)
 
     mean = sum(gram / np.trace(gram) for gram in grams)
-    return _solve((mean), 0.0, None, bits)
+    return _solve(mean, 0.0, None, bits)
 
 
 def exchangeable(gram: FloatArray) -> bool:
@@ -379,17 +379,19 @@ def _improve(
     For one attribute with the total weighted by τ the optimum minimises √(g + τ²) + √t, so its
     slopes by g and t are 1/(2√(g + τ²)) and 1/(2√t); matching their ratio gives τ.
     """
-    own = np.array([k for k, kind in enumerate(family.kinds) if kind.group == group])
-    by_total = slopes[0][own]
-    by_contrast = slopes[1][own]
+    members = np.array(
+        [k for k, kind in enumerate(family.kinds) if kind.group == group]
+    )
+    by_total = slopes[0][members]
+    by_contrast = slopes[1][members]
     shares = by_contrast / by_contrast.sum()
     gram = np.asarray(
-        sum(s * family.kinds[k].gram for s, k in zip(shares, own, strict=True)),
+        sum(s * family.kinds[k].gram for s, k in zip(shares, members, strict=True)),
         dtype=np.float64,
     )
-    g = float(shares @ totals[own])
-    t = float(shares @ contrasts[own])
-    slope = float(by_total @ totals[own]) / g
+    g = float(shares @ totals[members])
+    t = float(shares @ contrasts[members])
+    slope = float(by_total @ totals[members]) / g
     tau_squared = max(0.0, (float(by_contrast.sum()) / slope) ** 2 * t - g)
 
     return _solve(gram, tau_squared, state.dual, bits)

@@ -302,9 +302,9 @@ class SharedProblem:
                 for i, basis in zip(self.used, self.bases, strict=True)
                 if i in block
             )
-            own = roots[inside]
-            unit = float(own.max()) / _WEIGHT
-            weights = np.maximum(np.rint(own / unit), 1).astype(np.int64)
+            precisions_inside = roots[inside]
+            unit = float(precisions_inside.max()) / _WEIGHT
+            weights = np.maximum(np.rint(precisions_inside / unit), 1).astype(np.int64)
             if block:
                 blocks.append(
                     Block(

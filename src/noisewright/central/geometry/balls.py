@@ -58,7 +58,7 @@ _EXACT = 1e-7
 def over_cells(sizes: tuple[int, ...], asked: Sequence[Term]) -> FloatArray:
     """Terms as rows over all cells."""
     rows = [OnAttributes(sizes, term.attributes, term.inner).dense() for term in asked]
-    return np.vstack([term.weight * own for term, own in zip(asked, rows, strict=True)])
+    return np.vstack([term.weight * row for term, row in zip(asked, rows, strict=True)])
 
 
 def reach_square(rows: IntArray, replaced: bool) -> int:
@@ -121,7 +121,10 @@ class BallMechanism(CountsPeople):
         )
         check_shares(self.shares, self.parts)
         require(
-            all(LEAST_EPSILON <= own <= LARGEST_EPSILON for own in self._epsilons),
+            all(
+                LEAST_EPSILON <= epsilon <= LARGEST_EPSILON
+                for epsilon in self._epsilons
+            ),
             "epsilon",
             self.privacy.epsilon,
             f"must give every part from 2^-30 to {LARGEST_EPSILON:g}",

@@ -221,11 +221,11 @@ class Entered:
         left = level - entries
         mean, square = _bin_means(left, entries + 1)
         product = Fraction(left * (left - 1), (entries + 1) * (entries + 2))
-        own = 1 + 2 * mean + square
+        squares = 1 + 2 * mean + square
         cross = 1 + 2 * mean + product
-        summed = ways * entries * own + (squared_signs - ways * entries) * cross
+        summed = ways * entries * squares + (squared_signs - ways * entries) * cross
 
-        return comb(level, entries) * (ways * entries * own - summed / self.cells)
+        return comb(level, entries) * (ways * entries * squares - summed / self.cells)
 
     def draw(self, level: int, source: ByteSource | None) -> IntArray:
         weights = [ways * comb(level, p + m) for p, m, ways in self._signs]

@@ -101,14 +101,19 @@ class FittedMechanism(CountsPeople):
             )
 
         if self.support is not None:
-            own = self.support
+            cells = self.support
             ordered = (
-                own.ndim == 1 and own.dtype == np.int64 and (np.diff(own) > 0).all()
+                cells.ndim == 1
+                and cells.dtype == np.int64
+                and (np.diff(cells) > 0).all()
             )
             require(
-                ordered and len(own) and own[0] >= 0 and own[-1] < self.workload.size,
+                ordered
+                and len(cells)
+                and cells[0] >= 0
+                and cells[-1] < self.workload.size,
                 "support",
-                own.shape,
+                cells.shape,
                 "must name cells, each once in order",
             )
             require(
@@ -329,7 +334,7 @@ class SimulatedAccuracy(Accuracy):
 
     @cached_property
     def _worst(self) -> FloatArray:
-        return max(self.errors, key=lambda own: float((own**2).mean()))
+        return max(self.errors, key=lambda errors: float((errors**2).mean()))
 
     @cached_property
     def bias(self) -> FloatArray | None:

@@ -165,8 +165,8 @@ class Net:
         columns = matrix.T.astype(np.float64)
         order, distances = farthest_first(columns, distance)
         cells = np.sort(order[distances > distance])
-        own = columns[cells]
-        apart = (own**2).sum(axis=1) - 2 * columns @ own.T
+        chosen = columns[cells]
+        apart = (chosen**2).sum(axis=1) - 2 * columns @ chosen.T
         nearest = cells[apart.argmin(axis=1)]
         nearest[cells] = cells
 

@@ -148,11 +148,13 @@ class KNormMechanism(CountsPeople):
         known: dict[Body, float] = {}
 
         for body in set(self.bodies):
-            own = body.squares(levels)
+            squares = body.squares(levels)
             unit = lcm(3, body.cells)
             sums = [
                 int(square * unit) * (number // body.points(level))
-                for level, (square, number) in enumerate(zip(own, points, strict=True))
+                for level, (square, number) in enumerate(
+                    zip(squares, points, strict=True)
+                )
             ]
             mean = mean_over_levels(sums, self._weights, float(self.rate)) / unit
             known[body] = mean / (max(body.dimension, 1) * self.steps**2)
@@ -187,28 +189,28 @@ class KNormMechanism(CountsPeople):
         if not self._protected_total:
             pairs = zip(groups, noise, strict=True)
             return Measurement(
-                tuple((own + moved).astype(np.float64) for own, moved in pairs)
+                tuple((exact + moved).astype(np.float64) for exact, moved in pairs)
             )
 
         people = groups[0].sum() + noise[0]
         # Groups are told by their differences alone: their sum is the number of people, which has
         # noise of its own.
         pairs = zip(groups, noise[1:], strict=True)
-        told = [(own + moved)[1:] - (own + moved)[0] for own, moved in pairs]
+        told = [(exact + moved)[1:] - (exact + moved)[0] for exact, moved in pairs]
 
         return Measurement(tuple(value.astype(np.float64) for value in (people, *told)))
 
     def read(self, measurement: Measurement) -> tuple[float, FloatArray]:
         """The number of people, and all groups less the mean of their partition."""
-        values = [(value) / self.steps for value in measurement.values]
+        values = [value / self.steps for value in measurement.values]
         if self._protected_total:
             people = float(values[0][0])
-            groups = [np.concatenate([[0.0], own]) for own in values[1:]]
+            groups = [np.concatenate([[0.0], group]) for group in values[1:]]
         else:
             people = float(values[0].sum())
             groups = values
 
-        return people, np.concatenate([own - own.mean() for own in groups])
+        return people, np.concatenate([group - group.mean() for group in groups])
 
     def answer(self, measurement: Measurement, terms: Sequence[Term]) -> FloatArray:
         people, groups = self.read(measurement)

@@ -73,7 +73,8 @@ def _tables(problem: CentralProblem, largest: bool) -> Parts:
     if len(asked) > MOST_DIMENSIONS:  # every table has one at least
         return ()
 
-    return tuple(Partition(own, prod(problem.sizes[i] for i in own)) for own in asked)
+    cells = [prod(problem.sizes[i] for i in table) for table in asked]
+    return tuple(map(Partition, asked, cells))
 
 
 def _of_single_cells(term: Term) -> bool:
@@ -93,13 +94,13 @@ def _largest(
 ) -> list[tuple[int, ...]]:
     """Tables within no other, in order; those found so far where there are too many."""
     found: list[frozenset[int]] = []
-    for own in sorted(map(frozenset, tables), key=len, reverse=True):
-        if not any(own < other for other in found):
-            found.append(own)
+    for table in sorted(map(frozenset, tables), key=len, reverse=True):
+        if not any(table < other for other in found):
+            found.append(table)
         if len(found) > MOST_DIMENSIONS:
             break
 
-    return sorted(tuple(sorted(own)) for own in found)
+    return sorted(tuple(sorted(table)) for table in found)
 
 
 def _by_queries(problem: CentralProblem) -> Parts:
@@ -108,7 +109,7 @@ def _by_queries(problem: CentralProblem) -> Parts:
         return ()
     every = tuple(range(len(problem.sizes)))
     labels = by_value(workload.dense(), _MOST_VALUES)
-    return tuple(Partition(every, workload.size, own) for own in labels or ())
+    return tuple(Partition(every, workload.size, grouping) for grouping in labels or ())
 
 
 def _cells(problem: CentralProblem) -> Parts:

@@ -73,12 +73,12 @@ class Rows:
     def __iter__(self) -> Iterator[FloatArray]:
         for batch in self.batches:
             for start in range(0, len(batch), _ROWS):
-                own = np.unpackbits(
+                bits = np.unpackbits(
                     batch[start : start + _ROWS],
                     axis=1,
                     count=self.attributes,
                 )
-                yield own.astype(np.float64)
+                yield bits.astype(np.float64)
 
     def __len__(self) -> int:
         return sum(len(batch) for batch in self.batches)
@@ -86,8 +86,8 @@ class Rows:
     def totals(self) -> IntArray:
         """How many people have each attribute: as private as the data."""
         result = np.zeros(self.attributes, dtype=np.int64)
-        for own in self:
-            result += own.sum(axis=0).astype(np.int64)
+        for batch in self:
+            result += batch.sum(axis=0).astype(np.int64)
         return result
 
 
@@ -185,7 +185,7 @@ class PairMoments:
         people, totals = self._first(rows, source)
         method = self.second(self.square(people, totals))
         centre = self.means(people, totals)
-        exact, _ = method.exact(own - centre for own in rows)
+        exact, _ = method.exact(batch - centre for batch in rows)
         protected = people if self.protected else None
         return MeasuredPairs(protected, totals, method.measure(exact, source))
 
@@ -244,8 +244,8 @@ class PairMoments:
     def simulated_noise(self, rng: np.random.Generator) -> tuple[float, FloatArray]:
         """Noise of the number of people and of the totals, by its variances: for no release."""
         of_people = sqrt(self.people_variance) * float(rng.standard_normal())
-        own = sqrt(self._own_variance) * rng.standard_normal(self.attributes)
-        return of_people, (self._part_of_people * of_people + own)
+        of_totals = sqrt(self._own_variance) * rng.standard_normal(self.attributes)
+        return of_people, self._part_of_people * of_people + of_totals
 
     def mean_errors(self, means: FloatArray) -> FloatArray:
         """Standard errors of shares with each attribute, times people: a total over their number.

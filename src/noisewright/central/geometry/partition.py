@@ -77,8 +77,8 @@ class Partition:
     def indicators(self, sizes: Sequence[int]) -> FloatArray:
         """Cells of the whole domain (columns) in each group (rows), less its share of all."""
         labels = np.arange(self.cells) if self.labels is None else self.labels
-        own = spread(labels, sizes, self.attributes)
-        return np.asarray((own == np.arange(self.groups)[:, None]) - 1 / self.groups)
+        groups = spread(labels, sizes, self.attributes)
+        return np.asarray((groups == np.arange(self.groups)[:, None]) - 1 / self.groups)
 
 
 def by_value(rows: FloatArray, most: int) -> list[IntArray] | None:
@@ -92,8 +92,8 @@ def by_value(rows: FloatArray, most: int) -> list[IntArray] | None:
         # by first appearance: names are equal
         number[np.argsort(first)] = np.arange(len(first))
         if len(first) > 1:
-            own = np.ascontiguousarray(number[inverse.ravel()])
-            labels[own.tobytes()] = own
+            grouping = np.ascontiguousarray(number[inverse.ravel()])
+            labels[grouping.tobytes()] = grouping
 
     return list(labels.values())
 
@@ -121,8 +121,8 @@ class Reading:
 
         direct = [self._directly(term) for term in terms]
         pairs = [
-            self._combined(term) if own is None else own
-            for own, term in zip(direct, terms, strict=True)
+            self._combined(term) if weights is None else weights
+            for weights, term in zip(direct, terms, strict=True)
         ]
         return np.concatenate([a for a, _ in pairs]), np.vstack([b for _, b in pairs])
 
@@ -145,9 +145,9 @@ class Reading:
                 and part.attributes == term.attributes
                 and self._alone(part)
             ):
-                own = term.weight * term.inner.dense()
-                weights[:, start : start + part.groups] = own
-                return own.sum(axis=1) / part.groups, weights
+                rows = term.weight * term.inner.dense()
+                weights[:, start : start + part.groups] = rows
+                return rows.sum(axis=1) / part.groups, weights
             start += part.groups
 
         return None

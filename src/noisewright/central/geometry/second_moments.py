@@ -298,5 +298,5 @@ class SecondMoments:
             noise = self.laws[0].to_dict()
             moved = self.moved
 
-        own = {"radius": self.radius, "share": self.share, "grid": GRID}
-        return {"noise": noise, "sensitivity": moved, **own}
+        grid = {"radius": self.radius, "share": self.share, "grid": GRID}
+        return {"noise": noise, "sensitivity": moved, **grid}

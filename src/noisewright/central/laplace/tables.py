@@ -100,10 +100,11 @@ def least_of_tables(terms: Sequence[Term], sizes: tuple[int, ...]) -> float:
     best = 0.0
 
     for order in range(1, int(orders.max(initial=0)) + 1):
-        own = np.cbrt(costs[orders == order])
+        cube_roots = np.cbrt(costs[orders == order])
         best = max(
             best,
-            float(own.sum()) ** 3 / _most_seen(roots, order, len(own)) ** 2,
+            float(cube_roots.sum()) ** 3
+            / _most_seen(roots, order, len(cube_roots)) ** 2,
         )
 
     return sqrt(best / family.queries) * _ROUNDED
@@ -346,7 +347,7 @@ class TablesObjective:
         value = np.log(mean) + 2 * np.log(weights.sum())
         gradient = weights * (by_weight / mean + 2 / weights.sum())
 
-        return float(value), (gradient)
+        return float(value), gradient
 
     def minimise(self, start: FloatArray) -> tuple[float, FloatArray]:
         """L-BFGS from one start."""

@@ -382,7 +382,7 @@ def _copied(
     options = []
 
     for copies in range(max(1, most - 3), most + 1):
-        own = CodePacking(**{**vars(base), "copies": copies})
-        options.append((own, own.bound(attributes, epsilon, steps)))
+        packing = CodePacking(**{**vars(base), "copies": copies})
+        options.append((packing, packing.bound(attributes, epsilon, steps)))
 
     return max(options, key=lambda option: option[1], default=None)
