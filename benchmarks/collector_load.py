@@ -36,6 +36,7 @@ import noisewright as nw
 from noisewright.collect.campaign import Terms
 from noisewright.collect.server.serve import prepare
 from noisewright.collect.service import Settings
+from noisewright.planning.local.plan import LocalPlan
 
 EVERY = 50
 """One in so many report is sent twice."""
@@ -58,6 +59,7 @@ class Load(NamedTuple):
 def bodies(plan_file: str, count: int) -> list[bytes]:
     """Requests, ready to be written to a socket."""
     plan = nw.load(plan_file)
+    assert isinstance(plan, LocalPlan)
     rows = plan.client.randomize_many(
         np.random.default_rng(0).integers(0, plan.strategy.size, count)
     )
@@ -127,6 +129,7 @@ class Connection(asyncio.Protocol):
         self.sender, self.buffer = sender, b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
         self.transport = transport
         self.sender.idle.append(self)
 

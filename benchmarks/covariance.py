@@ -54,7 +54,8 @@ def errors(kind: str, people: float, rng: np.random.Generator) -> dict[str, floa
     method = SecondMoments(COLUMNS, 1.0, 0.0, PRIVACY)
     root = factors(kind)
     truth = root @ root.T
-    scale, edge = float(method.scale) / GRID**2 / people, method.edge / people
+    scale = float(method.scale) / GRID**2 / people
+    spectrum = method.spectrum / people
     sums: dict[str, list[float]] = {MEASURED: [], PROJECTED: [], DENOISED: []}
     for _ in range(DRAWS):
         g, h = rng.standard_normal((2, COLUMNS + 1, COLUMNS))
@@ -62,7 +63,7 @@ def errors(kind: str, people: float, rng: np.random.Generator) -> dict[str, floa
         for name, own in (
             (MEASURED, noisy),
             (PROJECTED, possible_moments(noisy, 1.0)),
-            (DENOISED, above_noise(noisy, edge, 1.0)),
+            (DENOISED, above_noise(noisy, spectrum, 1.0)),
         ):
             sums[name].append(float(((own - truth) ** 2).sum()))
     told = {name: float(np.sqrt(np.mean(own))) for name, own in sums.items()}

@@ -18,6 +18,7 @@ from scipy.stats import beta, norm
 
 import noisewright as nw
 from noisewright.estimate.nearest import project_to_total
+from noisewright.planning.local.plan import LocalPlan
 
 READOUTS = "projection", "clipped", "isotonic", "distribution"
 _SPIKES = ((0.1, 0.1), (0.33, 0.15), (0.5, 0.1), (0.8, 0.05))
@@ -38,7 +39,7 @@ def densities(cells: int) -> dict[str, np.ndarray]:
     }
 
 
-def readouts(plan: nw.LocalPlan, people: np.ndarray) -> dict[str, np.ndarray]:
+def readouts(plan: LocalPlan, people: np.ndarray) -> dict[str, np.ndarray]:
     """The distribution function by every readout of one round of reports."""
     collected = plan.aggregate(plan.randomize(people))
     up_to = plan.estimate(collected).answers / len(people)
@@ -52,7 +53,7 @@ def readouts(plan: nw.LocalPlan, people: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def distances(
-    plan: nw.LocalPlan, shares: np.ndarray, number: int, runs: int
+    plan: LocalPlan, shares: np.ndarray, number: int, runs: int
 ) -> dict[str, np.ndarray]:
     """W1 of every readout in every run."""
     found: dict[str, list[float]] = {name: [] for name in READOUTS}

@@ -16,10 +16,13 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import duckdb
 
 import noisewright as nw
+
+ResultT = TypeVar("ResultT")
 
 CELLS = 1024
 MECHANISMS = ("randomized-response", "hadamard", "subset-selection")
@@ -33,7 +36,7 @@ def write_cells(path: Path, rows: int) -> None:
         )
 
 
-def seconds(job: Callable[[], object]) -> tuple[float, float, object]:
+def seconds(job: Callable[[], ResultT]) -> tuple[float, float, ResultT]:
     before, begin = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
     result = job()
     after = resource.getrusage(resource.RUSAGE_SELF)

@@ -6,14 +6,13 @@ import math
 import time
 import tracemalloc
 
-from noisewright.planning.streams import plan_stream
-from noisewright.privacy.promise.budget import Privacy
+import noisewright as nw
 
 STEPS = 1_000_000
 
 
 def main() -> None:
-    plan = plan_stream(STEPS, Privacy(epsilon=1, delta=1e-9))
+    plan = nw.plan(nw.RunningCount(STEPS), nw.Privacy(epsilon=1, delta=1e-9))
     stream = plan.start()
     began = time.perf_counter()
     for _ in range(STEPS):

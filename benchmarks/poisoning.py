@@ -16,12 +16,13 @@ import noisewright as nw
 from noisewright.local.analysis.analysis import influence
 from noisewright.local.analysis.goodness import LEVEL, goodness_of_fit
 from noisewright.local.analysis.robust import least_liars, robust_answers
+from noisewright.planning.local.plan import LocalPlan
 
 MECHANISMS = ["randomized-response", "hadamard", "subset-selection", "rappor"]
 SHARES = [0.0, 0.01, 0.05, 0.10]
 
 
-def lie(plan: nw.LocalPlan, cell: int, rng: np.random.Generator) -> np.ndarray:
+def lie(plan: LocalPlan, cell: int, rng: np.random.Generator) -> np.ndarray:
     """Among a hundred honest reports of the cell, the one that raises its estimate most."""
     reports = plan.randomize(np.full(100, cell))
     raised = [plan.aggregate(reports[i : i + 1]) for i in range(len(reports))]
@@ -30,7 +31,7 @@ def lie(plan: nw.LocalPlan, cell: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def alarms(
-    plan: nw.LocalPlan, share: float, people: int, trials: int, rng: np.random.Generator
+    plan: LocalPlan, share: float, people: int, trials: int, rng: np.random.Generator
 ) -> float:
     weights = 1.0 / np.arange(1, plan.strategy.size + 1)
     liars, seen = round(share * people), 0
@@ -49,7 +50,7 @@ def alarms(
 
 
 def attacked(
-    plan: nw.LocalPlan, share: float, people: int, trials: int, rng: np.random.Generator
+    plan: LocalPlan, share: float, people: int, trials: int, rng: np.random.Generator
 ):
     """Mean errors of the answer under attack: unbiased, and robust with twice as many allowed for.
 

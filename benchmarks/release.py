@@ -28,14 +28,16 @@ def main() -> None:
         pyarrow.csv.write_csv(people(rows, seed=1), table)
         began = time.perf_counter()
         asked = nw.Workload.from_spec(questions(), domain())
-        plan = nw.plan(asked, nw.Privacy(epsilon=1, delta=1e-9))
+        plan = nw.plan(
+            asked,
+            nw.Privacy(epsilon=1, delta=1e-9),
+            nw.Central(composition="many"),
+        )
         planned = time.perf_counter()
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         release = plan.release(str(table))
         released = time.perf_counter()
-        names = [
-            tuple(domain().names[i] for i in t) for t in plan.mechanism.strategy.tables
-        ]
+        names = [tuple(domain().names[i] for i in t) for t in plan.mechanism.tables()]
         DuckDBCounter().marginals(str(table), domain(), names)
         counted = time.perf_counter() - released
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -265,14 +265,14 @@ def test_radii_whose_errors_no_float_holds_are_refused_by_name(radius: float) ->
         nw.plan(nw.Moments(3, radius=radius), ONE)
 
 
-@pytest.mark.parametrize("model", ["central", "local"])
-def test_queries_that_ask_nothing_are_refused_in_words(model: Any) -> None:
+@pytest.mark.parametrize("options", [nw.Central(), nw.Local()])
+def test_queries_that_ask_nothing_are_refused_in_words(options: Any) -> None:
     nothing = np.zeros((3, 4))
     for call in (nw.plan, nw.compare):
         with pytest.raises(
             InvalidParameter, match=r"zero everywhere|tells no two people apart"
         ):
-            call(nothing, ONE, model=model)
+            call(nothing, ONE, options)
     assert nw.factorize(nothing).value == 0
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from functools import reduce
 from pathlib import Path
 
 import pytest
 
+import noisewright as nw
 from noisewright.solution import BoundClass
 
 ROOT = Path(__file__).parents[2]
@@ -126,6 +128,30 @@ def test_every_file_that_a_page_names_is_there() -> None:
         path.name: gone
         for path in PAGES
         if (gone := missing_places(path.read_text("utf-8")))
+    }
+    assert left == {}
+
+
+def missing_names(text: str) -> set[str]:
+    """Public names, as `nw.plan` or `nw.local.randomize`, that are not there."""
+    missing = set()
+    for name in set(re.findall(r"`nw\.(\w+(?:\.\w+)*)", text)):
+        try:
+            reduce(getattr, name.split("."), nw)
+        except AttributeError:
+            missing.add(name)
+    return missing
+
+
+def test_every_public_name_that_a_page_names_is_there() -> None:
+    assert missing_names("`nw.plan`, `nw.gone` and `nw.learn.gone`") == {
+        "gone",
+        "learn.gone",
+    }
+    left = {
+        path.name: gone
+        for path in SOURCES
+        if (gone := missing_names(path.read_text("utf-8")))
     }
     assert left == {}
 
