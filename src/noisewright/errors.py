@@ -5,15 +5,34 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
-from typing import Any, TypeVar
+from math import isfinite
+from typing import Any, TypeGuard, TypeVar
 
 _Result = TypeVar("_Result")
 
-
 _MOST_SHOWN = 80
+"""Characters of a value in a message: a line of a terminal."""
+
 _MOST_MESSAGE = 2000
+"""Characters of a message: a screen; it only bounds what hostile files make people read."""
+
 _MOST_BITS = 1024
+"""Of a whole number that is written out: more are more digits than a message shows."""
+
 _MOST_COMPARED = 2000
+"""Names that a misspelt one is compared with: it only bounds time, a tenth of a second."""
+
+_UNFORESEEN = (
+    LookupError,
+    TypeError,
+    ValueError,
+    ArithmeticError,
+    AttributeError,
+    RecursionError,
+    MemoryError,
+)
+"""What code raises that was handed plain values of another type or shape than it expects."""
+
 _BRACKETS: dict[type[Any], tuple[str, str]] = {
     list: ("[", "]"),
     tuple: ("(", ")"),
@@ -85,6 +104,32 @@ def require(
     """Refuse a parameter whose rule does not hold; what follows may rely on it."""
     if not holds:
         raise InvalidParameter(name, value, rule, remedy)
+
+
+def require_one_of(name: str, value: object, choices: Iterable[str]) -> None:
+    """Refuse a word that is none of those there are."""
+    known = tuple(choices)
+    require(value in known, name, value, f"must be one of {', '.join(known)}")
+
+
+def is_whole(value: object) -> TypeGuard[int]:
+    """Whether a value is a whole number; a truth value is none."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def is_finite(value: object) -> TypeGuard[float]:
+    """Whether a value is a finite number; a truth value is none."""
+    return is_whole(value) or (isinstance(value, float) and isfinite(value))
+
+
+def is_name(value: object) -> TypeGuard[str]:
+    """Whether a value is text that is not empty."""
+    return isinstance(value, str) and value != ""
+
+
+def is_listed(value: object) -> TypeGuard[Sequence[object]]:
+    """Whether a value lists others; text does not."""
+    return isinstance(value, Sequence) and not isinstance(value, str)
 
 
 def refuse_given(
@@ -183,15 +228,7 @@ def refusing(message: str) -> Iterator[None]:
         yield
     except NoisewrightError:
         raise
-    except (
-        LookupError,
-        TypeError,
-        ValueError,
-        ArithmeticError,
-        AttributeError,
-    ) as error:
-        kind = type(error).__name__
-    except (RecursionError, MemoryError) as error:
+    except _UNFORESEEN as error:
         kind = type(error).__name__
     else:
         return
@@ -225,12 +262,5 @@ def understood(call: Callable[[], _Result], error: NoisewrightError) -> _Result:
         return call()
     except NoisewrightError:
         raise
-    except (
-        TypeError,
-        ValueError,
-        LookupError,
-        AttributeError,
-        ArithmeticError,
-        RecursionError,
-    ):
+    except _UNFORESEEN:
         raise error from None

@@ -7,9 +7,11 @@ answers about the same cells, and a plan makes them consistent.
 
 from __future__ import annotations
 
+import datetime as dt
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
@@ -18,23 +20,28 @@ import numpy.typing as npt
 
 from noisewright.arrays import Array, BoolArray, FloatArray, IntArray, ObjectArray
 from noisewright.display import Shown
-from noisewright.errors import DomainError, InvalidParameter, require
+from noisewright.errors import (
+    DomainError,
+    InvalidParameter,
+    is_listed,
+    is_name,
+    require,
+    require_one_of,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from _typeshed import DataclassInstance
 
 
 Values: TypeAlias = "Sequence[object] | Array | pa.Array | pa.ChunkedArray"
 Storage = Literal["text", "number", "boolean", "date"]
 
 # Where a value without a declared cell lies; `Attribute.encode` turns these into cells or errors.
-BELOW = -1
-ABOVE = -2
-ELSEWHERE = -3
-MISSING = -4
-
-
-Refuse = Callable[[str, object, str, str], InvalidParameter]
+BELOW = -1  # the lowest edge
+ABOVE = -2  # the highest edge
+ELSEWHERE = -3  # among no declared values
+MISSING = -4  # in no place at all
 
 LONGEST_LABEL = 200
 """Characters of a name or a label: what a table, a page and a form can still show as one."""
@@ -55,11 +62,13 @@ class Level:
 
     def locate(self, constant: object) -> int:
         """Return the group whose label is a constant written in a query."""
-        if str(constant) not in self.labels:
-            remedy = f"the groups are {', '.join(self.labels[:8])}" + ", …" * (
-                self.size > 8
-            )
-            raise InvalidParameter(self.name, constant, "has no declared group", remedy)
+        require(
+            str(constant) in self.labels,
+            self.name,
+            constant,
+            "has no declared group",
+            f"the groups are {_listed(self.labels)}",
+        )
         return self.labels.index(str(constant))
 
     @property
@@ -105,38 +114,44 @@ class Attribute(Shown, ABC):
     ordered: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        require(
-            isinstance(self.name, str) and self.name,
-            "name",
-            self.name,
-            "must be text that is not empty",
+        require(is_name(self.name), "name", self.name, "must be text that is not empty")
+        check_label("name", self.name)
+
+        policies = ("clip", "other", "error") if self.ordered else ("other", "error")
+        require_one_of(f"{self.name}.outside", self.outside, policies)
+        if self.missing is None:
+            object.__setattr__(self, "missing", self._usual_missing)
+        self.require(
+            self.missing in ("other", "error"),
+            "missing",
+            self.missing,
+            "must be other or error",
         )
 
-        check_label("name", self.name)
-        policies = ("clip", "other", "error") if self.ordered else ("other", "error")
-        if self.outside not in policies:
-            raise self.refuse(
-                "outside", self.outside, f"must be one of {', '.join(policies)}"
-            )
-
-        if self.missing is None:
-            object.__setattr__(
-                self, "missing", "other" if self.outside == "other" else "error"
-            )
-
-        if self.missing not in ("other", "error"):
-            raise self.refuse("missing", self.missing, "must be other or error")
-        if not isinstance(self.other, str) or not self.other:
-            raise self.refuse("other", self.other, "must be a label that is not empty")
-
+        self.require(
+            is_name(self.other),
+            "other",
+            self.other,
+            "must be a label that is not empty",
+        )
         check_label(f"{self.name}.other", self.other)
-        self._check()
-        if self.has_other and self.other in self.declared_labels:
-            raise self.refuse(
-                "other", self.other, "must differ from the labels of the cells"
-            )
 
+        self._check()
+        self.require(
+            not self.has_other or self.other not in self.declared_labels,
+            "other",
+            self.other,
+            "must differ from the labels of the cells",
+        )
         object.__setattr__(self, "levels", self._read_levels())
+
+    @property
+    def _usual_missing(self) -> str:
+        return "other" if self.outside == "other" else "error"
+
+    def usual_fields(self) -> dict[str, object]:
+        """What fields are that nobody declared, where it follows from others."""
+        return {"missing": self._usual_missing}
 
     @abstractmethod
     def _check(self) -> None:
@@ -146,20 +161,21 @@ class Attribute(Shown, ABC):
         if not isinstance(self.levels, Mapping):
             return tuple(self.levels)
 
-        finer = Level(
-            self.name, self.declared_labels, tuple(range(len(self.declared_labels)))
-        )
+        cells = tuple(range(len(self.declared_labels)))
+        finer = Level(self.name, self.declared_labels, cells)
         read: list[Level] = []
         for name, declared in self.levels.items():
             check_label(f"{self.name}.levels", str(name))
             if isinstance(declared, Mapping):
-                level = from_members(str(name), declared, finer, self.refuse)
+                level = from_members(self.name, str(name), declared, finer)
             else:
                 level = self._coarser(str(name), declared)
-            if not is_coarser(level, finer):
-                raise self.refuse(
-                    "levels", name, f"must not cut through groups of {finer.name!r}"
-                )
+            self.require(
+                is_coarser(level, finer),
+                "levels",
+                name,
+                f"must not cut through groups of {finer.name!r}",
+            )
             read.append(level)
             finer = level
 
@@ -175,11 +191,13 @@ class Attribute(Shown, ABC):
         if not self.has_other:
             return level
 
+        self.require(
+            self.other not in level.labels,
+            "other",
+            self.other,
+            f"must differ from the labels of {level.name!r}",
+        )
         labels = (*level.labels, self.other)
-        if self.other in level.labels:
-            raise self.refuse(
-                "other", self.other, f"must differ from the labels of {level.name!r}"
-            )
         return Level(level.name, labels, (*level.groups, level.size))
 
     def _facts(self) -> list[tuple[str, str]]:
@@ -191,6 +209,12 @@ class Attribute(Shown, ABC):
     ) -> InvalidParameter:
         """Return the error for a declared field that breaks its rule."""
         return InvalidParameter(f"{self.name}.{field}", value, rule, remedy)
+
+    def require(
+        self, holds: object, field: str, value: object, rule: str, remedy: str = ""
+    ) -> None:
+        """Refuse a declared field whose rule does not hold."""
+        require(holds, f"{self.name}.{field}", value, rule, remedy)
 
     @property
     @abstractmethod
@@ -246,12 +270,12 @@ class Attribute(Shown, ABC):
 
     def refusal(self, field: str) -> DomainError:
         """What is said of a table in which a value breaks the rule `outside` or `missing`."""
-        fault = (
-            "a value outside its declared cells" if field == "outside" else "no value"
-        )
-        remedies = f"declare `{field}: other`" + (
-            " or `outside: clip`" if field == "outside" and self.ordered else ""
-        )
+        fault = "no value"
+        remedies = f"declare `{field}: other`"
+        if field == "outside":
+            fault = "a value outside its declared cells"
+            remedies += " or `outside: clip`" if self.ordered else ""
+
         return DomainError(
             f"attribute {self.name!r}: the table has {fault} somewhere, which its rule "
             f"`{field}: error` refuses; {remedies}, or mend the table"
@@ -282,12 +306,13 @@ class Attribute(Shown, ABC):
         except DomainError:
             cell = MISSING
 
-        if cell < 0:
-            remedy = f"the cells are {', '.join(self.labels[:8])}" + ", …" * (
-                self.size > 8
-            )
-            raise InvalidParameter(self.name, constant, "has no declared cell", remedy)
-
+        require(
+            cell >= 0,
+            self.name,
+            constant,
+            "has no declared cell",
+            f"the cells are {_listed(self.labels)}",
+        )
         return cell
 
     def _constant(self, constant: object) -> object:
@@ -296,50 +321,50 @@ class Attribute(Shown, ABC):
 
     def _checked(self, codes: npt.ArrayLike) -> IntArray:
         cells = np.asarray(codes)
-        if not np.issubdtype(cells.dtype, np.integer) and cells.size:
-            raise self.refuse("cells", cells.dtype, "must be integers")
-        if cells.size and (cells.min() < 0 or cells.max() >= self.size):
-            raise self.refuse("cells", "…", f"must lie in 0..{self.size - 1}")
+        if cells.size:
+            whole = np.issubdtype(cells.dtype, np.integer)
+            self.require(whole, "cells", cells.dtype, "must be integers")
+            inside = cells.min() >= 0 and cells.max() < self.size
+            self.require(inside, "cells", "…", f"must lie in 0..{self.size - 1}")
         return cells.astype(np.int64)
 
 
 def check_label(parameter: str, text: str, most: int = LONGEST_LABEL) -> None:
     """Refuse a name or label that is too long to be shown."""
-    if len(text) > most:
-        rule = f"has {len(text):,} characters, where {most} are the most"
-        raise InvalidParameter(parameter, f"{text[:40]}…", rule, "shorten it")
+    rule = f"has {len(text):,} characters, where {most} are the most"
+    require(len(text) <= most, parameter, f"{text[:40]}…", rule, "shorten it")
+
+
+def _listed(labels: Sequence[str], most: int = 8) -> str:
+    """The first labels, and that there are more."""
+    return ", ".join(labels[:most]) + ", …" * (len(labels) > most)
 
 
 def from_members(
-    name: str, members: Mapping[object, object], finer: Level, refuse: Refuse
+    attribute: str, name: str, members: Mapping[object, object], finer: Level
 ) -> Level:
     """Return the level whose groups list labels of the next finer level, each exactly once."""
+    subject = f"{attribute}.levels.{name}"
     group_of: dict[str, int] = {}
     for group, (title, listed) in enumerate(members.items()):
         check_label(f"levels.{name}", str(title))
-        if isinstance(listed, str) or not isinstance(listed, Sequence) or not listed:
-            raise refuse(
-                f"levels.{name}", listed, "must list the labels that a group holds", ""
-            )
+        if not is_listed(listed) or not listed:
+            rule = "must list the labels that a group holds"
+            raise InvalidParameter(subject, listed, rule)
 
         for label in map(str, listed):
-            if label not in finer.labels:
-                raise refuse(
-                    f"levels.{name}", label, f"is not a label of {finer.name!r}", ""
-                )
-            if label in group_of:
-                raise refuse(f"levels.{name}", label, "must be in one group only", "")
+            rule = f"is not a label of {finer.name!r}"
+            require(label in finer.labels, subject, label, rule)
+            rule = "must be in one group only"
+            require(label not in group_of, subject, label, rule)
             group_of[label] = group
 
-    if left := [label for label in finer.labels if label not in group_of]:
-        raise refuse(
-            f"levels.{name}", left, "must be in a group too", "put every label in one"
-        )
+    left = [label for label in finer.labels if label not in group_of]
+    require(not left, subject, left, "must be in a group too", "put every label in one")
 
     of_finer = [group_of[label] for label in finer.labels]
-    return Level(
-        name, tuple(map(str, members)), tuple(of_finer[cell] for cell in finer.groups)
-    )
+    groups = tuple(of_finer[cell] for cell in finer.groups)
+    return Level(name, tuple(map(str, members)), groups)
 
 
 def to_members(level: Level, finer: Level) -> dict[str, list[str]]:
@@ -352,6 +377,23 @@ def to_members(level: Level, finer: Level) -> dict[str, list[str]]:
 
 def is_coarser(level: Level, finer: Level) -> bool:
     """Whether every group of the finer level lies within one group of the coarser."""
-    return len(set(zip(finer.groups, level.groups, strict=True))) == len(
-        set(finer.groups)
-    )
+    pairs = set(zip(finer.groups, level.groups, strict=True))
+    return len(pairs) == len(set(finer.groups))
+
+
+def declared_fields(subject: DataclassInstance) -> dict[str, object]:
+    """The fields of a dataclass that differ from what is usual, as plain values."""
+    return {
+        field.name: _plain(getattr(subject, field.name))
+        for field in fields(subject)
+        if getattr(subject, field.name) != field.default
+    }
+
+
+def _plain(value: object) -> object:
+    """A value as JSON and YAML have it; infinities as text."""
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and math.isinf(value):
+        return str(value)
+    return value.isoformat() if isinstance(value, dt.date) else value

@@ -19,6 +19,7 @@ from noisewright.domain.attribute import (
     Values,
     check_label,
 )
+from noisewright.errors import is_whole
 
 _EXACT_INTEGERS = 2**53  # beyond it, neighbouring integers are one 64-bit float
 
@@ -36,37 +37,32 @@ class Categorical(Attribute):
     kind: ClassVar[str] = "categorical"
 
     def _check(self) -> None:
-        if isinstance(self.values, str) or not self.values:
-            raise self.refuse("values", self.values, "must list at least one value")
-
+        rule = "must list at least one value"
+        listed = not isinstance(self.values, str) and self.values
+        self.require(listed, "values", self.values, rule)
         for value in self.values:
-            if isinstance(value, bool) or not isinstance(value, str | int):
-                raise self.refuse(
-                    "values", value, "must be text or integers", "quote it"
-                )
-            if isinstance(value, int) and abs(value) >= _EXACT_INTEGERS:
-                raise self.refuse(
-                    "values", value, "must be smaller than 2^53", "quote it"
-                )
+            text = isinstance(value, str)
+            rule = "must be text or integers"
+            self.require(text or is_whole(value), "values", value, rule, "quote it")
+            exact = text or abs(int(value)) < _EXACT_INTEGERS
+            rule = "must be smaller than 2^53"
+            self.require(exact, "values", value, rule, "quote it")
 
-        whole = all(isinstance(value, int) for value in self.values)
-        values = (
-            tuple(self.values) if whole else tuple(str(value) for value in self.values)
-        )
+        values = tuple(self.values)
+        if not all(map(is_whole, values)):
+            values = tuple(map(str, values))
         object.__setattr__(self, "values", values)
 
         for label in self.declared_labels:
             check_label(f"{self.name}.values", label)
 
-        repeated = [
-            label for label, times in Counter(self.declared_labels).items() if times > 1
-        ]
-        if repeated:
-            raise self.refuse("values", repeated, "must differ from each other")
+        labels = Counter(self.declared_labels)
+        repeated = [label for label, times in labels.items() if times > 1]
+        self.require(not repeated, "values", repeated, "must differ from each other")
 
     @property
     def storage(self) -> Storage:
-        return "number" if isinstance(self.values[0], int) else "text"
+        return "number" if is_whole(self.values[0]) else "text"
 
     @cached_property
     def declared_labels(self) -> tuple[str, ...]:
@@ -88,14 +84,9 @@ class Categorical(Attribute):
             missing = column.is_null().to_numpy(zero_copy_only=False)
             declared = pa.array(self.values, pa.string())
 
-        cells = (
-            pc.index_in(column, value_set=declared)
-            .cast(pa.int64())
-            .fill_null(ELSEWHERE)
-        )
-        return np.where(missing, MISSING, cells.to_numpy(zero_copy_only=False)).astype(
-            np.int64
-        )
+        found = pc.index_in(column, value_set=declared).cast(pa.int64())
+        cells = found.fill_null(ELSEWHERE).to_numpy(zero_copy_only=False)
+        return np.where(missing, MISSING, cells).astype(np.int64)
 
     def representative(self, cell: int) -> str | int | None:
         cell = int(self._checked(cell))

@@ -7,15 +7,21 @@ that one row and changes no other.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from noisewright.domain.attribute import Attribute
+from noisewright.domain.attribute import Attribute, declared_fields
 from noisewright.domain.categorical import Boolean
 from noisewright.domain.ordered import Numeric
-from noisewright.errors import InvalidParameter
+from noisewright.errors import (
+    InvalidParameter,
+    is_finite,
+    is_listed,
+    is_name,
+    require,
+    require_one_of,
+)
 
 How = Literal["any", "count", "minimum", "maximum", "first", "sum"]
 _HOLDERS: dict[str, type[Attribute]] = {
@@ -23,6 +29,8 @@ _HOLDERS: dict[str, type[Attribute]] = {
     "count": Numeric,
     "sum": Numeric,
 }
+_MOST_UNITS = 2**32
+"""Of one row in a sum: a billion rows of a person then still fit 64 bits."""
 _OPTIONS = ("of", "by", "lower", "upper", "unit", "join", "on")
 
 
@@ -49,75 +57,80 @@ class Derived:
     on: str | None = None
 
     def __post_init__(self) -> None:
-        if self.how not in get_args(How):
-            raise self._refuse(
-                "how", self.how, f"must be one of {', '.join(get_args(How))}"
-            )
+        require_one_of(f"derive.{self.name}.how", self.how, get_args(How))
 
         for field in ("name", "table", "column"):
-            if not isinstance(getattr(self, field), str) or not getattr(self, field):
-                raise self._refuse(field, getattr(self, field), "must be a name")
+            value = getattr(self, field)
+            self._require(is_name(value), field, value, "must be a name")
 
-        if isinstance(self.of, str) or not isinstance(self.of, Sequence):
-            raise self._refuse("of", self.of, "must be a list of values")
+        self._require(is_listed(self.of), "of", self.of, "must be a list of values")
+        object.__setattr__(self, "of", tuple(map(str, self.of)))
+        self._require(
+            not self.of or self.how in ("any", "count"),
+            "of",
+            list(self.of),
+            "goes with `any` and `count`",
+        )
 
-        object.__setattr__(self, "of", tuple(str(value) for value in self.of))
-        if self.of and self.how not in ("any", "count"):
-            raise self._refuse("of", list(self.of), "goes with `any` and `count`")
-        if (self.by is None) == (self.how == "first"):
-            raise self._refuse(
-                "by", self.by, "goes with `first`: the column that says which is"
-            )
-        if (self.join is None) != (self.on is None) or self.join == self.table:
-            raise self._refuse(
-                "join", self.join, "names a public table, and goes with `on`"
-            )
-
+        self._require(
+            (self.by is not None) == (self.how == "first"),
+            "by",
+            self.by,
+            "goes with `first`: the column that says which is",
+        )
+        self._require(
+            (self.join is None) == (self.on is None) and self.join != self.table,
+            "join",
+            self.join,
+            "names a public table, and goes with `on`",
+        )
         self._check_sum()
 
     def _check_sum(self) -> None:
         given = (self.lower, self.upper, self.unit)
         if self.how != "sum":
-            if given != (None, None, 1.0):
-                raise self._refuse(
-                    "lower", self.lower, "and `upper`, `unit` go with `sum`"
-                )
+            rule = "and `upper`, `unit` go with `sum`"
+            self._require(given == (None, None, 1.0), "lower", self.lower, rule)
             return
 
-        numbers = all(isinstance(v, int | float) and math.isfinite(v) for v in given)
-        if not numbers or not self.lower <= self.upper or not self.unit > 0:  # type: ignore[operator]
-            rule = "and `upper` must be bounds of a row's value, and `unit` above zero"
-            raise self._refuse("lower", self.lower, rule)
+        low, high = self.bounds
+        self._require(
+            all(map(is_finite, given)) and low <= high and self.unit > 0,
+            "lower",
+            self.lower,
+            "and `upper` must be bounds of a row's value, and `unit` above zero",
+        )
+        self._require(
+            max(abs(low), abs(high)) <= _MOST_UNITS * self.unit,
+            "unit",
+            self.unit,
+            "must be at least 2^-32 of the bounds",
+        )
 
-        units = max(abs(self.lower), abs(self.upper)) / self.unit  # type: ignore[arg-type]
-        if units > 2**32:
-            raise self._refuse(
-                "unit", self.unit, "must be at least 2^-32 of the bounds"
-            )
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Between which the values of a sum are clipped."""
+        return self.lower or 0.0, self.upper or 0.0
 
-    def _refuse(self, field: str, value: object, rule: str) -> InvalidParameter:
-        return InvalidParameter(f"derive.{self.name}.{field}", value, rule)
+    def _require(self, holds: object, field: str, value: object, rule: str) -> None:
+        require(holds, f"derive.{self.name}.{field}", value, rule)
 
     def check(self, attribute: Attribute) -> None:
         """Refuse an attribute that cannot hold what is worked out."""
-        expected = _HOLDERS.get(self.how)
-        if expected is not None and not isinstance(attribute, expected):
-            rule = f"must be a {expected.kind} attribute to hold `{self.how}`"
-            raise InvalidParameter("attribute", self.name, rule)
+        expected = _HOLDERS.get(self.how, type(attribute))
+        require(
+            isinstance(attribute, expected),
+            "attribute",
+            self.name,
+            f"must be a {expected.kind} attribute to hold `{self.how}`",
+        )
 
     def to_dict(self) -> dict[str, object]:
         """The declaration as plain values, without what is as usual."""
-        document: dict[str, object] = {
-            "name": self.name,
-            "from": self.table,
-            self.how: self.column,
-        }
-        for field in _OPTIONS:
-            value = getattr(self, field)
-            if value != type(self).__dataclass_fields__[field].default:
-                document[field] = list(value) if isinstance(value, tuple) else value
-
-        return document
+        declared = declared_fields(self)
+        options = {name: declared[name] for name in _OPTIONS if name in declared}
+        own = {"name": self.name, "from": self.table, self.how: self.column}
+        return own | options
 
 
 def read_derived(declared: object) -> Derived:
@@ -129,15 +142,15 @@ def read_derived(declared: object) -> Derived:
     if not isinstance(declared, Mapping):
         raise InvalidParameter("derive", declared, rule)
 
-    hows = [how for how in get_args(How) if how in declared]
+    named = set(declared)
+    hows = named & set(get_args(How))
     known = {"name", "from", *hows, *_OPTIONS}
-    if len(hows) != 1 or not {"name", "from"} <= set(declared) or set(declared) - known:
+    if len(hows) != 1 or not {"name", "from"} <= named <= known:
         raise InvalidParameter("derive", declared.get("name"), rule)
 
+    (how,) = hows
     options = {field: declared[field] for field in _OPTIONS if field in declared}
-    return Derived(
-        declared["name"], declared["from"], hows[0], declared[hows[0]], **options
-    )
+    return Derived(declared["name"], declared["from"], how, declared[how], **options)
 
 
 def tables_of(derived: Sequence[Derived]) -> tuple[tuple[str, ...], tuple[str, ...]]:

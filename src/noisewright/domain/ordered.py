@@ -23,10 +23,16 @@ from noisewright.domain.attribute import (
     Storage,
     Values,
 )
-from noisewright.errors import InvalidParameter, require
+from noisewright.errors import (
+    InvalidParameter,
+    is_whole,
+    require,
+    require_one_of,
+)
 
 _EPOCH = dt.date(1970, 1, 1)
 _EXACT_INTEGERS = 2**53  # beyond it, neighbouring integers are one 64-bit float
+_EXACT_DIGITS = 1e16  # from here on Python writes whole numbers with powers of ten
 _MOST_UNITS = 2**31  # four billion people then still fit a 64-bit sum
 
 
@@ -59,9 +65,8 @@ class Ordered(Attribute):
 
     def _place(self, values: Values) -> IntArray:
         numbers = self._numbers(values)
-        codes = (
-            np.searchsorted(self.cuts[:-1], numbers, side="right").astype(np.int64) - 1
-        )
+        codes = np.searchsorted(self.cuts[:-1], numbers, side="right").astype(np.int64)
+        codes -= 1
         codes[numbers < self.cuts[0]] = BELOW
         codes[numbers > self.cuts[-1]] = ABOVE
         codes[np.isnan(numbers)] = MISSING
@@ -80,14 +85,12 @@ class Ordered(Attribute):
         refused: the cell's count cannot be divided.
         """
         number = float(self._numbers([self._constant(constant)])[0])
-        require(
-            not math.isnan(number),
-            self.name,
-            constant,
-            "must be a value of the attribute",
-        )
+        rule = "must be a value of the attribute"
+        require(not math.isnan(number), self.name, constant, rule)
+
+        cells = len(self.cuts) - 1
         if number > self.cuts[-1] or (inclusive and number == self.cuts[-1]):
-            return len(self.cuts) - 1
+            return cells
         if number < self.cuts[0]:
             return 0
 
@@ -96,11 +99,12 @@ class Ordered(Attribute):
             inclusive = False
 
         below = int(np.searchsorted(self.cuts[:-1], number, side="left"))
-        if inclusive or below == len(self.cuts) - 1 or self.cuts[below] != number:
+        if inclusive or below == cells or self.cuts[below] != number:
+            cut = self.labels[self.locate(constant)]
             raise InvalidParameter(
                 self.name,
                 constant,
-                f"cuts through the cell {self.labels[self.locate(constant)]}",
+                f"cuts through the cell {cut}",
                 "compare with the edge of a cell, or declare a finer edge",
             )
 
@@ -129,76 +133,99 @@ class Numeric(Ordered):
         cls, name: str, first: int, last: int, step: int = 1, **rules: Any
     ) -> Numeric:
         """Declare the whole numbers first..last in runs of `step`: 0–4, 5–9, …"""
-        if not (isinstance(step, int) and step > 0 and first <= last):
-            raise InvalidParameter(
-                f"{name}.integers",
-                (first, last, step),
-                "must be first <= last and step >= 1",
-            )
+        require(
+            is_whole(step) and step > 0 and first <= last,
+            f"{name}.integers",
+            (first, last, step),
+            "must be first <= last and step >= 1",
+        )
         return cls(name, (*range(first, last + 1, step), last), integer=True, **rules)
 
     def _check(self) -> None:
-        if not isinstance(self.integer, bool):
-            raise self.refuse("integer", self.integer, "must be true or false")
-        if isinstance(self.edges, str) or len(self.edges) < 2:
-            raise self.refuse("edges", self.edges, "must list at least two numbers")
-
-        object.__setattr__(
-            self, "edges", tuple(self._number("edges", e) for e in self.edges)
+        whole = self.integer
+        self.require(isinstance(whole, bool), "integer", whole, "must be true or false")
+        self.require(
+            not isinstance(self.edges, str) and len(self.edges) > 1,
+            "edges",
+            self.edges,
+            "must list at least two numbers",
         )
-        if any(not math.isfinite(edge) for edge in self.edges[1:-1]):
-            raise self.refuse("edges", self.edges, "may be infinite only at the ends")
+        edges = tuple(self._number("edges", edge) for edge in self.edges)
+        object.__setattr__(self, "edges", edges)
+        self._check_edges()
 
-        starts = self.edges[:-1]
-        if (
-            any(a >= b for a, b in itertools.pairwise(starts))
-            or starts[-1] > self.edges[-1]
-        ):
-            raise self.refuse(
-                "edges", self.edges, "must increase (the last may repeat)"
-            )
-        if math.isinf(starts[-1]) and starts[-1] == self.edges[-1]:
-            raise self.refuse("edges", self.edges, "must increase")
-        if self.integer and any(math.isfinite(e) and e != int(e) for e in self.edges):
-            raise self.refuse(
-                "edges", self.edges, "must be whole numbers with `integer`"
-            )
-
-        for field, end in (("lower", self.edges[0]), ("upper", self.edges[-1])):
+        for field, end in (("lower", edges[0]), ("upper", edges[-1])):
             bound = getattr(self, field)
-            if bound is None and math.isfinite(end):
-                object.__setattr__(self, field, end)
-            elif bound is not None:
-                object.__setattr__(self, field, self._number(field, bound))
-                if not math.isfinite(getattr(self, field)):
-                    raise self.refuse(field, bound, "must be finite")
+            if bound is not None:
+                bound = self._number(field, bound)
+                self.require(math.isfinite(bound), field, bound, "must be finite")
+            elif math.isfinite(end):
+                bound = end
+            object.__setattr__(self, field, bound)
 
-        if (
-            self.lower is not None
-            and self.upper is not None
-            and self.lower > self.upper
-        ):
-            raise self.refuse("lower", self.lower, f"must be <= upper={self.upper}")
+        if self.lower is not None and self.upper is not None:
+            rule = f"must be <= upper={self.upper}"
+            self.require(self.lower <= self.upper, "lower", self.lower, rule)
+
+    def _check_edges(self) -> None:
+        edges = self.edges
+        inner = all(map(math.isfinite, edges[1:-1]))
+        self.require(inner, "edges", edges, "may be infinite only at the ends")
+
+        rising = all(a < b for a, b in itertools.pairwise(edges[:-1]))
+        self.require(
+            rising and edges[-2] <= edges[-1],
+            "edges",
+            edges,
+            "must increase (the last may repeat)",
+        )
+        self.require(
+            math.isfinite(edges[-2]) or edges[-2] < edges[-1],
+            "edges",
+            edges,
+            "must increase",
+        )
+
+        whole = all(edge == int(edge) for edge in edges if math.isfinite(edge))
+        self.require(
+            whole or not self.integer,
+            "edges",
+            edges,
+            "must be whole numbers with `integer`",
+        )
+
+    def usual_fields(self) -> dict[str, object]:
+        ends = {"lower": self.edges[0], "upper": self.edges[-1]}
+        return super().usual_fields() | ends
 
     def _number(self, field: str, value: object) -> float:
         if value in ("inf", "-inf"):  # as text, since JSON has no infinity
             return float(value)
-        if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-            raise self.refuse(
-                field, value, "must be a number", "infinite edges are inf and -inf"
-            )
-        if math.isnan(value):
-            raise self.refuse(field, value, "must be a number")
+        if not isinstance(value, int | float | np.number) or isinstance(value, bool):
+            rule = "must be a number"
+            raise self.refuse(field, value, rule, "infinite edges are inf and -inf")
+        self.require(not math.isnan(value), field, value, "must be a number")
 
-        whole = (
-            isinstance(value, int | np.integer) and abs(int(value)) < _EXACT_INTEGERS
+        whole = isinstance(value, int | np.integer)
+        return (
+            int(value) if whole and abs(int(value)) < _EXACT_INTEGERS else float(value)
         )
-        return int(value) if whole else float(value)
 
     def largest_units(self, unit: float) -> int:
         """Return the most that one person can change a sum by, in whole units."""
-        if not (math.isfinite(unit) and unit > 0):
-            raise self.refuse("unit", unit, "must be a positive number")
+        positive = math.isfinite(unit) and unit > 0
+        self.require(positive, "unit", unit, "must be a positive number")
+
+        low, high = self.bounds
+        units = max(abs(low), abs(high)) / unit
+        rule = f"must be at least {units * unit / _MOST_UNITS:g}"
+        self.require(units <= _MOST_UNITS, "unit", unit, rule)
+
+        return round(units)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """To which values are clipped in sums; refused where they are not known."""
         if self.lower is None or self.upper is None:
             raise self.refuse(
                 "bounds",
@@ -206,14 +233,7 @@ class Numeric(Ordered):
                 "must both be declared",
                 "add lower and upper",
             )
-
-        largest = max(abs(self.lower), abs(self.upper)) / unit
-        if largest > _MOST_UNITS:
-            raise self.refuse(
-                "unit", unit, f"must be at least {largest * unit / _MOST_UNITS:g}"
-            )
-
-        return round(largest)
+        return self.lower, self.upper
 
     def units(self, values: Values, unit: float) -> IntArray:
         """Return every value clipped to `lower`..`upper` and rounded to whole units.
@@ -254,12 +274,10 @@ class Numeric(Ordered):
     @cached_property
     def declared_labels(self) -> tuple[str, ...]:
         """Labels such as 0–17 for whole numbers and [0, 18) otherwise."""
-        cells = list(itertools.pairwise(self.edges))
-        return tuple(
-            self._label(a, b, i == len(cells) - 1) for i, (a, b) in enumerate(cells)
-        )
+        *cells, last = itertools.pairwise(self.edges)
+        return (*(self._label(a, b) for a, b in cells), self._label(*last, last=True))
 
-    def _label(self, a: float, b: float, last: bool) -> str:
+    def _label(self, a: float, b: float, last: bool = False) -> str:
         if math.isinf(a) and math.isinf(b):
             return "any"
         if math.isinf(a):
@@ -278,25 +296,22 @@ class Numeric(Ordered):
 
     @property
     def spans(self) -> tuple[tuple[float, float], ...]:
-        cells = list(itertools.pairwise(self.edges))
+        *cells, last = itertools.pairwise(self.edges)
         inside = 1 if self.integer else 0
-        return (*((a, b - inside) for a, b in cells[:-1]), cells[-1])
+        return (*((a, b - inside) for a, b in cells), last)
 
     def _coarser(self, name: str, declared: object) -> Level:
         """Read a level given by some of the edges: `{"band": [0, 18, 65, 120]}`."""
         whole = self.integer
         coarse = Numeric(f"{self.name}.levels.{name}", declared, integer=whole)  # type: ignore[arg-type]
-        if not set(coarse.edges) <= set(self.edges) or self.edges[
-            :: len(self.edges) - 1
-        ] != (
-            coarse.edges[0],
-            coarse.edges[-1],
-        ):
-            rule = (
-                "must be some of the attribute's edges, its first and last among them"
-            )
-            raise self.refuse(f"levels.{name}", declared, rule)
-
+        ends = (self.edges[0], self.edges[-1])
+        self.require(
+            set(coarse.edges) <= set(self.edges)
+            and (coarse.edges[0], coarse.edges[-1]) == ends,
+            f"levels.{name}",
+            declared,
+            "must be some of the attribute's edges, its first and last among them",
+        )
         return self._grouped(name, coarse)
 
     def representative(self, cell: int) -> float | None:
@@ -336,28 +351,21 @@ class Date(Ordered):
         for field in ("start", "end"):
             object.__setattr__(self, field, self._date(field, getattr(self, field)))
 
-        if self.first > self.last:
-            raise self.refuse(
-                "start", str(self.first), f"must not come after end={self.last}"
-            )
-        if self.last.year >= dt.MAXYEAR:
-            raise self.refuse(
-                "end", str(self.last), f"must come before the year {dt.MAXYEAR}"
-            )
-        if self.period not in _PERIODS:
-            raise self.refuse(
-                "period", self.period, f"must be one of {', '.join(_PERIODS)}"
-            )
+        first, last = self.first, self.last
+        rule = f"must not come after end={last}"
+        self.require(first <= last, "start", str(first), rule)
+        rule = f"must come before the year {dt.MAXYEAR}"
+        self.require(last.year < dt.MAXYEAR, "end", str(last), rule)
+        require_one_of(f"{self.name}.period", self.period, _PERIODS)
 
     def _date(self, field: str, value: object) -> dt.date:
-        if isinstance(value, str):
-            try:
-                return dt.date.fromisoformat(value)
-            except ValueError:
-                pass
-        elif isinstance(value, dt.date) and not isinstance(value, dt.datetime):
+        if type(value) is dt.date:
             return value
-        raise self.refuse(field, value, "must be a date such as 2024-03-31")
+        try:
+            return dt.date.fromisoformat(value)  # type: ignore[arg-type]
+        except (ValueError, TypeError):
+            rule = "must be a date such as 2024-03-31"
+            raise self.refuse(field, value, rule) from None
 
     def _constant(self, constant: object) -> object:
         return (
@@ -415,9 +423,12 @@ class Date(Ordered):
         """Read a level given by a longer period: `{"year": "year"}`."""
         span = self.first, self.last
         coarse = Date(f"{self.name}.levels.{name}", *span, declared)  # type: ignore[arg-type]
-        if not set(coarse._starts) <= set(self._starts):
-            rule = f"must be a period into which every {self.period} fits whole"
-            raise self.refuse(f"levels.{name}", declared, rule)
+        self.require(
+            set(coarse._starts) <= set(self._starts),
+            f"levels.{name}",
+            declared,
+            f"must be a period into which every {self.period} fits whole",
+        )
         return self._grouped(name, coarse)
 
     def representative(self, cell: int) -> dt.date | None:
@@ -452,8 +463,5 @@ _PERIODS: dict[str, Callable[[dt.date], str]] = {
 
 def _plain(number: float) -> str:
     """Write a number without a needless decimal point."""
-    return (
-        str(int(number))
-        if number == int(number) and abs(number) < 1e16
-        else repr(number)
-    )
+    whole = number == int(number) and abs(number) < _EXACT_DIGITS
+    return str(int(number)) if whole else repr(number)

@@ -30,13 +30,15 @@ from noisewright.errors import (
     DomainError,
     InvalidParameter,
     TooLarge,
+    is_listed,
     require,
     understood,
     unknown_name,
 )
 
-_LARGEST_INDEX = 2**63
+_LARGEST_INDEX = 2**63  # beyond what 64 bits count, with a sign
 _MOST_MASK = 2**27
+"""Cells of a table that are listed one by one: 128 MiB of truth values."""
 
 
 @dataclass(frozen=True)
@@ -54,12 +56,10 @@ class Box:
         """Return where the box lies in the marginal table of `names`, one axis per name."""
         inside = np.ones((1,) * len(names), dtype=np.bool_)
         for name, cells in self.sides:
-            side = np.zeros(domain[name].size, dtype=np.bool_)
-            side[list(cells)] = True
-            axis = names.index(name)
-            inside = inside & side.reshape(
-                [-1 if i == axis else 1 for i in range(len(names))]
-            )
+            shape = [1] * len(names)
+            shape[names.index(name)] = -1
+            side = np.isin(np.arange(domain[name].size), cells)
+            inside = inside & side.reshape(shape)
 
         return inside
 
@@ -90,8 +90,7 @@ class Domain(Shown):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "attributes", tuple(self.attributes))
-        if not self.attributes:
-            raise InvalidParameter("attributes", [], "must name at least one attribute")
+        require(self.attributes, "attributes", [], "must name at least one attribute")
         require(
             isinstance(self.reviewed, bool),
             "reviewed",
@@ -99,11 +98,8 @@ class Domain(Shown):
             "must be true or false",
         )
 
-        names = [
-            *self.names,
-            *(level.name for a in self.attributes for level in a.coarser),
-        ]
-        repeated = [name for name, times in Counter(names).items() if times > 1]
+        names = Counter([*self.names, *self._level_names])
+        repeated = [name for name, times in names.items() if times > 1]
         require(
             not repeated,
             "attributes",
@@ -130,30 +126,28 @@ class Domain(Shown):
 
     def _check_derived(self) -> None:
         """Every attribute is worked out once, and persons are named, each by themselves."""
-        if self.unit is not None and self.unit.column in self.names:
-            rule = "names people, and cannot be what is worked out of their rows too"
-            raise InvalidParameter("unit", self.unit.column, rule)
+        person = "" if self.unit is None else self.unit.column
+        rule = "names people, and cannot be what is worked out of their rows too"
+        require(person not in self.names, "unit", person, rule)
 
-        if sorted(one.name for one in self.derived) != sorted(self.names):
-            rule = "must work out every attribute, each once"
-            raise InvalidParameter("derive", [one.name for one in self.derived], rule)
+        worked_out = [one.name for one in self.derived]
+        rule = "must work out every attribute, each once"
+        require(sorted(worked_out) == sorted(self.names), "derive", worked_out, rule)
 
-        plain = self.unit is not None and self.unit == Unit(self.unit.column)
-        if not plain:
-            rule = "must be a column alone: what is derived is one row per person"
-            remedy = "leave `rows`, `missing`, `key` and `per` out"
-            raise InvalidParameter(
-                "unit", self.unit and self.unit.to_dict(), rule, remedy
-            )
+        require(
+            self.unit is not None and self.unit == Unit(person),
+            "unit",
+            self.unit and self.unit.to_dict(),
+            "must be a column alone: what is derived is one row per person",
+            "leave `rows`, `missing`, `key` and `per` out",
+        )
 
         for one in self.derived:
             one.check(self[one.name])
 
         private, public = tables_of(self.derived)
-        if both := sorted(set(private) & set(public)):
-            raise InvalidParameter(
-                "derive", both, "cannot be tables of people and public ones"
-            )
+        both = sorted(set(private) & set(public))
+        require(not both, "derive", both, "cannot be tables of people and public ones")
 
     @property
     def derived(self) -> tuple[Derived, ...]:
@@ -164,6 +158,10 @@ class Domain(Shown):
     def names(self) -> tuple[str, ...]:
         """The attributes' names, in order."""
         return tuple(attribute.name for attribute in self.attributes)
+
+    @property
+    def _level_names(self) -> list[str]:
+        return [level.name for a in self.attributes for level in a.coarser]
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
@@ -195,15 +193,9 @@ class Domain(Shown):
     def index(self, name: str) -> int:
         """Return the position of the attribute of that name."""
         if name not in self.names:
-            levels = [
-                level.name
-                for attribute in self.attributes
-                for level in attribute.coarser
-            ]
-            known = [*self.names, *levels]
-            raise unknown_name(
-                "attribute", name, "is not in the domain", known, "the domain has"
-            )
+            known = [*self.names, *self._level_names]
+            rule = "is not in the domain"
+            raise unknown_name("attribute", name, rule, known, "the domain has")
         return self.names.index(name)
 
     def find(self, name: str) -> tuple[int, Level | None]:
@@ -277,9 +269,8 @@ class Domain(Shown):
 
     def unravel(self, index: int) -> tuple[int, ...]:
         """Return the cell of every attribute at a flat index."""
-        require(
-            0 <= index < self.size, "cell", index, f"must lie in 0..{self.size - 1}"
-        )
+        inside = 0 <= index < self.size
+        require(inside, "cell", index, f"must lie in 0..{self.size - 1}")
 
         cells = []
         for size in reversed(self.shape):
@@ -290,16 +281,10 @@ class Domain(Shown):
 
     def ravel(self, cells: Sequence[int]) -> int:
         """Return the flat index of one cell per attribute."""
-        require(
-            len(cells) == len(self)
-            and not any(
-                not 0 <= cell < size
-                for cell, size in zip(cells, self.shape, strict=True)
-            ),
-            "cells",
-            cells,
-            f"must index a shape of {self.shape}",
+        inside = len(cells) == len(self) and all(
+            0 <= cell < size for cell, size in zip(cells, self.shape, strict=True)
         )
+        require(inside, "cells", cells, f"must index a shape of {self.shape}")
 
         index = 0
         for cell, size in zip(cells, self.shape, strict=True):
@@ -313,9 +298,7 @@ class Domain(Shown):
         absent = [name for name in self.names if name not in columns]
         require(not absent, "columns", absent, "are missing", "give one per attribute")
 
-        codes = [
-            attribute.encode(columns[attribute.name]) for attribute in self.attributes
-        ]
+        codes = [each.encode(columns[each.name]) for each in self.attributes]
         require(
             len({len(column) for column in codes}) <= 1,
             "columns",
@@ -365,14 +348,11 @@ class Domain(Shown):
     @classmethod
     def from_dict(cls, document: object) -> Domain:
         """Read a schema from plain values; unknown keys are refused."""
-        attributes, reviewed, impossible, unit, derive = schema.from_dict(document)
+        declared = schema.from_dict(document)
         error = DomainError(
             "schema: `impossible`, `unit` or `derive` is not understood"
         )
-        return understood(
-            lambda: cls(attributes, reviewed, impossible, read_unit(unit), derive),
-            error,
-        )
+        return understood(lambda: cls(**declared), error)
 
     def to_yaml(self) -> str:
         """Return the schema as YAML."""
@@ -388,12 +368,8 @@ def read_box(declared: Box | Mapping[str, object], domain: Domain) -> Box:
     """Read a box: for every name a list of values or labels, or `{from: …, below: …}`."""
     if isinstance(declared, Box):
         return declared
-    require(
-        isinstance(declared, Mapping) and declared,
-        "impossible",
-        declared,
-        "must map attributes to values",
-    )
+    if not isinstance(declared, Mapping) or not declared:
+        raise InvalidParameter("impossible", declared, "must map attributes to values")
 
     sides: dict[str, set[int]] = {}
     for name, values in declared.items():
@@ -411,8 +387,7 @@ def read_box(declared: Box | Mapping[str, object], domain: Domain) -> Box:
 def _cells(subject: Attribute | Level, values: object) -> set[int]:
     if isinstance(values, Mapping):
         return _interval(subject, values)
-
-    if isinstance(values, str) or not isinstance(values, Sequence) or not values:
+    if not is_listed(values) or not values:
         rule = (
             "must be a list of values, or {from: …, below: …} for an ordered attribute"
         )
@@ -423,22 +398,17 @@ def _cells(subject: Attribute | Level, values: object) -> set[int]:
 
 
 def _interval(subject: Attribute | Level, values: Mapping[str, object]) -> set[int]:
-    if (
-        not isinstance(subject, Ordered)
-        or not values
-        or not set(values) <= {"from", "below"}
-    ):
+    name = f"impossible.{subject.name}"
+    ends = {"from", "below"} & set(values)
+    if not isinstance(subject, Ordered) or not ends or len(ends) < len(values):
         rule = (
             "may have `from` and `below` only, and only where the attribute is ordered"
         )
-        raise InvalidParameter(f"impossible.{subject.name}", dict(values), rule)
+        raise InvalidParameter(name, dict(values), rule)
 
-    first = subject.cells_below(values["from"]) if "from" in values else 0
+    first = subject.cells_below(values["from"]) if "from" in ends else 0
     declared = len(subject.declared_labels)
-    end = subject.cells_below(values["below"]) if "below" in values else declared
-    if first >= end:
-        raise InvalidParameter(
-            f"impossible.{subject.name}", dict(values), "holds no cell"
-        )
+    end = subject.cells_below(values["below"]) if "below" in ends else declared
+    require(first < end, name, dict(values), "holds no cell")
 
     return set(range(first, end))

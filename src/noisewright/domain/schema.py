@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime as dt
-import math
 import re
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
@@ -13,13 +11,19 @@ from typing import Any
 
 import yaml
 
-from noisewright.domain.attribute import Attribute, Level, to_members
+from noisewright.domain.attribute import (
+    Attribute,
+    Level,
+    declared_fields,
+    to_members,
+)
 from noisewright.domain.categorical import Boolean, Categorical
 from noisewright.domain.ordered import Date, Numeric
 from noisewright.errors import (
     DomainError,
     FileFormatError,
     NoisewrightError,
+    is_name,
     meant,
     shortened,
     shown,
@@ -27,7 +31,11 @@ from noisewright.errors import (
 )
 
 _MOST_TEXT = 2**22
+"""Characters of a text, aliases written out: it only bounds memory."""
 _MOST_LEVELS = 24
+"""Of lists in lists: schemas and questions have four, and the parser calls itself for each."""
+_LINE = 80
+"""Characters of a list that is still written in one line."""
 _MOST_MAPPINGS = 10_000
 """Attributes and questions of one text: as many take two seconds to read, at 25 µs a value."""
 _MOST_VALUES = 250_000
@@ -52,23 +60,16 @@ def to_dict(attributes: Sequence[Attribute], reviewed: bool) -> dict[str, object
 def _attribute_to_dict(
     attribute: Attribute, mark: Mapping[str, bool]
 ) -> dict[str, object]:
-    document: dict[str, object] = {
-        "name": attribute.name,
-        "kind": attribute.kind,
-        **mark,
+    usual = attribute.usual_fields()
+    declared = {
+        name: value
+        for name, value in declared_fields(attribute).items()
+        if name not in usual or value != usual[name]
     }
-    fields = {field.name: field.default for field in dataclasses.fields(attribute)}
-    fields["missing"] = "other" if attribute.outside == "other" else "error"
-    if isinstance(attribute, Numeric):
-        fields |= {"lower": attribute.edges[0], "upper": attribute.edges[-1]}
+    if attribute.coarser:
+        declared["levels"] = _levels_to_dict(attribute)
 
-    levels = _levels_to_dict(attribute)
-    for name, default in fields.items():
-        value = levels or default if name == "levels" else getattr(attribute, name)
-        if name != "name" and value != default and value is not None:
-            document[name] = _plain(value)
-
-    return document
+    return {"name": attribute.name, "kind": attribute.kind, **mark, **declared}
 
 
 def _levels_to_dict(attribute: Attribute) -> dict[str, dict[str, list[str]]]:
@@ -83,72 +84,45 @@ def _levels_to_dict(attribute: Attribute) -> dict[str, dict[str, list[str]]]:
     return documents
 
 
-def _plain(value: object) -> object:
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, float) and math.isinf(value):
-        return str(value)
-    return value.isoformat() if isinstance(value, dt.date) else value
+_LISTS = {
+    "attributes": "with a name and a kind",
+    "impossible": "a mapping of attributes",
+    "derive": "a mapping with a name and a table",
+}
 
 
-def from_dict(
-    document: object,
-) -> tuple[
-    list[Attribute],
-    bool,
-    list[Mapping[str, object]],
-    object,
-    list[Mapping[str, object]],
-]:
-    """Read a schema: attributes, whether reviewed, what is impossible, whose rows, what derives."""
-    allowed = {"attributes", "reviewed", "impossible", "unit", "derive"}
-    top = _mapping(document, "the schema", {"attributes"}, allowed)
-    listed = top["attributes"]
-    if not isinstance(listed, list):
-        raise DomainError(
-            "schema: `attributes` must be a list, each with a name and a kind"
-        )
+def from_dict(document: object) -> dict[str, Any]:
+    """Read a schema: the fields of a domain, its attributes read."""
+    allowed = {"reviewed", "unit", *_LISTS}
+    declared = dict(_mapping(document, "the schema", {"attributes"}, allowed))
+    for name, each in _LISTS.items():
+        if not isinstance(declared.get(name, []), list):
+            raise DomainError(f"schema: `{name}` must be a list, each {each}")
 
-    impossible = top.get("impossible", [])
-    if not isinstance(impossible, list):
-        raise DomainError(
-            "schema: `impossible` must be a list, each a mapping of attributes"
-        )
-
-    derive = top.get("derive", [])
-    if not isinstance(derive, list):
-        raise DomainError(
-            "schema: `derive` must be a list, each a mapping with a name and a table"
-        )
-
-    attributes = [_attribute_from_dict(entry) for entry in listed]
+    entries: list[dict[str, object]] = declared["attributes"]
+    declared["attributes"] = [_attribute_from_dict(entry) for entry in entries]
     # A schema written by hand needs no mark; one that was drafted must say that it is reviewed.
-    drafted = any(entry.get("drafted", False) is not False for entry in listed)
-    return (
-        attributes,
-        top.get("reviewed", not drafted),
-        impossible,
-        top.get("unit"),
-        derive,
-    )
+    drafted = any(entry.get("drafted", False) is not False for entry in entries)
+    declared.setdefault("reviewed", not drafted)
+
+    return declared
 
 
-def _attribute_from_dict(entry: object) -> Attribute:
+def _attribute_from_dict(entry: Mapping[str, object]) -> Attribute:
     where = "an attribute"
-    if isinstance(entry, Mapping) and "name" in entry:
+    known = isinstance(entry, Mapping)
+    if known and "name" in entry:
         where = f"attribute {shown(entry['name'])}"
 
-    kind = entry.get("kind") if isinstance(entry, Mapping) else None
-    if not isinstance(kind, str) or kind not in _KINDS:
-        raise DomainError(
-            f"schema: {where} must have a kind, one of {', '.join(_KINDS)}"
-        )
+    kind = entry.get("kind") if known else None
+    if not is_name(kind) or kind not in _KINDS:
+        kinds = ", ".join(_KINDS)
+        raise DomainError(f"schema: {where} must have a kind, one of {kinds}")
 
-    fields = {field.name: field for field in dataclasses.fields(_KINDS[kind])}
-    own = {name for name in ("values", "edges", "start", "end") if name in fields}
-    values = dict(
-        _mapping(entry, where, {"name", "kind"} | own, {"kind", "drafted", *fields})
-    )
+    fields = {field.name for field in dataclasses.fields(_KINDS[kind])}
+    own = fields & {"values", "edges", "start", "end"}
+    allowed = {"kind", "drafted", *fields}
+    values = dict(_mapping(entry, where, {"name", "kind", *own}, allowed))
     del values["kind"]
     if not isinstance(values.pop("drafted", True), bool):
         raise DomainError(f"schema: {where}: `drafted` must be true or false")
@@ -163,12 +137,10 @@ def _mapping(
     document: object, where: str, needed: set[str], allowed: set[str]
 ) -> Mapping[str, Any]:
     if not isinstance(document, Mapping):
-        raise DomainError(
-            f"schema: {where} must be a mapping with {', '.join(sorted(needed))}"
-        )
+        names = ", ".join(sorted(needed))
+        raise DomainError(f"schema: {where} must be a mapping with {names}")
 
-    unknown = [str(key) for key in document if key not in allowed]
-    if unknown:
+    if unknown := [str(key) for key in document if key not in allowed]:
         raise DomainError(
             f"schema: {where} has unknown keys {shortened(', '.join(unknown))}; "
             f"{meant(unknown[0], allowed)}allowed are {', '.join(sorted(allowed))}"
@@ -205,10 +177,8 @@ class _Loader(yaml.SafeLoader):
         assert node is not None
         self._level -= 1
         if id(node) not in self._extents:
-            if alias:  # of a node that is still being read
-                raise FileFormatError(
-                    "the YAML text refers to itself; write out what it means"
-                )
+            # of a node that is still being read
+            _require(not alias, "refers to itself; write out what it means")
             self._extents[id(node)] = self._extent(node)
 
         size, depth = self._extents[id(node)]
@@ -218,15 +188,12 @@ class _Loader(yaml.SafeLoader):
     def _count(self) -> None:
         self._values += 1
         self._mappings += self.check_event(yaml.MappingStartEvent)
-        if self._mappings > _MOST_MAPPINGS:
-            raise FileFormatError(
-                f"the YAML text has more than {_MOST_MAPPINGS:,} mappings (an attribute is one, "
-                "a question too); keep the attributes that are asked about"
-            )
-        if self._values > _MOST_VALUES:
-            raise FileFormatError(
-                f"the YAML text has more than {_MOST_VALUES:,} values"
-            )
+        _require(
+            self._mappings <= _MOST_MAPPINGS,
+            f"has more than {_MOST_MAPPINGS:,} mappings (an attribute is one, a question too); "
+            "keep the attributes that are asked about",
+        )
+        _require(self._values <= _MOST_VALUES, f"has more than {_MOST_VALUES:,} values")
 
     def _extent(self, node: yaml.Node) -> tuple[int, int]:
         if isinstance(node, yaml.ScalarNode):
@@ -244,31 +211,30 @@ class _Loader(yaml.SafeLoader):
 
     @staticmethod
     def _check(size: int, depth: int) -> None:
-        if depth > _MOST_LEVELS:
-            raise FileFormatError(
-                f"the YAML text is nested more than {_MOST_LEVELS} levels deep"
-            )
-        if size > _MOST_TEXT:
-            raise FileFormatError(
-                f"the YAML text stands for more than {_MOST_TEXT} characters"
-            )
+        _require(
+            depth <= _MOST_LEVELS, f"is nested more than {_MOST_LEVELS} levels deep"
+        )
+        _require(size <= _MOST_TEXT, f"stands for more than {_MOST_TEXT} characters")
 
     def construct_mapping(
         self, node: yaml.MappingNode, deep: bool = False
     ) -> dict[Hashable, object]:
         """Refuse a key given twice, of which YAML would silently keep the last."""
         keys = [self.construct_object(key, deep=True) for key, _ in node.value]
-        if not all(isinstance(key, Hashable) for key in keys):
-            raise FileFormatError("the YAML text has a key that is a list or a mapping")
+        hashable = all(isinstance(key, Hashable) for key in keys)
+        _require(hashable, "has a key that is a list or a mapping")
 
-        repeated = sorted(
-            {str(key) for key, times in Counter(keys).items() if times > 1}
-        )
+        repeated = {str(key) for key, times in Counter(keys).items() if times > 1}
         if repeated:
-            named = shortened(", ".join(repeated))
+            named = shortened(", ".join(sorted(repeated)))
             raise DomainError(f"schema: the key {named} is given twice")
 
         return super().construct_mapping(node, deep)
+
+
+def _require(holds: bool, rule: str) -> None:
+    if not holds:
+        raise FileFormatError(f"the YAML text {rule}")
 
 
 class _Dumper(yaml.SafeDumper):
@@ -300,9 +266,8 @@ _Loader.add_constructor("tag:yaml.org,2002:int", lambda loader, node: int(node.v
 def _represent_list(dumper: _Dumper, items: list[object]) -> yaml.Node:
     """Write numbers and short lists in one line, mappings and long texts one to a line."""
     length = sum(len(str(item)) + 2 for item in items)
-    texts = any(isinstance(item, str) for item in items)
-    mappings = any(isinstance(item, dict) for item in items)
-    flow = not mappings and (length < 80 or not texts)
+    kinds = set(map(type, items))
+    flow = dict not in kinds and (length < _LINE or str not in kinds)
     return dumper.represent_sequence("tag:yaml.org,2002:seq", items, flow_style=flow)
 
 
@@ -319,7 +284,7 @@ _Dumper.add_representer(str, _represent_text)
 def load_yaml(source: str | Path) -> object:
     """Read YAML from a path, or from text that has more than one line; the text is not trusted."""
     text = str(source)
-    if isinstance(source, Path) or "\n" not in source:
+    if isinstance(source, Path) or "\n" not in text:
         text = _file_text(Path(source))
 
     if len(text) > _MOST_TEXT:
@@ -350,9 +315,7 @@ def _file_text(path: Path) -> str:
             return file.read(_MOST_TEXT + 1)
     # a path with a NUL, or text that is not UTF-8
     except (OSError, ValueError) as error:
-        reason = (
-            error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        )
+        reason = getattr(error, "strerror", "it is not UTF-8 text")
         raise FileFormatError(f"cannot read {shown(str(path))}: {reason}") from None
 
 

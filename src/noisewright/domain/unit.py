@@ -15,11 +15,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Literal, get_args
 
-from noisewright.errors import InvalidParameter, require
+from noisewright.domain.attribute import declared_fields
+from noisewright.errors import (
+    InvalidParameter,
+    is_name,
+    is_whole,
+    require,
+    require_one_of,
+)
 
 Nameless = Literal["refuse", "each"]
 PeriodName = Literal["day", "week", "month", "quarter", "year"]
 _MOST_ROWS = 10**6
+"""Of one person: what counts of people times it are still exact integers."""
 
 
 @dataclass(frozen=True)
@@ -43,22 +51,19 @@ class Unit:
 
     def __post_init__(self) -> None:
         require(
-            isinstance(self.column, str) and self.column,
+            is_name(self.column),
             "unit.column",
             self.column,
             "must be the name of a column",
         )
-
-        whole = isinstance(self.rows, int) and not isinstance(self.rows, bool)
-        if not whole or not 1 <= self.rows <= _MOST_ROWS:
-            rule = f"must be a whole number from 1 to {_MOST_ROWS}"
-            raise InvalidParameter(
-                "unit.rows", self.rows, rule, "it is public: choose it unseen"
-            )
-
-        if self.missing not in get_args(Nameless):
-            rule = f"must be one of {', '.join(get_args(Nameless))}"
-            raise InvalidParameter("unit.missing", self.missing, rule)
+        require(
+            is_whole(self.rows) and 1 <= self.rows <= _MOST_ROWS,
+            "unit.rows",
+            self.rows,
+            f"must be a whole number from 1 to {_MOST_ROWS}",
+            "it is public: choose it unseen",
+        )
+        require_one_of("unit.missing", self.missing, get_args(Nameless))
 
         require(
             isinstance(self.key, str) and self.key.isascii() and "'" not in self.key,
@@ -67,40 +72,43 @@ class Unit:
             "must be ASCII text without quotes",
         )
 
-        if self.per is not None and self.per not in get_args(PeriodName):
-            rule = f"must be one of {', '.join(get_args(PeriodName))}"
-            raise InvalidParameter("unit.per", self.per, rule)
-
-        named = (
-            isinstance(self.date, str) and bool(self.date) and self.date != self.column
-        )
-        if (self.per is None) != (self.date is None) or not (
-            self.date is None or named
-        ):
-            rule = "must be the name of a column of days, and goes with `per`"
-            raise InvalidParameter("unit.date", self.date, rule)
-
+        self._check_period()
         self._check_groups()
+
+    def _check_period(self) -> None:
+        if self.per is not None:
+            require_one_of("unit.per", self.per, get_args(PeriodName))
+
+        named = is_name(self.date) and self.date != self.column
+        require(
+            (named if self.per else self.date is None),
+            "unit.date",
+            self.date,
+            "must be the name of a column of days, and goes with `per`",
+        )
 
     def _check_groups(self) -> None:
         names = (self.by,) if isinstance(self.by, str) else self.by
         require(
-            isinstance(names, list | tuple)
-            and all(isinstance(n, str) and n for n in names),
+            isinstance(names, list | tuple) and all(map(is_name, names)),
             "unit.by",
             self.by,
             "must be names of attributes",
         )
-
         object.__setattr__(self, "by", tuple(names))
-        whole = isinstance(self.each, int) and not isinstance(self.each, bool)
-        if not whole or not 1 <= self.each <= self.rows:
-            rule = "must be a whole number from 1 to the rows that count"
-            raise InvalidParameter("unit.each", self.each, rule)
 
-        if len(set(self.by)) < len(self.by) or (not self.by and self.each != 1):
-            rule = "must name attributes, each once, in whose cells at most `each` rows count"
-            raise InvalidParameter("unit.by", list(self.by), rule)
+        require(
+            is_whole(self.each) and 1 <= self.each <= self.rows,
+            "unit.each",
+            self.each,
+            "must be a whole number from 1 to the rows that count",
+        )
+        require(
+            len(set(self.by)) == len(self.by) and (self.by or self.each == 1),
+            "unit.by",
+            list(self.by),
+            "must name attributes, each once, in whose cells at most `each` rows count",
+        )
 
     def text(self) -> str:
         """Say whose privacy it is."""
@@ -133,18 +141,7 @@ class Unit:
 
     def to_dict(self) -> dict[str, object]:
         """The declaration as plain values, without what is as usual."""
-        usual = Unit(self.column)
-        names = ("rows", "missing", "key", "per", "date", "each")
-        own = {name: getattr(self, name) for name in names}
-        changed = {
-            name: value for name, value in own.items() if value != getattr(usual, name)
-        }
-
-        return {
-            "column": self.column,
-            **changed,
-            **({"by": list(self.by)} if self.by else {}),
-        }
+        return declared_fields(self)
 
 
 ROW_IS_PERSON = "one row is one person"
@@ -157,13 +154,12 @@ def read_unit(declared: object) -> Unit | None:
     if isinstance(declared, str):
         return Unit(declared)
 
-    known = {field.name for field in fields(Unit)}
-    if (
-        not isinstance(declared, Mapping)
-        or "column" not in declared
-        or set(declared) - known
-    ):
-        rule = f"must be a column's name or a mapping of {', '.join(sorted(known))}"
+    known = sorted(field.name for field in fields(Unit))
+    rule = f"must be a column's name or a mapping of {', '.join(known)}"
+    if not isinstance(declared, Mapping):
         raise InvalidParameter("unit", declared, rule)
+    require(
+        "column" in declared and set(declared) <= set(known), "unit", declared, rule
+    )
 
     return Unit(**declared)
