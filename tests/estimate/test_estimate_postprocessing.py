@@ -10,7 +10,7 @@ from scipy.optimize import nnls
 from scipy.stats import binom, norm
 
 from noisewright.errors import InvalidParameter, TooLarge
-from noisewright.estimate import nonnegative
+from noisewright.estimate import newton_fit, nonnegative
 from noisewright.estimate.accuracy import Accuracy, Conditioned
 from noisewright.estimate.intervals import normal_multiplier
 from noisewright.estimate.nearest import project_to_total
@@ -274,3 +274,17 @@ def test_quantiles_of_exact_counts_are_exact() -> None:
         quantiles(np.ones(4), np.ones(4), ones, range(4), [0.5])
     with pytest.raises(InvalidParameter):
         quantiles(np.ones(4), np.ones(4), ones, range(5), [1.5])
+
+
+def test_hardly_more_queries_than_cells_stay_as_sparse_as_they_are() -> None:
+    """A table and one of its margins: written through the Gram matrix, every entry is full."""
+    asked = workload("identity:12*identity:6*identity:20+total:12*identity:6*total:20")
+    answers = asked.matvec(np.random.default_rng(0).poisson(0.3, asked.size) - 0.2)
+    inside = np.arange(asked.size)
+    rows = newton_fit.gathered_rows(asked, answers, np.ones(asked.queries), inside)
+    assert rows is not None
+    assert rows.columns.nnz == 2 * asked.size
+    reduced = newton_fit._reduced(asked, answers, np.ones(asked.queries), inside)
+    start = np.full(asked.size, answers[:-6].mean().clip(0))
+    sparse, full = (newton_fit.newton_fit(r, start, 1e-7)[0] for r in (rows, reduced))
+    np.testing.assert_allclose(asked.matvec(sparse), asked.matvec(full), atol=1e-3)
