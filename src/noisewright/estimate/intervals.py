@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from noisewright.arrays import FloatArray
-from noisewright.errors import require
+from noisewright.errors import InvalidParameter, require
 
 Sampler = Callable[[int, np.random.Generator], FloatArray]
 """Draws `(count, queries)` joint errors, every query scaled to unit variance (or all zero)."""
@@ -26,13 +26,9 @@ _NODES = 1000  # of the integral, whose rule converges faster than any power of 
 
 def check_level(level: float) -> float:
     """Refuse coverage levels outside (0, 1)."""
-    require(
-        0 < level < 1,
-        "level",
-        level,
-        "must lie in (0, 1)",
-        "use 0.95 for 95 %",
-    )
+    if not 0 < level < 1:
+        remedy = "use 0.95 for 95 %"
+        raise InvalidParameter("level", level, "must lie in (0, 1)", remedy)
     return float(level)
 
 
@@ -139,13 +135,8 @@ def simultaneous_multiplier(
     Draws come in blocks, so that memory stays bounded.
     """
     check_level(level)
-    require(
-        draws >= 100,
-        "draws",
-        draws,
-        "must be >= 100",
-        "simulate more",
-    )
+    if draws < 100:
+        raise InvalidParameter("draws", draws, "must be >= 100", "simulate more")
 
     rng = np.random.default_rng() if rng is None else rng
     first = sample_correlated_normals(1, rng)

@@ -272,12 +272,14 @@ def numbers(digits: Sequence[str]) -> tuple[int, ...]:
 
 def check_threshold(name: str, digits: str) -> None:
     """Refuse a chance of nothing, of one or of more."""
-    require(0 < int(digits) < WORD, name, digits, "must lie in 1..2^64-1")
+    if not 0 < int(digits) < WORD:
+        raise InvalidParameter(name, digits, "must lie in 1..2^64-1")
 
 
 def check_weights(weights: Sequence[int]) -> None:
     """Refuse chances that do not sum to one; a place without a chance keeps its number."""
-    require(sum(weights) == WORD, "weights", len(weights), "must sum to 2^64 exactly")
+    if sum(weights) != WORD:
+        raise InvalidParameter("weights", len(weights), "must sum to 2^64 exactly")
 
 
 def cells_of(sizes: Sequence[int]) -> int:

@@ -16,15 +16,10 @@ from typing import Any, Self, TypedDict
 import numpy.typing as npt
 
 from noisewright.arrays import FloatArray
-from noisewright.errors import (
-    InvalidParameter,
-    TooLarge,
-    refuse_given,
-    require,
-    unknown_name,
-)
+from noisewright.errors import InvalidParameter, TooLarge, refuse_given, unknown_name
 from noisewright.local.analysis.grams import table_gram, without_offsets
 from noisewright.local.fixedpoint import check_planned
+from noisewright.local.storage import whole
 from noisewright.local.strategy import DENSE_SIZE, Strategy
 from noisewright.local.time_limit import TimeLimit
 from noisewright.local.vector.tails import MaxError
@@ -123,14 +118,16 @@ class Search:
     @property
     def steering(self) -> dict[str, object]:
         """What steers a search otherwise than it is steered unless told."""
-        plain = Search()
-        named = {each.name: getattr(self, each.name) for each in fields(Search)}
+        plain: dict[str, object] = {"effort": default_effort()}
+        told = {}
 
-        return {
-            name: value
-            for name, value in named.items()
-            if name != "progress" and not _same(value, getattr(plain, name))
-        }
+        for each in fields(Search):
+            value = getattr(self, each.name)
+            if not _same(value, plain.get(each.name, each.default)):
+                told[each.name] = value
+
+        told.pop("progress", None)  # a listener steers nothing
+        return told
 
     @property
     def own_error(self) -> bool:
@@ -139,26 +136,16 @@ class Search:
 
     def __post_init__(self) -> None:
         if self.effort not in EFFORTS:
-            raise InvalidParameter(
-                "effort", self.effort, f"must be one of {', '.join(EFFORTS)}"
-            )
+            rule = f"must be one of {', '.join(EFFORTS)}"
+            raise InvalidParameter("effort", self.effort, rule)
 
-        require(
-            number("seed", self.seed).denominator == 1 and self.seed >= 0,
-            "seed",
-            self.seed,
-            "must be a whole number >= 0",
-        )
-
+        whole("seed", self.seed)
         if self.time_limit not in (None, inf):
             positive("time_limit", self.time_limit, "give seconds")
-
         if self.target_ratio is not None:
-            positive(
-                "target_ratio", self.target_ratio, "1.01 is within 1 % of the bound"
-            )
-
-        if self.norm != inf:
+            remedy = "1.01 is within 1 % of the bound"
+            positive("target_ratio", self.target_ratio, remedy)
+        if self.norm not in (2, inf):  # the mean square, and the worst
             number("norm", self.norm, "2 is the mean square, inf the worst")
 
 
@@ -211,7 +198,7 @@ class LocalProblem:
 
         return problem
 
-    @property
+    @cached_property
     def cells(self) -> int:
         return self.workload.size
 

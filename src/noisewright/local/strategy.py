@@ -256,7 +256,7 @@ class Strategy(Shown, ABC):
 
     # --- privacy ------------------------------------------------------------------------------
 
-    @property
+    @cached_property
     def promise(self) -> Privacy:
         """What a report promises, recomputed from what clients run: nobody else is believed.
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from noisewright.arrays import Array, FloatArray
 from noisewright.display import Shown, counted
-from noisewright.errors import TooLarge, require
+from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.workload.linear.maps import (
     LinearMap,
     Neighbours,
@@ -265,13 +265,9 @@ def is_whole(value: object) -> bool:
 
 def check_size(name: str, value: int) -> int:
     """Refuse sizes that are not whole numbers of at least one, or beyond counting."""
-    require(
-        is_whole(value) and value >= 1,
-        name,
-        value,
-        "must be a whole number >= 1",
-        "give a positive size",
-    )
+    if not is_whole(value) or value < 1:
+        rule = "must be a whole number >= 1"
+        raise InvalidParameter(name, value, rule, "give a positive size")
     if value > LARGEST_SIZE:
         raise TooLarge(
             f"{name} of 10^{len(str(value)) - 1} or more; at most 10^18 are counted"

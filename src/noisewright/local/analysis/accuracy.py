@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray
-from noisewright.errors import TooLarge, require
+from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.estimate.accuracy import Accuracy, Kind
 from noisewright.estimate.intervals import (
     normal_multiplier,
@@ -66,12 +66,9 @@ class LocalAccuracy(Accuracy):
     price: float = 1.0
 
     def __post_init__(self) -> None:
-        require(
-            self.errors in ("plug-in", "worst"),
-            "errors",
-            self.errors,
-            "must be 'plug-in' or 'worst'",
-        )
+        if self.errors not in ("plug-in", "worst"):
+            rule = "must be 'plug-in' or 'worst'"
+            raise InvalidParameter("errors", self.errors, rule)
 
     @property
     def kind(self) -> Kind:  # type: ignore[override]
@@ -100,8 +97,7 @@ class LocalAccuracy(Accuracy):
 
     def _find_joint(self, level: float) -> float:
         """Simulated on small domains; elsewhere Šidák's bound, whatever the correlation."""
-        queries = self.workload.queries
-        size = self.workload.size
+        queries, size = self.workload.shape
         small = queries * size <= _SIMULATED_ENTRIES and size <= _SIMULATED_CELLS
         if self.population or not small or not self.strategy.lists_cells:
             return self.bounded_multiplier(queries, level)
@@ -122,11 +118,11 @@ class LocalAccuracy(Accuracy):
     @cached_property
     def _directions(self) -> FloatArray:
         """A unit vector for every answer, whose products are the correlations; zero if known."""
-        entries = self.workload.queries * self.workload.size
-        if not self.strategy.lists_cells or entries > _LISTED_ENTRIES:
+        queries, size = self.workload.shape
+        if not self.strategy.lists_cells or queries * size > _LISTED_ENTRIES:
             raise TooLarge(
-                f"how {self.workload.queries} answers over {self.workload.size:.3g} cells vary "
-                "together is not worked out; use variances"
+                f"how {queries} answers over {size:.3g} cells vary together is not worked out; "
+                "use variances"
             )
 
         x = self._cells

@@ -18,7 +18,7 @@ from operator import is_
 import numpy as np
 
 from noisewright.arrays import Array, FloatArray
-from noisewright.errors import require
+from noisewright.errors import InvalidParameter
 from noisewright.local.strategy import DENSE_SIZE, LARGEST_VECTOR
 from noisewright.workload.base import DENSE_LIMIT, Workload
 from noisewright.workload.kinds.algebra import Kron, Stack, Weighted
@@ -219,13 +219,10 @@ def table_gram(workload: Workload) -> Gram:
 
     vanished = scale == 0 and not _known(without_offsets(workload))
     within = scale == 0 or 1 / _LARGEST <= scale <= _LARGEST
-    require(
-        within and not vanished,
-        "workload",
-        workload.brief(),
-        "has entries whose squares leave the range of double precision",
-        "multiply all queries by a constant that brings them near one",
-    )
+    if vanished or not within:
+        rule = "has entries whose squares leave the range of double precision"
+        remedy = "multiply all queries by a constant that brings them near one"
+        raise InvalidParameter("workload", workload.brief(), rule, remedy)
 
     return gram
 

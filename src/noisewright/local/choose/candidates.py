@@ -62,9 +62,10 @@ def candidates(
     """
     if mechanism != "auto":
         entry = _known(mechanism)
-        if not entry.searches:
+        steering = problem.search.steering
+        if steering and not entry.searches:
             rule = f"steers a search, and {entry.name} is planned without one"
-            refuse_given(problem.search.steering, rule)
+            refuse_given(steering, rule)
         return [_candidate(entry, problem, named=True)]
 
     own = problem.search.own_error

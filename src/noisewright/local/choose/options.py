@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy.typing as npt
 
-from noisewright.errors import refuse_given, require
+from noisewright.errors import InvalidParameter
 from noisewright.local.analysis.analysis import check_alpha
 from noisewright.local.choose.cost import check_people
 from noisewright.local.mechanism import LocalMechanism, Search
@@ -39,25 +40,22 @@ class Local(Search):
             check_people(self.people)
         if self.alpha is not None:
             check_alpha(self.alpha)
-        require(
-            self.strategy is None or self.mechanism == "auto",
-            "strategy",
-            "a matrix",
-            "is a mechanism of its own",
-            "give a strategy or a mechanism",
-        )
+        if self.strategy is not None and self.mechanism != "auto":
+            rule = "is a mechanism of its own"
+            remedy = "give a strategy or a mechanism"
+            raise InvalidParameter("strategy", "a matrix", rule, remedy)
+        if self.beta is not None and self.max_error is None:
+            remedy = "say how large it may be"
+            raise InvalidParameter("beta", self.beta, "needs a max_error", remedy)
+
         _ = self.goal
 
-    @property
+    @cached_property
     def goal(self) -> MaxError | None:
         """The largest error to reach, where one is asked for."""
         if self.max_error is None:
-            refuse_given(
-                {"beta": self.beta}, "needs a max_error", "say how large it may be"
-            )
             return None
-        return (
-            MaxError(self.max_error)
-            if self.beta is None
-            else MaxError(self.max_error, self.beta)
-        )
+        if self.beta is None:
+            return MaxError(self.max_error)
+
+        return MaxError(self.max_error, self.beta)

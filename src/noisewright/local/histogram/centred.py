@@ -11,14 +11,14 @@ per person of type u, with P = I − 11ᵀ/n: nothing over the cells is ever inv
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray
-from noisewright.errors import InvalidParameter, require
+from noisewright.errors import InvalidParameter
 from noisewright.local.analysis.information import CentredInformation, Information
 from noisewright.local.fixedpoint import check_epsilon, exponential, odds_threshold
 from noisewright.local.storage import whole
@@ -152,14 +152,13 @@ def _centred_diagonal(x: FloatArray) -> FloatArray:
 
 def check_cells(size: int) -> int:
     """Refuse domains in which there is nothing to learn."""
-    require(
-        whole("size", size) >= 2,
-        "size",
-        size,
-        "must be a whole number >= 2",
-        "with one cell every answer follows from the number of people: collect nothing",
-    )
-    return int(size)
+    cells = whole("size", size)
+    if cells < 2:
+        remedy = "with one cell every answer follows from the number of people: "
+        remedy += "collect nothing"
+        raise InvalidParameter("size", size, "must be a whole number >= 2", remedy)
+
+    return cells
 
 
 class FavouringStrategy(Strategy):
@@ -183,10 +182,3 @@ class PlainStrategy(Strategy):
     def __post_init__(self) -> None:
         check_cells(self.size)
         check_epsilon(self.epsilon)
-
-        for field in fields(self):  # type: ignore[arg-type]
-            value = getattr(self, field.name)
-            if field.type == "int":
-                whole(field.name, value)
-            elif field.type == "bool" and not isinstance(value, bool):
-                raise InvalidParameter(field.name, value, "must be true or false")

@@ -16,10 +16,8 @@ from math import exp, log
 import numpy as np
 
 from noisewright.arrays import Array, ComplexArray, FloatArray, IntArray
-from noisewright.errors import TooLarge, require
-from noisewright.local.fixedpoint import (
-    WORD,
-)
+from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.local.fixedpoint import WORD
 from noisewright.local.histogram.centred import (
     CentredStrategy,
     FavouringStrategy,
@@ -30,6 +28,7 @@ from noisewright.local.mechanism import LocalMechanism, LocalProblem, slow_matri
 from noisewright.local.randomizer.laws import Same
 from noisewright.local.randomizer.routers import Project
 from noisewright.local.randomizer.specification import Nodes, Place
+from noisewright.local.storage import whole
 from noisewright.local.strategy import DENSE_SIZE, Arrays, IndexStrategy, Settings
 from noisewright.workload.base import Workload
 from noisewright.workload.linear.gram import Gram
@@ -57,13 +56,9 @@ class LocalHashing(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrat
             object.__setattr__(self, "buckets", best_buckets(self.size, self.epsilon))
 
         # Larger ones fit no table, and would take long to be tried for divisors.
-        require(
-            self.buckets <= _LARGEST_TABLE and _is_prime(self.buckets),
-            "buckets",
-            self.buckets,
-            "must be prime",
-            "try 2, 3, 5 or 7",
-        )
+        if not _is_prime(whole("buckets", self.buckets, 2, _LARGEST_TABLE)):
+            remedy = "try 2, 3, 5 or 7"
+            raise InvalidParameter("buckets", self.buckets, "must be prime", remedy)
         if self.outputs > _LARGEST_TABLE:
             raise TooLarge(
                 f"local hashing of {self.size} cells to {self.buckets} values needs "

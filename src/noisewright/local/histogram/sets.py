@@ -19,13 +19,9 @@ from math import comb, exp, isqrt
 import numpy as np
 
 from noisewright.arrays import BoolArray, FloatArray, IntArray
-from noisewright.errors import TooLarge, require
+from noisewright.errors import TooLarge
 from noisewright.local.bounds.trace import contrast_limit
-from noisewright.local.fixedpoint import (
-    WORD,
-    exponential,
-    odds_threshold,
-)
+from noisewright.local.fixedpoint import WORD, exponential, odds_threshold
 from noisewright.local.histogram.centred import (
     CentredStrategy,
     FavouringStrategy,
@@ -36,6 +32,7 @@ from noisewright.local.mechanism import LocalMechanism
 from noisewright.local.randomizer.laws import Flip, Rows, Same, Subset
 from noisewright.local.randomizer.specification import Nodes, Place
 from noisewright.local.reports.tallies import FlipTally
+from noisewright.local.storage import whole
 from noisewright.local.strategy import Arrays, IndexStrategy, Settings
 
 
@@ -87,16 +84,10 @@ class SubsetSelection(FavouringStrategy, PlainStrategy, CentredStrategy):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.chosen == 0:
-            object.__setattr__(
-                self, "chosen", best_subset_size(self.size, self.epsilon)
-            )
+            best = best_subset_size(self.size, self.epsilon)
+            object.__setattr__(self, "chosen", best)
 
-        require(
-            1 <= self.chosen < self.size,
-            "chosen",
-            self.chosen,
-            f"must lie in 1..{self.size - 1}",
-        )
+        whole("chosen", self.chosen, 1, self.size - 1)
 
     @property
     def favoured(self) -> tuple[int, int]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import singledispatch
 from itertools import accumulate
 
-from noisewright.errors import InvalidParameter, require
+from noisewright.errors import InvalidParameter
 from noisewright.local.randomizer.laws import (
     Favour,
     Flip,
@@ -25,11 +25,7 @@ from noisewright.local.randomizer.laws import (
     Translate,
     Weigh,
 )
-from noisewright.local.randomizer.routers import (
-    Draw,
-    Project,
-    View,
-)
+from noisewright.local.randomizer.routers import Draw, Project, View
 from noisewright.local.randomizer.specification import Specification
 from noisewright.privacy.noise.integers import rounded_gaussian
 from noisewright.privacy.noise.source import ByteSource, SystemSource
@@ -62,10 +58,12 @@ class Choices:
             return 0
 
         bits = (bound - 1).bit_length()
+        mask = (1 << bits) - 1
+        octets = -(-bits // 8)
+
         while True:
-            number = int.from_bytes(self.source.bytes(-(-bits // 8)), "little") & (
-                (1 << bits) - 1
-            )
+            drawn = self.source.bytes(octets)
+            number = int.from_bytes(drawn, "little") & mask
             if number < bound:
                 return number
 
@@ -79,18 +77,13 @@ def interpret(
 
 def report(specification: Specification, value: int, choices: Choices) -> bytes:
     """The report that some choices lead to."""
+    # Never the value itself in a message: it is a person's.
     if isinstance(value, bool) or not isinstance(value, int):
-        # Never the value itself: it is a person's.
-        raise InvalidParameter(
-            "value", type(value).__name__, "must be the number of a cell"
-        )
-
-    require(
-        0 <= value < specification.cells,
-        "value",
-        "a number",
-        f"must lie in 0..{specification.cells - 1}",
-    )
+        kind = type(value).__name__
+        raise InvalidParameter("value", kind, "must be the number of a cell")
+    if not 0 <= value < specification.cells:
+        rule = f"must lie in 0..{specification.cells - 1}"
+        raise InvalidParameter("value", "a number", rule)
 
     number = 0
     cell = value

@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import Meta
 
 from noisewright.arrays import IntArray
-from noisewright.errors import require
+from noisewright.errors import InvalidParameter
 from noisewright.local.fixedpoint import (
     MOST_CELLS,
     Count,
@@ -37,12 +37,9 @@ class Draw(Node, tag="draw", frozen=True):
     of: tuple[Natural, ...]
 
     def __post_init__(self) -> None:
-        require(
-            len(self.of) == len(self.weights) > 0,
-            "of",
-            len(self.of),
-            "need a weight each",
-        )
+        if not len(self.of) == len(self.weights) > 0:
+            raise InvalidParameter("of", len(self.of), "need a weight each")
+
         check_weights(numbers(self.weights))
 
     @property
@@ -57,16 +54,14 @@ class Draw(Node, tag="draw", frozen=True):
 
     def shape(self, below: Sequence[Shape]) -> Shape:
         """As many values as all children have together."""
-        require(
-            len({shape.cells for shape in below}) == 1,
-            "of",
-            self.of[:4],
-            "must share cells",
-        )
-        outcomes = sum(s.outcomes for s in below)
-        payload = max(s.payload for s in below)
+        first = below[0]
+        if any(shape.cells != first.cells for shape in below):
+            raise InvalidParameter("of", self.of[:4], "must share cells")
 
-        return Shape(below[0].cells, outcomes, payload)
+        outcomes = sum(shape.outcomes for shape in below)
+        payload = max(shape.payload for shape in below)
+
+        return Shape(first.cells, outcomes, payload)
 
 
 class Axes(Part, tag_field="by", tag="axes", frozen=True):
@@ -76,13 +71,10 @@ class Axes(Part, tag_field="by", tag="axes", frozen=True):
     keep: tuple[Natural, ...]
 
     def __post_init__(self) -> None:
-        known = self.cells > 0 and all(axis < len(self.sizes) for axis in self.keep)
-        require(
-            known and len(set(self.keep)) == len(self.keep),
-            "keep",
-            self.keep,
-            "must be axes",
-        )
+        axes = set(self.keep)
+        known = self.cells > 0 and axes <= set(range(len(self.sizes)))
+        if not known or len(axes) < len(self.keep):
+            raise InvalidParameter("keep", self.keep, "must be axes, each once")
 
     @cached_property
     def cells(self) -> int:
@@ -173,13 +165,11 @@ class View(Node, tag="view", frozen=True):
 
     def shape(self, below: Sequence[Shape]) -> Shape:
         """The child's, for other cells."""
-        require(
-            self.through.fits(below[0].cells),
-            "through",
-            self.of,
-            "must fit the child's cells",
-        )
-        return below[0]._replace(cells=self.through.cells)
+        (child,) = below
+        if not self.through.fits(child.cells):
+            raise InvalidParameter("through", self.of, "must fit the child's cells")
+
+        return child._replace(cells=self.through.cells)
 
 
 class Project(Node, tag="project", frozen=True):
@@ -199,24 +189,21 @@ class Project(Node, tag="project", frozen=True):
     def __post_init__(self) -> None:
         reach = self.base**self.digits
         within = 0 < int(self.cells) <= min(reach, MOST_CELLS)
-        require(within, "cells", self.cells, "must be at most base^digits and 2^62")
-        if self.vectors is None or self.weights is None:
-            require(self.vectors is self.weights, "vectors", None, "need a weight each")
+        if not within:
+            rule = "must be at most base^digits and 2^62"
+            raise InvalidParameter("cells", self.cells, rule)
+        if self.vectors is None and self.weights is None:
             return
 
-        require(
-            len(self.vectors) == len(self.weights) > 0,
-            "vectors",
-            None,
-            "need a weight each",
-        )
-        require(
-            max(self.listed) < reach,
-            "vectors",
-            len(self.vectors),
-            "must be below base^digits",
-        )
-        check_weights(numbers(self.weights))
+        vectors = self.vectors or ()
+        weights = self.weights or ()
+        if not len(vectors) == len(weights) > 0:
+            raise InvalidParameter("vectors", len(vectors), "need a weight each")
+        if max(self.listed) >= reach:
+            rule = "must be below base^digits"
+            raise InvalidParameter("vectors", len(vectors), rule)
+
+        check_weights(numbers(weights))
 
     @property
     def children(self) -> tuple[int, ...]:
@@ -235,8 +222,9 @@ class Project(Node, tag="project", frozen=True):
 
     def shape(self, below: Sequence[Shape]) -> Shape:
         """The child's values for every vector."""
-        require(
-            below[0].cells == self.base, "base", self.base, "must be the child's cells"
-        )
+        (child,) = below
+        if child.cells != self.base:
+            raise InvalidParameter("base", self.base, "must be the child's cells")
+
         vectors = len(self.listed) or self.base**self.digits
-        return Shape(int(self.cells), vectors * below[0].outcomes, below[0].payload)
+        return Shape(int(self.cells), vectors * child.outcomes, child.payload)

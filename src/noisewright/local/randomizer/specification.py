@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from noisewright.errors import FileFormatError, TooLarge, require
+from noisewright.errors import FileFormatError, InvalidParameter, TooLarge
 from noisewright.local.fixedpoint import EXACT, UNIT, Part, Shape
 from noisewright.local.randomizer.laws import (
     Favour,
@@ -75,34 +75,34 @@ class Specification(Part, frozen=True):
     nodes: Annotated[tuple[Primitive, ...], Meta(min_length=1)]
 
     def __post_init__(self) -> None:
+        last = len(self.nodes) - 1
         reached = {child for node in self.nodes for child in node.children}
-        alone = len(reached | {len(self.nodes) - 1}) == len(self.nodes)
-        require(
-            max(reached, default=0) < len(self.nodes) and alone,
-            "nodes",
-            None,
-            "must be used",
-        )
+        if reached | {last} != set(range(last + 1)):
+            raise InvalidParameter("nodes", None, "must be used")
+
         root = self.shapes[-1]
-        fits = self.number_bytes >= 0 and root.outcomes <= 256**self.number_bytes
-        require(
-            fits and self.number_bytes <= _NUMBER_BYTES,
-            "report_bytes",
-            self.report_bytes,
-            f"must hold a number below {root.outcomes} in at most 8 bytes, then {root.payload}",
-        )
+        size = self.number_bytes
+        if not (0 <= size <= _NUMBER_BYTES and root.outcomes <= 256**size):
+            rule = (
+                f"must hold a number below {root.outcomes} in at most 8 bytes, "
+                f"then {root.payload}"
+            )
+            raise InvalidParameter("report_bytes", self.report_bytes, rule)
 
     @cached_property
     def shapes(self) -> tuple[Shape, ...]:
         """What every node takes and gives."""
         shapes: list[Shape] = []
         for place, node in enumerate(self.nodes):
-            earlier = all(child < place for child in node.children)
-            require(earlier, "of", node.children[:4], "must name earlier nodes")
+            if max(node.children, default=-1) >= place:
+                rule = "must name earlier nodes"
+                raise InvalidParameter("of", node.children[:4], rule)
+
             shape = node.shape([shapes[child] for child in node.children])
-            require(
-                shape.outcomes < EXACT, "outcomes", shape.outcomes, "must be below 2^53"
-            )
+            if shape.outcomes >= EXACT:
+                rule = "must be below 2^53"
+                raise InvalidParameter("outcomes", shape.outcomes, rule)
+
             shapes.append(shape)
 
         return tuple(shapes)

@@ -67,27 +67,32 @@ class Aggregate(Shown):
     )
 
     def __post_init__(self) -> None:
-        whole("groups", self.groups, 1)
-        kind = self.format.strategy.kind
+        groups = whole("groups", self.groups, 1)
+        if self.cap is not None:
+            self._check_cap(self.cap)
+
+        counters = self.format.collector.counters
+        self.tally = np.zeros((groups, counters), dtype=np.int64)
+        self.group_people = np.zeros(groups, dtype=np.int64)
+
+    def _check_cap(self, cap: float) -> None:
+        """Refuse caps that set honest reports aside, or none at all."""
         require(
-            self.cap is None or self.cap >= _LEAST_CAP,
+            cap >= _LEAST_CAP,
             "cap",
-            self.cap,
+            cap,
             f"must be >= {_LEAST_CAP} standard deviations",
             "try 6",
         )
+
+        kind = self.format.strategy.kind
         require(
-            self.cap is None or self.format.collector.can_set_aside(self.cap),
+            self.format.collector.can_set_aside(cap),
             "cap",
-            self.cap,
+            cap,
             f"can do nothing: no report of {kind} can lie so far out",
             "leave it out; a liar's report counts no more than an honest one here",
         )
-
-        self.tally = np.zeros(
-            (self.groups, self.format.collector.counters), dtype=np.int64
-        )
-        self.group_people = np.zeros(self.groups, dtype=np.int64)
 
     def copy(self) -> Aggregate:
         """The same statistics, which later reports do not change."""

@@ -6,7 +6,7 @@ The name is a hash of everything a client follows, so reports made under other p
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -20,7 +20,6 @@ from noisewright.arrays import Array, ByteArray
 from noisewright.display import Shown
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter, require
-from noisewright.local.randomizer.batch import check_values
 from noisewright.local.randomizer.interpret import interpret
 from noisewright.local.randomizer.specification import (
     ReportLayout,
@@ -51,7 +50,8 @@ class ReportFormat:
     @cached_property
     def specification(self) -> Specification:
         """What clients do, with the meaning of their cells."""
-        return replace(self.strategy.specification, meaning=self.meaning)
+        plain = self.strategy.specification
+        return replace(plain, meaning=self.meaning) if self.meaning else plain
 
     @property
     def collector(self) -> Tally:
@@ -122,50 +122,52 @@ class Client(Shown):
     domain: Domain | None = None
 
     def _facts(self) -> list[tuple[str, str]]:
-        return [
-            *self.format.strategy._facts(),
-            ("report", f"{self.format.length:,} bytes"),
-        ]
+        length = f"{self.format.length:,} bytes"
+        return [*self.format.strategy._facts(), ("report", length)]
 
-    def randomize(self, value: Any) -> bytes:
+    def randomize(self, value: object) -> bytes:
         """One report, ready to be sent.
 
         `value` is a cell's number or, where the plan has a domain, a mapping or a tuple of the
         attributes' values; text stands for the value of a single attribute.
         """
-        cell = int(self._cell(value)[0])
-        return self.format.header + interpret(self.format.specification, cell)
+        form = self.format
+        return form.header + interpret(form.specification, self._cell(value))
 
     def randomize_many(self, values: npt.ArrayLike) -> ByteArray:
         """One row of bytes per cell number."""
         return self.format.encode(self.format.strategy.randomize(values))
 
-    def _cell(self, value: Any) -> Array:
+    def _cell(self, value: object) -> int:
+        """The number of the cell; messages never hold the value itself: it is a person's."""
         if isinstance(value, int | np.integer) and not isinstance(value, bool):
-            return check_values(np.asarray([value]), self.format.strategy.size)
+            return int(value)
 
-        # Never the value itself: it is a person's.
-        rule = "must be the number of a cell"
         if self.domain is None:
             kind = type(value).__name__
+            rule = "must be the number of a cell"
             raise InvalidParameter("value", kind, rule, "plan with a domain")
 
-        names = self.domain.names
-        match value:
-            case Mapping():
-                return self.domain.encode(
-                    {name: [item] for name, item in value.items()}
-                )
-            case tuple() | list():
-                listed = value
-            case _:
-                listed = [value]
+        record = _record(value, self.domain.names)
+        columns = {name: [item] for name, item in record.items()}
 
-        rule = f"must hold one for each of {', '.join(names)}"
-        require(len(listed) == len(names), "value", f"{len(listed)} values", rule)
-        columns = zip(names, listed, strict=True)
+        return int(self.domain.encode(columns)[0])
 
-        return self.domain.encode({name: [item] for name, item in columns})
+
+def _record(value: object, names: Sequence[str]) -> Mapping[str, Any]:
+    """A person's values by their attributes' names."""
+    match value:
+        case Mapping():
+            return value
+        case tuple() | list():
+            listed = value
+        case _:
+            listed = [value]
+
+    rule = f"must hold one for each of {', '.join(names)}"
+    require(len(listed) == len(names), "value", f"{len(listed)} values", rule)
+
+    return dict(zip(names, listed, strict=True))
 
 
 def exported(format: ReportFormat) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from noisewright.arrays import Array, BoolArray, FloatArray, IntArray
-from noisewright.errors import InvalidParameter, require
+from noisewright.errors import InvalidParameter
 from noisewright.local.fixedpoint import WORD
 from noisewright.local.randomizer.laws import Flip, Grid, Subset
 from noisewright.local.randomizer.routers import Draw, Project, View
@@ -104,8 +104,6 @@ def tally_of(specification: Specification) -> Tally:
         case Grid() as law:
             return VectorTally(law)
         case _:
-            plain = not specification.shapes[-1].payload
-            require(plain, "nodes", None, "must not lead a draw to sets or vectors")
             return NumberTally(specification)
 
 
@@ -118,7 +116,12 @@ class NumberTally(Tally):
     counts_reports = True
 
     def __init__(self, specification: Specification) -> None:
-        self.counters = specification.shapes[-1].outcomes
+        root = specification.shapes[-1]
+        if root.payload:
+            rule = "must not lead a draw to sets or vectors"
+            raise InvalidParameter("nodes", None, rule)
+
+        self.counters = root.outcomes
         gaps = list(_gaps(specification, len(specification.nodes) - 1))
         self._gaps = np.array(gaps, dtype=np.int64).reshape(-1, 2)
 
@@ -163,10 +166,12 @@ def _gaps(specification: Specification, place: int) -> Iterator[tuple[int, int]]
                 first += count
 
         case Project() as node:
-            plain = not list(_gaps(specification, node.of))
-            require(plain, "nodes", place, "must not project on what never comes")
-            count = specification.shapes[node.of].outcomes
+            if list(_gaps(specification, node.of)):
+                rule = "must not project on what never comes"
+                raise InvalidParameter("nodes", place, rule)
+
             # Of vectors that are not listed, the zero vector alone.
+            count = specification.shapes[node.of].outcomes
             for index, weight in enumerate(node.weights or ("0",)):
                 if weight == "0":
                     yield index * count, (index + 1) * count
@@ -397,12 +402,9 @@ def exact_sum(numbers: Array) -> IntArray:
     """
     lower = (numbers & 0xFFFFFFFF).sum(axis=0, dtype=np.int64)
     upper = (numbers >> 32).sum(axis=0, dtype=np.int64) + (lower >> 32)
-    require(
-        np.abs(upper).max(initial=0) < 2**31,
-        "reports",
-        f"{len(numbers)} to add",
-        "sum to more than 64 bits hold",
-        "collect them apart, or set a cap on what a report may say",
-    )
+    if np.abs(upper).max(initial=0) >= 2**31:
+        rule = "sum to more than 64 bits hold"
+        remedy = "collect them apart, or set a cap on what a report may say"
+        raise InvalidParameter("reports", f"{len(numbers)} to add", rule, remedy)
 
     return np.asarray((upper << 32) + (lower & 0xFFFFFFFF))

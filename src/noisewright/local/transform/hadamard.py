@@ -16,12 +16,13 @@ from math import ceil, exp, inf, log2
 import numpy as np
 
 from noisewright.arrays import BoolArray, FloatArray, IntArray
-from noisewright.errors import TooLarge, require
+from noisewright.errors import TooLarge
 from noisewright.local.fixedpoint import WORD
 from noisewright.local.histogram.centred import FavouringStrategy, PlainStrategy
 from noisewright.local.mechanism import LocalMechanism, LocalProblem, slow_matrices
 from noisewright.local.randomizer.laws import Favour, Parity
 from noisewright.local.randomizer.specification import Nodes, Place
+from noisewright.local.storage import whole
 from noisewright.local.strategy import DENSE_SIZE, Arrays, IndexStrategy, Settings
 from noisewright.workload.linear.tensor import walsh_hadamard
 
@@ -55,12 +56,7 @@ class HadamardResponse(FavouringStrategy, PlainStrategy, IndexStrategy):
             reach = min(exp(self.epsilon), 2.0 * self.size)
             object.__setattr__(self, "parts", int(2 ** max(ceil(log2(reach)) - 1, 0)))
 
-        require(
-            0 < self.parts <= 2 * self.size,
-            "parts",
-            self.parts,
-            f"must lie in 1..{2 * self.size}",
-        )
+        whole("parts", self.parts, 1, 2 * self.size)
 
     @cached_property
     def width(self) -> int:

@@ -82,11 +82,12 @@ def plan_local(
         counter=counter,
         goal=goal,
         targets=best.targets,
+        cut_short=limit.cut_short,
     )
     if mechanism in ("auto", "optimised") and not settings.own_error:
         plan = _with_proof(plan, settings, limit)
+        plan = replace(plan, seconds=limit.seconds, cut_short=limit.cut_short)
 
-    plan = replace(plan, seconds=limit.seconds, cut_short=limit.cut_short)
     if plan.epsilon > problem.epsilon or (plan.privacy.delta or 0.0) > (
         problem.delta or 0.0
     ):

@@ -35,7 +35,8 @@ def number(name: str, value: object, remedy: str = "") -> Fraction:
 def positive(name: str, value: object, remedy: str = "") -> Fraction:
     """Return a finite number above zero exactly."""
     exact = number(name, value, remedy)
-    require(exact > 0, name, value, "must be > 0", remedy)
+    if exact <= 0:
+        raise InvalidParameter(name, value, "must be > 0", remedy)
     return exact
 
 

@@ -43,20 +43,13 @@ class Privacy:
     neighbours: Neighbours = "add-remove"
 
     def __post_init__(self) -> None:
-        require(
-            self.epsilon is None or self.rho is None,
-            "rho",
-            self.rho,
-            "cannot be combined with epsilon",
-            "give one of the two",
-        )
-        require(
-            self.epsilon is not None or self.rho is not None,
-            "epsilon",
-            self.epsilon,
-            "must be given unless rho is",
-            "give epsilon (and delta for approximate privacy), or rho for zCDP",
-        )
+        if self.epsilon is not None and self.rho is not None:
+            both = "cannot be combined with epsilon"
+            raise InvalidParameter("rho", self.rho, both, "give one of the two")
+        if self.epsilon is None and self.rho is None:
+            neither = "must be given unless rho is"
+            asked = "give epsilon (and delta for approximate privacy), or rho for zCDP"
+            raise InvalidParameter("epsilon", None, neither, asked)
         if self.neighbours not in NEIGHBOURS:
             raise InvalidParameter(
                 "neighbours", self.neighbours, f"must be one of {', '.join(NEIGHBOURS)}"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from noisewright.arrays import Array, FloatArray
-from noisewright.errors import require
+from noisewright.errors import InvalidParameter, require
 from noisewright.workload.base import Workload
 from noisewright.workload.linear.gram import Gram, KronGram, ScaledGram, SumGram
 from noisewright.workload.linear.maps import Kronecker, Scaled, Stacked
@@ -177,12 +177,9 @@ def stack(parts: Sequence[Workload]) -> Workload:
         flat.extend(part.parts if type(part) is Stack else [part])
 
     sizes = {part.size for part in flat}
-    require(
-        len(sizes) == 1,
-        "workload",
-        sorted(sizes),
-        "must stack parts over the same number of cells",
-        "make the sizes equal, or combine attributes with '*'",
-    )
+    if len(sizes) != 1:
+        rule = "must stack parts over the same number of cells"
+        remedy = "make the sizes equal, or combine attributes with '*'"
+        raise InvalidParameter("workload", sorted(sizes), rule, remedy)
 
     return flat[0] if len(flat) == 1 else Stack(tuple(flat))
