@@ -20,8 +20,8 @@ import msgspec
 from msgspec import Meta
 
 from noisewright.container import digest
+from noisewright.domain import Date, Numeric
 from noisewright.domain.attribute import Attribute
-from noisewright.domain.ordered import Date, Numeric
 from noisewright.errors import FileFormatError, InvalidParameter, TooLarge, require
 from noisewright.local.reports.aggregate import Aggregate
 from noisewright.local.reports.format import exported, has_continuous_noise

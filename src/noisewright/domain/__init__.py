@@ -5,9 +5,11 @@ finitely many cells; a domain is the product of its attributes, its cells in C o
 attribute varies fastest). One row of a table is one person, unless a `Unit` says otherwise.
 """
 
-from noisewright.domain.attribute import Attribute, Level
+from noisewright.domain.attribute import Attribute
 from noisewright.domain.categorical import Boolean, Categorical
-from noisewright.domain.ordered import Date, Numeric, Ordered
+from noisewright.domain.levels import Level
+from noisewright.domain.numeric import Numeric
+from noisewright.domain.ordered import Date, Ordered
 from noisewright.domain.product import Domain
 from noisewright.domain.unit import Unit
 

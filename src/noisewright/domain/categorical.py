@@ -13,15 +13,14 @@ import numpy as np
 from noisewright.arrays import IntArray
 from noisewright.domain.attribute import (
     ELSEWHERE,
+    EXACT_INTEGERS,
     MISSING,
     Attribute,
     Storage,
     Values,
-    check_label,
 )
+from noisewright.domain.levels import check_label
 from noisewright.errors import is_whole
-
-_EXACT_INTEGERS = 2**53  # beyond it, neighbouring integers are one 64-bit float
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ class Categorical(Attribute):
             text = isinstance(value, str)
             rule = "must be text or integers"
             self.require(text or is_whole(value), "values", value, rule, "quote it")
-            exact = text or abs(int(value)) < _EXACT_INTEGERS
+            exact = text or abs(int(value)) < EXACT_INTEGERS
             rule = "must be smaller than 2^53"
             self.require(exact, "values", value, rule, "quote it")
 

@@ -21,41 +21,40 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisewright.arrays import FloatArray
-from noisewright.domain.attribute import Values
+from noisewright.domain.attribute import EXACT_INTEGERS, Values
 from noisewright.errors import DomainError, withheld
 
 _Result = TypeVar("_Result")
+TICKS_A_DAY = {
+    "s": 86_400,
+    "ms": 86_400_000,
+    "us": 86_400_000_000,
+    "ns": 86_400_000_000_000,
+}
+"""By the units of Arrow's instants."""
 _EPOCH = dt.date(1970, 1, 1)
-_TICKS_A_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
-_EXACT_INTEGERS = 2.0**53
-_WORDS = dict.fromkeys(("true", "t", "yes", "y"), 1.0) | dict.fromkeys(
-    ("false", "f", "no", "n"), 0
-)
+_TRUE = ("true", "t", "yes", "y")
+_FALSE = ("false", "f", "no", "n")
+_WORDS = dict.fromkeys(_TRUE, 1.0) | dict.fromkeys(_FALSE, 0.0)
+_CONVERSIONS = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 
 def arrow(name: str, values: Values) -> pa.Array:
     """Return any sequence as one Arrow array, NaN read as missing."""
-    if isinstance(values, pa.ChunkedArray):
-        array = values.combine_chunks()
-    elif isinstance(values, pa.Array):
-        array = values
-    else:
+    array: pa.Array = values
+    if not isinstance(values, pa.Array | pa.ChunkedArray):
         array = withheld(
             lambda: pa.array(values, from_pandas=True),
-            (pa.ArrowException, TypeError, ValueError, OverflowError),
+            _CONVERSIONS,
             DomainError(
                 f"attribute {name!r}: its values must all be of one simple type "
                 "(text, numbers, truth values or dates)"
             ),
         )
-
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
 
-    if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
-
-    return array
+    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 
 
 def is_untyped(values: Values) -> bool:
@@ -116,9 +115,8 @@ def _texts_of(values: Iterable[object]) -> pa.Array:
 
 
 def _float_texts(array: pa.Array) -> pa.Array:
-    whole = pc.and_(
-        pc.equal(array, pc.floor(array)), pc.less_equal(pc.abs(array), _EXACT_INTEGERS)
-    )
+    exact = pc.less_equal(pc.abs(array), float(EXACT_INTEGERS))
+    whole = pc.and_(pc.equal(array, pc.floor(array)), exact)
     as_integer = pc.if_else(whole, array, None).cast(pa.int64(), safe=False)
     missing = pc.is_null(array, nan_is_null=True)
     text = pc.coalesce(as_integer.cast(pa.string()), array.cast(pa.string()))
@@ -155,26 +153,22 @@ def days(name: str, values: Values) -> FloatArray:
     if pa.types.is_date32(kind):
         return _floats(array.cast(pa.int32()).cast(pa.float64()))
 
-    if pa.types.is_date64(kind):
-        array = array.cast(pa.int64())
-        a_day = 86_400_000
-    elif pa.types.is_timestamp(kind):
-        # Arrow keeps the instant in UTC: whole days of raw ticks need no zone database.
-        array = array.cast(pa.int64())
-        a_day = 86_400 * _TICKS_A_SECOND[kind.unit]
-    else:
+    if not (pa.types.is_date64(kind) or pa.types.is_timestamp(kind)):
         raise _wrong_type(name, "dates")
 
+    # Arrow keeps the instant in UTC: whole days of raw ticks need no zone database.
+    ticks = array.cast(pa.int64())
+    a_day = TICKS_A_DAY["ms" if pa.types.is_date64(kind) else kind.unit]
     # Integer division: in floats the last nanoseconds of a day would round into the next.
-    whole = np.floor_divide(array.fill_null(0).to_numpy(zero_copy_only=False), a_day)
-    return np.where(array.is_null().to_numpy(zero_copy_only=False), np.nan, whole)
+    whole = np.floor_divide(ticks.fill_null(0).to_numpy(zero_copy_only=False), a_day)
+    return np.where(ticks.is_null().to_numpy(zero_copy_only=False), np.nan, whole)
 
 
 def _inferred(values: Values, *kinds: Callable[[pa.DataType], bool]) -> pa.Array | None:
     """Return the values as Arrow takes them, if that is one of the kinds: quick, and no other."""
     try:
         array = pa.array(values, from_pandas=True)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+    except _CONVERSIONS:
         return None
     return array if any(kind(array.type) for kind in kinds) else None
 
@@ -230,58 +224,53 @@ def _tried(
 
 
 def _number(value: object) -> float:
-    if isinstance(value, np.generic):
-        value = value.item()
-
-    if isinstance(value, int):
-        try:
-            return float(value)
-        except OverflowError:
-            return math.copysign(math.inf, value)
-
-    if isinstance(value, str | float | Decimal):
-        return float(value)
-
+    match _plain(value):
+        case int() as whole:
+            try:
+                return float(whole)
+            except OverflowError:
+                return math.copysign(math.inf, whole)
+        case str() | float() | Decimal() as number:
+            return float(number)
     return math.nan
 
 
 def _day(value: object) -> float:
-    if isinstance(value, np.datetime64):
-        return float(value.astype("datetime64[D]").astype(np.int64))
-
-    if isinstance(value, str):
-        value = dt.datetime.fromisoformat(value.strip())
-
-    if isinstance(value, dt.datetime):
-        value = _in_utc(value).date()
-
-    return float((value - _EPOCH).days) if isinstance(value, dt.date) else math.nan
+    match value:
+        case np.datetime64():
+            return float(value.astype("datetime64[D]").astype(np.int64))
+        case str():
+            return _day(dt.datetime.fromisoformat(value.strip()))
+        case dt.datetime():
+            return _day(_in_utc(value).date())
+        case dt.date():
+            return float((value - _EPOCH).days)
+    return math.nan
 
 
 def _text(value: object) -> str | float | None:
+    match _plain(value):
+        case bytes() as content:
+            return content.decode()
+        case str() as text:
+            return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+        case bool() as truth:
+            return "true" if truth else "false"
+        case float() | Decimal() as number:
+            return float(number)
+        case dt.datetime() as moment:
+            zone = "" if moment.tzinfo is None else "+00"
+            return _moment(_in_utc(moment)) + zone
+        case int() | dt.date() | dt.time() | uuid.UUID() as simple:
+            return str(simple)
+    return None
+
+
+def _plain(value: object) -> object:
+    """Python's own value in the place of one of numpy; moments to the microsecond."""
     if isinstance(value, np.datetime64):
         value = value.astype("datetime64[us]")
-
-    if isinstance(value, np.generic):
-        value = value.item()
-
-    if isinstance(value, bytes):
-        return value.decode()
-    if isinstance(value, str):
-        return value.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float | Decimal):
-        return float(value)
-
-    if isinstance(value, dt.datetime):
-        zone = "" if value.tzinfo is None else "+00"
-        return _moment(_in_utc(value)) + zone
-
-    if isinstance(value, int | dt.date | dt.time | uuid.UUID):
-        return str(value)
-
-    return None
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _in_utc(value: dt.datetime) -> dt.datetime:

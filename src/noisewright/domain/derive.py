@@ -13,7 +13,7 @@ from typing import Literal, get_args
 
 from noisewright.domain.attribute import Attribute, declared_fields
 from noisewright.domain.categorical import Boolean
-from noisewright.domain.ordered import Numeric
+from noisewright.domain.numeric import Numeric
 from noisewright.errors import (
     InvalidParameter,
     is_finite,

@@ -1,9 +1,4 @@
-"""The domain of a table: the product of its attributes, its cells in C order.
-
-Structural zeros are combinations that nobody can have, declared as public knowledge. Each is a box:
-for some attributes (or levels) a set of cells, and every combination of them is impossible.
-`{age: {below: 15}, employment: [employed, retired]}` says that nobody under 15 is either.
-"""
+"""The domain of a table: the product of its attributes, its cells in C order."""
 
 from __future__ import annotations
 
@@ -22,15 +17,14 @@ import numpy.typing as npt
 from noisewright.arrays import BoolArray, IntArray, ObjectArray
 from noisewright.display import Shown, counted
 from noisewright.domain import schema
-from noisewright.domain.attribute import Attribute, Level, Values
+from noisewright.domain.attribute import Attribute, Values
 from noisewright.domain.derive import Derived, read_derived, tables_of
-from noisewright.domain.ordered import Ordered
+from noisewright.domain.impossible import Box, read_box
+from noisewright.domain.levels import Level
 from noisewright.domain.unit import ROW_IS_PERSON, Unit, read_unit
 from noisewright.errors import (
     DomainError,
-    InvalidParameter,
     TooLarge,
-    is_listed,
     require,
     understood,
     unknown_name,
@@ -39,36 +33,6 @@ from noisewright.errors import (
 _LARGEST_INDEX = 2**63  # beyond what 64 bits count, with a sign
 _MOST_MASK = 2**27
 """Cells of a table that are listed one by one: 128 MiB of truth values."""
-
-
-@dataclass(frozen=True)
-class Box:
-    """For every attribute mentioned, its cells; all combinations of them are impossible."""
-
-    sides: tuple[tuple[str, tuple[int, ...]], ...]
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The attributes mentioned."""
-        return tuple(name for name, _ in self.sides)
-
-    def holds(self, domain: Domain, names: Sequence[str]) -> BoolArray:
-        """Return where the box lies in the marginal table of `names`, one axis per name."""
-        inside = np.ones((1,) * len(names), dtype=np.bool_)
-        for name, cells in self.sides:
-            shape = [1] * len(names)
-            shape[names.index(name)] = -1
-            side = np.isin(np.arange(domain[name].size), cells)
-            inside = inside & side.reshape(shape)
-
-        return inside
-
-    def to_dict(self, domain: Domain) -> dict[str, list[str]]:
-        """Return the box by the labels of its cells."""
-        return {
-            name: [domain[name].labels[cell] for cell in cells]
-            for name, cells in self.sides
-        }
 
 
 @dataclass(frozen=True)
@@ -362,53 +326,3 @@ class Domain(Shown):
     def from_yaml(cls, source: str | Path) -> Domain:
         """Read a schema from YAML (or JSON, which is YAML): a path, or text of several lines."""
         return cls.from_dict(schema.load_yaml(source))
-
-
-def read_box(declared: Box | Mapping[str, object], domain: Domain) -> Box:
-    """Read a box: for every name a list of values or labels, or `{from: …, below: …}`."""
-    if isinstance(declared, Box):
-        return declared
-    if not isinstance(declared, Mapping) or not declared:
-        raise InvalidParameter("impossible", declared, "must map attributes to values")
-
-    sides: dict[str, set[int]] = {}
-    for name, values in declared.items():
-        position, level = domain.find(name)
-        attribute = domain.attributes[position]
-        cells = _cells(level or attribute, values)
-        if level is not None:
-            cells = {cell for cell, group in enumerate(level.groups) if group in cells}
-        sides[attribute.name] = sides.get(attribute.name, cells) & cells
-
-    ordered = sorted(sides, key=domain.index)
-    return Box(tuple((name, tuple(sorted(sides[name]))) for name in ordered))
-
-
-def _cells(subject: Attribute | Level, values: object) -> set[int]:
-    if isinstance(values, Mapping):
-        return _interval(subject, values)
-    if not is_listed(values) or not values:
-        rule = (
-            "must be a list of values, or {from: …, below: …} for an ordered attribute"
-        )
-        raise InvalidParameter(f"impossible.{subject.name}", values, rule)
-
-    labels = subject.labels
-    return {labels.index(v) if v in labels else subject.locate(v) for v in values}
-
-
-def _interval(subject: Attribute | Level, values: Mapping[str, object]) -> set[int]:
-    name = f"impossible.{subject.name}"
-    ends = {"from", "below"} & set(values)
-    if not isinstance(subject, Ordered) or not ends or len(ends) < len(values):
-        rule = (
-            "may have `from` and `below` only, and only where the attribute is ordered"
-        )
-        raise InvalidParameter(name, dict(values), rule)
-
-    first = subject.cells_below(values["from"]) if "from" in ends else 0
-    declared = len(subject.declared_labels)
-    end = subject.cells_below(values["below"]) if "below" in ends else declared
-    require(first < end, name, dict(values), "holds no cell")
-
-    return set(range(first, end))

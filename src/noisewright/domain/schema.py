@@ -11,14 +11,11 @@ from typing import Any
 
 import yaml
 
-from noisewright.domain.attribute import (
-    Attribute,
-    Level,
-    declared_fields,
-    to_members,
-)
+from noisewright.domain.attribute import Attribute, declared_fields
 from noisewright.domain.categorical import Boolean, Categorical
-from noisewright.domain.ordered import Date, Numeric
+from noisewright.domain.levels import Level, to_members
+from noisewright.domain.numeric import Numeric
+from noisewright.domain.ordered import Date
 from noisewright.errors import (
     DomainError,
     FileFormatError,

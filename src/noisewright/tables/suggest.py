@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import duckdb
 
 from noisewright.domain import Attribute, Boolean, Categorical, Date, Domain, Numeric
-from noisewright.domain.attribute import LONGEST_LABEL
+from noisewright.domain.levels import LONGEST_LABEL
 from noisewright.errors import DomainError, InvalidParameter, require, withheld
 from noisewright.planning.counting import Source
 from noisewright.tables.backends.duckdb import Table, connect, open_table, unreadable

@@ -18,7 +18,7 @@ import numpy as np
 from noisewright.arrays import FloatArray
 from noisewright.central.mechanism import Measurement, Mechanism
 from noisewright.domain import Domain
-from noisewright.domain.product import Box
+from noisewright.domain.impossible import Box
 from noisewright.errors import DeclarationWarning, OutOfReach, TooLarge, shown
 from noisewright.estimate.accuracy import Conditioned
 from noisewright.workload import Explicit

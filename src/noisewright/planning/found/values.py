@@ -18,7 +18,7 @@ import numpy as np
 
 from noisewright.display import Shown
 from noisewright.domain import Categorical, Unit
-from noisewright.domain.attribute import LONGEST_LABEL
+from noisewright.domain.levels import LONGEST_LABEL
 from noisewright.domain.unit import ROW_IS_PERSON, read_unit
 from noisewright.errors import InvalidParameter, require
 from noisewright.planning.counting import Counter, Source

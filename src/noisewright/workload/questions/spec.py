@@ -37,7 +37,7 @@ from typing import Any, get_args
 import numpy as np
 
 from noisewright.domain import Attribute, Domain, Numeric
-from noisewright.domain.attribute import LONGEST_LABEL, check_label
+from noisewright.domain.levels import LONGEST_LABEL, check_label
 from noisewright.domain.schema import dump_yaml, load_yaml
 from noisewright.errors import InvalidParameter, TooLarge, meant, require, understood
 from noisewright.workload.base import Workload

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Literal
 
-from noisewright.domain import Domain, Numeric
-from noisewright.domain.attribute import Attribute, Level
+from noisewright.domain import Attribute, Domain, Level, Numeric
 from noisewright.workload.base import Workload
 from noisewright.workload.kinds.atoms import Explicit, Identity, Prefix, Ranges
 from noisewright.workload.structure import Term
