@@ -126,8 +126,12 @@ class Moments:
     means: bool = True
     """False, where the number of people is public: second moments alone, with less noise."""
 
+    missing: Missing = "left-out"
+    """Rows that lack a value are nobody's, so that figures are of those who have all; with "zero"
+    what is missing counts as zero. Where the number of people is public, nobody can be left out."""
+
     def plan_under(self, budget: Privacy, options: None = None) -> CovariancePlan:
-        """The plan of two private measurements."""
+        """The plan of one private measurement."""
         from noisewright.planning.rows.covariance import plan_covariance
 
         refuse_options(self, options)
@@ -136,6 +140,7 @@ class Moments:
             budget,
             radius=self.radius,
             means=self.means,
+            missing=self.missing,
             counter=default_counter(),
         )
 

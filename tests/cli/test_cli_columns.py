@@ -129,3 +129,20 @@ def test_options_over_cells_are_refused_before_anything_is_spent() -> None:
     run("release", "m.nw", "t.csv", "-o", "m.csv")
     assert "cells were not counted" in run("answer", "m.nwr", "prefix:3").output
     assert run("answer", "m.nwr", "--on", "height").exit_code == 2
+
+
+def test_rows_that_lack_a_value_are_left_out_unless_zero_is_said() -> None:
+    rows = ["a,b", *["0.5,0.5"] * 300, *["0.5,"] * 100, *["0.5,unknown"] * 100]
+    Path("t.csv").write_text("\n".join(rows) + "\n")
+    means = {}
+    for words in ((), ("--missing", "zero")):
+        name = "-".join(("m", *words))
+        plan = ("plan", "--columns", "a,b", "--radius", "1", "--epsilon", "1e4")
+        assert run(*plan, *words, "-o", f"{name}.nw").exit_code == 0
+        assert run("release", f"{name}.nw", "t.csv", "-o", f"{name}.csv").exit_code == 0
+        told = pd.read_csv(f"{name}.csv").query("statistic == 'mean'")
+        means[words] = list(told["value"])
+    assert means[()] == pytest.approx([0.5, 0.5], abs=0.01)
+    assert means["--missing", "zero"] == pytest.approx([0.5, 0.3], abs=0.01)
+    refused = run("plan", "conjunctions:20:2", "--missing", "zero", "--epsilon", "1")
+    assert refused.exit_code == 2

@@ -272,3 +272,53 @@ def test_sums_over_the_most_people_fit_a_word(privacy):
         assert entry**2 * 2**15 <= 2**53  # exact in floats, batch by batch
     with pytest.raises(InvalidParameter, match="share"):
         SecondMoments(2, 1.0, 100.0, privacy)
+
+
+def lacking(share: float = 0.3) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of which some lack a value, and those that lack none."""
+    rows = rows_of(9, people=4_000, columns=3) * 0.2 + 0.5
+    rows[np.random.default_rng(9).random(4_000) < share, 1] = np.nan
+    return rows, rows[~np.isnan(rows).any(axis=1)]
+
+
+@pytest.mark.parametrize("privacy", [Privacy(1e4), Privacy(rho=1e6)])
+def test_figures_are_of_rows_that_lack_no_value(privacy, tmp_path) -> None:
+    rows, whole = lacking()
+    plan = nw.plan(nw.Moments(["a", "b", "c"], radius=2.0), privacy)
+    pd.DataFrame(rows, columns=["a", "b", "c"]).to_csv(tmp_path / "t.csv", index=False)
+    plan.save(tmp_path / "p.nw")
+    for release in (
+        plan.release(rows),
+        plan.release(tmp_path / "t.csv"),
+        nw.load(tmp_path / "p.nw").release(rows),
+    ):
+        assert release.people == pytest.approx(len(whole), rel=0.01)
+        np.testing.assert_allclose(release.mean, whole.mean(axis=0), atol=5e-3)
+        moved = release.covariance - np.cov(whole.T, bias=True)
+        np.testing.assert_allclose(moved, 0, atol=5e-3)
+
+
+def test_zero_for_missing_values_is_asked_for_in_words(tmp_path) -> None:
+    rows, _ = lacking()
+    public = Privacy(1e4, neighbours="replace-one")
+    with pytest.raises(nw.NoisewrightError, match="missing='zero'"):
+        nw.plan(nw.Moments(3, radius=2.0), public).release(rows)
+    for privacy in (Privacy(1e4), public):
+        plan = nw.plan(nw.Moments(3, radius=2.0, missing="zero"), privacy)
+        plan.save(tmp_path / f"{privacy.neighbours}.nw")
+        for each in (plan, nw.load(tmp_path / f"{privacy.neighbours}.nw")):
+            means = each.release(rows).mean
+            filled = np.nan_to_num(rows).mean(axis=0)
+            np.testing.assert_allclose(means, filled, atol=5e-3)
+    with pytest.raises(InvalidParameter, match="missing"):
+        nw.plan(nw.Moments(3, missing="none"), public)  # type: ignore[arg-type]
+
+
+def test_who_lacks_a_value_is_as_nobody() -> None:
+    """What a row that is left out moves is nothing: the neighbour without it has the same sums."""
+    plan = nw.plan(nw.Moments(2), Privacy(1.0))
+    own = np.array([[0.3, 0.4], [0.1, np.nan], [np.nan, np.nan]])
+    for rows in (own, own[:1]):
+        exact, people = plan.exact(rows)
+        assert people == 1
+        np.testing.assert_array_equal(exact, plan.mechanism.exact([own[:1]])[0])

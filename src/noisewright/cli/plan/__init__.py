@@ -191,7 +191,7 @@ def plan(
         plan_columns(question, columns, budget.privacy, method.people, output)
         return
 
-    given = {"radius": columns.radius}
+    given = {"radius": columns.radius, "missing": columns.missing}
     refuse_given(given, "goes with --columns", "name the columns")
     if (schema := open_schema(question)) is not None:
         rule = "does not go with attributes that are open"

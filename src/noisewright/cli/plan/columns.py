@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from noisewright.planning.rows.plan import RowsPlanned
     from noisewright.privacy.promise.budget import Privacy
     from noisewright.questions import Moments, Pairs
+    from noisewright.workload.questions.measures import Missing
 
 _SHOWN = 12
 """Rows of figures on a screen, beside what else a release says."""
@@ -48,6 +49,11 @@ class Columns:
     )
     radius: float | None = option(
         "--radius", type=float, help="With --columns: rows are clipped to this length."
+    )
+    missing: Missing | None = option(
+        "--missing",
+        type=click.Choice(["left-out", "zero"]),
+        help="With --columns: rows that lack a value are left out (the default), or it is zero.",
     )
     values_share: float = option(
         "--values-share",
@@ -117,7 +123,7 @@ def _columns(question: Question, asked: Columns) -> Moments | Pairs:
         if asked.radius is None:
             rule = "must be given: the public Euclidean length that rows are clipped to"
             raise InvalidParameter("radius", None, rule, "add --radius 1, say")
-        return Moments(names, radius=asked.radius)
+        return Moments(names, radius=asked.radius, missing=asked.missing or "left-out")
 
     pairs = question.queries
     if not isinstance(pairs, Conjunctions) or pairs.ways != 2:
@@ -131,6 +137,13 @@ def _columns(question: Question, asked: Columns) -> Moments | Pairs:
         "radius",
         asked.radius,
         "is of numeric columns; rows of pairs have a length of their own",
+        "leave it out",
+    )
+    require(
+        asked.missing is None,
+        "missing",
+        asked.missing,
+        "is of numeric columns; who lacks a value has no such attribute",
         "leave it out",
     )
     require(

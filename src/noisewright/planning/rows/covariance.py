@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from noisewright.central.geometry.second_moments import (
     LARGEST_SHARE,
     SecondMoments,
 )
-from noisewright.errors import require
+from noisewright.errors import DomainError, require, require_one_of
 from noisewright.estimate.intervals import normal_multiplier, variance_gamma_multiplier
 from noisewright.estimate.moments import (
     MomentErrors,
@@ -28,6 +28,7 @@ from noisewright.planning.rows.plan import RowPlan, RowRelease, column_names
 from noisewright.planning.spending import Spending
 from noisewright.privacy.noise.source import ByteSource
 from noisewright.privacy.promise.budget import Privacy
+from noisewright.workload.questions.measures import Missing
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,10 +41,14 @@ class CovariancePlan(RowPlan[SecondMoments, IntArray, "CovarianceRelease"]):
     Rows are clipped to the radius.
     """
 
+    missing: Missing = "left-out"
+    """Whether rows that lack a value are left out, or the value counts as zero."""
+
     kind = "covariance-plan"
     release_kind = "covariance-release"
 
     def __post_init__(self) -> None:
+        require_one_of("missing", self.missing, get_args(Missing))
         require(
             len(set(self.columns)) == len(self.columns) == self.mechanism.columns,
             "columns",
@@ -116,10 +121,26 @@ class CovariancePlan(RowPlan[SecondMoments, IntArray, "CovarianceRelease"]):
             "rmse": forecast.rmse,
             "max": forecast.max,
             **self.mechanism.record(),
+            "missing": self.missing,
         }
 
     def read(self, batches: Iterable[FloatArray]) -> tuple[IntArray, int]:
-        return self.mechanism.exact(batches)
+        return self.mechanism.exact(map(self._valued, batches))
+
+    def _valued(self, batch: FloatArray) -> FloatArray:
+        """The rows of those who have all values, unless what is missing counts as zero."""
+        if self.missing == "zero" or batch.ndim != 2:
+            return batch
+
+        valued = ~np.isnan(batch).any(axis=1)
+        # Leaving out is as adding nobody; where the number of people is public, nothing is.
+        if not self.mechanism.protected and not valued.all():
+            raise DomainError(
+                "a row lacks a value, or has none that is a number, where the number of people is "
+                "public; plan with missing='zero' (--missing zero), or with neighbours='add-remove'"
+            )
+
+        return batch[valued]
 
     def drawn(
         self,
@@ -137,8 +158,12 @@ class CovariancePlan(RowPlan[SecondMoments, IntArray, "CovarianceRelease"]):
             ("columns", f"{len(self.columns):,}"),
             ("mechanism", self.mechanism.name),
             ("radius", f"{self.mechanism.radius:g}"),
+            ("a missing value", _MISSING[self.missing]),
             ("privacy", self.privacy.text()),
         ]
+
+
+_MISSING = {"left-out": "its row is left out", "zero": "counts as zero"}
 
 
 @dataclass(frozen=True)
@@ -327,11 +352,13 @@ def plan_covariance(
     *,
     radius: float = 1.0,
     means: bool = True,
+    missing: Missing = "left-out",
     counter: Counter | None = None,
 ) -> CovariancePlan:
     """Plan second moments of columns, and means with them unless only second moments are wanted.
 
     `radius` is the Euclidean length that every row is clipped to: public, never read off the data.
+    All figures are of rows that lack no value, or what is `missing` counts as zero.
     """
     names = column_names(columns)
     require(
@@ -343,9 +370,8 @@ def plan_covariance(
     )
 
     share = _best_share(len(names), radius, privacy) if means else 0.0
-    return CovariancePlan(
-        names, SecondMoments(len(names), radius, share, privacy), counter
-    )
+    method = SecondMoments(len(names), radius, share, privacy)
+    return CovariancePlan(names, method, counter, missing)
 
 
 def _by_halves(method: SecondMoments) -> float:

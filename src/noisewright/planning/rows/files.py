@@ -15,6 +15,7 @@ from noisewright.planning.files import Kept, Text
 from noisewright.planning.rows.covariance import CovariancePlan, CovarianceRelease
 from noisewright.planning.rows.pairs import PairsPlan, PairsRelease
 from noisewright.planning.spending import LedgerNote
+from noisewright.workload.questions.measures import Missing
 
 People = Annotated[int, msgspec.Meta(ge=0)]
 
@@ -24,15 +25,16 @@ class CovarianceFile(Kept, frozen=True, tag="covariance-plan"):
 
     columns: tuple[Text, ...]
     mechanism: SecondMoments
+    missing: Missing
 
     @classmethod
     def of(cls, plan: CovariancePlan) -> Self:
         """What a plan is kept as."""
-        return cls(columns=plan.columns, mechanism=plan.mechanism)
+        return cls(plan.columns, plan.mechanism, plan.missing)
 
     def content(self) -> CovariancePlan:
         """The plan again."""
-        return CovariancePlan(self.columns, self.mechanism)
+        return CovariancePlan(self.columns, self.mechanism, missing=self.missing)
 
 
 class PairsFile(Kept, frozen=True, tag="pairs-plan"):

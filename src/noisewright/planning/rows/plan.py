@@ -100,7 +100,7 @@ class RowPlan(
     def exact(self, data: Data, counter: Counter | None = None) -> tuple[Exact, int]:
         """What is measured of a table, or of an array with one row per person.
 
-        A value that is missing or no number counts as zero.
+        A value that is missing or no number is NaN.
         """
         if isinstance(data, np.ndarray):
             return self.read([np.asarray(data, dtype=np.float64)])
