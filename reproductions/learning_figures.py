@@ -9,7 +9,7 @@ from typing import Any
 from noisewright import api
 from noisewright.learn.concept_classes import concepts
 from noisewright.learn.make import plan as learn
-from noisewright.local.bounds.hard_instances import hard_instance, hard_learning
+from noisewright.local.bounds.people.hard_tasks import hard_instance, hard_learning
 from noisewright.local.choose.options import Local
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.workload import workload as read

@@ -13,8 +13,8 @@ from scipy.optimize import linprog
 
 import noisewright as nw
 from noisewright.errors import Contradiction, InvalidParameter, NoisewrightError
-from noisewright.local.bounds import people as telling
-from noisewright.local.bounds.hard_instances import HardInstance
+from noisewright.local.bounds.people import telling
+from noisewright.local.bounds.people.hard_instances import HardInstance
 
 SIGNS = np.where(np.tril(np.ones((4, 4))) > 0, 1.0, -1.0)
 QUERIES = ["prefix:6", "identity:5", "parity:3:1", "random:4x6:1"]
@@ -193,7 +193,7 @@ def test_squared_errors_of_cells_are_below_what_is_reached() -> None:
 
 def test_affinities_of_pairs_against_all_rows() -> None:
     """The mean affinity by kinds of rows is the least over all two-valued strategies, 4 cells."""
-    from noisewright.local.bounds.people import _pair_loss
+    from noisewright.local.bounds.people.population import _pair_loss
 
     delta, epsilon, cells = 0.4, 1.0, 4
     rows = 1 + math.expm1(epsilon) * np.array(list(product((0, 1), repeat=cells)))

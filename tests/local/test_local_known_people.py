@@ -10,8 +10,8 @@ import pytest
 
 import noisewright as nw
 from noisewright.errors import InvalidParameter
-from noisewright.local.bounds.hard_instances import HardInstance
-from noisewright.local.bounds.people import threshold_kappa
+from noisewright.local.bounds.people.hard_instances import HardInstance
+from noisewright.local.bounds.people.tasks import threshold_kappa
 
 C = math.expm1(1) ** 2 / 4
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 BOUNDS = "noisewright.local.bounds"
-CHECKS = ("proof", "sets.proof", "cuts.proof", "tables.proof", "intervals")
+CHECKS = ("proof", "sets.proof", "cuts.proof", "tables.proof", "ordered.intervals")
 SEARCHES = {
     "joint_problem",
     "proof_search",
@@ -21,7 +21,7 @@ SEARCHES = {
     "cuts.block",
     "tables.search",
     "tables.program",
-    "kernel_search",
+    "ordered.search",
 }
 CONTAINERS = {"SetProof", "CutProof", "TripleProof", "Proof", "MOST_CELLS", "LISTED"}
 CONTAINERS |= {"Claim", "FallingKernel", "centred_root"}

@@ -3,11 +3,11 @@
 import importlib
 
 _HOMES = {
-    name: f"noisewright.local.bounds.{home}"
+    name: f"noisewright.local.bounds.people.{home}"
     for home, names in {
-        "hard_instances": "hard_instance hard_learning hard_realizable hard_refutation",
-        "people": "assouad_bound van_trees_bound "
-        "marginal_people parity_people selection_people threshold_people",
+        "hard_tasks": "hard_instance hard_learning hard_realizable hard_refutation",
+        "population": "assouad_bound van_trees_bound",
+        "tasks": "marginal_people parity_people selection_people threshold_people",
     }.items()
     for name in names.split()
 }

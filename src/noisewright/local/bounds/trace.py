@@ -23,8 +23,8 @@ from noisewright.arrays import FloatArray
 from noisewright.errors import NoisewrightError, TooLarge
 from noisewright.local.analysis.analysis import check_alpha
 from noisewright.local.analysis.grams import squared_norm, table_gram
-from noisewright.local.bounds.kernel_search import best_claim, merged
-from noisewright.local.bounds.rearrangement import OrderedBound
+from noisewright.local.bounds.ordered.rearrangement import OrderedBound
+from noisewright.local.bounds.ordered.search import best_claim, merged
 from noisewright.local.bounds.tables.delsarte import SchemeBound, scheme_of
 from noisewright.local.fixedpoint import check_epsilon
 from noisewright.local.transform.spectrum import centred_spectrum, lowered

@@ -24,7 +24,8 @@ from noisewright.local.analysis.shrinkage import (
     Shrinkage,
     minimax_affine,
 )
-from noisewright.local.bounds.hard_instances import HardInstance, hard_instance
+from noisewright.local.bounds.people.hard_instances import HardInstance
+from noisewright.local.bounds.people.hard_tasks import hard_instance
 from noisewright.local.bounds.proof import Proof
 from noisewright.local.bounds.proved import proved_bound
 from noisewright.local.bounds.trace import LowerBound, best_bound, even_bound

@@ -22,7 +22,7 @@ from math import exp, expm1
 import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray
-from noisewright.local.bounds.kernel_search import (
+from noisewright.local.bounds.ordered.search import (
     SHARPNESS,
     START_HEIGHT,
     KernelLoss,

@@ -19,7 +19,11 @@ from math import exp, expm1
 import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray
-from noisewright.local.bounds.intervals import Claim, FallingKernel, centred_root
+from noisewright.local.bounds.ordered.intervals import (
+    Claim,
+    FallingKernel,
+    centred_root,
+)
 
 SHARPNESS = (30.0, 300.0, 3000.0)
 """Exponents of the softened maximum, descent by descent: the first alone proves up to 2 % less at
