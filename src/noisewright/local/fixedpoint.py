@@ -62,17 +62,15 @@ _DIGITS = Context(prec=60)
 _MARGIN = Decimal(10) ** -58
 
 
-def check_epsilon(epsilon: float) -> float:
+def check_epsilon(epsilon: object) -> float:
     """Refuse budgets that are no positive number, or beyond what fixed point can honour."""
-    known = isinstance(epsilon, Real) and not isinstance(epsilon, bool)
-    value = (
-        float(epsilon) if known and abs(epsilon) <= LARGEST_EPSILON else float("nan")
-    )
-    if not SMALLEST_EPSILON <= value <= LARGEST_EPSILON:
-        rule = f"must lie between {SMALLEST_EPSILON:g} and {LARGEST_EPSILON:g}"
-        raise InvalidParameter("epsilon", epsilon, rule, "try a value near 1")
+    if isinstance(epsilon, Real) and not isinstance(epsilon, bool):
+        value = float(epsilon) if 0 < epsilon <= LARGEST_EPSILON else 0.0
+        if value >= SMALLEST_EPSILON:
+            return value
 
-    return value
+    rule = f"must lie between {SMALLEST_EPSILON:g} and {LARGEST_EPSILON:g}"
+    raise InvalidParameter("epsilon", epsilon, rule, "try a value near 1")
 
 
 def check_planned(epsilon: float) -> float:

@@ -6,6 +6,7 @@ A randomizer that somebody brings: their matrix of chances, verified in whole nu
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +16,8 @@ from noisewright.errors import InvalidParameter, require
 from noisewright.local.fixedpoint import check_epsilon, floor_times
 from noisewright.local.mechanism import LocalMechanism, LocalProblem
 from noisewright.local.randomizer.laws import Weigh
-from noisewright.local.randomizer.specification import Nodes, Place
-from noisewright.local.storage import described, restored, stored
+from noisewright.local.randomizer.specification import Nodes
+from noisewright.local.storage import Stored, described, listing
 from noisewright.local.strategy import Arrays, IndexStrategy, Settings, Strategy
 
 UNIT = 1 << 62
@@ -113,12 +114,12 @@ class MatrixStrategy(IndexStrategy):
         return {}, {} if self.estimate_prior is None else {"prior": self.estimate_prior}
 
     @classmethod
-    def restored(
-        cls, place: Place, settings: Settings, arrays: Arrays
-    ) -> MatrixStrategy:
-        held = "prior" in arrays
-        prior = stored(arrays, "prior", np.float64, (place.cells,)) if held else None
-        return cls(place.node(Weigh).matrix, settings["epsilon"], prior)
+    def restored(cls, stored: Stored) -> Self:
+        prior = None
+        if "prior" in stored.arrays:
+            prior = stored.array("prior", np.float64, (stored.cells,))
+
+        return cls(stored.node(Weigh).matrix, stored.epsilon, prior)
 
 
 def check_prior(prior: npt.ArrayLike, size: int) -> FloatArray:
@@ -233,17 +234,10 @@ class Decoded(IndexStrategy):
         return {"strategy": settings}, {**arrays, "guess": self.guess}
 
     @classmethod
-    def restored(cls, place: Place, settings: Settings, arrays: Arrays) -> Decoded:
-        guess = stored(arrays, "guess", np.float64, (place.cells,))
-        return cls(_listed(restored(place, settings["strategy"], arrays)), guess)
-
-
-def _listed(strategy: Strategy) -> IndexStrategy:
-    if not isinstance(strategy, IndexStrategy):
-        raise InvalidParameter(
-            "strategy", strategy.kind, "must have reports that can be listed"
-        )
-    return strategy
+    def restored(cls, stored: Stored) -> Self:
+        inner = stored.strategy(stored.settings["strategy"])
+        guess = stored.array("guess", np.float64, (stored.cells,))
+        return cls(listing(inner), guess)
 
 
 # --- own chances ----------------------------------------------------------------------------------

@@ -6,9 +6,11 @@ Parameters that may come from anybody: whole numbers, sizes, chances and arrays,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib import import_module
 from itertools import pairwise
 from math import prod
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,9 +23,17 @@ from noisewright.errors import (
     refusing,
     require,
 )
-from noisewright.local.fixedpoint import MOST_CELLS, WORD
-from noisewright.local.randomizer.specification import Place, decode, encode
-from noisewright.local.strategy import Arrays, Settings, Strategy
+from noisewright.local.fixedpoint import MOST_CELLS, WORD, check_epsilon, numbers
+from noisewright.local.randomizer.routers import Draw, View
+from noisewright.local.randomizer.specification import (
+    Specification,
+    Through,
+    decode,
+    encode,
+)
+from noisewright.local.strategy import Arrays, IndexStrategy, Settings, Strategy
+
+Kind = TypeVar("Kind")
 
 HOMES = {
     "matrix": "noisewright.local.listed:MatrixStrategy",
@@ -72,9 +82,8 @@ def unpack(settings: Settings, arrays: Arrays) -> Strategy:
     text = stored(arrays, SPECIFICATION, np.uint8, (None,))
     with refusing("the strategy is incomplete or damaged"):
         specification = decode(text.tobytes())
-        strategy = restored(
-            Place(specification, len(specification.nodes) - 1), settings, arrays
-        )
+        root = len(specification.nodes) - 1
+        strategy = Stored(specification, root, settings, arrays).strategy()
         if strategy.specification != specification:
             raise FileFormatError(
                 f"the specification is not that of a strategy of kind {strategy.kind!r}; plan again"
@@ -90,18 +99,110 @@ def described(strategy: Strategy) -> tuple[Settings, Arrays]:
     return {"kind": strategy.kind, "epsilon": strategy.epsilon, **settings}, arrays
 
 
-def restored(place: Place, settings: Settings, arrays: Arrays) -> Strategy:
-    """The strategy of the kind that the settings name, from a place of a specification."""
-    kind = settings.get("kind") if isinstance(settings, dict) else None
-    if not isinstance(kind, str) or kind not in HOMES:
-        raise FileFormatError(
-            f"strategy kind {str(kind)[:40]!r} is not known to this release"
-        )
+def described_parts(components: Sequence[Strategy]) -> tuple[Settings, Arrays]:
+    """The same of several components: their arrays have numbered names."""
+    parts = [described(component) for component in components]
+    arrays = {
+        f"{index}.{name}": array
+        for index, (_, of_part) in enumerate(parts)
+        for name, array in of_part.items()
+    }
+    return {"components": [settings for settings, _ in parts]}, arrays
 
-    module, name = HOMES[kind].split(":")
-    maker: type[Strategy] = getattr(import_module(module), name)
 
-    return maker.restored(place, settings, arrays)
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """A node of a specification, and what a file holds beside it: a strategy is made of both."""
+
+    specification: Specification
+    index: int
+    settings: Settings
+    arrays: Arrays
+
+    @property
+    def cells(self) -> int:
+        """Number of values that the node takes."""
+        return self.specification.shapes[self.index].cells
+
+    @property
+    def epsilon(self) -> float:
+        """The ε that is stated."""
+        return check_epsilon(self.settings["epsilon"])
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Numbers of values of attributes."""
+        return check_sizes(self.settings["sizes"])
+
+    def node(self, kind: type[Kind]) -> Kind:
+        """The node, which must be of that kind."""
+        node = self.specification.nodes[self.index]
+        if not isinstance(node, kind):
+            name = type(node).__name__.lower()
+            raise FileFormatError(f"a client's {name} is not expected here")
+        return node
+
+    def array(
+        self, name: str, dtype: npt.DTypeLike, shape: tuple[int | None, ...]
+    ) -> Array:
+        """An array of the type and the shape (None: any length) that it must have."""
+        return stored(self.arrays, name, dtype, shape)
+
+    def drawn(self) -> tuple[tuple[int, ...], list[Shown]]:
+        """What a draw leads to: chances, what each child is shown (None: all), and the child."""
+        draw = self.node(Draw)
+        return numbers(draw.weights), [self._shown(child) for child in draw.of]
+
+    def _shown(self, index: int) -> Shown:
+        match self.specification.nodes[index]:
+            case View() as view:
+                return view.through, replace(self, index=view.of)
+            case _:
+                return None, replace(self, index=index)
+
+    def strategy(self, settings: object = None) -> Strategy:
+        """The strategy of the kind that these settings name: the node's own, unless told."""
+        told = self.settings if settings is None else settings
+        named = told if isinstance(told, dict) else {}
+        kind = named.get("kind")
+        if not isinstance(kind, str) or kind not in HOMES:
+            raise FileFormatError(
+                f"strategy kind {str(kind)[:40]!r} is not known to this release"
+            )
+
+        module, name = HOMES[kind].split(":")
+        maker: type[Strategy] = getattr(import_module(module), name)
+
+        return maker.restored(replace(self, settings=named))
+
+    def components(self, shown: Sequence[Shown]) -> tuple[IndexStrategy, ...]:
+        """The strategies of the children of a draw, which files describe one by one."""
+        told = listed("components", self.settings["components"])
+        components = []
+
+        for index, ((_, child), settings) in enumerate(zip(shown, told, strict=True)):
+            prefix = f"{index}."
+            arrays = {
+                name.removeprefix(prefix): array
+                for name, array in self.arrays.items()
+                if name.startswith(prefix)
+            }
+            component = replace(child, arrays=arrays).strategy(settings)
+            components.append(listing(component))
+
+        return tuple(components)
+
+
+Shown = tuple[Through | None, Stored]
+"""What a child of a draw is shown (None: the cell as it is), and the child."""
+
+
+def listing(strategy: Strategy) -> IndexStrategy:
+    """A strategy whose reports are whole numbers; others are refused."""
+    if not isinstance(strategy, IndexStrategy):
+        rule = "must report whole numbers"
+        raise InvalidParameter("strategy", strategy.kind, rule)
+    return strategy
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -123,7 +224,7 @@ def listed(name: str, value: object) -> Sequence[object]:
     return value
 
 
-def check_sizes(sizes: Sequence[int]) -> tuple[int, ...]:
+def check_sizes(sizes: object) -> tuple[int, ...]:
     """Numbers of values of attributes whose cells can be numbered."""
     checked = tuple(whole("sizes", size, 1) for size in listed("sizes", sizes))
     require(checked, "sizes", checked, "must name one attribute at least")

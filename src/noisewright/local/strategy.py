@@ -19,7 +19,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -34,7 +34,7 @@ from noisewright.local.analysis.information import (
 )
 from noisewright.local.randomizer.batch import Sampler
 from noisewright.local.randomizer.chances import listed_reports, report_chances
-from noisewright.local.randomizer.specification import Nodes, Place, Specification
+from noisewright.local.randomizer.specification import Nodes, Specification
 from noisewright.local.randomizer.verify import Promise, verify
 from noisewright.local.reports.tallies import Tally, tally_of
 from noisewright.privacy.noise.source import ByteSource
@@ -42,7 +42,10 @@ from noisewright.privacy.promise.budget import Privacy
 from noisewright.workload.base import Workload
 from noisewright.workload.linear.gram import Gram
 
-Settings = dict[str, Any]
+if TYPE_CHECKING:
+    from noisewright.local.storage import Stored
+
+Settings = dict[str, object]
 
 Arrays = dict[str, Array]
 
@@ -316,8 +319,8 @@ class Strategy(Shown, ABC):
 
     @classmethod
     @abstractmethod
-    def restored(cls, place: Place, settings: Settings, arrays: Arrays) -> Strategy:
-        """The strategy whose clients begin at a place of a specification.
+    def restored(cls, stored: Stored) -> Self:
+        """The strategy whose clients begin at a node of a specification.
 
         Its own specification is compared with that one, so nothing but its form is checked here.
         """

@@ -6,11 +6,12 @@ X = Σ_c w_c G_cᵀ X_c G_c, where G_c sums the cells that the c-th coarsening m
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
-from typing import Self, cast
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -18,19 +19,34 @@ import numpy.typing as npt
 from noisewright.arrays import FloatArray, IntArray
 from noisewright.errors import InvalidParameter, require
 from noisewright.local.analysis.information import DenseInformation, Information
-from noisewright.local.fixedpoint import WORD, numbers, whole_weights
-from noisewright.local.randomizer.routers import Axes, Blocks, Draw, Listed
-from noisewright.local.randomizer.specification import Nodes, Place
-from noisewright.local.storage import check_weights, described, listed, restored, whole
+from noisewright.local.fixedpoint import WORD, whole_weights
+from noisewright.local.randomizer.routers import Axes, Blocks, Listed
+from noisewright.local.randomizer.specification import Nodes, Through
+from noisewright.local.storage import Stored, check_weights, described_parts, whole
 from noisewright.local.strategy import Arrays, IndexStrategy, Settings, check_dense
 
 
 class Drawn(IndexStrategy):
-    """The draw is independent of the person, so a report is as private as its component."""
+    """One of some components is drawn, and reports what a linear map makes of the cells.
+
+    The draw is independent of the person, so a report is as private as its component.
+    """
 
     components: tuple[IndexStrategy, ...]
     weights: tuple[int, ...]
     """Chances of the components, out of 2^64."""
+
+    @property
+    @abstractmethod
+    def views(self) -> Sequence[Through]:
+        """What every component is shown of a cell."""
+
+    def express(self, nodes: Nodes) -> int:
+        seen = []
+        for component, through in zip(self.components, self.views, strict=True):
+            seen.append(nodes.view(component.express(nodes), through))
+
+        return nodes.draw(self.weights, seen)
 
     @cached_property
     def starts(self) -> tuple[int, ...]:
@@ -58,36 +74,7 @@ class DrawnComponents(Drawn):
         return max(component.epsilon for component in self.components)
 
     def beside(self) -> tuple[Settings, Arrays]:
-        described_parts = [described(component) for component in self.components]
-        arrays: Arrays = {}
-
-        for index, (_, of_part) in enumerate(described_parts):
-            arrays |= {f"{index}.{name}": array for name, array in of_part.items()}
-
-        return {"components": [settings for settings, _ in described_parts]}, arrays
-
-
-def restored_parts(
-    places: Sequence[Place], settings: Settings, arrays: Arrays
-) -> tuple[IndexStrategy, ...]:
-    """The components that begin at some places."""
-    components = []
-    parts = zip(places, listed("components", settings["components"]), strict=True)
-
-    for index, (place, described_part) in enumerate(parts):
-        prefix = f"{index}."
-        of_part = {
-            name.removeprefix(prefix): array
-            for name, array in arrays.items()
-            if name.startswith(prefix)
-        }
-        component = restored(place, cast("Settings", described_part), of_part)
-        if not isinstance(component, IndexStrategy):
-            rule = "must report whole numbers"
-            raise InvalidParameter("components", component.kind, rule)
-        components.append(component)
-
-    return tuple(components)
+        return described_parts(self.components)
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +107,7 @@ class Coarsening:
         return -(-self.size // self.width)
 
     @classmethod
-    def of(cls, through: Axes | Blocks | Listed | None, size: int) -> Coarsening:
+    def of(cls, through: Through | None, size: int) -> Coarsening:
         """What a client's view makes of so many cells."""
         match through:
             case None:
@@ -173,18 +160,17 @@ class Mixture(DrawnComponents):
     kind = "mixture"
 
     def __post_init__(self) -> None:
+        count = len(self.components)
         require(
-            len(self.components) == len(self.coarsenings) == len(self.weights) > 0,
+            count == len(self.coarsenings) > 0,
             "components",
-            len(self.components),
-            "need one weight and map each",
+            count,
+            "need one map each",
         )
-
-        check_weights(self.weights, len(self.components))
-        size = self.coarsenings[0].size
+        check_weights(self.weights, count)
 
         for component, coarsening in self._pairs:
-            fits = component.size == coarsening.cells and coarsening.size == size
+            fits = component.size == coarsening.cells and coarsening.size == self.size
             rule = "must fit their coarsenings"
             require(fits, "components", component.kind, rule)
 
@@ -195,8 +181,8 @@ class Mixture(DrawnComponents):
     @classmethod
     def of(
         cls,
-        components: list[IndexStrategy],
-        coarsenings: list[Coarsening],
+        components: Sequence[IndexStrategy],
+        coarsenings: Sequence[Coarsening],
         weights: npt.ArrayLike,
     ) -> Self:
         """Components with weights as fractions; those with no weight are left out."""
@@ -210,19 +196,24 @@ class Mixture(DrawnComponents):
         return self.coarsenings[0].size
 
     @property
+    def views(self) -> Sequence[Through]:
+        """The coarsenings, for clients."""
+        return [coarsening.through for coarsening in self.coarsenings]
+
+    @property
     def counts_people(self) -> bool:
         """Not where blocks of uneven size share one mechanism."""
         return False
 
-    def express(self, nodes: Nodes) -> int:
-        seen = [nodes.view(c.express(nodes), g.through) for c, g in self._pairs]
-        return nodes.draw(self.weights, seen)
-
     def score(self, tally: IntArray, people: int) -> FloatArray:
         """Scores of the components, spread over their cells."""
         total = np.zeros(self.size)
-        for (c, g), part in zip(self._pairs, self.tallies(tally), strict=True):
-            total += g.spread(c.score(part, int(part.sum())))
+        parts = self.tallies(tally)
+
+        for (component, coarsening), part in zip(self._pairs, parts, strict=True):
+            scores = component.score(part, int(part.sum()))
+            total += coarsening.spread(scores)
+
         return total
 
     @cached_property
@@ -235,28 +226,41 @@ class Mixture(DrawnComponents):
     def _total(self, parts: list[FloatArray]) -> FloatArray:
         """Σ_c w_c G_cᵀ M_c G_c."""
         result = np.zeros((self.size, self.size))
-        for w, g, part in zip(self.chances, self.coarsenings, parts, strict=True):
-            result += w * part[np.ix_(g.map, g.map)]
+        for chance, coarsening, part in zip(
+            self.chances, self.coarsenings, parts, strict=True
+        ):
+            cells = coarsening.map
+            result += chance * part[np.ix_(cells, cells)]
+
         return result
 
     def moment(self, histogram: FloatArray) -> FloatArray:
         """Σ_c w_c G_cᵀ E_c[s sᵀ] G_c at the coarsened histogram."""
         check_dense(self.size)
-        return self._total([c.moment(g.gather(histogram)) for c, g in self._pairs])
+        parts = []
+
+        for component, coarsening in self._pairs:
+            coarse = coarsening.gather(histogram)
+            parts.append(component.moment(coarse))
+
+        return self._total(parts)
 
     def energy(self, quadratic: FloatArray) -> FloatArray:
         """Energies of the components at the coarsened quadratic form."""
         result = np.zeros(self.size)
-        for w, (c, g) in zip(self.chances, self._pairs, strict=True):
-            coarse = g.gather(g.gather(quadratic).T)
-            result += w * g.spread(c.energy(coarse))
+
+        for chance, (component, coarsening) in zip(
+            self.chances, self._pairs, strict=True
+        ):
+            half = coarsening.gather(quadratic)
+            coarse = coarsening.gather(half.T)
+            result += chance * coarsening.spread(component.energy(coarse))
 
         return result
 
     @classmethod
-    def restored(cls, place: Place, settings: Settings, arrays: Arrays) -> Self:
-        draw = place.node(Draw)
-        shown = [place.below(child).shown for child in draw.of]
-        components = restored_parts([below for _, below in shown], settings, arrays)
-        views = tuple(Coarsening.of(through, place.cells) for through, _ in shown)
-        return cls(components, views, numbers(draw.weights))
+    def restored(cls, stored: Stored) -> Self:
+        weights, shown = stored.drawn()
+        size = stored.cells
+        coarsenings = tuple(Coarsening.of(through, size) for through, _ in shown)
+        return cls(stored.components(shown), coarsenings, weights)

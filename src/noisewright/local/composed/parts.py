@@ -11,17 +11,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray
 from noisewright.errors import require
 from noisewright.local.analysis.grams import table_gram
-from noisewright.local.composed.mixture import DrawnComponents, restored_parts
-from noisewright.local.composed.table_strategy import DrawnTables, drawn_tables
+from noisewright.local.composed.mixture import DrawnComponents
+from noisewright.local.composed.table_strategy import DrawnTables, shown_table
 from noisewright.local.fixedpoint import whole_weights
-from noisewright.local.randomizer.specification import Place
-from noisewright.local.storage import check_axes, check_sizes, check_weights
+from noisewright.local.storage import Stored, check_axes, check_sizes, check_weights
 from noisewright.local.strategy import Arrays, IndexStrategy, Settings
 from noisewright.workload.base import Workload
 from noisewright.workload.linear.gram import DenseGram
@@ -144,10 +144,11 @@ class Parts(DrawnTables, DrawnComponents):
         return {"sizes": list(self.sizes), **settings}, arrays
 
     @classmethod
-    def restored(cls, place: Place, settings: Settings, arrays: Arrays) -> Parts:
-        sizes = check_sizes(settings["sizes"])
-        tables, places, weights = drawn_tables(place, sizes)
-        return cls(sizes, tables, restored_parts(places, settings, arrays), weights)
+    def restored(cls, stored: Stored) -> Self:
+        sizes = stored.sizes
+        weights, shown = stored.drawn()
+        tables = tuple(shown_table(through, len(sizes)) for through, _ in shown)
+        return cls(sizes, tables, stored.components(shown), weights)
 
 
 def centred(matrix: FloatArray) -> FloatArray:

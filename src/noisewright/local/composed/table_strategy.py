@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -16,9 +16,8 @@ from noisewright.estimate.nearest import project_to_total
 from noisewright.local.analysis.grams import without_offsets
 from noisewright.local.analysis.information import Information, UnformedInformation
 from noisewright.local.composed.mixture import Drawn
-from noisewright.local.fixedpoint import numbers
-from noisewright.local.randomizer.routers import Axes, Draw
-from noisewright.local.randomizer.specification import Nodes, Place
+from noisewright.local.randomizer.routers import Axes
+from noisewright.local.randomizer.specification import Through
 from noisewright.local.strategy import Strategy, out_of_reach
 from noisewright.workload.base import Workload
 from noisewright.workload.structure import Term, terms
@@ -110,36 +109,22 @@ class DrawnTables(ManyTables, Drawn):
 
     tables: tuple[Block, ...]
 
-    def express(self, nodes: Nodes) -> int:
-        seen = []
-        for component, table in zip(self.components, self.tables, strict=True):
-            through = Axes(sizes=self.sizes, keep=table)
-            seen.append(nodes.view(component.express(nodes), through))
-
-        return nodes.draw(self.weights, seen)
+    @property
+    def views(self) -> Sequence[Through]:
+        """The tables, for clients."""
+        return [Axes(sizes=self.sizes, keep=table) for table in self.tables]
 
 
-def drawn_tables(
-    place: Place, sizes: tuple[int, ...]
-) -> tuple[tuple[Block, ...], list[Place], tuple[int, ...]]:
-    """The tables that a client draws from, the places below them, and their chances."""
-    draw = place.node(Draw)
-    tables = []
-    places = []
-
-    for child in draw.of:
-        through, below = place.below(child).shown
-        places.append(below)
-        match through:
-            case None:
-                tables.append(tuple(range(len(sizes))))
-            case Axes():
-                tables.append(through.keep)
-            case _:
-                kind = type(through).__name__
-                raise InvalidParameter("through", kind, "must be a table")
-
-    return tuple(tables), places, numbers(draw.weights)
+def shown_table(through: Through | None, attributes: int) -> Block:
+    """The table of so many attributes that a client is shown."""
+    match through:
+        case None:
+            return tuple(range(attributes))
+        case Axes():
+            return through.keep
+        case _:
+            kind = type(through).__name__
+            raise InvalidParameter("through", kind, "must be a table")
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,13 +12,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import comb, prod
+from typing import Self
 
 import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray
 from noisewright.errors import InvalidParameter, NoisewrightError, TooLarge
 from noisewright.estimate.agreeing_tables import Block, interaction
-from noisewright.local.composed.table_strategy import DrawnTables, drawn_tables
+from noisewright.local.composed.table_strategy import DrawnTables, shown_table
 from noisewright.local.fixedpoint import check_epsilon, whole_weights
 from noisewright.local.histogram.hashing import LocalHashing
 from noisewright.local.histogram.sets import (
@@ -26,9 +27,8 @@ from noisewright.local.histogram.sets import (
     RandomizedResponse,
     best_subset_size,
 )
-from noisewright.local.randomizer.specification import Place
 from noisewright.local.shares import faded_shares
-from noisewright.local.storage import check_axes, check_sizes, check_weights
+from noisewright.local.storage import Stored, check_axes, check_sizes, check_weights
 from noisewright.local.strategy import Arrays, Settings, check_dense
 from noisewright.workload.linear.gram import Gram, MarginalGram
 from noisewright.workload.linear.interactions import interactions, table_of
@@ -264,10 +264,11 @@ class Union(DrawnTables):
         return {"sizes": list(self.sizes)}, {}
 
     @classmethod
-    def restored(cls, place: Place, settings: Settings, arrays: Arrays) -> Union:
-        sizes = check_sizes(settings["sizes"])
-        tables, _, weights = drawn_tables(place, sizes)
-        return cls(sizes, settings["epsilon"], tables, weights)
+    def restored(cls, stored: Stored) -> Self:
+        sizes = stored.sizes
+        weights, shown = stored.drawn()
+        tables = tuple(shown_table(through, len(sizes)) for through, _ in shown)
+        return cls(sizes, stored.epsilon, tables, weights)
 
 
 @lru_cache(maxsize=64)

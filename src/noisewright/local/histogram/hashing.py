@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from math import exp, log
+from typing import Self
 
 import numpy as np
 
@@ -27,9 +28,9 @@ from noisewright.local.histogram.centred import (
 from noisewright.local.mechanism import LocalMechanism, LocalProblem, slow_matrices
 from noisewright.local.randomizer.laws import Same
 from noisewright.local.randomizer.routers import Project
-from noisewright.local.randomizer.specification import Nodes, Place
-from noisewright.local.storage import whole
-from noisewright.local.strategy import DENSE_SIZE, Arrays, IndexStrategy, Settings
+from noisewright.local.randomizer.specification import Nodes
+from noisewright.local.storage import Stored, whole
+from noisewright.local.strategy import DENSE_SIZE, IndexStrategy
 from noisewright.workload.base import Workload
 from noisewright.workload.linear.gram import Gram
 
@@ -102,8 +103,8 @@ class LocalHashing(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrat
         )
 
     @classmethod
-    def restored(cls, place: Place, settings: Settings, arrays: Arrays) -> LocalHashing:
-        return cls(place.cells, settings["epsilon"], place.node(Project).base)
+    def restored(cls, stored: Stored) -> Self:
+        return cls(stored.cells, stored.epsilon, stored.node(Project).base)
 
     @cached_property
     def _law(self) -> tuple[float, float, float, float]:

@@ -15,6 +15,7 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
 from math import comb, exp, isqrt
+from typing import Self
 
 import numpy as np
 
@@ -30,10 +31,10 @@ from noisewright.local.histogram.centred import (
 )
 from noisewright.local.mechanism import LocalMechanism
 from noisewright.local.randomizer.laws import Flip, Rows, Same, Subset
-from noisewright.local.randomizer.specification import Nodes, Place
+from noisewright.local.randomizer.specification import Nodes
 from noisewright.local.reports.tallies import FlipTally
-from noisewright.local.storage import whole
-from noisewright.local.strategy import Arrays, IndexStrategy, Settings
+from noisewright.local.storage import Stored, whole
+from noisewright.local.strategy import IndexStrategy
 
 
 @dataclass(frozen=True)
@@ -56,10 +57,8 @@ class RandomizedResponse(
         return nodes.favour(self.threshold, Same(cells=self.size))
 
     @classmethod
-    def restored(
-        cls, place: Place, settings: Settings, arrays: Arrays
-    ) -> RandomizedResponse:
-        return cls(place.cells, settings["epsilon"])
+    def restored(cls, stored: Stored) -> Self:
+        return cls(stored.cells, stored.epsilon)
 
     @cached_property
     def support(self) -> Support:
@@ -99,11 +98,9 @@ class SubsetSelection(FavouringStrategy, PlainStrategy, CentredStrategy):
         return nodes.add(Subset(cells=self.size, size=self.chosen, threshold=threshold))
 
     @classmethod
-    def restored(
-        cls, place: Place, settings: Settings, arrays: Arrays
-    ) -> SubsetSelection:
-        law = place.node(Subset)
-        return cls(law.cells, settings["epsilon"], law.size)
+    def restored(cls, stored: Stored) -> Self:
+        law = stored.node(Subset)
+        return cls(law.cells, stored.epsilon, law.size)
 
     @cached_property
     def support(self) -> Support:
@@ -156,10 +153,8 @@ class ListedSubsets(PlainStrategy, CentredStrategy, IndexStrategy):
         return nodes.favour(self.sets.threshold, Rows.of(self._membership.T == 1))
 
     @classmethod
-    def restored(
-        cls, place: Place, settings: Settings, arrays: Arrays
-    ) -> ListedSubsets:
-        return cls(place.cells, settings["epsilon"])
+    def restored(cls, stored: Stored) -> Self:
+        return cls(stored.cells, stored.epsilon)
 
     @property
     def support(self) -> Support:
@@ -240,13 +235,10 @@ class UnaryEncoding(PlainStrategy, CentredStrategy):
         return nodes.add(self._law)
 
     @classmethod
-    def restored(
-        cls, place: Place, settings: Settings, arrays: Arrays
-    ) -> UnaryEncoding:
-        law = place.node(Flip)
-        return cls(
-            law.cells, settings["epsilon"], int(law.own) + int(law.other) == WORD
-        )
+    def restored(cls, stored: Stored) -> Self:
+        law = stored.node(Flip)
+        symmetric = int(law.own) + int(law.other) == WORD
+        return cls(law.cells, stored.epsilon, symmetric)
 
     @cached_property
     def support(self) -> Support:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Literal, NamedTuple, TypeVar
+from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 import numpy as np
@@ -35,8 +34,9 @@ from noisewright.local.randomizer.routers import (
 LARGEST_TEXT = 1 << 26
 """Bytes of JSON that are read or written: bounds all that a hostile one can make us hold."""
 
-Kind = TypeVar("Kind")
 Primitive = Draw | View | Project | Favour | Weigh | Subset | Flip | Grid
+Through = Axes | Blocks | Listed
+"""What a view shows of a cell."""
 
 _NUMBER_BYTES = 8
 """Of a report's number, so that it is a machine word."""
@@ -167,41 +167,6 @@ def decode(text: bytes | str) -> Specification:
         raise FileFormatError(f"not a randomizer's specification: {error}") from None
 
 
-@dataclass(frozen=True)
-class Place:
-    """A node of a specification, from which strategies are read back."""
-
-    specification: Specification
-    index: int
-
-    @property
-    def cells(self) -> int:
-        """Number of values that the node takes."""
-        return self.specification.shapes[self.index].cells
-
-    def node(self, kind: type[Kind]) -> Kind:
-        """The node, which must be of that kind."""
-        node = self.specification.nodes[self.index]
-        if not isinstance(node, kind):
-            raise FileFormatError(
-                f"a client's {type(node).__name__.lower()} is not expected here"
-            )
-        return node
-
-    def below(self, index: int) -> Place:
-        """Another node of the same specification."""
-        return Place(self.specification, index)
-
-    @property
-    def shown(self) -> tuple[Axes | Blocks | Listed | None, Place]:
-        """What the node below a view is shown, and that node; None where there is no view."""
-        match self.specification.nodes[self.index]:
-            case View() as view:
-                return view.through, self.below(view.of)
-            case _:
-                return None, self
-
-
 class Nodes:
     """Nodes in the order they are needed, equal ones only once: what strategies are written to."""
 
@@ -227,7 +192,7 @@ class Nodes:
         nothing = self.add(Weigh(cells=1, rows=((str(UNIT),),)))
         return self.view(nothing, Axes(sizes=sizes, keep=()))
 
-    def view(self, of: int, through: Axes | Blocks | Listed) -> int:
+    def view(self, of: int, through: Through) -> int:
         """The place of a view; seeing everything in its order needs none."""
         return of if through.everything else self.add(View(of=of, through=through))
 

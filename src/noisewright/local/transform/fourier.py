@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 
@@ -32,14 +33,12 @@ from noisewright.local.histogram.centred import FavouringStrategy, check_cells
 from noisewright.local.mechanism import LocalMechanism
 from noisewright.local.randomizer.laws import Same
 from noisewright.local.randomizer.routers import Project
-from noisewright.local.randomizer.specification import Nodes, Place
-from noisewright.local.storage import check_weights
+from noisewright.local.randomizer.specification import Nodes
+from noisewright.local.storage import Stored, check_weights
 from noisewright.local.strategy import (
     DENSE_SIZE,
     LARGEST_VECTOR,
-    Arrays,
     IndexStrategy,
-    Settings,
     check_dense,
     out_of_reach,
 )
@@ -127,10 +126,11 @@ class Fourier(FavouringStrategy, TableStrategy, IndexStrategy):
         )
 
     @classmethod
-    def restored(cls, place: Place, settings: Settings, arrays: Arrays) -> Fourier:
-        node = place.node(Project)
+    def restored(cls, stored: Stored) -> Self:
+        node = stored.node(Project)
         masks = np.array(node.listed, dtype=np.int64)
-        return cls(place.cells, settings["epsilon"], masks, numbers(node.weights or ()))
+        weights = numbers(node.weights or ())
+        return cls(stored.cells, stored.epsilon, masks, weights)
 
     @cached_property
     def slope(self) -> float:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, exp, inf, log2
+from typing import Self
 
 import numpy as np
 
@@ -21,9 +22,9 @@ from noisewright.local.fixedpoint import WORD
 from noisewright.local.histogram.centred import FavouringStrategy, PlainStrategy
 from noisewright.local.mechanism import LocalMechanism, LocalProblem, slow_matrices
 from noisewright.local.randomizer.laws import Favour, Parity
-from noisewright.local.randomizer.specification import Nodes, Place
-from noisewright.local.storage import whole
-from noisewright.local.strategy import DENSE_SIZE, Arrays, IndexStrategy, Settings
+from noisewright.local.randomizer.specification import Nodes
+from noisewright.local.storage import Stored, whole
+from noisewright.local.strategy import DENSE_SIZE, IndexStrategy
 from noisewright.workload.linear.tensor import walsh_hadamard
 
 _PATIENCE = 2
@@ -83,12 +84,10 @@ class HadamardResponse(FavouringStrategy, PlainStrategy, IndexStrategy):
         return nodes.favour(self.threshold, owner)
 
     @classmethod
-    def restored(
-        cls, place: Place, settings: Settings, arrays: Arrays
-    ) -> HadamardResponse:
-        owner = place.node(Favour).owner
+    def restored(cls, stored: Stored) -> Self:
+        owner = stored.node(Favour).owner
         blocks = owner.blocks if isinstance(owner, Parity) else 0
-        return cls(place.cells, settings["epsilon"], blocks)
+        return cls(stored.cells, stored.epsilon, blocks)
 
     @cached_property
     def _chances(self) -> tuple[float, float]:

@@ -13,18 +13,19 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 from math import prod
+from typing import Self
 
 import numpy as np
 
 from noisewright.arrays import Array, BoolArray, FloatArray, IntArray
-from noisewright.errors import require
+from noisewright.errors import InvalidParameter, require
 from noisewright.local.analysis.information import Information
-from noisewright.local.composed.table_strategy import drawn_tables
+from noisewright.local.composed.table_strategy import shown_table
 from noisewright.local.fixedpoint import WORD, check_epsilon, whole_weights
-from noisewright.local.randomizer.laws import Favour, Translate
+from noisewright.local.randomizer.laws import Favour, Owner, Translate
 from noisewright.local.randomizer.routers import Axes
-from noisewright.local.randomizer.specification import Nodes, Place
-from noisewright.local.storage import check_axes, check_sizes
+from noisewright.local.randomizer.specification import Nodes
+from noisewright.local.storage import Stored, check_axes, check_sizes
 from noisewright.local.strategy import (
     DENSE_SIZE,
     Arrays,
@@ -213,20 +214,16 @@ class OrbitStrategy(IndexStrategy):
         return {"sizes": list(self.sizes)}, {}
 
     @classmethod
-    def restored(
-        cls, place: Place, settings: Settings, arrays: Arrays
-    ) -> OrbitStrategy:
-        sizes = check_sizes(settings["sizes"])
-        epsilon = check_epsilon(settings["epsilon"])
+    def restored(cls, stored: Stored) -> Self:
+        sizes = stored.sizes
+        epsilon = stored.epsilon
+        weights, shown = stored.drawn()
         orbits = []
 
-        for axes, below, weight in zip(*drawn_tables(place, sizes), strict=True):
+        for weight, (through, below) in zip(weights, shown, strict=True):
+            axes = shown_table(through, len(sizes))
             if axes:  # nothing is shown to a report that says nothing
-                owner = below.node(Favour).owner
-                pattern = (
-                    owner.places if isinstance(owner, Translate) else np.zeros(0, bool)
-                )
-                orbits.append((axes, pattern, weight))
+                orbits.append((axes, _pattern(below.node(Favour).owner), weight))
 
         families = []
         for axes, members in groupby(orbits, key=lambda orbit: orbit[0]):
@@ -385,6 +382,16 @@ class OrbitStrategy(IndexStrategy):
             total += family_energy(family, both)[index]
 
         return total
+
+
+def _pattern(owner: Owner) -> BoolArray:
+    """The pattern whose translates a law favours."""
+    match owner:
+        case Translate():
+            return owner.places
+        case _:
+            kind = type(owner).__name__
+            raise InvalidParameter("owner", kind, "must be translates")
 
 
 def attributes_of(pattern: BoolArray) -> tuple[int, ...]:

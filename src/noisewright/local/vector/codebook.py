@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from math import exp
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 
@@ -32,14 +32,12 @@ from noisewright.local.fixedpoint import (
 from noisewright.local.histogram.centred import FavouringStrategy
 from noisewright.local.mechanism import LocalMechanism
 from noisewright.local.randomizer.laws import Favour, Rows
-from noisewright.local.randomizer.specification import Nodes, Place
-from noisewright.local.storage import whole
+from noisewright.local.randomizer.specification import Nodes
+from noisewright.local.storage import Stored, whole
 from noisewright.local.strategy import (
     DENSE_SIZE,
     LARGEST_VECTOR,
-    Arrays,
     IndexStrategy,
-    Settings,
     check_dense,
 )
 from noisewright.norm.factorize import factorize
@@ -130,13 +128,13 @@ class Codebook(FavouringStrategy, IndexStrategy):
         return nodes.favour(self.threshold, Rows.of(self.owned))
 
     @classmethod
-    def restored(cls, place: Place, settings: Settings, arrays: Arrays) -> Codebook:
-        owner = place.node(Favour).owner
-        if not isinstance(owner, Rows):
-            raise InvalidParameter(
-                "owner", type(owner).__name__, "must be rows of a codebook"
-            )
-        return cls(owner.owned, settings["epsilon"])
+    def restored(cls, stored: Stored) -> Self:
+        match stored.node(Favour).owner:
+            case Rows() as rows:
+                return cls(rows.owned, stored.epsilon)
+            case owner:
+                kind = type(owner).__name__
+                raise InvalidParameter("owner", kind, "must be rows of a codebook")
 
 
 def _largest(products: FloatArray, count: int) -> BoolArray:

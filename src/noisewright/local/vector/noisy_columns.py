@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 
@@ -20,7 +21,8 @@ from noisewright.local.analysis.information import DenseInformation, Information
 from noisewright.local.fixedpoint import check_epsilon
 from noisewright.local.mechanism import LocalMechanism, LocalProblem
 from noisewright.local.randomizer.laws import Grid
-from noisewright.local.randomizer.specification import Nodes, Place
+from noisewright.local.randomizer.specification import Nodes
+from noisewright.local.storage import Stored
 from noisewright.local.strategy import Arrays, Settings, Strategy, check_dense
 from noisewright.local.vector.codebook import (
     factor_columns,
@@ -28,7 +30,7 @@ from noisewright.local.vector.codebook import (
     whole_columns,
 )
 from noisewright.norm.l1_search import signed_identity
-from noisewright.privacy.exact.rounding import probability
+from noisewright.privacy.exact.rounding import number, probability
 from noisewright.privacy.noise.law import LawName, NoiseLaw
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.privacy.promise.calibration import calibrate
@@ -192,13 +194,11 @@ class VectorStrategy(Strategy):
         return {"delta": self.delta}, {}
 
     @classmethod
-    def restored(
-        cls, place: Place, settings: Settings, arrays: Arrays
-    ) -> VectorStrategy:
-        law = place.node(Grid)
+    def restored(cls, stored: Stored) -> Self:
+        law = stored.node(Grid)
         columns = np.array(law.columns, dtype=np.int64).T
-        scale = float(law.spread)
-        return cls(columns, settings["epsilon"], settings["delta"], scale)
+        delta = float(number("delta", stored.settings["delta"]))
+        return cls(columns, stored.epsilon, delta, float(law.spread))
 
 
 def _fraction(value: float) -> tuple[str, str]:
