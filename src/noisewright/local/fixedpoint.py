@@ -62,10 +62,10 @@ _DIGITS = Context(prec=60)
 _MARGIN = Decimal(10) ** -58
 
 
-def check_epsilon(epsilon: object) -> float:
+def check_epsilon(epsilon: float) -> float:
     """Refuse budgets that are no positive number, or beyond what fixed point can honour."""
     if isinstance(epsilon, Real) and not isinstance(epsilon, bool):
-        value = float(epsilon) if 0 < epsilon <= LARGEST_EPSILON else 0.0
+        value = float(epsilon) if abs(epsilon) <= LARGEST_EPSILON else 0.0
         if value >= SMALLEST_EPSILON:
             return value
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from itertools import pairwise
 from math import prod
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -127,7 +127,7 @@ class Stored:
     @property
     def epsilon(self) -> float:
         """The ε that is stated."""
-        return check_epsilon(self.settings["epsilon"])
+        return check_epsilon(cast("float", self.settings["epsilon"]))
 
     @property
     def sizes(self) -> tuple[int, ...]:
