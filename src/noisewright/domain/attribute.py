@@ -181,7 +181,8 @@ class Attribute(Shown, ABC):
         self, holds: object, field: str, value: object, rule: str, remedy: str = ""
     ) -> None:
         """Refuse a declared field whose rule does not hold."""
-        require(holds, f"{self.name}.{field}", value, rule, remedy)
+        if not holds:
+            raise self.refuse(field, value, rule, remedy)
 
     @property
     @abstractmethod

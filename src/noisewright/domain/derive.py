@@ -113,7 +113,8 @@ class Derived:
         return self.lower or 0.0, self.upper or 0.0
 
     def _require(self, holds: object, field: str, value: object, rule: str) -> None:
-        require(holds, f"derive.{self.name}.{field}", value, rule)
+        if not holds:
+            raise InvalidParameter(f"derive.{self.name}.{field}", value, rule)
 
     def check(self, attribute: Attribute) -> None:
         """Refuse an attribute that cannot hold what is worked out."""

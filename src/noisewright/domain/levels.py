@@ -54,8 +54,9 @@ class Level:
 
 def check_label(parameter: str, text: str, most: int = LONGEST_LABEL) -> None:
     """Refuse a name or label that is too long to be shown."""
-    rule = f"has {len(text):,} characters, where {most} are the most"
-    require(len(text) <= most, parameter, f"{text[:40]}…", rule, "shorten it")
+    if len(text) > most:
+        rule = f"has {len(text):,} characters, where {most} are the most"
+        raise InvalidParameter(parameter, f"{text[:40]}…", rule, "shorten it")
 
 
 def first_of(labels: Sequence[str], most: int = 8) -> str:

@@ -40,26 +40,22 @@ Data: TypeAlias = "Source | npt.ArrayLike"
 """A table of people, or a histogram: counts of cells."""
 
 
+Tally: TypeAlias = "Callable[[Iterable[IntArray]], bytes]"
+"""What is made of cells that come in batches: reports, added up, as the content of a file."""
+Wanted: TypeAlias = "Sequence[tuple[tuple[str, ...], Measure]]"
+"""Tables that are asked of an engine: a measure over the cells of some attributes each."""
+
+
 class Counter(Protocol):
     """Reads a table of people: counts of marginal tables, or the cell of every row."""
 
-    def tables(
-        self,
-        source: Source,
-        domain: Domain,
-        wanted: Sequence[tuple[tuple[str, ...], Measure]],
-    ) -> list[IntArray]:
+    def tables(self, source: Source, domain: Domain, wanted: Wanted) -> list[IntArray]:
         """Exact tables, each a measure over cells of some attributes in C order; one pass."""
 
     def cells(self, source: Source, domain: Domain) -> Iterator[IntArray]:
         """The cell of every row, in batches and in the table's order."""
 
-    def tallies(
-        self,
-        source: Source,
-        domain: Domain,
-        tally: Callable[[Iterable[IntArray]], bytes],
-    ) -> list[bytes]:
+    def tallies(self, source: Source, domain: Domain, tally: Tally) -> list[bytes]:
         """What `tally` makes of the cells of the rows, part by part, wherever the parts are."""
 
     def values(self, source: Source, column: str, unit: Unit | None) -> dict[str, int]:
@@ -74,12 +70,7 @@ class Counter(Protocol):
     def rows_held(self, source: Source, unit: Unit) -> dict[int, int]:
         """How many people have so many rows: as private as the table."""
 
-    def explain(
-        self,
-        source: Source,
-        domain: Domain,
-        wanted: Sequence[tuple[tuple[str, ...], Measure]],
-    ) -> str:
+    def explain(self, source: Source, domain: Domain, wanted: Wanted) -> str:
         """What the engine would run to fill these tables."""
 
 
@@ -151,7 +142,7 @@ def counting_sql(
 
 def _counting(
     plan: CentralPlan, data: Data, counter: Counter | None, tables: Sequence[Table]
-) -> tuple[Counter, Domain, list[tuple[tuple[str, ...], Measure]]]:
+) -> tuple[Counter, Domain, Wanted]:
     """The engine, and what it is asked."""
     if plan.domain is None:
         raise InvalidParameter(

@@ -9,7 +9,7 @@ very cells that Python finds, typed columns are streamed instead and encoded her
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from typing import Any
@@ -23,12 +23,13 @@ from noisewright.arrays import FloatArray, IntArray
 from noisewright.domain import Attribute, Domain, Unit
 from noisewright.domain.attribute import Storage
 from noisewright.errors import DomainError, InvalidParameter, withheld
-from noisewright.planning.counting import Source
+from noisewright.planning.counting import Source, Wanted
 from noisewright.stages import advance
 from noisewright.tables.backends.duckdb import Table, connect, open_table, unreadable
 from noisewright.tables.backends.duckdb_dialect import DuckDBDialect
 from noisewright.tables.encode import read_as
-from noisewright.tables.sql.counter import Totals, zeros
+from noisewright.tables.engine import Engine
+from noisewright.tables.sql.counter import Totals, first_refusal, zeros
 from noisewright.tables.sql.derived import (
     DerivedRows,
     Place,
@@ -45,9 +46,7 @@ from noisewright.tables.sql.request import (
     wrong_column,
 )
 from noisewright.workload.questions.measures import (
-    COUNT,
     Count,
-    Measure,
     OfColumn,
     OfNumber,
     Respondents,
@@ -62,15 +61,10 @@ _FAILURES = (duckdb.Error, pa.ArrowException, OSError)
 _DIALECT = DuckDBDialect()
 
 
-class DuckDBCounter:
+class DuckDBCounter(Engine):
     """Fills exact tables; `tables` is what a plan asks of a counting engine."""
 
-    def tables(
-        self,
-        source: Source,
-        domain: Domain,
-        wanted: Sequence[tuple[tuple[str, ...], Measure]],
-    ) -> list[IntArray]:
+    def tables(self, source: Source, domain: Domain, wanted: Wanted) -> list[IntArray]:
         """Return one flat array per table: a measure over the cells of a subset of attributes.
 
         Cells are in C order of the subset's own order of attributes; the empty subset is everybody.
@@ -86,14 +80,7 @@ class DuckDBCounter:
 
         return request.answer(totals)
 
-    def marginals(
-        self, source: Source, domain: Domain, subsets: Sequence[tuple[str, ...]]
-    ) -> list[IntArray]:
-        """Return one flat array of counts of people per subset of attributes."""
-        return self.tables(source, domain, [(subset, COUNT) for subset in subsets])
-
     def values(self, source: Source, column: str, unit: Unit | None) -> dict[str, int]:
-        """Every text in a column and how many people hold it: as private as the table."""
         held = HeldValues(column, unit)
         with closing(connect()) as connection:
             table = _opened(connection, source, {column: "text", **unit_storages(unit)})
@@ -103,20 +90,12 @@ class DuckDBCounter:
 
         return held.answer(rows)
 
-    def rows(self, source: Source, columns: Sequence[str]) -> Iterator[FloatArray]:
-        """Batches of rows of the named columns, as numbers; what is no number is NaN."""
-        from noisewright.tables.rows import numeric_rows
-
-        return numeric_rows(source, columns)
-
     def explain_values(self, source: Source, column: str, unit: Unit | None) -> str:
-        """The SQL that would count who holds which text."""
         with closing(connect()) as connection:
             table = _opened(connection, source, {column: "text", **unit_storages(unit)})
             return HeldValues(column, unit).query(table.column, _DIALECT, table.origin)
 
     def rows_held(self, source: Source, unit: Unit) -> dict[int, int]:
-        """How many people have so many rows: as private as the table."""
         held = HeldRows(unit)
         with closing(connect()) as connection:
             table = _opened(connection, source, unit_storages(unit))
@@ -126,13 +105,7 @@ class DuckDBCounter:
 
         return held.answer(rows)
 
-    def explain(
-        self,
-        source: Source,
-        domain: Domain,
-        wanted: Sequence[tuple[tuple[str, ...], Measure]],
-    ) -> str:
-        """The SQL that would be run to count these tables."""
+    def explain(self, source: Source, domain: Domain, wanted: Wanted) -> str:
         request = Request(domain, wanted)
         with closing(connect()) as connection:
             table = _table(connection, source, request)
@@ -197,15 +170,6 @@ class DuckDBCounter:
         domain.require_indexable()
         for columns in self.codes(source, domain):
             yield _flat(columns, domain.shape, len(columns[0])).astype(np.int64)
-
-    def tallies(
-        self,
-        source: Source,
-        domain: Domain,
-        tally: Callable[[Iterable[IntArray]], bytes],
-    ) -> list[bytes]:
-        """What `tally` makes of the cells of the rows, batch by batch."""
-        return [tally(self.cells(source, domain))]
 
 
 Batch = tuple[int, list[Codes], Mapping[OfNumber, IntArray]]
@@ -367,14 +331,8 @@ def _refusal(table: Table, request: Request) -> DomainError:
     """What to say of a table in which some row breaks a rule: a second look finds which one."""
     stage, errors = request.refusals(table.column, _DIALECT)
     relation = _chained(table.relation, [stage])
-    broken = withheld(relation.fetchall, _FAILURES, unreadable(table.description))[0]
-    found = [error for error, is_so in zip(errors, broken, strict=False) if is_so]
-
-    return (
-        found[0]
-        if found
-        else DomainError("the table changed while it was read; try again")
-    )
+    broken = withheld(relation.fetchall, _FAILURES, unreadable(table.description))
+    return first_refusal(broken[0], errors)
 
 
 def _chained(

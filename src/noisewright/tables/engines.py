@@ -5,20 +5,17 @@ Engines are imported when a table is at hand: a plan is made without, and often 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import urlsplit
 
 from noisewright.arrays import FloatArray, IntArray
 from noisewright.domain import Domain, Unit
-from noisewright.errors import InvalidParameter
-from noisewright.planning.counting import Counter, Source
-from noisewright.workload.questions.measures import Measure
-
-Wanted = Sequence[tuple[tuple[str, ...], Measure]]
+from noisewright.errors import InvalidParameter, require
+from noisewright.planning.counting import Source, Tally, Wanted
+from noisewright.tables.engine import Engine
 
 
-def engine_of(source: Any) -> Counter:
+def engine_of(source: Source) -> Engine:
     """The engine of an address, a frame or a file."""
     from noisewright.tables.backends import postgres, spark
     from noisewright.tables.backends.postgres import PostgresCounter
@@ -27,11 +24,13 @@ def engine_of(source: Any) -> Counter:
 
     if isinstance(source, Mapping):
         engines = [engine_of(own) for own in source.values()] or [DuckDBCounter()]
-        if len({type(engine) for engine in engines}) > 1:
-            rule = "must all be in one engine, which joins them"
-            raise InvalidParameter(
-                "table", sorted(map(str, source)), rule, "export some of them"
-            )
+        require(
+            len(set(map(type, engines))) == 1,
+            "table",
+            sorted(map(str, source)),
+            "must all be in one engine, which joins them",
+            "export some of them",
+        )
         return engines[0]
 
     if spark.is_frame(source):
@@ -54,42 +53,25 @@ def engine_of(source: Any) -> Counter:
     raise InvalidParameter("table", f"{scheme}://…", f"must be one address, {known}")
 
 
-class Engines:
+class Engines(Engine):
     """Counts whatever a table is, in the engine that holds it."""
 
     def tables(self, source: Source, domain: Domain, wanted: Wanted) -> list[IntArray]:
-        """Exact tables, each a measure over cells of some attributes in C order; one pass."""
         return engine_of(source).tables(source, domain, wanted)
 
     def cells(self, source: Source, domain: Domain) -> Iterator[IntArray]:
-        """The cell of every row, in batches."""
         return engine_of(source).cells(source, domain)
 
-    def tallies(
-        self,
-        source: Source,
-        domain: Domain,
-        tally: Callable[[Iterable[IntArray]], bytes],
-    ) -> list[bytes]:
-        """What `tally` makes of the cells of the rows, part by part, wherever the parts are."""
+    def tallies(self, source: Source, domain: Domain, tally: Tally) -> list[bytes]:
         return engine_of(source).tallies(source, domain, tally)
 
     def values(self, source: Source, column: str, unit: Unit | None) -> dict[str, int]:
-        """Every text in a column and how many people hold it: as private as the table."""
         return engine_of(source).values(source, column, unit)
 
-    def rows(self, source: Source, columns: Sequence[str]) -> Iterator[FloatArray]:
-        """Batches of rows of the named columns, as numbers; what is no number is NaN."""
-        from noisewright.tables.rows import numeric_rows
-
-        return numeric_rows(source, columns)
-
     def explain_values(self, source: Source, column: str, unit: Unit | None) -> str:
-        """The SQL that would count who holds which text."""
         return engine_of(source).explain_values(source, column, unit)
 
     def rows_held(self, source: Source, unit: Unit) -> dict[int, int]:
-        """How many people have so many rows: as private as the table."""
         return engine_of(source).rows_held(source, unit)
 
     def numbers(
@@ -101,5 +83,4 @@ class Engines:
         return DuckDBCounter().numbers(source, domain, names)
 
     def explain(self, source: Source, domain: Domain, wanted: Wanted) -> str:
-        """The SQL that would count these tables."""
         return engine_of(source).explain(source, domain, wanted)

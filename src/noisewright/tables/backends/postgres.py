@@ -8,16 +8,21 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from noisewright.domain.attribute import Storage
 from noisewright.errors import InvalidParameter, NoisewrightError, withheld
-from noisewright.tables.sql.counter import RemoteTable, SqlCounter
-from noisewright.tables.sql.expressions import Typed
+from noisewright.planning.counting import Source
+from noisewright.tables.sql.counter import RemoteTable, Row, SqlCounter
+from noisewright.tables.sql.dialect import Dialect, Typed
+
+if TYPE_CHECKING:
+    import psycopg
 
 _Result = TypeVar("_Result")
 
@@ -28,10 +33,11 @@ _MOST_LISTED = 64
 SCHEMES = ("postgresql", "postgres")
 
 
-class PostgresDialect:
+class PostgresDialect(Dialect):
     """PostgreSQL's SQL for cells; comparisons of text are of bytes."""
 
     double = "double precision"
+    string = "text"
 
     def whole(self, number: str) -> str:
         return f"CAST({number} AS bigint)"
@@ -53,9 +59,7 @@ class PostgresDialect:
         if kind == "bool":
             if storage == "boolean":
                 return Typed(column, "truth")
-            return Typed(
-                f"CAST(CAST({column} AS integer) AS double precision)", "double"
-            )
+            return Typed(self.as_double(f"CAST({column} AS integer)"), "double")
 
         if kind in _WHOLE:
             return Typed(column, "whole")
@@ -63,9 +67,7 @@ class PostgresDialect:
             return Typed(_near_double(column), "double")
 
         floats = kind in ("float4", "float8")
-        return (
-            Typed(f"CAST({column} AS double precision)", "double") if floats else None
-        )
+        return Typed(self.as_double(column), "double") if floats else None
 
     def _as_text(self, column: str, kind: str) -> Typed | None:
         if kind in (*_TEXT, *_WHOLE, "bool", "date", "uuid"):
@@ -73,11 +75,8 @@ class PostgresDialect:
         fractions = ("numeric", "float4", "float8", "timestamp", "timestamptz")
         return Typed(column, "unwritten") if kind in fractions else None
 
-    def text(self, value: str) -> str | None:
-        return None if "\0" in value else "'" + value.replace("'", "''") + "'"
-
     def is_nan(self, number: str) -> str:
-        return f"({number} = CAST('NaN' AS double precision))"
+        return f"({number} = {self.number(math.nan)})"
 
     def find(self, literals: Sequence[str], value: str) -> str | None:
         texts = literals[0].startswith("'")
@@ -96,7 +95,7 @@ class PostgresDialect:
 
     def search(self, literals: Sequence[str], number: str) -> str | None:
         listed = f"CAST(ARRAY[{', '.join(literals)}] AS double precision[])"
-        return f"width_bucket(CAST({number} AS double precision), {listed})"
+        return f"width_bucket({self.as_double(number)}, {listed})"
 
     def quotient(self, whole: str, divisor: int) -> str:
         return f"{whole} / {divisor}"
@@ -115,18 +114,7 @@ class PostgresDialect:
         return f'({column} COLLATE "C")' if kind in _TEXT else column
 
     def digest(self, parts: Sequence[str]) -> str:
-        return (
-            f"md5(concat_ws(',', {', '.join(map(self.written, parts))})) COLLATE \"C\""
-        )
-
-    def written(self, whole: str) -> str:
-        return f"CAST({whole} AS text)"
-
-    def total(self, whole: str) -> str:
-        return f"sum({whole})"
-
-    def grouping(self, columns: Sequence[str]) -> str:
-        return f"GROUPING({', '.join(columns)})"
+        return f'{super().digest(parts)} COLLATE "C"'
 
     def round_even(self, number: str) -> str:
         return f"round({number})"
@@ -182,7 +170,7 @@ def quoted(name: str) -> str:
 class PostgresTable:
     """A table in an open transaction."""
 
-    connection: Any
+    connection: psycopg.Connection[Row]
     address: Address
     kinds: dict[str, str]
 
@@ -199,10 +187,10 @@ class PostgresTable:
             )
         return quoted(name), self.kinds[name]
 
-    def rows(self, query: str) -> list[tuple[Any, ...]]:
+    def rows(self, query: str) -> list[Row]:
         return self._asked(lambda: list(self.connection.execute(query).fetchall()))
 
-    def stream(self, query: str, rows: int) -> Iterator[list[tuple[Any, ...]]]:
+    def stream(self, query: str, rows: int) -> Iterator[list[Row]]:
         with self.connection.cursor(name="noisewright_cells") as cursor:
             self._asked(lambda: cursor.execute(query))
             while batch := self._asked(lambda: cursor.fetchmany(rows)):
@@ -224,8 +212,8 @@ class PostgresCounter(SqlCounter):
     dialect = PostgresDialect()
 
     @contextmanager
-    def opened(self, sources: Sequence[str]) -> Iterator[list[RemoteTable]]:
-        addresses = [Address.of(source) for source in sources]
+    def opened(self, sources: Sequence[Source]) -> Iterator[list[RemoteTable]]:
+        addresses = [Address.of(str(source)) for source in sources]
         address = addresses[0]
         if len({one.server for one in addresses}) > 1:
             rule = "must be tables of one database, which joins them"
@@ -255,9 +243,9 @@ class PostgresCounter(SqlCounter):
             raise failure
 
 
-def _kinds(connection: Any, source: str) -> dict[str, str]:
+def _kinds(connection: psycopg.Connection[Row], source: str) -> dict[str, str]:
     """The type of every column, without reading a row."""
-    described = connection.execute(f"SELECT * FROM {source} LIMIT 0").description
+    described = connection.execute(f"SELECT * FROM {source} LIMIT 0").description or []
     types = connection.adapters.types
     kinds = ((c.name, types.get(c.type_code)) for c in described)
     return {name: "another" if kind is None else kind.name for name, kind in kinds}

@@ -9,32 +9,38 @@ from __future__ import annotations
 
 import datetime as dt
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from noisewright.arrays import IntArray
 from noisewright.domain import Domain
 from noisewright.domain.attribute import Storage
 from noisewright.errors import InvalidParameter, NoisewrightError, withheld
-from noisewright.tables.sql.counter import RemoteTable, SqlCounter
-from noisewright.tables.sql.expressions import Typed
+from noisewright.planning.counting import Source, Tally
+from noisewright.tables.sql.counter import RemoteTable, Row, SqlCounter
+from noisewright.tables.sql.dialect import Dialect, Typed
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
 
 _Result = TypeVar("_Result")
+Batches: TypeAlias = "Iterator[pa.RecordBatch]"
 
 _WHOLE = ("tinyint", "smallint", "int", "bigint")
 _DAY = 86_400_000_000  # microseconds
 SCHEME = "sc"
 
 
-class SparkDialect:
+class SparkDialect(Dialect):
     """Spark's SQL for cells."""
 
-    double = "DOUBLE"
+    string = "STRING"
 
     def whole(self, number: str) -> str:
         return f"try_cast({number} AS BIGINT)"
@@ -43,7 +49,7 @@ class SparkDialect:
         base = kind.split("(")[0]
         if storage == "text":
             if base in ("string", "varchar", "char", *_WHOLE, "boolean", "date"):
-                return Typed(f"CAST({column} AS STRING)", "text")
+                return Typed(self.written(column), "text")
             fractions = ("float", "double", "decimal", "timestamp", "timestamp_ntz")
             return Typed(column, "unwritten") if base in fractions else None
 
@@ -56,13 +62,13 @@ class SparkDialect:
         if base == "boolean":
             if storage == "boolean":
                 return Typed(column, "truth")
-            return Typed(f"CAST(CAST({column} AS INT) AS DOUBLE)", "double")
+            return Typed(self.as_double(f"CAST({column} AS INT)"), "double")
 
         if base in _WHOLE:
             return Typed(column, "whole")
 
         floats = base in ("float", "double", "decimal")
-        return Typed(f"CAST({column} AS DOUBLE)", "double") if floats else None
+        return Typed(self.as_double(column), "double") if floats else None
 
     def _as_day(self, column: str, base: str) -> Typed | None:
         if base == "timestamp":  # in UTC, whatever the session's zone
@@ -80,9 +86,6 @@ class SparkDialect:
             return None
         return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
-    def is_nan(self, number: str) -> str:
-        return f"isnan({number})"
-
     def find(self, literals: Sequence[str], value: str) -> str | None:
         return f"nullif(array_position(array({', '.join(literals)}), {value}), 0) - 1"
 
@@ -98,21 +101,9 @@ class SparkDialect:
     def days_between(self, first: dt.date, day: str) -> str:
         return f"datediff({day}, DATE '{first.isoformat()}')"
 
-    def part(self, name: Literal["year", "quarter", "month"], day: str) -> str:
-        return f"{name}({day})"
-
     def person(self, column: str, kind: str) -> str | None:
         known = kind.split("(")[0] in ("string", "varchar", "char", *_WHOLE)
-        return f"CAST({column} AS STRING)" if known else None
-
-    def ordering(self, column: str, kind: str) -> str:
-        return column
-
-    def digest(self, parts: Sequence[str]) -> str:
-        return f"md5(concat_ws(',', {', '.join(map(self.written, parts))}))"
-
-    def written(self, whole: str) -> str:
-        return f"CAST({whole} AS STRING)"
+        return self.written(column) if known else None
 
     def total(self, whole: str) -> str:
         return f"sum(CAST({whole} AS DECIMAL(20, 0)))"
@@ -128,7 +119,7 @@ class SparkDialect:
 class SparkTable:
     """A frame under a name of its own for as long as it is asked."""
 
-    session: Any
+    session: SparkSession
     source: str
     kinds: dict[str, str]
 
@@ -138,10 +129,10 @@ class SparkTable:
             raise InvalidParameter("attributes", [name], rule)
         return "`" + name.replace("`", "``") + "`", self.kinds[name]
 
-    def rows(self, query: str) -> list[tuple[Any, ...]]:
+    def rows(self, query: str) -> list[Row]:
         return _asked(lambda: [tuple(row) for row in self.session.sql(query).collect()])
 
-    def stream(self, query: str, rows: int) -> Iterator[list[tuple[Any, ...]]]:
+    def stream(self, query: str, rows: int) -> Iterator[list[Row]]:
         found = _asked(lambda: iter(self.session.sql(query).toLocalIterator()))
         while batch := _asked(lambda: [tuple(row) for row in islice(found, rows)]):
             yield batch
@@ -163,7 +154,7 @@ class SparkCounter(SqlCounter):
     dialect = SparkDialect()
 
     @contextmanager
-    def opened(self, sources: Sequence[Any]) -> Iterator[list[RemoteTable]]:
+    def opened(self, sources: Sequence[Source]) -> Iterator[list[RemoteTable]]:
         with ExitStack() as views:
             frames = [
                 _asked(partial(_connected, s)) if isinstance(s, str) else s
@@ -171,9 +162,7 @@ class SparkCounter(SqlCounter):
             ]
             yield [views.enter_context(_viewed(frame)) for frame in frames]
 
-    def tallies(
-        self, source: Any, domain: Domain, tally: Callable[[Iterable[IntArray]], bytes]
-    ) -> list[bytes]:
+    def tallies(self, source: Source, domain: Domain, tally: Tally) -> list[bytes]:
         """What `tally` makes of the cells of every partition, on the executors, over Arrow."""
         request = self._of_rows(domain)
         with self._table(source, domain) as table:
@@ -190,10 +179,10 @@ class SparkCounter(SqlCounter):
         return [bytes(row[0]) for row in parts]
 
 
-def _over_arrow(tally: Callable[[Iterable[IntArray]], bytes]) -> Any:
+def _over_arrow(tally: Tally) -> Callable[[Batches], Batches]:
     """The function that executors run on the batches of a partition; refused cells give NULL."""
 
-    def run(batches: Any) -> Any:
+    def run(batches: Batches) -> Batches:
         import pyarrow as pa
 
         refused = False
@@ -213,7 +202,7 @@ def _over_arrow(tally: Callable[[Iterable[IntArray]], bytes]) -> Any:
 
 
 @contextmanager
-def _viewed(frame: Any) -> Iterator[RemoteTable]:
+def _viewed(frame: DataFrame) -> Iterator[RemoteTable]:
     """A frame under a name of its own."""
     name = f"noisewright_{secrets.token_hex(8)}"
     _asked(partial(frame.createOrReplaceTempView, name))
@@ -245,7 +234,7 @@ def _errors() -> tuple[type[Exception], ...]:
     return PySparkException, Py4JError, ConnectionError
 
 
-def _connected(address: str) -> Any:
+def _connected(address: str) -> DataFrame:
     """The frame behind sc://host:port#table."""
     from pyspark.sql import SparkSession
 

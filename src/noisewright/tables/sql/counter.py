@@ -6,24 +6,28 @@ and says what was wrong, in words that quote no cell.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
-from noisewright.arrays import FloatArray, IntArray
+from noisewright.arrays import IntArray
 from noisewright.domain import Domain, Unit
 from noisewright.errors import DomainError, InvalidParameter
+from noisewright.planning.counting import Source, Wanted
+from noisewright.tables.engine import Engine
 from noisewright.tables.sql.derived import DerivedRows, Place, checked_sources, no_sql
-from noisewright.tables.sql.expressions import Dialect
+from noisewright.tables.sql.dialect import Dialect
 from noisewright.tables.sql.held_values import HeldRows, HeldValues
 from noisewright.tables.sql.request import Request, Stage, nested
-from noisewright.workload.questions.measures import COUNT, Count, Measure
+from noisewright.workload.questions.measures import COUNT, Measure
 
 Totals = list[dict[Measure, IntArray]]
+Row = tuple[Any, ...]
+"""What an engine gives: whole numbers, texts, or nothing."""
 
 _COVERS_A_QUERY = 30  # GROUPING() takes 31 arguments in PostgreSQL
 _ROWS_A_BATCH = 2**16
@@ -39,10 +43,10 @@ class RemoteTable(Protocol):
     def column(self, name: str) -> tuple[str, str]:
         """The SQL that names a column, and the engine's type of it; refuses unknown names."""
 
-    def rows(self, query: str) -> list[tuple[Any, ...]]:
+    def rows(self, query: str) -> list[Row]:
         """All rows that a query gives."""
 
-    def stream(self, query: str, rows: int) -> Iterator[list[tuple[Any, ...]]]:
+    def stream(self, query: str, rows: int) -> Iterator[list[Row]]:
         """The same, in batches, for queries of as many rows as the table has."""
 
     def kinds_of(self, query: str) -> dict[str, str]:
@@ -65,39 +69,37 @@ class DerivedTable:
         own = self.derived.column(name)
         return own, self.kinds[own]
 
-    def rows(self, query: str) -> list[tuple[Any, ...]]:
+    def rows(self, query: str) -> list[Row]:
         return self.table.rows(query)
 
-    def stream(self, query: str, rows: int) -> Iterator[list[tuple[Any, ...]]]:
+    def stream(self, query: str, rows: int) -> Iterator[list[Row]]:
         return self.table.stream(query, rows)
 
     def kinds_of(self, query: str) -> dict[str, str]:
         return self.table.kinds_of(query)
 
 
-class SqlCounter(ABC):
+class SqlCounter(Engine):
     """A counting engine that is asked in SQL."""
 
     dialect: Dialect
 
     @abstractmethod
     def opened(
-        self, sources: Sequence[Any]
+        self, sources: Sequence[Source]
     ) -> AbstractContextManager[list[RemoteTable]]:
         """Tables that one query can read, for as long as they are asked."""
 
     @contextmanager
     def _table(
-        self, source: Any, domain: Domain | None = None
+        self, source: Source, domain: Domain | None = None
     ) -> Iterator[RemoteTable]:
         """The table that is counted: as it is, or derived from several."""
         if domain is not None and domain.derived:
             sources = checked_sources(domain, source)
             with self.opened(list(sources.values())) as tables:
-                places = {
-                    n: Place(t.source, t.column)
-                    for n, t in zip(sources, tables, strict=True)
-                }
+                opened = [Place(table.source, table.column) for table in tables]
+                places = dict(zip(sources, opened, strict=True))
                 rows = DerivedRows(domain, places, self.dialect)
                 yield DerivedTable(tables[0], rows, tables[0].kinds_of(rows.sql))
             return
@@ -109,13 +111,7 @@ class SqlCounter(ABC):
         with self.opened([source]) as (table,):
             yield table
 
-    def tables(
-        self,
-        source: Any,
-        domain: Domain,
-        wanted: Sequence[tuple[tuple[str, ...], Measure]],
-    ) -> list[IntArray]:
-        """Exact tables, each a measure over the cells of some attributes in C order."""
+    def tables(self, source: Source, domain: Domain, wanted: Wanted) -> list[IntArray]:
         request = Request(domain, wanted)
         with self._table(source, domain) as table:
             totals = zeros(request)
@@ -125,67 +121,40 @@ class SqlCounter(ABC):
 
         return request.answer(totals)
 
-    def marginals(
-        self, source: Any, domain: Domain, subsets: Sequence[tuple[str, ...]]
-    ) -> list[IntArray]:
-        """One flat array of counts per subset of attributes."""
-        return self.tables(source, domain, [(subset, COUNT) for subset in subsets])
-
-    def values(self, source: Any, column: str, unit: Unit | None) -> dict[str, int]:
-        """Every text in a column and how many people hold it: as private as the table."""
+    def values(self, source: Source, column: str, unit: Unit | None) -> dict[str, int]:
         held = HeldValues(column, unit)
         with self._table(source) as table:
             query = held.query(table.column, self.dialect, table.source)
-            return held.answer([(row[0], row[1], row[2]) for row in table.rows(query)])
+            return held.answer(table.rows(query))
 
-    def rows(self, source: Any, columns: Sequence[str]) -> Iterator[FloatArray]:
-        """Batches of rows of the named columns, as numbers; what is no number is NaN."""
-        from noisewright.tables.rows import numeric_rows
-
-        return numeric_rows(source, columns)
-
-    def explain_values(self, source: Any, column: str, unit: Unit | None) -> str:
-        """The SQL that would count who holds which text."""
+    def explain_values(self, source: Source, column: str, unit: Unit | None) -> str:
         with self._table(source) as table:
-            return HeldValues(column, unit).query(
-                table.column, self.dialect, table.source
-            )
+            held = HeldValues(column, unit)
+            return held.query(table.column, self.dialect, table.source)
 
-    def rows_held(self, source: Any, unit: Unit) -> dict[int, int]:
-        """How many people have so many rows: as private as the table."""
+    def rows_held(self, source: Source, unit: Unit) -> dict[int, int]:
         held = HeldRows(unit)
         with self._table(source) as table:
             inner = nested(held.stages(table.column, self.dialect), table.source)
             people = f"SELECT {held.by_person}\nFROM (\n{inner}\n) AS k\nGROUP BY p"
             nameless = "CASE WHEN p IS NULL THEN 1 ELSE 0 END"
             query = f"SELECT {held.by_rows}\nFROM (\n{people}\n) AS q\nGROUP BY n, {nameless}"
-            return held.answer([(row[0], row[1], row[2]) for row in table.rows(query)])
+            return held.answer(table.rows(query))
 
-    def explain(
-        self,
-        source: Any,
-        domain: Domain,
-        wanted: Sequence[tuple[tuple[str, ...], Measure]],
-    ) -> str:
-        """The SQL that would count these tables."""
+    def explain(self, source: Source, domain: Domain, wanted: Wanted) -> str:
         request = Request(domain, wanted)
         with self._table(source, domain) as table:
             return ";\n\n".join(query for _, query in self._queries(request, table))
 
-    def tallies(
-        self, source: Any, domain: Domain, tally: Callable[[Iterable[IntArray]], bytes]
-    ) -> list[bytes]:
-        """What `tally` makes of the cells of the rows, here unless an engine can do better."""
-        return [tally(self.cells(source, domain))]
-
-    def cells(self, source: Any, domain: Domain) -> Iterator[IntArray]:
-        """The flat cell of every row, in batches: rows leave the engine as cells alone."""
+    def cells(self, source: Source, domain: Domain) -> Iterator[IntArray]:
+        """Rows leave the engine as cells alone."""
         request = self._of_rows(domain)
         with self._table(source, domain) as table:
             for batch in table.stream(self._cells_query(request, table), _ROWS_A_BATCH):
-                if any(code is None for (code,) in batch):
+                codes = [row[0] for row in batch]
+                if None in codes:
                     raise self._refusal(request, table)
-                yield np.array([code for (code,) in batch], dtype=np.int64)
+                yield np.array(codes, dtype=np.int64)
 
     def _of_rows(self, domain: Domain) -> Request:
         """The question after the cell of every row."""
@@ -210,41 +179,33 @@ class SqlCounter(ABC):
         self, request: Request, table: RemoteTable
     ) -> Iterator[tuple[int, str]]:
         """Queries over some covers each, and the number of the first of these."""
-        stages = [
-            self._coded(request, table),
-            *request.kept(self.dialect),
-            request.joint,
-        ]
+        coded = self._coded(request, table)
+        stages = [coded, *request.kept(self.dialect), request.joint]
         inner = nested(stages, table.source)
-        sums = "".join(
-            f", {self.dialect.total(f'm{i}')} AS t{i}"
-            for i in range(len(request.measures))
-        )
+        measures = [f"m{i}" for i in range(len(request.measures))]
+        sums = [f"{self.dialect.total(m)} AS t{i}" for i, m in enumerate(measures)]
 
-        for first in range(0, len(request.covers), _COVERS_A_QUERY):
-            some = [f"c{i}" for i in range(first, len(request.covers))][
-                :_COVERS_A_QUERY
-            ]
-            listed = ", ".join(some)
-            sets = ", ".join(f"({name})" for name in some)
-            grouping = self.dialect.grouping(some) if len(some) > 1 else "0"
-            by = f"GROUPING SETS ({sets})" if len(some) > 1 else listed
-            yield (
-                first,
-                f"SELECT {grouping} AS g, {listed}, count(*) AS n{sums}\nFROM (\n{inner}\n) AS k\n"
-                f"GROUP BY {by}",
-            )
+        covers = [f"c{i}" for i in range(len(request.covers))]
+        for first in range(0, len(covers), _COVERS_A_QUERY):
+            some = covers[first : first + _COVERS_A_QUERY]
+            grouping = "0"
+            by = ", ".join(some)
+            if len(some) > 1:
+                grouping = self.dialect.grouping(some)
+                by = f"GROUPING SETS ({', '.join(f'({name})' for name in some)})"
+            select = ", ".join([f"{grouping} AS g", *some, "count(*) AS n", *sums])
+            yield first, f"SELECT {select}\nFROM (\n{inner}\n) AS k\nGROUP BY {by}"
 
     def _refusal(self, request: Request, table: RemoteTable) -> DomainError:
         stage, errors = request.refusals(table.column, self.dialect)
-        broken = table.rows(nested([stage], table.source))[0]
-        found = [error for error, is_so in zip(errors, broken, strict=False) if is_so]
+        return first_refusal(table.rows(nested([stage], table.source))[0], errors)
 
-        return (
-            found[0]
-            if found
-            else DomainError("the table changed while it was read; try again")
-        )
+
+def first_refusal(broken: Row, errors: Sequence[DomainError]) -> DomainError:
+    """The error of the first rule that some row breaks."""
+    found = [error for error, is_so in zip(errors, broken, strict=False) if is_so]
+    changed = DomainError("the table changed while it was read; try again")
+    return found[0] if found else changed
 
 
 def zeros(request: Request) -> Totals:
@@ -255,11 +216,10 @@ def zeros(request: Request) -> Totals:
     ]
 
 
-def _fill(
-    totals: Totals, request: Request, first: int, rows: Sequence[tuple[Any, ...]]
-) -> bool:
+def _fill(totals: Totals, request: Request, first: int, rows: Sequence[Row]) -> bool:
     """Put grouped counts into place; False where some value was refused."""
     some = min(_COVERS_A_QUERY, len(request.covers) - first)
+    measures = [COUNT, *request.measures]
     for row in rows:
         group = int(row[0])
         codes = row[1 : 1 + some]
@@ -268,10 +228,10 @@ def _fill(
         place = next(i for i in range(some) if not group >> (some - 1 - i) & 1)
         if codes[place] is None:
             return False
+        measured: dict[Measure, int] = dict(
+            zip(measures, map(int, numbers), strict=True)
+        )
         for measure, total in totals[first + place].items():
-            of = (
-                0 if isinstance(measure, Count) else 1 + request.measures.index(measure)
-            )
-            total[int(codes[place])] = int(numbers[of])
+            total[int(codes[place])] = measured[measure]
 
     return True

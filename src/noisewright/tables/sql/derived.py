@@ -16,7 +16,7 @@ from noisewright.domain import Domain
 from noisewright.domain.attribute import Storage
 from noisewright.domain.derive import Derived, tables_of
 from noisewright.errors import DomainError, InvalidParameter
-from noisewright.tables.sql.expressions import Dialect, Typed, number
+from noisewright.tables.sql.dialect import Dialect, Typed
 from noisewright.tables.sql.request import Columns, person_name, wrong_column
 
 
@@ -164,15 +164,8 @@ class _Grouping:
         if one.how != "sum":
             return x
 
-        assert one.lower is not None
-        assert one.upper is not None
-        low, high, unit = (
-            number(dialect, value) for value in (one.lower, one.upper, one.unit)
-        )
-        # Some engines take the other value where one is missing.
-        clipped = f"least(greatest(CAST({x} AS {dialect.double}), {low}), {high})"
-        units = dialect.whole(dialect.round_even(f"{clipped} / {unit}"))
-
+        # Some engines clip what is missing to the other value.
+        units = dialect.units(x, *one.bounds, one.unit)
         return f"CASE WHEN {x} IS NOT NULL THEN {units} ELSE 0 END"
 
     def _aggregate(self, one: Derived, value: str, number_of: int) -> str:
@@ -185,9 +178,8 @@ class _Grouping:
         if one.how == "count":
             return self.dialect.whole(total)
 
-        return (
-            f"CAST({total} AS {self.dialect.double}) * {number(self.dialect, one.unit)}"
-        )
+        unit = self.dialect.number(one.unit)
+        return f"{self.dialect.as_double(total)} * {unit}"
 
     def sql(self) -> str:
         """One row for every person of the table."""

@@ -1,8 +1,7 @@
 """The cells of values as SQL: the same cells as `Attribute.encode`, found by the engine itself.
 
-A cell is a whole number; NULL stands for a value that the attribute's rules refuse. What the
-engines do differently (casts that cannot fail, how to look a text up, dates) is their `Dialect`.
-Wherever a dialect has no exact expression the answer is None, and the engine reads values instead.
+A cell is a whole number; NULL stands for a value that the attribute's rules refuse. Wherever a
+dialect has no exact expression the answer is None, and the engine reads values instead.
 Comparisons come first and arithmetic after them: most rows then pass one branch, which is what
 makes it quick, and no arithmetic sees a value for which it could fail.
 """
@@ -12,18 +11,17 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import singledispatch
-from typing import Literal, Protocol
 
 import numpy as np
 
 from noisewright.arrays import BoolArray, FloatArray, IntArray
 from noisewright.domain import Attribute, Boolean, Categorical, Date, Numeric
-from noisewright.domain.attribute import Storage
+from noisewright.domain.attribute import EXACT_INTEGERS
 from noisewright.domain.ordered import Ordered
 from noisewright.domain.unit import PeriodName
+from noisewright.tables.sql.dialect import Dialect, Typed
 from noisewright.workload.questions.measures import (
     CentredSquares,
     CentredSum,
@@ -32,7 +30,6 @@ from noisewright.workload.questions.measures import (
     Weights,
 )
 
-_EXACT_INTEGERS = 2**53
 _FEW_TEXTS = 4  # compared one by one; of more, a dialect knows better
 # comparisons one after the other; beyond, a dialect may know better
 _MOST_BRANCHES = 32
@@ -40,96 +37,10 @@ _MOST_TEXT = 2**20  # characters of SQL for one attribute
 _LAST_DAY = dt.date(9998, 12, 31)
 
 
-class Dialect(Protocol):
-    """What one engine's SQL does in its own way; every expression is total, none can fail."""
-
-    double: str
-
-    def whole(self, number: str) -> str:
-        """A whole number of 64 bits from a double or a whole number that fits one."""
-
-    def read(self, column: str, kind: str, storage: Storage) -> Typed | None:
-        """A column of the engine's type `kind` as the attribute reads it; None: they do not fit."""
-
-    def text(self, value: str) -> str | None:
-        """A literal, or None where the engine knows no such text."""
-
-    def is_nan(self, number: str) -> str:
-        """Whether a double is no number."""
-
-    def find(self, literals: Sequence[str], value: str) -> str | None:
-        """The position, from zero, of a value in a list of literals; NULL where it is in none."""
-
-    def element(self, literals: Sequence[str], position: str) -> str | None:
-        """The literal at a position counted from zero."""
-
-    def search(self, literals: Sequence[str], number: str) -> str | None:
-        """How many of the rising literals are at most the number, in time that grows slowly."""
-
-    def quotient(self, whole: str, divisor: int) -> str:
-        """The quotient, rounded down, of a whole number that is not negative."""
-
-    def days_between(self, first: dt.date, day: str) -> str:
-        """Whole days from a date to a day."""
-
-    def part(self, name: Literal["year", "quarter", "month"], day: str) -> str:
-        """A part of a day, as a whole number."""
-
-    def person(self, column: str, kind: str) -> str | None:
-        """A person's name as text that all engines write alike; None where they do not."""
-
-    def ordering(self, column: str, kind: str) -> str:
-        """A column in an order that all engines share; text by its bytes."""
-
-    def digest(self, parts: Sequence[str]) -> str:
-        """A hash of texts and whole numbers, in order, the same text in every engine."""
-
-    def written(self, whole: str) -> str:
-        """A whole number as text."""
-
-    def total(self, whole: str) -> str:
-        """The exact sum of whole numbers, however many."""
-
-    def grouping(self, columns: Sequence[str]) -> str:
-        """A number whose bits tell, from the left, by which columns a row is not grouped."""
-
-    def round_even(self, number: str) -> str:
-        """A double rounded to a whole one, halves to even."""
-
-
-@dataclass(frozen=True)
-class Typed:
-    """A column as an attribute reads it: text, whole numbers, doubles, truth values or days.
-
-    `unwritten` is what an engine would write or round in a way of its own, such as fractions that
-    are read as text.
-    """
-
-    sql: str
-    kind: Literal["text", "whole", "double", "truth", "day", "unwritten"]
-
-
-def number(dialect: Dialect, value: float) -> str:
-    """A double literal, exactly this one."""
-    return f"CAST('{float(value)!r}' AS {dialect.double})"
-
-
 def cell(attribute: Attribute, typed: Typed, dialect: Dialect) -> str | None:
     """The cell of a value, NULL where the rules refuse it; None where SQL cannot say it."""
     expression = None if typed.kind == "unwritten" else _cell(attribute, typed, dialect)
-    return (
-        expression if expression is not None and len(expression) <= _MOST_TEXT else None
-    )
-
-
-def is_missing(typed: Typed, dialect: Dialect) -> str:
-    """Whether there is no value."""
-    absent = f"{typed.sql} IS NULL"
-    return (
-        f"({absent} OR {dialect.is_nan(typed.sql)})"
-        if typed.kind == "double"
-        else absent
-    )
+    return None if expression is None or len(expression) > _MOST_TEXT else expression
 
 
 def _fate(attribute: Attribute, rule: str | None) -> str:
@@ -144,7 +55,7 @@ def _else(attribute: Attribute, typed: Typed, dialect: Dialect) -> str:
     )
     if missing == outside:
         return missing
-    return f"CASE WHEN {is_missing(typed, dialect)} THEN {missing} ELSE {outside} END"
+    return f"CASE WHEN {dialect.is_missing(typed)} THEN {missing} ELSE {outside} END"
 
 
 @singledispatch
@@ -171,10 +82,8 @@ def _categorical(attribute: Categorical, typed: Typed, dialect: Dialect) -> str 
             whole = "" if typed.kind == "whole" else f" AND {x} = floor({x})"
             index = f"{dialect.whole(x)} - ({first})"
             return f"CASE WHEN {inside}{whole} THEN {index} ELSE {rest} END"
-        typed = Typed(
-            f"(CAST({x} AS {dialect.double}) + {number(dialect, 0)})", "double"
-        )
-        found = dialect.find([number(dialect, value) for value in values], typed.sql)
+        typed = Typed(f"({dialect.as_double(x)} + {dialect.number(0)})", "double")
+        found = dialect.find(list(map(dialect.number, values)), typed.sql)
 
     return None if found is None else f"coalesce({found}, {rest})"
 
@@ -207,11 +116,7 @@ def _even(attribute: Numeric) -> bool:
     starts = attribute.cuts[:-1]
     top = float(attribute.cuts[-1])
     finite = bool(np.isfinite(starts).all()) and math.isfinite(top)
-    if (
-        len(starts) < 2
-        or not finite
-        or max(abs(starts[0]), abs(top)) >= _EXACT_INTEGERS
-    ):
+    if len(starts) < 2 or not finite or max(abs(starts[0]), abs(top)) >= EXACT_INTEGERS:
         return False
 
     steps = np.diff(starts)
@@ -222,11 +127,11 @@ def _on_line(attribute: Numeric, typed: Typed, dialect: Dialect) -> Typed:
     """Whole numbers are compared as such where all edges are whole and small, else as doubles."""
     cuts = attribute.cuts[np.isfinite(attribute.cuts)]
     whole = bool(
-        (cuts == np.floor(cuts)).all() and (np.abs(cuts) < _EXACT_INTEGERS).all()
+        (cuts == np.floor(cuts)).all() and (np.abs(cuts) < EXACT_INTEGERS).all()
     )
     if typed.kind == "double" or (typed.kind == "whole" and whole):
         return typed
-    return Typed(f"CAST({typed.sql} AS {dialect.double})", "double")
+    return Typed(dialect.as_double(typed.sql), "double")
 
 
 @_cell.register
@@ -257,7 +162,7 @@ def _ordered(
     inside = _inside(attribute, typed, dialect, "<=" if top is None else "<")
     branches = [
         f"WHEN {inside} THEN {index}",
-        f"WHEN {is_missing(typed, dialect)} THEN {missing}",
+        f"WHEN {dialect.is_missing(typed)} THEN {missing}",
     ]
     if top is not None and above != last:
         branches.append(f"WHEN {typed.sql} = {top} THEN {last}")
@@ -308,7 +213,7 @@ def _ends(
 
 
 def _edge(edge: float, typed: Typed, dialect: Dialect) -> str:
-    return f"({int(edge)})" if typed.kind == "whole" else number(dialect, edge)
+    return f"({int(edge)})" if typed.kind == "whole" else dialect.number(edge)
 
 
 def _day(day: dt.date) -> str:
@@ -365,12 +270,12 @@ def _near(x: str, cuts: FloatArray, inner: list[str], dialect: Dialect) -> str |
     if not (math.isfinite(step) and np.abs(cuts[:-1] - even).max() <= step / 4):
         return None
 
-    shift = f"(CAST({x} AS {dialect.double}) - {number(dialect, cuts[0])})"
+    shift = f"({dialect.as_double(x)} - {dialect.number(cuts[0])})"
     # Division errs by far less than a quarter of a cell, so that the cell is off by one at most.
     if abs(cuts[0]) + abs(cuts[-1]) > step * 2**40:
         return None
 
-    quotient = f"floor({shift} / {number(dialect, step)})"
+    quotient = f"floor({shift} / {dialect.number(step)})"
     exact = [
         Fraction(cuts[0]) + k * Fraction(step) == Fraction(cuts[k])
         for k in range(cells + 1)
@@ -378,16 +283,16 @@ def _near(x: str, cuts: FloatArray, inner: list[str], dialect: Dialect) -> str |
     if all(exact) and cuts[0] == 0:
         # A number below an edge k·step that is a double is at most its predecessor, whose quotient
         # lies below k by more than half of the gap between doubles there: it rounds to less than k.
-        return dialect.whole(f"floor({x} / {number(dialect, step)})")
+        return dialect.whole(f"floor({x} / {dialect.number(step)})")
 
-    guess = dialect.whole(f"least({quotient}, {number(dialect, cells - 1)})")
+    guess = dialect.whole(f"least({quotient}, {dialect.number(cells - 1)})")
     if all(exact[:cells]):
         # Edges are exact multiples: no quotient is too small, and one that was rounded up shows.
-        edge = f"{number(dialect, cuts[0])} + {number(dialect, step)} * {guess}"
+        edge = f"{dialect.number(cuts[0])} + {dialect.number(step)} * {guess}"
         return f"{guess} - CASE WHEN {x} < {edge} THEN 1 ELSE 0 END"
 
-    lowest = number(dialect, -math.inf)
-    highest = number(dialect, math.inf)
+    lowest = dialect.number(-math.inf)
+    highest = dialect.number(math.inf)
     starts = dialect.element([lowest, *inner], guess)
     ends = dialect.element([*inner, highest], guess)
     if starts is None or ends is None:
@@ -443,7 +348,7 @@ def content(
     nobody = np.zeros(1, dtype=np.int64)
     nothing = str(reached(measure, nobody, nobody > 0)[0])
     inside = _inside(attribute, typed, dialect)
-    missing = is_missing(typed, dialect)
+    missing = dialect.is_missing(typed)
     absent = nothing if attribute.missing == "other" else "NULL"
     rest = {"clip": own, "other": nothing, "error": "NULL"}[attribute.outside]
 
@@ -455,14 +360,8 @@ def _summand(
     dialect: Dialect,
 ) -> str:  # fmt: skip
     """What a value adds, in whole units between the bounds."""
-    attribute.largest_units(measure.unit)  # refuses what has no bounds
-    assert attribute.lower is not None
-    assert attribute.upper is not None
-    bounds = attribute.lower, attribute.upper, measure.unit
-    low, high, unit = (number(dialect, value) for value in bounds)
-    clipped = f"least(greatest(CAST({typed.sql} AS {dialect.double}), {low}), {high})"
-
-    return _centred(dialect.whole(dialect.round_even(f"{clipped} / {unit}")), measure)
+    attribute.largest_units(measure.unit)  # refuses units too fine for sums to be exact
+    return _centred(dialect.units(typed.sql, *attribute.bounds, measure.unit), measure)
 
 
 def reached(measure: OfColumn, units: IntArray, held: BoolArray) -> IntArray:

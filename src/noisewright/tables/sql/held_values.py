@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from noisewright.domain import Unit
-from noisewright.tables.sql.expressions import Dialect
+from noisewright.tables.sql.dialect import Dialect
 from noisewright.tables.sql.request import (
     Columns,
     Stage,
@@ -25,11 +26,6 @@ class HeldValues:
 
     column: str
     unit: Unit | None
-
-    @property
-    def names(self) -> list[str]:
-        """The columns that are read."""
-        return [self.column] if self.unit is None else [self.column, *self.unit.columns]
 
     def stages(self, columns: Columns, dialect: Dialect) -> list[Stage]:
         """One row for every text that counts of every person: v, and the person's name p."""
@@ -66,7 +62,7 @@ class HeldValues:
         """What is asked of these rows by text: people, and whether some row names nobody."""
         return "v, count(*) AS n, max(CASE WHEN p IS NULL THEN 1 ELSE 0 END) AS e"
 
-    def answer(self, rows: list[tuple[str, int, int]]) -> dict[str, int]:
+    def answer(self, rows: Sequence[tuple[str, int, int]]) -> dict[str, int]:
         """People per text; refuses rows that name nobody where the unit says so."""
         if (
             self.unit is not None
@@ -97,7 +93,7 @@ class HeldRows:
         """What is asked of people by number of rows n; those without a name apart."""
         return "n, CASE WHEN p IS NULL THEN 1 ELSE 0 END AS e, count(*) AS k"
 
-    def answer(self, rows: list[tuple[int, int, int]]) -> dict[int, int]:
+    def answer(self, rows: Sequence[tuple[int, int, int]]) -> dict[int, int]:
         """People by number of rows; rows that name nobody are refused, or are people of one row."""
         held: dict[int, int] = {}
         for number, nameless, people in rows:

@@ -15,15 +15,10 @@ from noisewright.arrays import IntArray
 from noisewright.domain import Domain, Numeric, Unit
 from noisewright.domain.attribute import Storage
 from noisewright.errors import DomainError, InvalidParameter, TooLarge, require
+from noisewright.planning.counting import Wanted
 from noisewright.tables.sql.covers import Names, covers_of, marginal, smallest_cover
-from noisewright.tables.sql.expressions import (
-    Dialect,
-    Typed,
-    cell,
-    content,
-    is_missing,
-    period_number,
-)
+from noisewright.tables.sql.dialect import Dialect, Typed
+from noisewright.tables.sql.expressions import cell, content, period_number
 from noisewright.workload.questions.measures import (
     Count,
     Measure,
@@ -32,7 +27,6 @@ from noisewright.workload.questions.measures import (
     Respondents,
 )
 
-Wanted = Sequence[tuple[Names, Measure]]
 Columns = Callable[[str], tuple[str, str]]
 """The SQL that names a column, and the engine's type of it."""
 
@@ -286,7 +280,7 @@ class Request:
             attribute = self.domain[name]
             typed = self.typed(name, columns, dialect)
             code = cell(attribute, typed, dialect)
-            missing = is_missing(typed, dialect)
+            missing = dialect.is_missing(typed)
             for field, is_so in (("outside", f"NOT {missing}"), ("missing", missing)):
                 if getattr(attribute, field) == "error":
                     broken = f"{code} IS NULL AND {is_so}"
