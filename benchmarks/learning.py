@@ -54,7 +54,7 @@ def noisy_cells(
 
 
 def agnostic() -> None:
-    plan = nw.learn.plan("intervals:128", PRIVACY, alpha=ALPHA, beta=BETA)
+    plan = nw.plan(nw.learn.Agnostic("intervals:128", alpha=ALPHA, beta=BETA), PRIVACY)
     given = plan.concepts
     target = given.table[given.names.index("40 <= point <= 90")]
     people = labelled(np.full(128, 1 / 128), target, 0.15)
@@ -152,7 +152,7 @@ def two() -> None:
     table = np.ones((2, 64))
     table[1, 3] = -1
     told, untold = (
-        nw.learn.plan(table, PRIVACY, alpha=ALPHA, beta=BETA, loss=loss)
+        nw.plan(nw.learn.Agnostic(table, alpha=ALPHA, beta=BETA, loss=loss), PRIVACY)
         for loss in (True, False)
     )
     ratio = told.people / untold.people
@@ -171,15 +171,13 @@ def two() -> None:
 
 
 def realizable() -> None:
-    tasks = {
-        "realizable": {"task": "realizable"},
-        "agnostic, without its loss": {"loss": False},
-        "agnostic": {},
+    text = "monotone-conjunctions:8"
+    asked: dict[str, nw.learn.Agnostic | nw.learn.Realizable] = {
+        "realizable": nw.learn.Realizable(text, ALPHA),
+        "agnostic, without its loss": nw.learn.Agnostic(text, ALPHA, loss=False),
+        "agnostic": nw.learn.Agnostic(text, ALPHA),
     }
-    plans = {
-        name: nw.learn.plan("monotone-conjunctions:8", PRIVACY, alpha=ALPHA, **asked)
-        for name, asked in tasks.items()
-    }
+    plans = {name: nw.plan(question, PRIVACY) for name, question in asked.items()}
     learner = nw.learn.MonotoneConjunction(8, ALPHA)
     for model, together in (("sequential", 1), ("pan-private", 8)):
         settings = {"model": model, "together": together}
@@ -209,8 +207,8 @@ def realizable() -> None:
 
 def refutation() -> None:
     """Both error rates over 8 bits, people spread evenly and heaped on few points."""
-    plan = nw.learn.plan(
-        "monotone-conjunctions:8", PRIVACY, task="refute-realizable", alpha=ALPHA
+    plan = nw.plan(
+        nw.learn.RealizableRefutation("monotone-conjunctions:8", alpha=ALPHA), PRIVACY
     )
     rng, table = np.random.default_rng(3), plan.concepts.table
     wrong, runs = [0, 0], 5 * RUNS
@@ -246,7 +244,9 @@ def selection() -> None:
     rng = np.random.default_rng(4)
     print(f"bandit, proved: {runs}")
     for name in ("non-interactive", "elimination"):
-        plan = nw.learn.select(200, PRIVACY, alpha=ALPHA, beta=BETA, protocol=name)
+        plan = nw.plan(
+            nw.learn.LargestMean(200, alpha=ALPHA, beta=BETA, protocol=name), PRIVACY
+        )
         for label, means in (
             ("one good", one),
             ("all equal", np.full(200, 0.5)),
@@ -262,7 +262,9 @@ def selection() -> None:
         "elimination": least_elimination(contest, one, rng),
     }
     print(f"fewest people with at most β failures on one good arm, simulated: {least}")
-    bandit = nw.learn.select(200, PRIVACY, alpha=ALPHA, beta=BETA, protocol="bandit")
+    bandit = nw.plan(
+        nw.learn.LargestMean(200, alpha=ALPHA, beta=BETA, protocol="bandit"), PRIVACY
+    )
     for rounds in (600_000, 3_000_000, 6_000_000, 12_000_000, runs.rounds):
         missed = np.mean(
             [missed_by_run(contest, one, rounds, rng) for _ in range(RUNS)]

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 from math import log, tanh
-from typing import Any
 
 from noisewright import api
 from noisewright.learn.concept_classes import concepts
-from noisewright.learn.make import plan as learn
+from noisewright.learn.questions import Agnostic, Realizable
 from noisewright.local.bounds.people.hard_tasks import hard_instance, hard_learning
 from noisewright.local.choose.options import Local
 from noisewright.privacy.promise.budget import Privacy
@@ -71,8 +70,8 @@ def _remarks_thresholds(study: Study) -> list[str]:
     ]
 
 
-def _learnt(text: str, **task: Any) -> dict[str, Value]:
-    plan = learn(text, _PRIVACY, alpha=_ALPHA, beta=_BETA, **task)
+def _learnt(question: Agnostic | Realizable) -> dict[str, Value]:
+    plan = api.plan(question, _PRIVACY)
     return {"people": plan.people, "protocol": str(plan.protocol)}
 
 
@@ -101,9 +100,11 @@ def _learning(study: Study, settings: Settings) -> None:
 
     for name, text, size in classes:
         lines = {
-            "agnostic": partial(_learnt, text),
-            "agnostic, without its loss": partial(_learnt, text, loss=False),
-            "realizable": partial(_learnt, text, task="realizable"),
+            "agnostic": partial(_learnt, Agnostic(text, _ALPHA, _BETA)),
+            "agnostic, without its loss": partial(
+                _learnt, Agnostic(text, _ALPHA, _BETA, loss=False)
+            ),
+            "realizable": partial(_learnt, Realizable(text, _ALPHA, _BETA)),
             "one concept a person": partial(_one_concept_each, text),
             _PROTOCOL: partial(_learning_bound, text),
         }

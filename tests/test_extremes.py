@@ -6,6 +6,7 @@ Warnings are errors here, but for the one that says that a large ε protects nob
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from math import inf, nan
 from pathlib import Path
 from typing import Any
@@ -101,10 +102,10 @@ def local(privacy: nw.Privacy) -> None:
 
 
 def learning(privacy: nw.Privacy) -> None:
-    for task in ("agnostic", "realizable"):
-        nw.learn.plan("thresholds:4", privacy, task=task, alpha=0.3)
-    nw.learn.plan("thresholds:4", privacy, task="refute", alpha=0.3, theta=0.2)
-    nw.learn.select(5, privacy, alpha=0.3)
+    for asked in (nw.learn.Agnostic, nw.learn.Realizable):
+        nw.plan(asked("thresholds:4", alpha=0.3), privacy)
+    nw.plan(nw.learn.AgnosticRefutation("thresholds:4", alpha=0.3, theta=0.2), privacy)
+    nw.plan(nw.learn.LargestMean(5, alpha=0.3), privacy)
 
 
 BY_BUDGET: dict[str, Callable[[nw.Privacy], object]] = {
@@ -193,18 +194,15 @@ def targets(size: float) -> None:
 
 
 def chances(size: float) -> None:
-    for task, more in (
-        ("agnostic", {}),
-        ("realizable", {}),
-        ("refute", {"theta": 0.2}),
+    for asked in (
+        nw.learn.Agnostic,
+        nw.learn.Realizable,
+        partial(nw.learn.AgnosticRefutation, theta=0.2),
     ):
-        kept: Any = {"task": task, **more}
-        tried(lambda k=kept: nw.learn.plan("thresholds:4", ONE, alpha=size, **k))
-        tried(
-            lambda k=kept: nw.learn.plan("thresholds:4", ONE, alpha=0.3, beta=size, **k)
-        )
-    tried(lambda: nw.learn.select(5, ONE, alpha=size))
-    tried(lambda: nw.learn.select(5, ONE, alpha=0.3, beta=size))
+        for settings in ({"alpha": size}, {"alpha": 0.3, "beta": size}):
+            tried(lambda a=asked, s=settings: nw.plan(a("thresholds:4", **s), ONE))
+    tried(lambda: nw.plan(nw.learn.LargestMean(5, alpha=size), ONE))
+    tried(lambda: nw.plan(nw.learn.LargestMean(5, alpha=0.3, beta=size), ONE))
     for given in (
         {"alpha": size},
         {"max_error": size},
@@ -277,7 +275,7 @@ def test_queries_that_ask_nothing_are_refused_in_words(options: Any) -> None:
 
 
 def test_what_learning_spends_is_added_up() -> None:
-    plan = nw.learn.plan("thresholds:4", ONE, alpha=0.3, beta=0.1)
+    plan = nw.plan(nw.learn.Agnostic("thresholds:4", alpha=0.3, beta=0.1), ONE)
     assert nw.epsilon_of([plan], 1e-6) == pytest.approx(1, abs=1e-9)
 
 

@@ -132,6 +132,13 @@ def is_listed(value: object) -> TypeGuard[Sequence[object]]:
     return isinstance(value, Sequence) and not isinstance(value, str)
 
 
+def refuse_options(question: object, options: object) -> None:
+    """Refuse options of a question that has none."""
+    if options is not None:
+        rule = f"does not go with {type(question).__name__}, which has no options"
+        raise InvalidParameter("options", type(options).__name__, rule, "leave it out")
+
+
 def refuse_given(
     options: Mapping[str, object], rule: str, remedy: str = "leave it out"
 ) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 from noisewright.domain import Domain
-from noisewright.errors import InvalidParameter
+from noisewright.errors import InvalidParameter, refuse_options
 from noisewright.norm.exact.prefix import Kind
 from noisewright.planning.central.options import Central
 from noisewright.planning.counting import Counter
@@ -261,13 +261,6 @@ def options_of(kind: type[OptionsT], options: object) -> OptionsT:
         rule = f"does not go with this question, which takes nw.{name}"
         raise InvalidParameter("options", type(options).__name__, rule, f"{name}()")
     return options
-
-
-def refuse_options(question: object, options: object) -> None:
-    """Refuse options of a question that has none."""
-    if options is not None:
-        rule = f"does not go with {type(question).__name__}, which has no options"
-        raise InvalidParameter("options", type(options).__name__, rule, "leave it out")
 
 
 def linear_queries(question: Queries | Linear, domain: Domain | None) -> Workload:

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
+from noisewright import learn
 from noisewright.learn.plans import LearningPlan, Outcome
 from noisewright.local.reports.aggregate import Aggregate
+
+TASKS: dict[str, Callable[..., Any]] = {
+    "agnostic": learn.Agnostic,
+    "realizable": learn.Realizable,
+    "refute": learn.AgnosticRefutation,
+    "refute-realizable": learn.RealizableRefutation,
+}
+"""What asks for a plan, by the task that the plan says it does."""
 
 
 def aggregate_of(

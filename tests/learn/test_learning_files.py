@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 import noisewright as nw
+from learn.simulated_people import TASKS
 from noisewright import container
 from noisewright.cli import main
 from noisewright.cli.commands.show import description
@@ -26,7 +27,7 @@ PRIVACY = nw.Privacy(epsilon=1)
     "task", ["agnostic", "realizable", "refute", "refute-realizable"]
 )
 def test_plans_come_back_with_the_same_figures(task: str, tmp_path: Path) -> None:
-    plan = nw.learn.plan("thresholds:4", PRIVACY, task=task, alpha=0.3)
+    plan = nw.plan(TASKS[task]("thresholds:4", alpha=0.3), PRIVACY)
     plan.save(tmp_path / "p.nw")
     again = nw.load(tmp_path / "p.nw")
     assert again.summary() == plan.summary()
@@ -41,16 +42,14 @@ def test_classes_of_ones_own_are_kept_with_their_points(tmp_path: Path) -> None:
     given = nw.learn.concepts(
         [lambda x: x > "b", lambda x: x == "a"], points=["a", "b", "c"]
     )
-    plan = nw.learn.plan(given, PRIVACY, alpha=0.4, loss=False)
+    plan = nw.plan(nw.learn.Agnostic(given, alpha=0.4, loss=False), PRIVACY)
     plan.save(tmp_path / "p.nw")
     again = nw.load(tmp_path / "p.nw")
     assert again.concepts.points == ("a", "b", "c")
     assert again.cells(["c"], [-1]).tolist() == [5]
-    odd = nw.learn.plan(
-        [lambda x: 1 in x, lambda x: 2 in x],
-        PRIVACY,
-        points=[frozenset((1,)), frozenset((2,))],
-    )
+    sets = [frozenset((1,)), frozenset((2,))]
+    holds = [lambda x: 1 in x, lambda x: 2 in x]
+    odd = nw.plan(nw.learn.Agnostic(holds, points=sets), PRIVACY)
     with pytest.raises(NoisewrightError, match="cannot be kept"):
         odd.save(tmp_path / "q.nw")
 
@@ -59,7 +58,7 @@ def test_points_and_rows_come_back_as_they_were_given(tmp_path: Path) -> None:
     """Numbers of any kind and tuples; a concept is the row it had before equal ones were joined."""
     table = np.array([[1, 1, 1], [1, 1, 1], [-1, 1, -1]])
     for points in ([("a", 1), ("a", 2), ("b", 1)], [0.5, 1.5, 2.5], np.arange(18, 21)):
-        plan = nw.learn.plan(table, PRIVACY, alpha=0.4, points=points)
+        plan = nw.plan(nw.learn.Agnostic(table, alpha=0.4, points=points), PRIVACY)
         plan.save(tmp_path / "p.nw")
         again = nw.load(tmp_path / "p.nw")
         assert again.concepts.points == plan.concepts.points
@@ -72,7 +71,9 @@ def test_points_and_rows_come_back_as_they_were_given(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("numbers", [[0], [1, 0], [0, 0], [0, 1, 2]], ids=str)
 def test_rows_that_cannot_be_are_refused(numbers: list[int], tmp_path: Path) -> None:
-    plan = nw.learn.plan(np.array([[1, 1], [1, 1], [-1, 1]]), PRIVACY, alpha=0.4)
+    plan = nw.plan(
+        nw.learn.Agnostic(np.array([[1, 1], [1, 1], [-1, 1]]), alpha=0.4), PRIVACY
+    )
     plan.save(tmp_path / "p.nw")
     with pytest.raises(NoisewrightError):
         nw.load(_edited(tmp_path / "p.nw", LearningFile, numbers=numbers))
@@ -86,7 +87,9 @@ def _edited(path: Path, kind: type, **fields: Any) -> Path:
 
 @pytest.fixture
 def stored(tmp_path: Path) -> Path:
-    nw.learn.plan("thresholds:4", PRIVACY, alpha=0.3).save(tmp_path / "p.nw")
+    nw.plan(nw.learn.Agnostic("thresholds:4", alpha=0.3), PRIVACY).save(
+        tmp_path / "p.nw"
+    )
     return tmp_path / "p.nw"
 
 
@@ -143,7 +146,9 @@ def test_selections_go_on_where_they_were_kept(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     means = np.array([0.1, 0.2, 0.9, 0.5])
     for protocol in ("non-interactive", "elimination", "bandit"):
-        selection = nw.learn.select(4, nw.Privacy(6.0), alpha=0.5, protocol=protocol)
+        selection = nw.plan(
+            nw.learn.LargestMean(4, alpha=0.5, protocol=protocol), nw.Privacy(6.0)
+        )
         for _ in range(40):
             at = selection.ask_many(7)
             selection.tell(rng.random(len(at)) < means[at])
@@ -176,7 +181,7 @@ def test_selections_go_on_where_they_were_kept(tmp_path: Path) -> None:
 def test_files_of_selections_that_cannot_be_are_refused(
     tmp_path: Path, fields: Any
 ) -> None:
-    selection = nw.learn.select(4, nw.Privacy(6.0), alpha=0.5)
+    selection = nw.plan(nw.learn.LargestMean(4, alpha=0.5), nw.Privacy(6.0))
     selection.tell([1, 0, 1])
     selection.save(tmp_path / "s.nw")
     with pytest.raises(NoisewrightError):
@@ -186,7 +191,7 @@ def test_files_of_selections_that_cannot_be_are_refused(
 def test_clients_of_learning_plans_and_selections_are_exported(
     stored: Path, tmp_path: Path
 ) -> None:
-    nw.learn.select(4, PRIVACY).save(tmp_path / "s.nw")
+    nw.plan(nw.learn.LargestMean(4), PRIVACY).save(tmp_path / "s.nw")
     for path in (stored, tmp_path / "s.nw"):
         told = CliRunner().invoke(main, ["client", str(path), "--specification"])
         assert json.loads(told.output)["epsilon"] <= 1

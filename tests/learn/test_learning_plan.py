@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 import pytest
 
 import noisewright as nw
-from learn.simulated_people import aggregate_of, decided, labelled, losses
+from learn.simulated_people import TASKS, aggregate_of, decided, labelled, losses
 from noisewright.errors import InvalidParameter, NoisewrightError, OutOfReach
 from noisewright.learn import Learned, LearningPlan, Refutation
 from noisewright.learn.plans import AgnosticPlan
@@ -19,9 +22,13 @@ RUNS = 60
 
 @pytest.fixture(scope="module")
 def plans() -> dict[str, LearningPlan]:
-    tasks = ("agnostic", "realizable", "refute", "refute-realizable")
-    made = {t: nw.learn.plan("thresholds:8", PRIVACY, task=t, alpha=0.2) for t in tasks}
-    made["without"] = nw.learn.plan("thresholds:8", PRIVACY, alpha=0.2, loss=False)
+    made = {
+        task: nw.plan(question("thresholds:8", alpha=0.2), PRIVACY)
+        for task, question in TASKS.items()
+    }
+    made["without"] = nw.plan(
+        nw.learn.Agnostic("thresholds:8", alpha=0.2, loss=False), PRIVACY
+    )
     return made
 
 
@@ -130,7 +137,7 @@ def test_realizable_learning_finds_a_concept_within_alpha(
 
 def test_the_decision_rule_guarantees_the_loss_that_it_states() -> None:
     """No distribution whose penalty is at most a + e₁ + e₂ has a loss above α: by linear bounds."""
-    plan = nw.learn.plan("parities:2", PRIVACY, task="realizable", alpha=0.2)
+    plan = nw.plan(nw.learn.Realizable("parities:2", alpha=0.2), PRIVACY)
     assert isinstance(plan, RealizablePlan)
     a, m = plan.limits
     penalties = plan.answers.targets - plan.shifts[:, None]
@@ -184,13 +191,14 @@ def test_sides_that_do_not_matter_are_not_paid_for(
 
 
 def test_one_concept_is_learnt_from_nobody() -> None:
-    for settings in ({"loss": False}, {"task": "realizable"}):
-        plan = nw.learn.plan(np.ones((3, 4)), PRIVACY, **settings)
+    one = np.ones((3, 4))
+    for question in (nw.learn.Agnostic(one, loss=False), nw.learn.Realizable(one)):
+        plan = nw.plan(question, PRIVACY)
         assert plan.people == 0
         assert plan.decide().concept == 0
         with pytest.raises(InvalidParameter, match="nobody needs to be asked"):
             plan.randomize([0], [1])
-    told = nw.learn.plan(np.ones((1, 4)), PRIVACY, alpha=0.3)
+    told = nw.plan(nw.learn.Agnostic(np.ones((1, 4)), alpha=0.3), PRIVACY)
     assert told.people > 0
     outcome = decided(told, np.repeat([0.25, 0.0], 4), 10**6, np.random.default_rng(0))
     assert outcome.interval[0] == 0.0
@@ -202,7 +210,7 @@ def test_two_concepts_that_differ_at_one_point_need_fewer_people_without_their_l
     table = np.ones((2, 16))
     table[1, 3] = -1
     with_loss, without = (
-        nw.learn.plan(table, PRIVACY, loss=loss) for loss in (True, False)
+        nw.plan(nw.learn.Agnostic(table, loss=loss), PRIVACY) for loss in (True, False)
     )
     assert isinstance(without, AgnosticPlan)
     assert without.answers.queries == 1
@@ -253,29 +261,33 @@ def test_another_theta_needs_no_other_plan(plans: dict[str, LearningPlan]) -> No
 @pytest.mark.parametrize(
     ("changes", "name"),
     [
-        ({"task": "learn"}, "task"),
         ({"alpha": 0}, "alpha"),
         ({"alpha": 1.5}, "alpha"),
         ({"beta": 0}, "beta"),
         ({"privacy": nw.Privacy(rho=1.0)}, "privacy"),
         ({"privacy": nw.Privacy(1.0, 1e-9)}, "privacy"),
-        ({"source": []}, "concepts"),
-        ({"theta": 2.0, "task": "refute"}, "theta"),
-        ({"theta": 0.2}, "theta"),
-        ({"theta": 0.2, "task": "realizable"}, "theta"),
-        ({"loss": False, "task": "refute"}, "loss"),
-        ({"loss": True, "task": "refute-realizable"}, "loss"),
+        ({"concepts": []}, "concepts"),
+        ({"options": nw.Local()}, "options"),
+        ({"options": nw.Central()}, "options"),
+        ({"privacy": nw.Target("total", 5)}, "budget"),
         ({"points": range(3)}, "points"),
-        ({"source": nw.learn.concepts("thresholds:3"), "points": range(3)}, "points"),
-        ({"source": np.ones((2, 2)), "points": [0, 1, 1]}, "points"),
-        ({"source": np.ones((2, 2)), "points": [[0], [1]]}, "points"),
+        ({"concepts": nw.learn.concepts("thresholds:3"), "points": range(3)}, "points"),
+        ({"concepts": np.ones((2, 2)), "points": [0, 1, 1]}, "points"),
+        ({"concepts": np.ones((2, 2)), "points": [[0], [1]]}, "points"),
     ],
     ids=str,
 )
 def test_bad_input_is_refused_by_name(changes: dict[str, object], name: str) -> None:
-    call = {"source": "thresholds:3", "privacy": PRIVACY, **changes}
-    with pytest.raises(NoisewrightError, match=name):
-        nw.learn.plan(**call)
+    said = {"concepts": "thresholds:3", **changes}
+    budget, options = said.pop("privacy", PRIVACY), said.pop("options", None)
+    for question in TASKS.values():
+        with pytest.raises(NoisewrightError, match=name):
+            nw.plan(question(**said), budget, options)
+
+
+def test_a_theta_that_is_no_loss_is_refused() -> None:
+    with pytest.raises(NoisewrightError, match="theta"):
+        nw.plan(nw.learn.AgnosticRefutation("thresholds:3", theta=2.0), PRIVACY)
 
 
 def test_points_and_labels_that_do_not_fit_are_refused(
@@ -309,9 +321,8 @@ POINTS = {
 def test_what_is_learnt_labels_the_points_of_the_class(kind: str) -> None:
     """Not the columns that they stand in: at an age of 30 its 31st column says nothing."""
     points, says, asked, some = POINTS[kind]
-    plan = nw.learn.plan(
-        [says, lambda point: not says(point)], PRIVACY, points=points, alpha=0.3
-    )
+    given = [says, lambda point: not says(point)]
+    plan = nw.plan(nw.learn.Agnostic(given, points=points, alpha=0.3), PRIVACY)
     assert plan.cells(some, np.ones(len(some))).max() < len(points)
     people = labelled(np.full(len(points), 1 / len(points)), plan.concepts.table[0])
     learned = decided(plan, people, 10 * plan.people, np.random.default_rng(0))
@@ -325,7 +336,7 @@ def test_what_is_learnt_labels_the_points_of_the_class(kind: str) -> None:
 def test_a_concept_is_the_row_of_the_class_as_it_was_given() -> None:
     """Rows that say the same are joined before anybody is asked, and keep their numbers."""
     table = np.array([[1, 1, 1], [1, 1, 1], [-1, 1, -1], [1, 1, 1], [-1, -1, 1]])
-    plan = nw.learn.plan(table, PRIVACY, alpha=0.3)
+    plan = nw.plan(nw.learn.Agnostic(table, alpha=0.3), PRIVACY)
     assert plan.concepts.count == 3
     for row in (0, 2, 4):
         people = labelled(np.full(3, 1 / 3), table[row])
@@ -338,7 +349,7 @@ def test_a_concept_is_the_row_of_the_class_as_it_was_given() -> None:
 def test_what_one_person_spends_is_added_up_with_other_plans(
     plans: dict[str, LearningPlan],
 ) -> None:
-    selection = nw.learn.select(4, PRIVACY)
+    selection = nw.plan(nw.learn.LargestMean(4), PRIVACY)
     reports = nw.plan("identity:4", PRIVACY, nw.Local())
     every = [*plans.values(), selection, reports]
     assert nw.epsilon_of(every, 1e-9) == pytest.approx(len(every), rel=1e-3)
@@ -360,7 +371,7 @@ def test_classes_too_large_for_a_tolerance_are_planned_exactly(
     """The same promises, from a few more people than the best tolerance takes."""
     monkeypatch.setattr("noisewright.learn.make.quickly_searched", lambda shape: False)
     asked = {"loss": loss} if task == "agnostic" else {}
-    plan = nw.learn.plan("thresholds:8", PRIVACY, task=task, alpha=0.2, **asked)
+    plan = nw.plan(TASKS[task]("thresholds:8", alpha=0.2, **asked), PRIVACY)
     if isinstance(plan, AgnosticPlan):
         assert plan.tails.bias.max() < 1e-9
     best = plans["without" if not loss else task].people
@@ -373,19 +384,25 @@ def test_classes_too_large_for_a_tolerance_are_planned_exactly(
 @pytest.mark.parametrize("epsilon", [1e-6, 1e-5, 1e-4, 1e-3])
 @pytest.mark.parametrize("text", ["thresholds:16", "thresholds:64", "parities:4"])
 @pytest.mark.parametrize(
-    "settings", [{}, {"loss": False}, {"task": "realizable"}], ids=str
+    "asked",
+    [
+        nw.learn.Agnostic,
+        partial(nw.learn.Agnostic, loss=False),
+        nw.learn.Realizable,
+    ],
+    ids=["with its loss", "without", "realizable"],
 )
 def test_small_budgets_take_as_many_people_as_they_must_or_are_refused(
-    epsilon: float, text: str, settings: dict[str, object]
+    epsilon: float, text: str, asked: Callable[[str], nw.learn.Agnostic]
 ) -> None:
     """Reports tell ε² of a person, so that people times ε² change by random directions alone."""
     if epsilon < 1e-4:
         with pytest.raises(OutOfReach, match="too small for these queries"):
-            nw.learn.plan(text, nw.Privacy(epsilon), **settings)
+            nw.plan(asked(text), nw.Privacy(epsilon))
         return
-    usual = nw.learn.plan(text, nw.Privacy(epsilon=0.01), **settings)
+    usual = nw.plan(asked(text), nw.Privacy(epsilon=0.01))
     try:
-        plan = nw.learn.plan(text, nw.Privacy(epsilon), **settings)
+        plan = nw.plan(asked(text), nw.Privacy(epsilon))
     except OutOfReach:
         # where rounding may lose a query
         assert epsilon == 1e-4 or text == "thresholds:64"
@@ -406,7 +423,7 @@ def test_where_one_randomizer_loses_a_query_another_is_taken(
     text: str, task: str, epsilon: float
 ) -> None:
     """Few own directions do not tell all points apart; what is missed is counted as a bias."""
-    plan = nw.learn.plan(text, nw.Privacy(epsilon), task=task, alpha=0.3)
+    plan = nw.plan(TASKS[task](text, alpha=0.3), nw.Privacy(epsilon))
     answers = plan.answers
     assert answers is not None
     means = answers.targets @ answers.reading @ answers.chances
@@ -419,6 +436,7 @@ def test_where_one_randomizer_loses_a_query_another_is_taken(
 def test_larger_budgets_take_fewer_people(text: str) -> None:
     """What keeps a smaller ε keeps a larger one too: directions at random move it by less."""
     people = [
-        nw.learn.plan(text, nw.Privacy(e)).people for e in (2.0, 4.0, 6.0, 8.0, 12.0)
+        nw.plan(nw.learn.Agnostic(text), nw.Privacy(e)).people
+        for e in (2.0, 4.0, 6.0, 8.0, 12.0)
     ]
     assert people == sorted(people, reverse=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import exp, log, tanh
 from pathlib import Path
 
@@ -19,12 +20,12 @@ from noisewright.learn.one_each import FACTORIZATION, ONE_EACH, one_concept_each
 
 PRIVACY = nw.Privacy(epsilon=1)
 RUNS = 60
-TASKS = {
-    "with its loss": {},
-    "without": {"loss": False},
-    "refute": {"task": "refute"},
-    "realizable": {"task": "realizable"},
-    "refute-realizable": {"task": "refute-realizable"},
+ASKED = {
+    "with its loss": nw.learn.Agnostic,
+    "without": partial(nw.learn.Agnostic, loss=False),
+    "refute": nw.learn.AgnosticRefutation,
+    "realizable": nw.learn.Realizable,
+    "refute-realizable": nw.learn.RealizableRefutation,
 }
 
 
@@ -32,8 +33,8 @@ TASKS = {
 def plans() -> dict[str, LearningPlan]:
     """Parities have nothing in common, so that each person is asked about one."""
     return {
-        name: nw.learn.plan("parities:3", PRIVACY, alpha=0.2, **settings)
-        for name, settings in TASKS.items()
+        name: nw.plan(asked("parities:3", alpha=0.2), PRIVACY)
+        for name, asked in ASKED.items()
     }
 
 
@@ -55,23 +56,23 @@ CLASSES = [
 
 @pytest.mark.parametrize("text", CLASSES)
 def test_no_class_takes_more_people_than_one_concept_a_person(text: str) -> None:
-    plan = nw.learn.plan(text, PRIVACY, loss=False)
+    plan = nw.plan(nw.learn.Agnostic(text, loss=False), PRIVACY)
     assert plan.people <= _by_hoeffding(plan.concepts.count, 0.1, 0.05)
 
 
 @pytest.mark.slow
 def test_parities_of_seven_bits_take_no_more_people_than_one_concept_a_person() -> None:
-    plan = nw.learn.plan("parities:7", PRIVACY, loss=False)
+    plan = nw.plan(nw.learn.Agnostic("parities:7", loss=False), PRIVACY)
     assert plan.protocol == ONE_EACH
     assert plan.people <= _by_hoeffding(128, 0.1, 0.05)
 
 
 @pytest.mark.parametrize("text", ["thresholds:8", "parities:3", "intervals:4"])
-@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("name", ASKED)
 def test_the_protocol_is_the_one_that_takes_fewer_and_says_what_both_take(
     text: str, name: str
 ) -> None:
-    plan = nw.learn.plan(text, PRIVACY, alpha=0.3, **TASKS[name])
+    plan = nw.plan(ASKED[name](text, alpha=0.3), PRIVACY)
     assert set(plan.needs) == {FACTORIZATION, ONE_EACH}
     assert plan.needs[plan.protocol] == plan.people == min(plan.needs.values())
     assert plan.summary()["needs"] == plan.needs
@@ -91,7 +92,7 @@ def test_clients_tell_the_truth_about_one_concept_with_the_chance_of_randomised_
         assert chances == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("name", ASKED)
 def test_promises_hold_at_the_people_planned(
     plans: dict[str, LearningPlan], name: str
 ) -> None:
@@ -123,7 +124,7 @@ def test_promises_hold_at_the_people_planned(
 
 def test_where_no_two_concepts_differ_the_worst_is_chosen_within_beta() -> None:
     """All losses but one are α worse: as many rivals as there can be. False alarm below 4e-4."""
-    plan = nw.learn.plan("parities:3", PRIVACY, alpha=0.2, loss=False)
+    plan = nw.plan(nw.learn.Agnostic("parities:3", alpha=0.2, loss=False), PRIVACY)
     table, rng = plan.concepts.table, np.random.default_rng(9)
     people = labelled(np.full(8, 1 / 8), table[5], 0.3 - 1e-6)
     truth = losses(table, people)
@@ -138,7 +139,7 @@ def test_classes_of_very_many_concepts_are_asked_together() -> None:
     given = nw.learn.concepts("intervals:8")
     with pytest.raises(TooLarge, match="about one"):
         one_concept_each(given, np.hstack([given.matrix, -given.matrix]), 1.0)
-    plan = nw.learn.plan(given, PRIVACY, alpha=0.3)
+    plan = nw.plan(nw.learn.Agnostic(given, alpha=0.3), PRIVACY)
     assert list(plan.needs) == [FACTORIZATION]
 
 
@@ -150,7 +151,7 @@ def test_a_plan_stands_where_one_concept_each_is_refused(
         raise refusal("for a reason")
 
     monkeypatch.setattr("noisewright.learn.make.one_concept_each", refused)
-    plan = nw.learn.plan("parities:2", PRIVACY, alpha=0.3)
+    plan = nw.plan(nw.learn.Agnostic("parities:2", alpha=0.3), PRIVACY)
     assert list(plan.needs) == [FACTORIZATION]
 
 
@@ -158,7 +159,7 @@ def test_a_plan_stands_where_one_concept_each_is_refused(
 def test_files_keep_the_protocol_and_what_the_other_takes(
     text: str, tmp_path: Path
 ) -> None:
-    plan = nw.learn.plan(text, PRIVACY, alpha=0.3, loss=False)
+    plan = nw.plan(nw.learn.Agnostic(text, alpha=0.3, loss=False), PRIVACY)
     plan.save(tmp_path / "p.nw")
     again = nw.load(tmp_path / "p.nw")
     assert (again.protocol, again.needs) == (plan.protocol, plan.needs)

@@ -35,7 +35,7 @@ def test_people_are_those_of_the_bounds() -> None:
     assert runs.people == needs(contest)["bandit"] > 10**9
     one_run = (25 / (t * 0.1 * 0.05)) ** 2 * 200
     assert runs.people < one_run  # repeating is cheaper than one long run
-    assert nw.learn.select(200, ONE).protocol == "non-interactive"
+    assert nw.plan(nw.learn.LargestMean(200), ONE).protocol == "non-interactive"
 
 
 def test_the_bound_holds_for_the_exact_law_of_two_coordinates() -> None:
@@ -58,7 +58,7 @@ def test_failures_are_rarer_than_promised(protocol: str, instance: str) -> None:
     means = np.full(30, 0.4)
     means[7] += {"one good": 0.1501, "all equal": 0.0, "two close": 0.2}[instance]
     means[11] += {"one good": 0.0, "all equal": 0.0, "two close": 0.19}[instance]
-    selection = nw.learn.select(30, ONE, alpha=0.15, protocol=protocol)
+    selection = nw.plan(nw.learn.LargestMean(30, alpha=0.15, protocol=protocol), ONE)
     people, missed = nw.learn.simulated(selection, means, 200, np.random.default_rng(1))
     assert missed * 200 <= 22
     assert people <= selection.people
@@ -67,7 +67,7 @@ def test_failures_are_rarer_than_promised(protocol: str, instance: str) -> None:
 def test_elimination_ends_early_where_one_is_far_better() -> None:
     means = np.full(50, 0.2)
     means[3] = 0.9
-    selection = nw.learn.select(50, ONE, protocol="elimination")
+    selection = nw.plan(nw.learn.LargestMean(50, protocol="elimination"), ONE)
     people, missed = nw.learn.simulated(selection, means, 40, np.random.default_rng(2))
     assert missed == 0
     assert people < selection.people / 5
@@ -88,7 +88,8 @@ def test_answers_one_by_one_and_in_bulk_are_the_same() -> None:
     bits = rng.random(5000) < 0.5
     for protocol in ("non-interactive", "elimination"):
         one, many = (
-            nw.learn.select(6, ONE, alpha=0.4, protocol=protocol) for _ in range(2)
+            nw.plan(nw.learn.LargestMean(6, alpha=0.4, protocol=protocol), ONE)
+            for _ in range(2)
         )
         used = 0
         while not many.finished:
@@ -143,9 +144,8 @@ def test_the_whole_bandit_keeps_its_promise() -> None:
 
     All runs at their proven lengths, and the comparison of their arms.
     """
-    selection = nw.learn.select(
-        4, nw.Privacy(epsilon=3), alpha=0.4, beta=0.2, protocol="bandit"
-    )
+    asked = nw.learn.LargestMean(4, alpha=0.4, beta=0.2, protocol="bandit")
+    selection = nw.plan(asked, nw.Privacy(epsilon=3))
     means = np.array([0.3, 0.2, 0.75, 0.3])
     people, missed = nw.learn.simulated(selection, means, 40, np.random.default_rng(4))
     assert missed * 40 <= 20
@@ -155,7 +155,7 @@ def test_the_whole_bandit_keeps_its_promise() -> None:
 
 def test_results_before_the_end_say_what_is_proven() -> None:
     rng = np.random.default_rng(5)
-    selection = nw.learn.select(4, ONE, alpha=0.2)
+    selection = nw.plan(nw.learn.LargestMean(4, alpha=0.2), ONE)
     assert isinstance(selection._state, NonInteractive)
     assert selection.result().alpha is None
     selection.tell(rng.random(3 * selection.people // 4) < 0.5)
@@ -173,7 +173,7 @@ def test_results_before_the_end_say_what_is_proven() -> None:
 
 
 def test_devices_answer_with_exactly_the_odds_promised() -> None:
-    selection = nw.learn.select(3, ONE)
+    selection = nw.plan(nw.learn.LargestMean(3), ONE)
     assert selection.privacy.epsilon == 1
     chances = selection.contest.response.dense()
     assert chances.max() / chances.min() <= np.e * (1 + 1e-12)
@@ -184,7 +184,7 @@ def test_devices_answer_with_exactly_the_odds_promised() -> None:
 
 
 def test_one_coordinate_needs_nobody() -> None:
-    selection = nw.learn.select(1, ONE)
+    selection = nw.plan(nw.learn.LargestMean(1), ONE)
     assert (selection.people, selection.finished) == (0, True)
     assert (selection.result().coordinate, selection.result().alpha) == (0, 0.0)
 
@@ -203,9 +203,11 @@ def test_one_coordinate_needs_nobody() -> None:
     ids=str,
 )
 def test_bad_input_is_refused(changes: dict[str, object]) -> None:
+    said = {"coordinates": 5, **changes}
+    budget = said.pop("privacy", ONE)
     with pytest.raises(NoisewrightError):
-        nw.learn.select(**{"coordinates": 5, "privacy": ONE, **changes})
-    selection = nw.learn.select(5, ONE)
+        nw.plan(nw.learn.LargestMean(**said), budget)
+    selection = nw.plan(nw.learn.LargestMean(5), ONE)
     for bits in ([2], [0.5], [[1]], ["1"]):
         with pytest.raises(NoisewrightError):
             selection.tell(bits)
@@ -214,4 +216,4 @@ def test_bad_input_is_refused(changes: dict[str, object]) -> None:
 @pytest.mark.parametrize("protocol", ["non-interactive", "elimination"])
 def test_blocks_of_more_people_than_memory_holds_are_refused(protocol: str) -> None:
     with pytest.raises(TooLarge, match="raise epsilon or alpha"):
-        nw.learn.select(64, nw.Privacy(epsilon=1e-5), protocol=protocol)
+        nw.plan(nw.learn.LargestMean(64, protocol=protocol), nw.Privacy(epsilon=1e-5))

@@ -76,7 +76,9 @@ def test_selection_is_told_as_if_by_coins() -> None:
         for each in ("sequential", "non-interactive")
     ]
     assert people[0] < people[1]
-    proved = nw.learn.select(200, nw.Privacy(epsilon=1), alpha=alpha).needs
+    proved = nw.plan(
+        nw.learn.LargestMean(200, alpha=alpha), nw.Privacy(epsilon=1)
+    ).needs
     assert people[1] <= proved["non-interactive"]
     assert people[0] <= min(proved.values())
 

@@ -135,7 +135,7 @@ def pages(tmp_path_factory):
         "stream plan": nw.plan(nw.RunningCount(90), nw.Privacy(rho=0.1)),
         "pairs": nw.plan(nw.Pairs(5), nw.Privacy(epsilon=1)).release(np.eye(5)[np.arange(400) % 5]),
         "rehearsal": nw.plan("prefix:8", nw.Privacy(rho=0.1)).simulate(np.arange(8), seed=1),
-        "learning": nw.learn.plan("thresholds:4", nw.Privacy(epsilon=1), alpha=0.3, beta=0.1),
+        "learning": nw.plan(nw.learn.Agnostic("thresholds:4", 0.3, 0.1), nw.Privacy(epsilon=1)),
     }  # fmt: skip
     for name, subject in subjects.items():
         nw.report(subject, folder / f"{name}.html")

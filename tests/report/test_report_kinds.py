@@ -122,7 +122,7 @@ def test_pages_of_learning_say_what_a_report_is_about_and_what_else_there_is(
         ("parities:2", "one concept"),
         ("thresholds:8", "all concepts"),
     ):
-        plan = nw.learn.plan(text, nw.Privacy(epsilon=1), alpha=0.3)
+        plan = nw.plan(nw.learn.Agnostic(text, alpha=0.3), nw.Privacy(epsilon=1))
         page = drawn(plan, tmp_path)
         assert f"<b>{about}</b>" in page
         ((name, people),) = plan.others.items()
@@ -130,12 +130,14 @@ def test_pages_of_learning_say_what_a_report_is_about_and_what_else_there_is(
 
 
 def test_learning_and_selection_have_pages(tmp_path: Path) -> None:
-    plan = nw.learn.plan("thresholds:4", nw.Privacy(epsilon=1), alpha=0.3, beta=0.1)
+    plan = nw.plan(
+        nw.learn.Agnostic("thresholds:4", alpha=0.3, beta=0.1), nw.Privacy(epsilon=1)
+    )
     assert f"<b>{plan.people:,}</b>" in drawn(plan, tmp_path)
     points = RNG.integers(0, 4, 200)
     found = plan.decide(plan.randomize(points, np.where(points < 2, 1, -1)))
     assert escape(found.name) in drawn(found, tmp_path)
-    selection = nw.learn.select(5, nw.Privacy(epsilon=1), alpha=0.3)
+    selection = nw.plan(nw.learn.LargestMean(5, alpha=0.3), nw.Privacy(epsilon=1))
     selection.tell(selection.randomize(np.ones(len(selection.ask_many(9)), dtype=bool)))
     assert f"of {selection.people:,} at most" in drawn(selection, tmp_path)
     assert "What the reports say" in drawn(selection.result(), tmp_path)

@@ -5,7 +5,6 @@ device is private by itself. Every plan says how many people it takes before any
 """
 
 from noisewright.learn.concept_classes import ConceptClass, concepts
-from noisewright.learn.make import plan
 from noisewright.learn.outcomes import Learned, Outcome, Refutation
 from noisewright.learn.plans import LearningPlan
 from noisewright.learn.queries.learners import (
@@ -23,14 +22,24 @@ from noisewright.learn.queries.statistical import (
     correlational,
     statistical_queries,
 )
+from noisewright.learn.questions import (
+    Agnostic,
+    AgnosticRefutation,
+    LargestMean,
+    Realizable,
+    RealizableRefutation,
+)
 from noisewright.learn.realizable import eta
-from noisewright.learn.selection import Selected, Selection, select
+from noisewright.learn.selection import Selected, Selection
 from noisewright.learn.simulation import simulated
 
 __all__ = [
+    "Agnostic",
+    "AgnosticRefutation",
     "ConceptClass",
     "CorrelationalLearner",
     "Hypothesis",
+    "LargestMean",
     "Learned",
     "LearningPlan",
     "MonotoneConjunction",
@@ -39,6 +48,8 @@ __all__ = [
     "Outcome",
     "QueryDimension",
     "Question",
+    "Realizable",
+    "RealizableRefutation",
     "Refutation",
     "Refuter",
     "Respondents",
@@ -49,8 +60,6 @@ __all__ = [
     "correlational",
     "eta",
     "labelled_cells",
-    "plan",
-    "select",
     "simulated",
     "sq_dimension",
     "statistical_queries",

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import inf
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
 from noisewright.arrays import FloatArray
-from noisewright.errors import InvalidParameter, OutOfReach, TooLarge, unknown_name
-from noisewright.learn.concept_classes import ConceptClass, Concepts, concepts
+from noisewright.errors import OutOfReach, TooLarge
+from noisewright.learn.concept_classes import ConceptClass
 from noisewright.learn.one_each import one_concept_each
 from noisewright.learn.plans import AgnosticPlan, LearningPlan, RefutationPlan
-from noisewright.learn.realizable import RealizablePlan, RealizableRefutationPlan, eta
-from noisewright.local.fixedpoint import check_epsilon
+from noisewright.learn.realizable import (
+    RealizablePlan,
+    RealizableRefutationPlan,
+    eta,
+)
 from noisewright.local.vector.linear_answers import LinearAnswers, fitted_answers
 from noisewright.local.vector.max_error import plan_answers
 from noisewright.norm.approximate.approximate import (
@@ -24,10 +26,10 @@ from noisewright.norm.approximate.approximate import (
     quickly_searched,
 )
 from noisewright.norm.factorize import factorize
-from noisewright.privacy.exact.rounding import probability
-from noisewright.privacy.promise.budget import Privacy
 
-TASKS = ("agnostic", "realizable", "refute", "refute-realizable")
+PlanT = TypeVar("PlanT", bound=LearningPlan)
+RealizableT = TypeVar("RealizableT", bound=RealizablePlan)
+
 _SHARES = (0.05, 0.15, 0.3, 0.45, 0.6, 0.75)
 """Of the largest tolerance of penalties, what is tried."""
 
@@ -35,71 +37,86 @@ _SEARCH_GAP = 2e-2
 _FINAL_GAP = 2e-3
 
 
-def plan(
-    source: Concepts,
-    privacy: Privacy,
-    *,
-    task: str = "agnostic",
-    alpha: float = 0.1,
-    beta: float = 0.05,
-    loss: bool | None = None,
-    theta: float | None = None,
-    points: Iterable[Hashable] | None = None,
-) -> LearningPlan:
-    """Plan how a class is learnt or refuted from one ε-private report of each person.
+@dataclass(frozen=True)
+class Goal:
+    """A class of concepts, how near to the best and how surely, and the ε of every report."""
 
-    "agnostic" finds a concept whose loss is within `alpha` of the best, with its loss to ±alpha/2
-    or, with `loss=False`, without it from fewer people. "refute" tells whether the best loss is at
-    most `theta` (½ − alpha unless given: all labels random) or above theta + alpha. "realizable"
-    finds a concept of loss at most `alpha` where some concept labels everybody rightly, and
-    "refute-realizable" tells whether one does or all have a loss above alpha. Each holds with
-    probability 1 − `beta`; `.people` is how many it takes, before anything is collected.
+    concepts: ConceptClass
+    alpha: float
+    beta: float
+    epsilon: float
 
-    People report about all concepts together, through a factorization, or each about one concept:
-    `.protocol` is the way that takes fewer, `.needs` what each takes.
+
+def agnostic(goal: Goal, loss: bool) -> AgnosticPlan:
+    """Without a loss, less what concepts have in common: their mean where all pairs are looked at.
+
+    Pairs see what the mean leaves; where they are too many, the function with the least norm left,
+    or none, whichever takes fewer people.
     """
-    if task not in TASKS:
-        raise unknown_name("task", task, "is no task", TASKS)
-    if privacy.kind != "pure" or privacy.epsilon is None:
-        raise InvalidParameter(
-            "privacy", privacy.kind, "must be pure: an epsilon alone"
+    given = goal.concepts
+    nothing = np.zeros(given.size)
+
+    def without_answers(subtracted: FloatArray) -> AgnosticPlan:
+        return AgnosticPlan(
+            **vars(goal), answers=None, loss=loss, subtracted=subtracted
         )
 
-    epsilon = check_epsilon(privacy.epsilon)
-    probability("alpha", alpha, "try 0.1")
-    probability("beta", beta, "try 0.05")
-    given = concepts(source, points).distinct()
-    known: dict[str, Any] = {
-        "alpha": float(alpha),
-        "beta": float(beta),
-        "epsilon": epsilon,
-    }
-    _check_applies(task, loss, theta)
-    if task == "agnostic":
-        return _agnostic(given, loss is not False, **known)
+    def less(subtracted: FloatArray) -> AgnosticPlan:
+        plan = without_answers(subtracted)
+        return replace(plan, answers=_answers(plan.correlations, goal))
 
-    if task == "refute":
-        at = 0.5 - alpha if theta is None else theta
-        answers = _answers(given.matrix, **known)
-        together = RefutationPlan(concepts=given, answers=answers, theta=at, **known)
-        return _better(together, _signed(given.matrix))
+    if given.count == 1 and not loss:
+        return without_answers(nothing)
 
-    kind = RealizablePlan if task == "realizable" else RealizableRefutationPlan
-    if given.count == 1 and task == "realizable":
-        return kind(concepts=given, answers=None, shifts=np.zeros(1), **known)
+    together = less(nothing if loss else given.matrix.mean(axis=0))
+    if not (loss or together.by_pairs or given.count == 2):
+        options = [together, less(nothing)]
+        if quickly_searched((given.size, given.count)):
+            options.append(less(common_part(given, goal.alpha / 4)))
+        together = min(options, key=lambda plan: plan.people)
 
-    penalties, shifts = _penalties(given, epsilon, alpha)
-    plan = kind(concepts=given, answers=penalties, shifts=shifts, **known)
-    return _better(plan, (1 - _signed(given.matrix)) / 2, shifts=np.zeros(given.count))
+    whole = replace(together, subtracted=nothing)
+    return _better(together, whole, _signed(whole.correlations))
 
 
-def _better(
-    together: LearningPlan, targets: FloatArray, **settings: Any
-) -> LearningPlan:
-    """The plan as it is, or from one concept a person: the fewer people; it says what both need."""
+def refutation(goal: Goal, theta: float) -> RefutationPlan:
+    """Whether the best loss is at most theta, or above theta + α."""
+    matrix = goal.concepts.matrix
+    answers = _answers(matrix, goal)
+    together = RefutationPlan(**vars(goal), answers=answers, theta=theta)
+    return _better(together, together, _signed(matrix))
+
+
+def realizable(goal: Goal) -> RealizablePlan:
+    """A concept of loss at most α, where some concept labels everybody rightly."""
+    if goal.concepts.count == 1:
+        return RealizablePlan(**vars(goal), answers=None, shifts=np.zeros(1))
+    return _penalised(goal, RealizablePlan)
+
+
+def realizable_refutation(goal: Goal) -> RealizableRefutationPlan:
+    """Whether some concept labels everybody rightly, or all have a loss above α."""
+    return _penalised(goal, RealizableRefutationPlan)
+
+
+def _penalised(goal: Goal, kind: type[RealizableT]) -> RealizableT:
+    """The plan that estimates penalties: those of η's matrix, or one concept's from each person."""
+    given = goal.concepts
+    penalties, shifts = _penalties(given, goal.epsilon, goal.alpha)
+    together = kind(**vars(goal), answers=penalties, shifts=shifts)
+    targets = (1 - _signed(given.matrix)) / 2
+    unshifted = replace(together, shifts=np.zeros(given.count))
+    return _better(together, unshifted, targets)
+
+
+def _better(together: PlanT, base: PlanT, targets: FloatArray) -> PlanT:
+    """The plan as it is, or the base with one concept a person: the fewer people.
+
+    It says what both need.
+    """
     try:
-        answers = one_concept_each(together.concepts, targets, together.epsilon)
-        alone = replace(together, answers=answers, **settings)
+        answers = one_concept_each(base.concepts, targets, base.epsilon)
+        alone = replace(base, answers=answers)
         _ = alone.people
     except (TooLarge, OutOfReach):
         return together
@@ -116,50 +133,7 @@ def _signed(matrix: FloatArray) -> FloatArray:
     return np.hstack([matrix, -matrix])
 
 
-def _check_applies(task: str, loss: bool | None, theta: float | None) -> None:
-    """Refuse settings that the task would not look at."""
-    if loss is not None and task != "agnostic":
-        rule = f"is a setting of the agnostic task, and this one is {task}"
-        raise InvalidParameter("loss", loss, rule, "leave it out")
-    if theta is not None and task != "refute":
-        rule = f"is what losses are compared with in the task refute, and this one is {task}"
-        raise InvalidParameter(
-            "theta", theta, rule, "leave it out, or take the task refute"
-        )
-
-
-def _agnostic(given: ConceptClass, loss: bool, **known: Any) -> LearningPlan:
-    """Without a loss, less what concepts have in common: their mean where all pairs are looked at.
-
-    Pairs see what the mean leaves; where they are too many, the function with the least norm left,
-    or none, whichever takes fewer people.
-    """
-    nothing = np.zeros(given.size)
-    if given.count == 1 and not loss:
-        return AgnosticPlan(
-            concepts=given, answers=None, loss=False, subtracted=nothing, **known
-        )
-
-    def less(f: FloatArray) -> AgnosticPlan:
-        empty = AgnosticPlan(
-            concepts=given, answers=None, loss=loss, subtracted=f, **known
-        )
-        return replace(empty, answers=_answers(empty.correlations, **known))
-
-    together = less(nothing if loss else given.matrix.mean(axis=0))
-    if not (loss or together.by_pairs or given.count == 2):
-        options = [together, less(nothing)]
-        if quickly_searched((given.size, given.count)):
-            options.append(less(common_part(given, known["alpha"] / 4)))
-        together = min(options, key=lambda plan: plan.people)
-
-    whole = replace(together, subtracted=nothing)
-    return _better(together, _signed(whole.correlations), subtracted=nothing)
-
-
-def _answers(
-    matrix: FloatArray, epsilon: float, alpha: float, beta: float
-) -> LinearAnswers:
+def _answers(matrix: FloatArray, goal: Goal) -> LinearAnswers:
     """Within the best tolerance of the matrix; of large squares the matrix itself, exactly.
 
     A tolerance takes an eigenproblem of rows and columns together a step there, the exact
@@ -167,8 +141,8 @@ def _answers(
     """
     if not quickly_searched(matrix.shape):
         columns = factorize(matrix, inf, tolerance=_FINAL_GAP).strategy.dense()
-        return fitted_answers(matrix, columns, epsilon, signed=True)
-    answers = plan_answers(matrix, epsilon, alpha, beta, signed=True)
+        return fitted_answers(matrix, columns, goal.epsilon, signed=True)
+    answers = plan_answers(matrix, goal.epsilon, goal.alpha, goal.beta, signed=True)
     return LinearAnswers(answers.strategy, answers.targets)
 
 

@@ -21,7 +21,6 @@ from noisewright.errors import (
     InvalidParameter,
     TooLarge,
     require,
-    unknown_name,
 )
 from noisewright.learn.outcomes import Proven
 from noisewright.learn.protocols import (
@@ -340,35 +339,3 @@ def needs(contest: Contest) -> dict[str, int]:
         "elimination": Elimination(contest).people,
         "bandit": Runs.best(contest).people,
     }
-
-
-def select(
-    coordinates: int,
-    privacy: Privacy,
-    *,
-    alpha: float = 0.1,
-    beta: float = 0.05,
-    protocol: str = "auto",
-) -> Selection:
-    """Find a coordinate whose mean is within `alpha` of the largest, but for a chance of `beta`.
-
-    Every person holds `coordinates` bits and is asked for one of them, which is randomised on their
-    device. "auto" is the protocol that asks the fewest people at most, by what is proven;
-    "elimination" often ends long before its most. `.needs` lists what each may take.
-    """
-    if privacy.kind != "pure" or privacy.epsilon is None:
-        raise InvalidParameter(
-            "privacy", privacy.kind, "must be pure: an epsilon alone"
-        )
-
-    contest = Contest(coordinates, privacy.epsilon, alpha, beta)
-    if protocol == "auto":
-        listed = needs(contest)
-        protocol = min(listed, key=listed.__getitem__)
-
-    if protocol not in PROTOCOLS:
-        raise unknown_name(
-            "protocol", protocol, "is no way to select", ("auto", *PROTOCOLS)
-        )
-
-    return Selection(contest, protocol)
