@@ -259,8 +259,10 @@ def withheld(
     raise error
 
 
-def understood(call: Callable[[], _Result], error: NoisewrightError) -> _Result:
-    """Return what `call` makes of plain values from a file; raise `error` where they are no such.
+def understood(
+    call: Callable[[], _Result], error: Callable[[], NoisewrightError]
+) -> _Result:
+    """Return what `call` makes of plain values from a file; raise an error where they are no such.
 
     For values that somebody wrote into a file, of any type and shape: errors of ours that say more
     pass through.
@@ -270,4 +272,4 @@ def understood(call: Callable[[], _Result], error: NoisewrightError) -> _Result:
     except NoisewrightError:
         raise
     except _UNFORESEEN:
-        raise error from None
+        raise error() from None

@@ -12,8 +12,8 @@ from click.testing import CliRunner
 
 from noisewright import cli, files
 from noisewright.cli.commands import show
-from noisewright.cli.output import answer_digits
 from noisewright.errors import InvalidParameter
+from noisewright.report.words.numbers import answer_digits
 
 HEAVY = (
     "numpy",
@@ -263,11 +263,6 @@ def test_an_option_is_no_name_of_a_file() -> None:
 
 
 def test_answers_are_printed_with_the_digits_that_their_errors_allow() -> None:
-    assert [answer_digits(5000, error) for error in (149, 0.5, 0.0312, 0)] == [
-        1,
-        2,
-        3,
-        1,
-    ]
+    assert answer_digits([5000] * 4, [149, 0.5, 0.0312, 0]) == [1, 2, 3, 1]
     # A total that the reports tell exactly, but for the rounding of its variance.
-    assert answer_digits(5000.000000000001, 2.4e-06) == 1
+    assert answer_digits([5000.000000000001], [2.4e-06]) == [1]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
-from math import floor, inf, log10
+from math import floor, inf, isnan, log10
 from typing import TYPE_CHECKING, Literal, Protocol
 
 import click
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from noisewright.solution import BoundClass, ClassBound
 
 SHOWN = 20
-_LEAST_DIGITS = 1  # after the point of an answer, for counts with errors of tens
-# of an answer: a smaller error is that of floating point, and shows no digits
-_ROUNDING = 1e-8
 
 
 def tell_earlier(spent: int, beside: object) -> None:
@@ -173,34 +170,31 @@ def print_errors(title: str, errors: Iterable[TableError], caption: str = "") ->
 
 def print_answers(title: str, release: Release, caption: str) -> None:
     """The first answers with their intervals, with the digits that their errors allow."""
-    rows = []
-    for i, label in enumerate(islice(release.plan.each_label(), SHOWN)):
-        answer = release.answers[i]
-        ends = [
-            (low[i], high[i])
-            for low, high in (release.intervals.each, release.intervals.all)
-        ]
-        digits = answer_digits(answer, (ends[0][1] - ends[0][0]) / 2)
-        told = [
-            f"{low:,.{digits}f} … {high:,.{digits}f}" if low == low else ""
-            for low, high in ends
-        ]
-        rows.append(
-            (label, f"{answer:,.{digits}f}" if answer == answer else "left out", *told)
+    from noisewright.report.words.numbers import answer_digits
+
+    labels = list(islice(release.plan.each_label(), SHOWN))
+    first = release.intervals.part(slice(SHOWN))
+    low, high = first.each
+    digits = answer_digits(first.answers, (high - low) / 2)
+    rows = [
+        (
+            label,
+            "left out" if isnan(answer) else f"{answer:,.{places}f}",
+            *(
+                "" if isnan(a) else f"{a:,.{places}f} … {b:,.{places}f}"
+                for a, b in ends
+            ),
         )
-
+        for label, places, answer, *ends in zip(
+            labels,
+            digits,
+            first.answers,
+            zip(*first.each, strict=True),
+            zip(*first.all, strict=True),
+            strict=True,
+        )
+    ]
     print_table(title, ["query", "answer", "95 %", "all at once"], rows, caption)
-
-
-def answer_digits(answer: float, error: float) -> int:
-    """Digits after the point of an answer that may be off by so much."""
-    from noisewright.report.words.numbers import decimals
-
-    return (
-        _LEAST_DIGITS
-        if error < _ROUNDING * abs(answer)
-        else max(_LEAST_DIGITS, decimals(error))
-    )
 
 
 def bound_note(bound_class: BoundClass | None) -> str:

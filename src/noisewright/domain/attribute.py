@@ -194,12 +194,12 @@ class Attribute(Shown, ABC):
     def declared_labels(self) -> tuple[str, ...]:
         """Labels of the declared cells, without the `other` cell."""
 
-    @property
+    @cached_property
     def coarser(self) -> tuple[Level, ...]:
         """The levels, from finer to coarser."""
         return self.levels  # type: ignore[return-value]
 
-    @property
+    @cached_property
     def has_other(self) -> bool:
         """Whether a last cell holds values without a declared cell."""
         return "other" in (self.outside, self.missing)
@@ -209,7 +209,7 @@ class Attribute(Shown, ABC):
         """The label of every cell, for people."""
         return self.declared_labels + ((self.other,) if self.has_other else ())
 
-    @property
+    @cached_property
     def size(self) -> int:
         """The number of cells, the `other` cell included."""
         return len(self.declared_labels) + self.has_other

@@ -8,7 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
@@ -313,10 +313,8 @@ class Domain(Shown):
     def from_dict(cls, document: object) -> Domain:
         """Read a schema from plain values; unknown keys are refused."""
         declared = schema.from_dict(document)
-        error = DomainError(
-            "schema: `impossible`, `unit` or `derive` is not understood"
-        )
-        return understood(lambda: cls(**declared), error)
+        rule = "schema: `impossible`, `unit` or `derive` is not understood"
+        return understood(lambda: cls(**declared), partial(DomainError, rule))
 
     def to_yaml(self) -> str:
         """Return the schema as YAML."""

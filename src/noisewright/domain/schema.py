@@ -6,6 +6,7 @@ import dataclasses
 import re
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -124,10 +125,8 @@ def _attribute_from_dict(entry: Mapping[str, object]) -> Attribute:
     if not isinstance(values.pop("drafted", True), bool):
         raise DomainError(f"schema: {where}: `drafted` must be true or false")
 
-    error = DomainError(
-        f"schema: {where} has a field that is no {kind} attribute's; see the how-to"
-    )
-    return understood(lambda: _KINDS[kind](**values), error)
+    rule = f"schema: {where} has a field that is no {kind} attribute's; see the how-to"
+    return understood(partial(_KINDS[kind], **values), partial(DomainError, rule))
 
 
 def _mapping(

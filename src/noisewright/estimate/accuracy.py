@@ -73,7 +73,7 @@ class Accuracy(ABC):
         """A root mean square over answers that no data exceed, where `error` is for some alone."""
         return None
 
-    @property
+    @cached_property
     def std(self) -> FloatArray:
         """The standard deviation of every answer."""
         return np.sqrt(self.variance)

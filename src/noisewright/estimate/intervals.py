@@ -21,6 +21,7 @@ _SURE = 0.99
 _BLOCK_ENTRIES = 2**22  # numbers simulated at once: 32 MB
 # of a Gamma law, beyond which it is not integrated: below any level asked
 _LEAST_TAIL = 1e-30
+_HALVINGS = 20  # of a share: to a millionth of the alarm
 _NODES = 1000  # of the integral, whose rule converges faster than any power of them
 
 
@@ -170,3 +171,27 @@ def largest_error_quantile(errors: FloatArray, level: float = 0.95) -> float:
     """
     rank = upper_rank(len(errors), check_level(level))
     return float(np.partition(errors, rank, axis=0)[rank].max())
+
+
+def balanced_share(
+    together: Callable[[float], float],
+    alone: Callable[[float], float],
+    tests: int,
+    alarm: float,
+    least: float,
+) -> float:
+    """The share of an alarm that answers held together have where they are as wide as tests.
+
+    The rest is shared evenly by so many tests; `together` and `alone` give the standard errors that
+    hold the answers, and a test, at a level. Neither side has less than the `least` share.
+    """
+    low = least
+    high = 1 - least
+    for _ in range(_HALVINGS):
+        share = (low + high) / 2
+        if together(1 - share * alarm) > alone(1 - (1 - share) * alarm / tests):
+            low = share
+        else:
+            high = share
+
+    return (low + high) / 2

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from noisewright.arrays import FloatArray, IntArray
 from noisewright.central.mechanism import Counts, Table
 from noisewright.domain import Domain, Unit
-from noisewright.errors import InvalidParameter, require
+from noisewright.errors import InvalidParameter
 from noisewright.stages import stage
 from noisewright.workload.linear.tensor import sum_out
 from noisewright.workload.questions.measures import COUNT, Measure
@@ -98,15 +98,10 @@ def checked_histogram(data: Data, sizes: tuple[int, ...]) -> IntArray:
         and bool((counts == np.rint(counts)).all())
     )
     # Together, not only each: sums over cells must be exact as well.
-    require(
-        whole
-        and not bool((counts < 0).any())
-        and float(counts.sum(dtype=np.float64)) < 2**53,
-        "histogram",
-        "array",
-        "must hold whole, non-negative numbers of people",
-        "count people per cell",
-    )
+    people = float(counts.sum(dtype=np.float64)) if whole else 0.0
+    if not whole or (counts < 0).any() or not people < 2**53:
+        rule = "must hold whole, non-negative numbers of people"
+        raise InvalidParameter("histogram", "array", rule, "count people per cell")
 
     return counts.astype(np.int64).reshape(sizes)
 

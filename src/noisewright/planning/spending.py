@@ -15,7 +15,7 @@ from typing import Any, Literal, Protocol, TypeVar, get_args
 import msgspec
 
 from noisewright.domain import Unit
-from noisewright.errors import InvalidParameter, refuse_given
+from noisewright.errors import InvalidParameter
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.privacy.promise.spend import Spend
 
@@ -147,12 +147,9 @@ def purse_of(
         return Purse(ledger, dataset, again)
 
     if ledger is None and dataset is None:
-        own = {"again": again != "refuse" and again}
-        refuse_given(
-            own,
-            "needs a ledger, which knows what was released",
-            "give a ledger, or none",
-        )
+        if again != "refuse":
+            rule = "needs a ledger, which knows what was released"
+            raise InvalidParameter("again", again, rule, "give a ledger, or none")
         return None
 
     missing, given = ("ledger", "dataset") if ledger is None else ("dataset", "ledger")

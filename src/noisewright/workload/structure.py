@@ -64,16 +64,16 @@ class Term:
 
         return cls(weight, tuple(i for i, _ in pairs), inner, others)
 
-    @property
+    @cached_property
     def queries(self) -> int:
         return self.inner.queries
 
-    @property
+    @cached_property
     def by_attribute(self) -> dict[int, Workload]:
         """The factor of every attribute, where the queries are a product."""
         return dict(zip(self.attributes, self.factors or (), strict=True))
 
-    @property
+    @cached_property
     def key(self) -> tuple[object, ...]:
         """Equal for terms that ask the same of the same table, where that is easily told."""
         plain = self.factors is not None and all(
@@ -92,6 +92,12 @@ class Term:
     def answers(self, table: Array) -> Array:
         """Answers from the term's own marginal table, flattened."""
         return np.asarray(self.weight * self.inner.matvec(table))
+
+
+def each_answered(terms: Sequence[Term], tables: Sequence[Array]) -> list[Array]:
+    """Answers to every term from its own marginal table, flattened."""
+    pairs = zip(terms, tables, strict=True)
+    return [term.answers(table) for term, table in pairs]
 
 
 @dataclass(frozen=True, eq=False)

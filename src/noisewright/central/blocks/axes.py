@@ -26,9 +26,9 @@ import numpy as np
 from noisewright.arrays import Array, FloatArray, IntArray
 from noisewright.errors import require
 from noisewright.workload.linear.interactions import (
-    centred,
+    each_centred,
     subsets,
-    table_of,
+    tables_of,
 )
 
 
@@ -228,14 +228,14 @@ class Overlap:
                 )
                 others = tuple(k for k, i in enumerate(table) if i not in part)
                 total = total + weight * shaped.sum(axis=others)
-            result[part] = centred(total, range(len(part)))
+            result[part] = total
 
-        return result
+        return each_centred(result)
 
-    def table(
+    def tables_of(
         self,
-        attributes: Table,
+        wanted: Sequence[Table],
         components: Mapping[Table, FloatArray],
-    ) -> FloatArray:
-        """A marginal table from its interactions; what no table measures counts as zero."""
-        return table_of(self.sizes, attributes, components)
+    ) -> list[FloatArray]:
+        """Marginal tables from interactions; what no table measures counts as zero."""
+        return tables_of(self.sizes, wanted, components)

@@ -12,7 +12,7 @@ from math import inf, prod
 import numpy as np
 
 from noisewright.arrays import Array, FloatArray, IntArray
-from noisewright.errors import require
+from noisewright.errors import InvalidParameter, require
 from noisewright.privacy.exact.rounding import float_above
 from noisewright.workload.linear.tensor import apply_along_axes
 from noisewright.workload.structure import Term
@@ -42,41 +42,28 @@ class Block:
 
     def __post_init__(self) -> None:
         """Refuse, from an edited file too, what sensitivity and measurement might read apart."""
-        require(
-            not any(a >= b for a, b in pairwise((-1, *self.attributes))),
-            "attributes",
-            self.attributes,
-            "must be in order, each once",
-        )
-        require(
-            len(self.factors) == len(self.attributes)
-            and all(factor.ndim == 2 and factor.size for factor in self.factors),
-            "factors",
-            [factor.shape for factor in self.factors],
-            "must be one matrix per attribute",
-        )
+        if any(a >= b for a, b in pairwise((-1, *self.attributes))):
+            rule = "must be in order, each once"
+            raise InvalidParameter("attributes", self.attributes, rule)
 
-        for factor in self.factors:
-            ends = factor.min(initial=0), factor.max(initial=0)
-            require(
-                factor.dtype == np.int64 and ends[0] >= -_ENTRY and ends[1] <= _ENTRY,
-                "factors",
-                factor.dtype.name,
-                f"must be 64-bit integers up to {_ENTRY}",
+        shapes = [factor.shape for factor in self.factors]
+        matrices = all(len(shape) == 2 and prod(shape) for shape in shapes)
+        if not matrices or len(shapes) != len(self.attributes):
+            raise InvalidParameter(
+                "factors", shapes, "must be one matrix per attribute"
             )
 
-        require(
-            type(self.multiplier) is int and self.multiplier >= 1,
-            "multiplier",
-            self.multiplier,
-            "must be an integer >= 1",
-        )
-        require(
-            0 < self.noise < inf,
-            "noise",
-            self.noise,
-            "must be finite and > 0",
-        )
+        for factor in self.factors:
+            least, most = factor.min(), factor.max()
+            if factor.dtype != np.int64 or least < -_ENTRY or most > _ENTRY:
+                rule = f"must be 64-bit integers up to {_ENTRY}"
+                raise InvalidParameter("factors", factor.dtype.name, rule)
+
+        if type(self.multiplier) is not int or self.multiplier < 1:
+            rule = "must be an integer >= 1"
+            raise InvalidParameter("multiplier", self.multiplier, rule)
+        if not 0 < self.noise < inf:
+            raise InvalidParameter("noise", self.noise, "must be finite and > 0")
 
         if self.weights is not None:
             self._check_weights(self.weights)
@@ -137,12 +124,9 @@ class Block:
         64-bit words wrap around on the way, which is harmless as long as the results fit; where
         they might not, Python's integers are used.
         """
-        require(
-            table.dtype.kind in "iu",
-            "table",
-            table.dtype.name,
-            "must hold integer counts",
-        )
+        if table.dtype.kind not in "iu":
+            rule = "must hold integer counts"
+            raise InvalidParameter("table", table.dtype.name, rule)
 
         heaviest = 1 if self.weights is None else int(self.weights.max())
         largest = heaviest * self.multiplier

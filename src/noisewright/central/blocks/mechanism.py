@@ -152,7 +152,7 @@ class BlockMechanism(NamedMechanism):
         return replace(self, content=measure)
 
     def at(self, privacy: Privacy) -> Self:
-        return replace(self, privacy=privacy)
+        return self if privacy == self.privacy else replace(self, privacy=privacy)
 
     def exact(self, counts: Counts) -> list[IntArray]:
         """What is measured, before any noise: as private as the data."""

@@ -27,7 +27,7 @@ from noisewright.central.blocks.axes import (
 )
 from noisewright.central.blocks.block import Block, Table, is_identity, orthogonal
 from noisewright.central.blocks.sensitivity import squared_change
-from noisewright.errors import require
+from noisewright.errors import InvalidParameter
 from noisewright.privacy.exact.rounding import (
     float_above,
     root_above,
@@ -40,7 +40,7 @@ from noisewright.workload.base import (
 )
 from noisewright.workload.linear.interactions import subsets
 from noisewright.workload.linear.tensor import apply_along_axes
-from noisewright.workload.structure import Term, cell_answers
+from noisewright.workload.structure import Term, cell_answers, each_answered
 
 _MOST_SHARED = 2**18  # cells of a table that several terms are summed from together
 
@@ -59,28 +59,20 @@ class BlockStrategy:
 
     def __post_init__(self) -> None:
         for block in self.blocks:
-            require(
-                [f.shape[1] for f in block.factors] == self._shape(block.attributes),
-                "blocks",
-                block.attributes,
-                "must have one factor per attribute, of its size",
-            )
+            sizes = [factor.shape[1] for factor in block.factors]
+            if sizes != self._shape(block.attributes):
+                rule = "must have one factor per attribute, of its size"
+                raise InvalidParameter("blocks", block.attributes, rule)
 
         if self.separate or self.axes is not None:
             return
 
-        require(
-            all(block.weights is None for block in self.blocks),
-            "weights",
-            None,
-            "need contrasts that all blocks share",
-        )
-        require(
-            self.overlap is not None or orthogonal(self.blocks),
-            "blocks",
-            len(self.blocks),
-            "must share their contrasts, be whole tables, or have orthogonal row spaces",
-        )
+        if any(block.weights is not None for block in self.blocks):
+            rule = "need contrasts that all blocks share"
+            raise InvalidParameter("weights", None, rule)
+        if self.overlap is None and not orthogonal(self.blocks):
+            rule = "must share their contrasts, be whole tables, or have orthogonal row spaces"
+            raise InvalidParameter("blocks", len(self.blocks), rule)
 
     def _shape(self, attributes: Sequence[int]) -> list[int]:
         return [self.sizes[i] for i in attributes]
@@ -276,7 +268,8 @@ class BlockStrategy:
     def table(self, attributes: Table, measured: Sequence[Array]) -> FloatArray:
         """Least-squares estimate of a marginal table; trailing axes of `measured` are a batch."""
         if self.overlap is not None:
-            return self.overlap.table(attributes, self._components(measured))
+            components = self._components(measured)
+            return self.overlap.tables_of([attributes], components)[0]
 
         visible = self.visible(attributes)
         batch = measured[visible[0]].shape[1:] if visible else ()
@@ -336,8 +329,7 @@ class BlockStrategy:
             answers = self._from_one_table(terms, measured)
         else:
             tables = self._tables(terms, measured)
-            pairs = zip(terms, tables, strict=True)
-            answers = [term.answers(table) for term, table in pairs]
+            answers = each_answered(terms, tables)
 
         return [np.asarray(values, dtype=np.float64) for values in answers]
 
@@ -347,7 +339,8 @@ class BlockStrategy:
         """The marginal table of every term."""
         if self.overlap is not None:
             components = self._components(measured)
-            return [self.overlap.table(term.attributes, components) for term in terms]
+            wanted = [term.attributes for term in terms]
+            return self.overlap.tables_of(wanted, components)
 
         if not self.separate:
             return [self.table(term.attributes, measured) for term in terms]

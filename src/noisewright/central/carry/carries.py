@@ -19,7 +19,7 @@ import scipy.sparse as sparse
 
 from noisewright.arrays import Array, FloatArray, IntArray
 from noisewright.central.carry.law import Tail
-from noisewright.errors import require
+from noisewright.errors import InvalidParameter
 from noisewright.privacy.noise.flat_core import (
     LARGEST_CORE,
     check_cores,
@@ -374,10 +374,5 @@ def _check(
     holds: object,
     rule: str,
 ) -> None:
-    require(
-        holds,
-        "carries",
-        "?",
-        rule,
-        "plan again",
-    )
+    if not holds:
+        raise InvalidParameter("carries", "?", rule, "plan again")

@@ -27,6 +27,7 @@ from noisewright.central.mechanism import (
     Table,
 )
 from noisewright.errors import (
+    InvalidParameter,
     OutOfReach,
     TooLarge,
     require,
@@ -62,24 +63,14 @@ class CarryMechanism(CountsPeople):
 
     def __post_init__(self) -> None:
         blocks = self.measured.strategy.blocks
-        require(
-            len(blocks) == 1 and blocks[0].noise == 1 and blocks[0].weights is None,
-            "carries",
-            len(blocks),
-            "need one block under plain noise",
-        )
-        require(
-            self.privacy.kind == "pure",
-            "privacy",
-            self.privacy.text(),
-            "must be pure",
-        )
-        require(
-            self.block.rows == self.carries.rows,
-            "carries",
-            self.carries.rows,
-            "must be one per row measured",
-        )
+        if len(blocks) != 1 or blocks[0].noise != 1 or blocks[0].weights is not None:
+            rule = "need one block under plain noise"
+            raise InvalidParameter("carries", len(blocks), rule)
+        if self.privacy.kind != "pure":
+            raise InvalidParameter("privacy", self.privacy.text(), "must be pure")
+        if self.block.rows != self.carries.rows:
+            rule = "must be one per row measured"
+            raise InvalidParameter("carries", self.carries.rows, rule)
         if prod(self.sizes) > MOST_CELLS or self.block.rows > 2 * MOST_CELLS:
             raise TooLarge(
                 f"carry noise is for up to {MOST_CELLS} cells; plan for fewer"
@@ -144,6 +135,8 @@ class CarryMechanism(CountsPeople):
         return self._with(self.measured.of(measure), self.closed)
 
     def at(self, privacy: Privacy) -> Self:
+        if privacy == self.privacy:
+            return self
         closed = self.closed and privacy.neighbours == "replace-one"
         return self._with(self.measured.at(privacy), closed)
 

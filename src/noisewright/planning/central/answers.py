@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from math import expm1, log1p, sqrt
 from typing import TYPE_CHECKING, Literal
 
@@ -16,6 +16,7 @@ from noisewright.central.mechanism import Measurement
 from noisewright.errors import TooLarge
 from noisewright.estimate.accuracy import SIMULATED_ANSWERS, Accuracy
 from noisewright.estimate.intervals import (
+    balanced_share,
     laplace_multiplier,
     largest_error_quantile,
     normal_multiplier,
@@ -28,6 +29,7 @@ from noisewright.workload.questions.statistics import (
     Noisy,
     Statistic,
     Widths,
+    derived_column,
     standardised,
 )
 from noisewright.workload.structure import Term
@@ -48,7 +50,6 @@ Sums = Literal["sums", "terms"]
 
 # of what may fail: less is not seen in the draws
 _LEAST_SHARE = _SEEN / _DRAWS / _ALARM
-_HALVINGS = 20
 
 
 def _seen(alarm: float) -> bool:
@@ -78,15 +79,22 @@ def term_parts(
     accuracy: Accuracy, terms: Sequence[Term], answers: FloatArray
 ) -> dict[tuple[object, ...], Noisy]:
     """Noisy answers to every term, by its key."""
-    parts = {}
+    std = accuracy.std
+    return {
+        key: Noisy(answers[rows], std[rows], _Covariance(accuracy, rows))
+        for key, rows in term_rows(terms).items()
+    }
+
+
+def term_rows(terms: Sequence[Term]) -> dict[tuple[object, ...], slice]:
+    """Where the answers to every term stand among all, by its key."""
+    places = {}
     start = 0
     for term in terms:
-        rows = slice(start, start + term.queries)
-        start = rows.stop
-        covariance = _Covariance(accuracy, rows)
-        parts[term.key] = Noisy(answers[rows], accuracy.std[rows], covariance)
+        places[term.key] = slice(start, start + term.queries)
+        start += term.queries
 
-    return parts
+    return places
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,18 +149,10 @@ class _Judged:
         if not self._tests or not self._linear:
             return float(bool(self._linear))
 
-        alike = self.accuracy.multiplier if self.accuracy.alike else laplace_multiplier
-        low = _LEAST_SHARE
-        high = 1 - _LEAST_SHARE
-        for _ in range(_HALVINGS):
-            share = (low + high) / 2
-            test = alike(1 - (1 - share) * _ALARM / self._tests)
-            if self._linear_at_once(share * _ALARM) > test:
-                low = share
-            else:
-                high = share
-
-        return (low + high) / 2
+        one = self.accuracy.multiplier if self.accuracy.alike else laplace_multiplier
+        return balanced_share(
+            self._linear_multiplier, one, self._tests, _ALARM, _LEAST_SHARE
+        )
 
     @cached_property
     def _alarm_of_each_test(self) -> float:
@@ -172,14 +172,19 @@ class _Judged:
 
     def _linear_at_once(self, alarm: float) -> float:
         """Standard errors that hold all answers that are linear in the noise."""
-        answers = sum(one.queries for one in self._linear)
-        if not answers or not alarm:
+        if not self._linear or not alarm:
             return 0.0
+        return self._linear_multiplier(1 - alarm)
+
+    @cached_property
+    def _linear_multiplier(self) -> Callable[[float], float]:
+        """The same by the level at which they are held."""
+        answers = sum(one.queries for one in self._linear)
         if answers <= SIMULATED_ANSWERS:
-            return largest_error_quantile(self._largest, 1 - alarm)
+            return partial(largest_error_quantile, self._largest)
         if any(one.reading == "sum" for one in self._linear):
-            return self._bound(alarm / answers)
-        return self.accuracy.bounded_multiplier(answers, 1 - alarm)
+            return lambda level: self._bound((1 - level) / answers)
+        return partial(self.accuracy.bounded_multiplier, answers)
 
     @cached_property
     def _largest(self) -> FloatArray:
@@ -279,9 +284,7 @@ class _Judged:
 
     @cached_property
     def _rows(self) -> dict[tuple[object, ...], slice]:
-        ends = np.cumsum([term.queries for term in self.terms])
-        pairs = zip(self.terms, ends.tolist(), strict=True)
-        return {term.key: slice(end - term.queries, end) for term, end in pairs}
+        return term_rows(self.terms)
 
     def _needed(
         self, statistic: Statistic, errors: FloatArray | None = None
@@ -333,12 +336,7 @@ def derived(plan: CentralPlan, answers: FloatArray, widths: Widths) -> Column:
         return column if accuracy.bias is None else column.widened(accuracy.bias)
 
     parts = term_parts(accuracy, plan.terms, answers)
-    return Column.joined(
-        [
-            statistic.derive([parts[need.key] for need in statistic.needs], widths)
-            for statistic in plan.workload.statistics
-        ]
-    )
+    return derived_column(plan.workload.statistics, parts, widths)
 
 
 def planned_widths(plan: CentralPlan) -> Widths:

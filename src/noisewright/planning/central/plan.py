@@ -19,7 +19,7 @@ from noisewright.central.problem import CentralProblem, Proposal
 from noisewright.container import value_digest
 from noisewright.domain import Domain, Unit
 from noisewright.domain.unit import ROW_IS_PERSON
-from noisewright.errors import InvalidParameter, refusing, require, shortened
+from noisewright.errors import InvalidParameter, refusing, shortened
 from noisewright.estimate.accuracy import Accuracy
 from noisewright.planning.after.postprocess import Steps
 from noisewright.planning.central.answers import (
@@ -106,21 +106,14 @@ class CentralPlan(CuratorPlan[Counts, Release]):
 
     def __post_init__(self) -> None:
         """Cells and bounds follow from the schema: a file that states others is refused."""
-        require(
-            set(self.workload.measures)
-            <= {table.measure for table in self.mechanism.tables},
-            "measure",
-            self.mechanism.name,
-            "is not what the questions sum",
-            "plan again",
-        )
-        require(
-            self.domain is None or self.sizes == self.domain.shape,
-            "sizes",
-            self.sizes,
-            "are not those of the schema's attributes",
-            "plan again",
-        )
+        summed = {table.measure for table in self.mechanism.tables}
+        if not summed.issuperset(self.workload.measures):
+            name = self.mechanism.name
+            rule = "is not what the questions sum"
+            raise InvalidParameter("measure", name, rule, "plan again")
+        if self.domain is not None and self.sizes != self.domain.shape:
+            rule = "are not those of the schema's attributes"
+            raise InvalidParameter("sizes", self.sizes, rule, "plan again")
         if self.mechanism.privacy != row_budget(self.calibrated, self.contribution):
             raise InvalidParameter(
                 "privacy",

@@ -7,7 +7,7 @@ from fractions import Fraction
 from math import inf, isfinite, isqrt, nextafter
 from numbers import Rational, Real
 
-from noisewright.errors import InvalidParameter, NoisewrightError, require
+from noisewright.errors import InvalidParameter, NoisewrightError
 
 # both ways: beyond it floats decide too few draws, or all noise is zero
 SCALE_LIMIT = 2.0**40
@@ -43,21 +43,19 @@ def positive(name: str, value: object, remedy: str = "") -> Fraction:
 def probability(name: str, value: object, remedy: str = "") -> Fraction:
     """Return a number strictly between zero and one exactly."""
     exact = number(name, value, remedy)
-    require(0 < exact < 1, name, value, "must lie strictly between 0 and 1", remedy)
+    if not 0 < exact < 1:
+        rule = "must lie strictly between 0 and 1"
+        raise InvalidParameter(name, value, rule, remedy)
     return exact
 
 
 def checked_scale(name: str, scale: object) -> Fraction:
     """Return a scale of noise exactly, if draws at it are possible."""
     exact = positive(name, scale, "noise needs a positive scale")
-    require(
-        1 / SCALE_LIMIT <= exact <= SCALE_LIMIT,
-        name,
-        scale,
-        "must lie between 2^-40 and 2^40 grid steps",
-        "choose another budget, or another grid step",
-    )
-
+    if not 1 / SCALE_LIMIT <= exact <= SCALE_LIMIT:
+        rule = "must lie between 2^-40 and 2^40 grid steps"
+        remedy = "choose another budget, or another grid step"
+        raise InvalidParameter(name, scale, rule, remedy)
     return exact
 
 

@@ -13,7 +13,7 @@ from fractions import Fraction
 import numpy as np
 
 from noisewright.arrays import BoolArray, IntArray
-from noisewright.errors import require
+from noisewright.errors import InvalidParameter
 from noisewright.privacy.exact.proven import Enclosure, exp_minus
 from noisewright.privacy.exact.rounding import checked_scale
 from noisewright.privacy.noise.integers import FIRST_BITS, Scale, Uniform, geometric
@@ -49,14 +49,10 @@ def flat_core(
 
 def check_cores(cores: IntArray) -> IntArray:
     """Refuse cores that are not whole numbers of grid steps, or too many of them."""
-    require(
-        cores.dtype == np.int64
-        and cores.min(initial=0) >= 0
-        and cores.max(initial=0) <= LARGEST_CORE,
-        "cores",
-        cores.dtype.name,
-        "must be whole, from 0 to 2^46 steps",
-    )
+    whole = cores.dtype == np.int64
+    if not whole or cores.min(initial=0) < 0 or cores.max(initial=0) > LARGEST_CORE:
+        rule = "must be whole, from 0 to 2^46 steps"
+        raise InvalidParameter("cores", cores.dtype.name, rule)
     return cores
 
 

@@ -17,7 +17,7 @@ from math import prod
 import numpy as np
 
 from noisewright.arrays import BoolArray, FloatArray, IntArray, WordArray
-from noisewright.errors import require
+from noisewright.errors import InvalidParameter
 from noisewright.privacy.exact.proven import (
     GAUSSIAN_ERROR,
     GAUSSIAN_REACH,
@@ -64,7 +64,8 @@ def geometric(scale: Scale, size: Size, source: ByteSource | None = None) -> Int
 
 def _count(size: Size) -> int:
     count = prod(size) if isinstance(size, tuple) else size
-    require(count >= 0, "size", size, "must not be negative")
+    if count < 0:
+        raise InvalidParameter("size", size, "must not be negative")
     return count
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from math import erfc, exp, pi, sinh, sqrt
 from typing import Literal, get_args
 
@@ -41,14 +42,14 @@ class NoiseLaw:
         draw = noise.rounded_gaussian if gaussian else noise.discrete_laplace
         return draw(self.scale, size, source)
 
-    @property
+    @cached_property
     def variance(self) -> float:
         """The variance of the integers actually drawn, rounding included."""
         if self.law == "rounded-gaussian":
             return _rounded_gaussian_variance(self.scale)
         return _discrete_laplace_variance(self.scale)
 
-    @property
+    @cached_property
     def standard_deviation(self) -> float:
         """The square root of the variance."""
         return sqrt(self.variance)

@@ -64,7 +64,7 @@ class Privacy:
             if value is not None:
                 object.__setattr__(self, name, float_below(rule(name, value, remedy)))
 
-    @property
+    @cached_property
     def kind(self) -> Kind:
         """Which definition of privacy is promised."""
         if self.rho is not None:

@@ -81,12 +81,9 @@ def _short(exact: Fraction) -> str:
 
 
 def _needed(name: str, sensitivity: float | None, what: str) -> Fraction:
-    require(
-        sensitivity is not None,
-        name,
-        None,
-        f"must be given: {what} is calibrated by it",
-    )
+    if sensitivity is None:
+        rule = f"must be given: {what} is calibrated by it"
+        raise InvalidParameter(name, None, rule)
     return positive(name, sensitivity, "a measurement nobody can move needs no noise")
 
 

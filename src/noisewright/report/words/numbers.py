@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from math import ceil, floor, isfinite, log10
 
 LEFT_OUT = "left out"
 _MOST_DECIMALS = 6
+_LEAST_DIGITS = 1  # after the point of an answer, for counts with errors of tens
+# of an answer: a smaller error is that of floating point, and shows no digits
+_ROUNDING = 1e-8
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -43,6 +47,16 @@ def decimals(error: float) -> int:
         return 0
     power = floor(log10(error))
     return 2 - power if power > 2 else min(max(1 - power, 0), _MOST_DECIMALS)
+
+
+def answer_digits(answers: Iterable[float], errors: Iterable[float]) -> list[int]:
+    """Digits after the point of answers that may be off by so much, at least one of each."""
+    return [
+        _LEAST_DIGITS
+        if error < _ROUNDING * abs(answer)
+        else max(_LEAST_DIGITS, decimals(error))
+        for answer, error in zip(answers, errors, strict=True)
+    ]
 
 
 def rounded(value: float, digits: int) -> str:

@@ -13,8 +13,8 @@ from math import prod
 
 from noisewright.arrays import IntArray
 from noisewright.domain import Domain, Numeric, Unit
-from noisewright.domain.attribute import Storage
-from noisewright.errors import DomainError, InvalidParameter, TooLarge, require
+from noisewright.domain.attribute import Attribute, Storage
+from noisewright.errors import DomainError, InvalidParameter, TooLarge
 from noisewright.planning.counting import Wanted
 from noisewright.tables.sql.covers import Names, covers_of, marginal, smallest_cover
 from noisewright.tables.sql.dialect import Dialect, Typed
@@ -65,18 +65,18 @@ class Request:
         """Refuse what no engine could answer, before any table is opened."""
         self.domain.require_reviewed()
         for subset, measure in self.wanted:
-            require(
-                len(set(subset)) >= len(subset),
-                "marginal",
-                subset,
-                "must not name an attribute twice",
-            )
+            if len(set(subset)) < len(subset):
+                rule = "must not name an attribute twice"
+                raise InvalidParameter("marginal", subset, rule)
+            for name in set(subset) - set(self.attributes):
+                self.domain.index(name)  # which says what names there are
             if not isinstance(measure, Count):
                 for factor in measure.factors:
                     self.number(factor)
 
         cells = sum(
-            prod(self.domain[name].size for name in subset) for subset, _ in self.wanted
+            prod(self.attributes[name].size for name in subset)
+            for subset, _ in self.wanted
         )
         if cells > _MOST_CELLS:
             raise TooLarge(
@@ -86,7 +86,7 @@ class Request:
 
     def number(self, measure: OfColumn) -> Numeric:
         """The attribute whose values are summed."""
-        attribute = self.domain[measure.attribute]
+        attribute = self.attributes[measure.attribute]
         if not isinstance(attribute, Numeric):
             raise InvalidParameter(
                 "value", measure.attribute, "must be a numeric attribute"
@@ -96,6 +96,11 @@ class Request:
             attribute.largest_units(measure.unit)
 
         return attribute
+
+    @cached_property
+    def attributes(self) -> dict[str, Attribute]:
+        """The attributes of the schema by name."""
+        return {attribute.name: attribute for attribute in self.domain.attributes}
 
     @cached_property
     def names(self) -> Names:
@@ -126,13 +131,13 @@ class Request:
     @cached_property
     def storages(self) -> dict[str, Storage]:
         """All columns that are read, a person's name included, and how."""
-        own = {name: self.domain[name].storage for name in self.columns}
+        own = {name: self.attributes[name].storage for name in self.columns}
         return {**unit_storages(self.unit), **own}
 
     @cached_property
     def sizes(self) -> dict[str, int]:
         """The number of cells of every attribute that is needed."""
-        return {name: self.domain[name].size for name in self.names}
+        return {name: self.attributes[name].size for name in self.names}
 
     @cached_property
     def covers(self) -> list[Names]:
@@ -172,7 +177,7 @@ class Request:
         select = []
         for number, name in enumerate(self.names):
             expression = cell(
-                self.domain[name], self.typed(name, columns, dialect), dialect
+                self.attributes[name], self.typed(name, columns, dialect), dialect
             )
             if expression is None:
                 return None
@@ -243,7 +248,7 @@ class Request:
     def typed(self, name: str, columns: Columns, dialect: Dialect) -> Typed:
         """An attribute's column as it is read."""
         sql, kind = columns(name)
-        attribute = self.domain[name]
+        attribute = self.attributes[name]
         typed = dialect.read(sql, kind, attribute.storage)
         if typed is None:
             raise wrong_column(attribute.name, attribute.kind, kind)
@@ -277,7 +282,7 @@ class Request:
         select: list[str] = []
         errors: list[DomainError] = []
         for name in self.columns:
-            attribute = self.domain[name]
+            attribute = self.attributes[name]
             typed = self.typed(name, columns, dialect)
             code = cell(attribute, typed, dialect)
             missing = dialect.is_missing(typed)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from noisewright.arrays import Array, FloatArray
-from noisewright.errors import InvalidParameter, require
+from noisewright.errors import InvalidParameter
 from noisewright.workload.base import Workload
 from noisewright.workload.linear.gram import Gram, KronGram, ScaledGram, SumGram
 from noisewright.workload.linear.maps import Kronecker, Scaled, Stacked
@@ -124,13 +124,11 @@ class Weighted(Scaled, Workload):
     inner: Workload
 
     def __post_init__(self) -> None:
-        require(
-            np.isfinite(self.weight) and self.weight > 0,
-            "weight",
-            self.weight,
-            "must be finite and > 0",
-            "leave the queries out instead",
-        )
+        if not (np.isfinite(self.weight) and self.weight > 0):
+            remedy = "leave the queries out instead"
+            raise InvalidParameter(
+                "weight", self.weight, "must be finite and > 0", remedy
+            )
 
     def gram(self) -> Gram:
         return ScaledGram(self.weight**2, self.inner.gram())

@@ -323,11 +323,9 @@ def sizes_text(sizes: tuple[int, ...]) -> str:
 
 
 def _check_table(table: Table, attributes: int) -> None:
-    require(
-        list(table) == sorted(set(table))
-        and not any(not 0 <= i < attributes for i in table),
-        "table",
-        table,
-        f"must list attributes between 0 and {attributes - 1}, in order, each once",
-        "sort them and drop repetitions",
-    )
+    ordered = list(table) == sorted(set(table))
+    if not ordered or any(not 0 <= i < attributes for i in table):
+        rule = (
+            f"must list attributes between 0 and {attributes - 1}, in order, each once"
+        )
+        raise InvalidParameter("table", table, rule, "sort them and drop repetitions")

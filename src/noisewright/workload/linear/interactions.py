@@ -106,6 +106,11 @@ def centred(tensor: FloatArray, axes: Iterable[int]) -> FloatArray:
     return np.asarray(tensor)
 
 
+def each_centred(sums: Mapping[Table, FloatArray]) -> dict[Table, FloatArray]:
+    """Interactions from the tables over their own attributes (and a batch)."""
+    return {part: centred(table, range(len(part))) for part, table in sums.items()}
+
+
 def table_of(
     sizes: Sequence[int], attributes: Table, parts: Mapping[Table, FloatArray]
 ) -> FloatArray:
@@ -126,3 +131,10 @@ def table_of(
     return np.ascontiguousarray(np.broadcast_to(result, shape + batch)).reshape(
         -1, *batch
     )
+
+
+def tables_of(
+    sizes: Sequence[int], wanted: Sequence[Table], parts: Mapping[Table, FloatArray]
+) -> list[FloatArray]:
+    """Several tables from the same interactions."""
+    return [table_of(sizes, attributes, parts) for attributes in wanted]

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from noisewright.arrays import Array, FloatArray, IndexArray
-from noisewright.errors import TooLarge, require
+from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.workload.linear.array_protocol import ArrayProtocol
 from noisewright.workload.linear.tensor import (
     DENSE_LIMIT,
@@ -101,25 +101,17 @@ class LinearMap(ArrayProtocol):
 
 def check_order(order: int) -> int:
     """Refuse norms other than ℓ1 and ℓ2."""
-    require(
-        order in (1, 2),
-        "order",
-        order,
-        "must be 1 or 2",
-        "choose the L1 or the L2 norm",
-    )
+    if order not in (1, 2):
+        remedy = "choose the L1 or the L2 norm"
+        raise InvalidParameter("order", order, "must be 1 or 2", remedy)
     return order
 
 
 def check_neighbours(neighbours: str) -> str:
     """Refuse unknown neighbour relations."""
-    require(
-        neighbours in ("add-remove", "replace-one"),
-        "neighbours",
-        neighbours,
-        "must be 'add-remove' or 'replace-one'",
-        "choose one of them",
-    )
+    if neighbours not in ("add-remove", "replace-one"):
+        rule = "must be 'add-remove' or 'replace-one'"
+        raise InvalidParameter("neighbours", neighbours, rule, "choose one of them")
     return neighbours
 
 

@@ -118,13 +118,8 @@ class CentredSum(_Measure, frozen=True, tag="sum"):
     missing: bool | Literal["left-out"] = False
 
     def __post_init__(self) -> None:
-        require(
-            np.isfinite(self.unit) and self.unit > 0,
-            "unit",
-            self.unit,
-            "must be > 0 and finite",
-        )
-
+        if not (np.isfinite(self.unit) and self.unit > 0):
+            raise InvalidParameter("unit", self.unit, "must be > 0 and finite")
         if not _SMALLEST_UNIT <= self.unit <= _LARGEST_UNIT:
             rule = f"must lie between {_SMALLEST_UNIT:g} and {_LARGEST_UNIT:g}"
             raise InvalidParameter(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import sqrt
 
 import numpy as np
@@ -87,7 +88,7 @@ class _OfNumber(Statistic):
         assert self.measure is not None
         return self.measure
 
-    @property
+    @cached_property
     def unit(self) -> str:
         return self.number.attribute
 
@@ -98,7 +99,7 @@ class _OfNumber(Statistic):
             return None
         return f"what rounding to multiples of {self.number.unit:g} changes is in no interval"
 
-    @property
+    @cached_property
     def needs(self) -> tuple[Term, ...]:
         return self.people, replace(self.table, measure=self.summed)
 
@@ -254,7 +255,7 @@ class Variances(_OfNumber):
     def weighted(self, weights: Weights) -> Statistic:
         return Statistic.weighted(self, weights)
 
-    @property
+    @cached_property
     def needs(self) -> tuple[Term, ...]:
         squares = CentredSquares(self.number)
         return *super().needs, replace(self.table, measure=squares)

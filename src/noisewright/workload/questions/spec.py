@@ -31,6 +31,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import chain, combinations, islice, product
 from math import comb, floor, log10
+from operator import methodcaller
 from pathlib import Path
 from typing import Any, get_args
 
@@ -182,9 +183,7 @@ class Questions(Stack):
         return questions({"queries": [*mine, *new]}, self.domain)
 
     def each_label(self, domain: Domain | None = None) -> Iterator[str]:
-        return chain.from_iterable(
-            statistic.each_label() for statistic in self.statistics
-        )
+        return chain.from_iterable(map(methodcaller("each_label"), self.statistics))
 
     def labels(self) -> list[str]:
         """All answers in words."""
@@ -224,8 +223,8 @@ def questions(
 
     statistics: list[Statistic] = []
     for entry in entries:
-        error = InvalidParameter(
-            "queries", entry, "cannot be understood", "see the how-to"
+        error = partial(
+            InvalidParameter, "queries", entry, "cannot be understood", "see the how-to"
         )
         statistics += understood(partial(_read, entry, domain, unsaid), error)
 
@@ -289,12 +288,11 @@ def _read(entry: Any, domain: Domain, unsaid: Missing) -> list[Statistic]:
     if survey is not None:
         statistics = [statistic.weighted(survey) for statistic in statistics]
 
-    for option in ("name", "label"):
-        check_label(option, str(entry.get(option, "")))
+    for option in {"name", "label"} & entry.keys():
+        check_label(option, str(entry[option]))
 
     named = [str(entry.get("name", statistic.name)) for statistic in statistics]
-    for name in named:
-        check_label(kinds[0], name, _LONGEST_TITLE)
+    check_label(kinds[0], max(named, key=len, default=""), _LONGEST_TITLE)
 
     return [
         replace(statistic, weight=weight, name=name, siblings=len(statistics))
@@ -375,9 +373,9 @@ def _counts(kind: str, entry: Mapping[str, Any], domain: Domain) -> list[Statist
     _each_once(kind, [*names, *by])
     base: type[Atom] = _ORDERED.get(kind, Identity)
 
-    for name in names:
+    for name in names if base is not Identity else ():
         require(
-            base is Identity or domain[name].ordered,
+            domain[name].ordered,
             kind,
             name,
             "has no order",
@@ -469,13 +467,10 @@ def _names(value: Any) -> list[str]:
 
 
 def _each_once(kind: str, names: list[str]) -> list[str]:
-    require(
-        len(set(names)) >= len(names),
-        kind,
-        names,
-        "names an attribute twice",
-        "name each once",
-    )
+    if len(set(names)) < len(names):
+        raise InvalidParameter(
+            kind, names, "names an attribute twice", "name each once"
+        )
     return names
 
 
@@ -487,18 +482,16 @@ def _table(bases: Mapping[str, type[Atom]], domain: Domain) -> Counts:
         rule = "names an attribute and one of its levels, or two of them"
         raise InvalidParameter("table", order, rule, "the finest one alone says it all")
 
-    factors = [_factor(domain, name, bases[name]) for name in order]
+    factors = [
+        base(domain.shape[position])
+        if level is None
+        else Explicit(level.matrix(), level.queries)
+        for base, (position, level) in ((bases[name], places[name]) for name in order)
+    ]
     word = {Prefix: "cdf of ", Ranges: "ranges of "}
     name = " × ".join(word.get(bases[n], "") + n for n in order) or "total"
 
     return Counts(domain, name, Term.of_product(1.0, positions, factors))
-
-
-def _factor(domain: Domain, name: str, base: type[Atom]) -> Workload:
-    position, level = domain.find(name)
-    if level is None:
-        return base(domain.shape[position])
-    return Explicit(level.matrix(), level.queries)
 
 
 def _predicate(kind: str, entry: Mapping[str, Any], domain: Domain) -> list[Statistic]:
@@ -547,9 +540,9 @@ def query_labels(domain: Domain, term: Term) -> Iterator[str]:
         _factor_labels(domain.attributes[i], factor)
         for i, factor in zip(term.attributes, term.factors, strict=True)
     ]
-    return (
-        ", ".join(part for part in row if part) or "total" for row in product(*columns)
-    )
+    if columns and all(map(all, columns)):
+        return map(", ".join, product(*columns))
+    return (", ".join(filter(None, row)) or "total" for row in product(*columns))
 
 
 def _factor_labels(attribute: Attribute, factor: Workload) -> list[str]:

@@ -7,7 +7,7 @@ are in `number_statistics`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -146,17 +146,17 @@ class Statistic(ABC):
     summands: ClassVar[int] = 1
     """Answers that such a sum is made of."""
 
-    @property
+    @cached_property
     def unit(self) -> str:
         """What the answers count, or the attribute whose values they are made of."""
         return PEOPLE
 
-    @property
+    @cached_property
     def says(self) -> str:
         """What the answers are, in words: `count`, `mean of income`."""
         return self.kind if self.unit == PEOPLE else f"{self.kind} of {self.unit}"
 
-    @property
+    @cached_property
     def needs(self) -> tuple[Term, ...]:
         """The linear terms that it is derived from."""
         return (self.table,)
@@ -166,12 +166,12 @@ class Statistic(ABC):
         """How much the standard error of each term matters, in people."""
         return (self.weight,)
 
-    @property
+    @cached_property
     def queries(self) -> int:
         """Number of answers."""
         return self.table.queries
 
-    @property
+    @cached_property
     def axes(self) -> tuple[Axis, ...]:
         """What the answers are a tensor over, in C order; none where they are no such tensor."""
         return term_axes(self.domain, self.table)
@@ -244,7 +244,7 @@ class WeightedCounts(Statistic):
         assert self.survey is not None
         return self.survey
 
-    @property
+    @cached_property
     def needs(self) -> tuple[Term, ...]:
         return (replace(self.table, measure=self.weights_of_people),)
 
@@ -259,6 +259,20 @@ class WeightedCounts(Statistic):
         return Column.around(
             unit * noisy.values, unit * noisy.std, widths.each, widths.all
         )
+
+
+def derived_column(
+    statistics: Iterable[Statistic],
+    parts: Mapping[tuple[object, ...], Noisy],
+    widths: Widths,
+) -> Column:
+    """The answers to all questions, from the noisy answers to every term by its key."""
+    return Column.joined(
+        [
+            statistic.derive([parts[need.key] for need in statistic.needs], widths)
+            for statistic in statistics
+        ]
+    )
 
 
 def standardised(errors: FloatArray, std: FloatArray) -> FloatArray:
@@ -321,15 +335,15 @@ class Quantiles(Statistic):
         axes = term_axes(self.domain, self.table)
         return axes[: self._place] + axes[self._place + 1 :]
 
-    @property
+    @cached_property
     def unit(self) -> str:
         return self.attribute.name
 
-    @property
+    @cached_property
     def queries(self) -> int:
         return len(self.labelled())
 
-    @property
+    @cached_property
     def axes(self) -> tuple[Axis, ...]:
         levels = tuple(f"{level:g}" for level in self.levels)
         return (
