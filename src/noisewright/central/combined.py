@@ -287,7 +287,7 @@ class CombinedAccuracy(Accuracy):
         ]
         return self.weighed(*drawn).T
 
-    @property
+    @cached_property
     def alike(self) -> bool:
         return all(part.alike for part in self._known)
 

@@ -184,7 +184,7 @@ class Attribute(Shown, ABC):
         if not holds:
             raise self.refuse(field, value, rule, remedy)
 
-    @property
+    @cached_property
     @abstractmethod
     def storage(self) -> Storage:
         """How a column of this attribute is read: as text, number, boolean or date."""

@@ -59,7 +59,7 @@ class Categorical(Attribute):
         repeated = [label for label, times in labels.items() if times > 1]
         self.require(not repeated, "values", repeated, "must differ from each other")
 
-    @property
+    @cached_property
     def storage(self) -> Storage:
         return "number" if is_whole(self.values[0]) else "text"
 
@@ -104,7 +104,7 @@ class Boolean(Attribute):
     def _check(self) -> None:
         """Accept: nothing further is declared."""
 
-    @property
+    @cached_property
     def storage(self) -> Storage:
         return "boolean"
 

@@ -155,7 +155,7 @@ class Date(Ordered):
         """The last day."""
         return self.end  # type: ignore[return-value]
 
-    @property
+    @cached_property
     def storage(self) -> Storage:
         return "date"
 

@@ -187,7 +187,7 @@ class Domain(Shown):
             return self.unit
         return replace(self.unit, by=(), each=1)
 
-    @property
+    @cached_property
     def rows(self) -> int:
         """How many rows of one person count at most."""
         return 1 if self.unit is None else self.unit.rows
@@ -199,7 +199,7 @@ class Domain(Shown):
             return f"a person is all rows with one {self.unit.column}, worked out into one row"
         return ROW_IS_PERSON if self.unit is None else self.unit.text()
 
-    @property
+    @cached_property
     def boxes(self) -> tuple[Box, ...]:
         """The impossible combinations, as cells."""
         return self.impossible  # type: ignore[return-value]

@@ -46,7 +46,7 @@ class Accuracy(ABC):
 
     kind: Kind = "exact"
 
-    @property
+    @cached_property
     def alike(self) -> bool:
         """Whether `multiplier` holds for every linear combination of the answers too."""
         return True
@@ -274,7 +274,7 @@ class Joined(Accuracy):
             result[:, place] = part.draw(count, rng)
         return result
 
-    @property
+    @cached_property
     def alike(self) -> bool:
         return all(part.alike for part in self.parts)
 
@@ -354,7 +354,7 @@ class Conditioned(Accuracy):
         left[:, self.variance == 0] = 0.0
         return left
 
-    @property
+    @cached_property
     def alike(self) -> bool:
         return self.inner.alike
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property, partial
 from math import inf, isnan, nan
@@ -15,6 +16,7 @@ from typing import (
     Generic,
     NamedTuple,
     Protocol,
+    Self,
     TypeVar,
     cast,
 )
@@ -66,6 +68,8 @@ class Plan(Shown, Keepable):
     """Who adds the noise: a curator ("central"), or every person ("local")."""
     release_kind: ClassVar[str | None] = None
     """The kind of file that a release of the plan is kept as; None where none is."""
+    counter: Counter | None = None
+    """The engine that counts tables unless another is given."""
 
     # Properties of some plans and fields of others, so that no base can define them.
     if TYPE_CHECKING:
@@ -99,6 +103,12 @@ class Plan(Shown, Keepable):
         told = self.digest, self.title, self.laws, self.unit
         return Cost(self.spend, self.privacy, *told)
 
+    def equipped(self, counter: Counter | None) -> Self:
+        """With the engine that counts tables: all that was checked and worked out still holds."""
+        plan = copy(self)
+        object.__setattr__(plan, "counter", counter)  # plans are frozen
+        return plan
+
     @abstractmethod
     def forecast(self) -> Outlook:
         """How good the answers will be, before any budget is spent."""
@@ -119,9 +129,6 @@ class CuratorPlan(Plan, Generic[Exact, Result]):
     A kind of plan says what is read (`exact`) and what is released (`noisy`); buying from a ledger,
     keeping a release and giving it back are here.
     """
-
-    counter: Counter | None = None
-    """The engine that counts tables unless another is given."""
 
     @abstractmethod
     def exact(self, data: Any, counter: Counter | None = None) -> Exact:

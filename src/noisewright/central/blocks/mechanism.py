@@ -171,7 +171,7 @@ class BlockMechanism(NamedMechanism):
         # Both are exact integers; what is kept of their sum is rounded after the noise.
         pairs = zip(
             self.exact(counts),
-            self.strategy.draw(self.law, source),
+            self.strategy.draw(self.laws, source),
             strict=True,
         )
         return Measurement(

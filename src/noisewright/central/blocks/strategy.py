@@ -258,9 +258,11 @@ class BlockStrategy:
         scales = [float_above(scale * Fraction(block.noise)) for block in self.blocks]
         return [NoiseLaw(law.law, scale) for scale in scales]
 
-    def draw(self, law: NoiseLaw, source: ByteSource | None = None) -> list[IntArray]:
-        """Fresh noise for every measured integer; only tests pass a source."""
-        pairs = zip(self.blocks, self.laws(law), strict=True)
+    def draw(
+        self, laws: Sequence[NoiseLaw], source: ByteSource | None = None
+    ) -> list[IntArray]:
+        """Fresh noise for every integer, by the law of its block; only tests pass a source."""
+        pairs = zip(self.blocks, laws, strict=True)
         return [noise.sample(block.rows, source) for block, noise in pairs]
 
     # --- what is answered -------------------------------------------------------------------------

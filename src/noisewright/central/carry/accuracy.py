@@ -56,7 +56,7 @@ class CarryAccuracy(Accuracy):
     mechanism: CarryMechanism
     terms: tuple[Term, ...]
 
-    @property
+    @cached_property
     def alike(self) -> bool:
         """A combination that cancels cores has mostly no error, and rarely many deviations."""
         return False

@@ -149,10 +149,17 @@ class _Judged:
         if not self._tests or not self._linear:
             return float(bool(self._linear))
 
-        one = self.accuracy.multiplier if self.accuracy.alike else laplace_multiplier
         return balanced_share(
-            self._linear_multiplier, one, self._tests, _ALARM, _LEAST_SHARE
+            self._linear_multiplier, self._one_test, self._tests, _ALARM, _LEAST_SHARE
         )
+
+    @property
+    def _one_test(self) -> Callable[[float], float]:
+        """Standard errors that hold a test, by the level."""
+        if not self.accuracy.alike:
+            return laplace_multiplier
+        gaussian = self.accuracy.multiplier(LEVEL) == normal_multiplier(LEVEL)
+        return normal_multiplier if gaussian else self.accuracy.multiplier
 
     @cached_property
     def _alarm_of_each_test(self) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -434,10 +434,6 @@ class CentralPlan(CuratorPlan[Counts, Release]):
         return value_digest(
             [asked, domain, self.privacy, strategy_hash(self.mechanism)]
         )
-
-    def equipped(self, counter: Counter | None) -> Self:
-        """With the engine handed in, before anything was worked out that would be lost."""
-        return replace(self, counter=counter)
 
     def description(self) -> dict[str, Any]:
         """What `noisewright show` says of it, with the errors of its tables."""

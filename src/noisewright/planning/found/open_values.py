@@ -9,11 +9,11 @@ tables may spend is fixed beforehand, whichever values are told.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from noisewright.domain import Domain, Unit
 from noisewright.domain.schema import load_yaml
@@ -246,10 +246,6 @@ class OpenPlan(CuratorPlan[Held, Release]):
         tables = self.told(self.over(values), values)
         counts = tables.exact(exact.data, exact.engine)
         return tables.noisy(counts, spending, source)
-
-    def equipped(self, counter: Counter | None) -> Self:
-        """With the engine that counts values and tables."""
-        return replace(self, counter=counter)
 
     def counting_sql(self, data: Source, counter: Counter | None = None) -> str:
         """What the engine would run: for values, then for tables, over two values made up."""

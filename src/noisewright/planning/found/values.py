@@ -9,10 +9,10 @@ share one cell.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -187,10 +187,6 @@ class ValuePlan(CuratorPlan[Mapping[str, int], ReleasedValues]):
         paid = spending or Spending()
 
         return ReleasedValues(self, told, paid.identity, paid.note)
-
-    def equipped(self, counter: Counter | None) -> Self:
-        """With the engine that counts who holds what."""
-        return replace(self, counter=counter)
 
     def summary(self) -> dict[str, Any]:
         """The figures scripts rely on."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, reduce
 from math import ceil
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -141,10 +141,6 @@ class LocalPlan(Plan):
     def title(self) -> str:
         """What is asked, and the mechanism."""
         return f"{self.workload.brief()} ({self.mechanism.name})"
-
-    def equipped(self, counter: Counter | None) -> Self:
-        """With the engine that reads tables of people."""
-        return replace(self, counter=counter)
 
     @property
     def epsilon(self) -> float:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -126,10 +126,6 @@ class RowPlan(
         values, people = exact
         public = None if self.mechanism.protected else people
         return self.drawn(values, public, spending or Spending(), source)
-
-    def equipped(self, counter: Counter | None) -> Self:
-        """With the engine that reads the columns of a table."""
-        return replace(self, counter=counter)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
