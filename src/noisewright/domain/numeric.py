@@ -164,7 +164,7 @@ class Numeric(Ordered):
         numbers = np.clip(np.nan_to_num(self._numbers(values)), self.lower, self.upper)
         return np.where(held, np.rint(numbers / unit), 0).astype(np.int64), held
 
-    @property
+    @cached_property
     def storage(self) -> Storage:
         return "number"
 
