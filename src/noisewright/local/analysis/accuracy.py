@@ -210,35 +210,23 @@ class LocalAccuracy(Accuracy):
         variance of all answers together, which no single answer exceeds.
         """
         strategy = self.strategy
-        workload = self.workload
-        people = self.people
+        queries, size = self.workload.shape
         if self._tables is not None:
             try:
                 return self._tables.worst_variances()
             except TooLarge:
                 pass
-        # Hashing to more than two values adds terms for cells in line.
-        elif (
-            isinstance(strategy, CentredStrategy)
-            and getattr(strategy, "buckets", 2) == 2
-        ):
-            if workload.queries * workload.size <= _LISTED_ENTRIES:
-                w = self._questions.dense()
-                centred = (w - w.mean(axis=1, keepdims=True)) ** 2
-                own = (strategy.own_spread * centred).max(axis=1)
-                return np.asarray(
-                    people * (strategy.spread * centred.sum(axis=1) + own)
-                )
-        elif workload.size <= _TRIED_CELLS:
-            kinds = np.eye(workload.size) * people
-            variances = [
-                strategy.query_variances(self._questions, kind) for kind in kinds
-            ]
+        elif isinstance(strategy, CentredStrategy) and strategy.alike:
+            if queries * size <= _LISTED_ENTRIES:
+                return self.people * strategy.worst_of_each(self._questions.dense())
+        elif size <= _TRIED_CELLS:
+            asked = self._questions
+            kinds = np.eye(size) * self.people
+            variances = [strategy.query_variances(asked, kind) for kind in kinds]
             return np.asarray(np.max(variances, axis=0))
 
-        return np.full(
-            workload.queries, people * strategy.worst_variance(table_gram(workload))
-        )
+        together = strategy.worst_variance(table_gram(self.workload))
+        return np.full(queries, self.people * together)
 
     def _sampling(self) -> FloatArray:
         """What the drawing of these people from a large population adds to each variance."""

@@ -32,6 +32,17 @@ def inverse_where_seen(eigenvalues: FloatArray, least: float = 0.0) -> FloatArra
     return np.where(seen, 1.0 / np.where(seen, eigenvalues, 1.0), 0.0)
 
 
+def along_first(values: FloatArray, x: FloatArray) -> FloatArray:
+    """One value for every row of `x`, be it a vector or a matrix."""
+    return values.reshape(-1, *(1 for _ in x.shape[1:]))
+
+
+def centred(matrix: FloatArray) -> FloatArray:
+    """P M P with P = I − 11ᵀ/n: what a matrix says of vectors that sum to zero."""
+    half = matrix - matrix.mean(axis=0)
+    return np.asarray(half - half.mean(axis=1)[:, None])
+
+
 class Information(ABC):
     """A symmetric positive semidefinite matrix over types, by structure."""
 
@@ -113,9 +124,8 @@ class DenseInformation(Information):
             return cho_solve((self._triangle, True), x, check_finite=False)
 
         values, vectors = self._eigen
-        scaled = (vectors.T @ x) / values.reshape((-1,) + (1,) * (x.ndim - 1))
-
-        return vectors @ scaled
+        turned = vectors.T @ x
+        return vectors @ (turned / along_first(values, turned))
 
 
 @dataclass(frozen=True)

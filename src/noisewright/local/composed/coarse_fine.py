@@ -13,9 +13,9 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from noisewright.arrays import FloatArray
-from noisewright.errors import InvalidParameter
-from noisewright.local.analysis.information import Information
+from noisewright.arrays import ComplexArray, FloatArray
+from noisewright.errors import InvalidParameter, require
+from noisewright.local.analysis.information import Information, along_first
 from noisewright.local.composed.mixture import Mixture
 from noisewright.local.listed import MatrixStrategy
 from noisewright.local.transform.invariants import Decomposition, decompose, ramp_vector
@@ -42,27 +42,40 @@ class Bins:
         return np.arange(self.cells) % self.bins
 
     @cached_property
-    def gain(self) -> FloatArray:
-        """Squared response of a bin to each frequency, in unitary transforms."""
+    def response(self) -> ComplexArray:
+        """Transform of the indicator of the first bin."""
         box = np.zeros(self.cells)
         box[: self.width] = 1.0
-        return np.abs(np.fft.fft(box)) ** 2 * self.bins / self.cells
+        return np.fft.fft(box)
+
+    @cached_property
+    def gain(self) -> FloatArray:
+        """Squared response of a bin to each frequency, in unitary transforms."""
+        power = np.abs(self.response) ** 2
+        return power * self.bins / self.cells
 
     def gathered(self, spectrum: FloatArray) -> FloatArray:
         """UᵀDU for the circulant D with this spectrum, as a matrix."""
-        folded = np.bincount(self.fold, spectrum * self.gain, minlength=self.bins)
+        seen = spectrum * self.gain
+        folded = np.bincount(self.fold, seen, minlength=self.bins)
         column = np.fft.ifft(folded).real
+
         index = np.arange(self.bins)
-        return np.asarray(column[(index[:, None] - index[None, :]) % self.bins])
+        shifts = index[:, None] - index
+
+        return np.asarray(column[shifts % self.bins])
 
     def diagonal(self, matrix: FloatArray) -> FloatArray:
         """Diagonal of U N Uᵀ in the characters, for a matrix N over bins."""
-        waves = np.fft.fft(np.fft.ifft(matrix, axis=1), axis=0)
-        return np.diagonal(waves).real[self.fold] * self.gain
+        half = np.fft.ifft(matrix, axis=1)
+        waves = np.fft.fft(half, axis=0)
+        on_bins = np.diagonal(waves).real
+        return on_bins[self.fold] * self.gain
 
     def sums(self, x: FloatArray) -> FloatArray:
         """Uᵀx."""
-        return np.asarray(x.reshape(self.bins, self.width, *x.shape[1:]).sum(axis=1))
+        shape = self.bins, self.width, *x.shape[1:]
+        return np.asarray(x.reshape(shape).sum(axis=1))
 
     def spread(self, z: FloatArray) -> FloatArray:
         """Uz."""
@@ -71,8 +84,9 @@ class Bins:
 
 def filtered(spectrum: FloatArray, x: FloatArray) -> FloatArray:
     """The circulant matrix with a real even spectrum, times `x` (first axis)."""
-    shape = (-1,) + (1,) * (x.ndim - 1)
-    return np.fft.ifft(np.fft.fft(x, axis=0) * spectrum.reshape(shape), axis=0).real
+    waves = np.fft.fft(x, axis=0)
+    waves *= along_first(spectrum, x)
+    return np.fft.ifft(waves, axis=0).real
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,17 +116,15 @@ class CoarseFineInverse:
     @cached_property
     def middle(self) -> FloatArray:
         """K = C(I + GC)⁻¹, symmetric; well defined where C is singular."""
-        k = np.linalg.solve(
-            np.eye(self.bins.bins) + self.coarse @ self.gathered, self.coarse
-        )
+        system = np.eye(self.bins.bins) + self.coarse @ self.gathered
+        k = np.linalg.solve(system, self.coarse)
         return (k + k.T) / 2
 
     def solve(self, x: FloatArray) -> FloatArray:
         """X⁻¹ applied to a vector or to columns, off the total."""
         y = filtered(self.inverse, x)
-        return y - filtered(
-            self.inverse, self.bins.spread(self.middle @ self.bins.sums(y))
-        )
+        told = self.middle @ self.bins.sums(y)
+        return y - filtered(self.inverse, self.bins.spread(told))
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,58 +158,64 @@ class Sandwich:
     @property
     def value(self) -> float:
         """tr(M X⁻¹)."""
-        circulant = float((self.spectrum * self.inverse.inverse).sum())
-        circulant -= float((self.inverse.middle * self.between_bins).sum())
-        return circulant + self.ramp * float(self.ramp_vector @ self.solved_ramp)
+        circulant = (self.spectrum * self.inverse.inverse).sum()
+        on_bins = (self.inverse.middle * self.between_bins).sum()
+        ramp = self.ramp_vector @ self.solved_ramp
+        return float(circulant) - float(on_bins) + self.ramp * float(ramp)
+
+    @cached_property
+    def _folded(self) -> FloatArray:
+        """K T K."""
+        k = self.inverse.middle
+        return k @ self.between_bins @ k
 
     def on_characters(self) -> FloatArray:
         """Diagonal in the characters: minus the derivative of the value in the fine spectrum."""
-        inv = self.inverse
-        k = self.inverse.middle
-        result = self.between - 2 * inv.inverse * self.between * inv.bins.diagonal(k)
-        result += inv.inverse**2 * inv.bins.diagonal(k @ self.between_bins @ k)
-        waves = np.abs(np.fft.fft(self.solved_ramp)) ** 2 / inv.bins.cells
+        d = self.inverse.inverse
+        bins = self.inverse.bins
+        mixed = 2 * d * self.between * bins.diagonal(self.inverse.middle)
+        folded = d**2 * bins.diagonal(self._folded)
+        waves = np.abs(np.fft.fft(self.solved_ramp)) ** 2 / bins.cells
 
-        return result + self.ramp * waves
+        return self.between - mixed + folded + self.ramp * waves
 
     def on_bins(self) -> FloatArray:
         """Uᵀ(X⁻¹MX⁻¹)U: minus the derivative of the value in the coarse matrix."""
-        rest = (
-            np.eye(self.inverse.bins.bins) - self.inverse.gathered @ self.inverse.middle
-        )
-        seen = self.inverse.bins.sums(self.solved_ramp)
-        return rest @ self.between_bins @ rest.T + self.ramp * np.outer(seen, seen)
+        inverse = self.inverse
+        rest = np.eye(inverse.bins.bins) - inverse.gathered @ inverse.middle
+        seen = inverse.bins.sums(self.solved_ramp)
+        ramp = self.ramp * np.outer(seen, seen)
+        return rest @ self.between_bins @ rest.T + ramp
 
     def on_translates(self, values: FloatArray) -> FloatArray:
         """sᵀ(X⁻¹MX⁻¹)s for all translates s of one vector, less the part of DAD alone."""
-        inv = self.inverse
-        bins = self.inverse.bins
         waves = np.fft.fft(values)
-        box = np.zeros(bins.cells)
-        box[: bins.width] = 1.0
-        response = np.conj(np.fft.fft(box)) * waves
-        seen = self._windows(np.fft.ifft(response * inv.inverse).real)
-        twice = self._windows(np.fft.ifft(response * self.between).real)
-        k = inv.middle
-        pulled = seen @ (k @ self.between_bins @ k)
-        pulled -= twice @ (2 * k)
+        boxed = np.conj(self.inverse.bins.response) * waves
+        seen = self._windows(boxed * self.inverse.inverse)
+        twice = self._windows(boxed * self.between)
+
+        pulled = seen @ self._folded
+        pulled -= twice @ (2 * self.inverse.middle)
         result = np.einsum("tj,tj->t", pulled, seen)
-        ramp = np.fft.ifft(np.conj(waves) * np.fft.fft(self.solved_ramp)).real
+
+        ramp_waves = np.conj(waves) * np.fft.fft(self.solved_ramp)
+        ramp = np.fft.ifft(ramp_waves).real
 
         return np.asarray(result + self.ramp * ramp**2)
 
-    def _windows(self, boxed: FloatArray) -> FloatArray:
+    def _windows(self, waves: ComplexArray) -> FloatArray:
         """Row t: sums over the bins of a vector translated by t, from its running box sums."""
         bins = self.inverse.bins
+        boxed = np.fft.ifft(waves).real
         first = np.arange(bins.bins) * bins.width
-        return np.asarray(
-            boxed[(first[None, :] - np.arange(bins.cells)[:, None]) % bins.cells]
-        )
+        starts = first - np.arange(bins.cells)[:, None]
+        return np.asarray(boxed[starts % bins.cells])
 
 
 def full_spectrum(half: FloatArray, cells: int) -> FloatArray:
     """An even spectrum over all frequencies, from its first half."""
-    return np.concatenate([half, half[1 : (cells + 1) // 2][::-1]])
+    mirrored = half[1 : (cells + 1) // 2][::-1]
+    return np.concatenate([half, mirrored])
 
 
 def sandwich(
@@ -205,9 +223,12 @@ def sandwich(
 ) -> Sandwich:
     """The sandwich of a decomposed workload in information given by half a spectrum and bins."""
     fine = full_spectrum(kept_fine, bins.cells)
-    spectrum = full_spectrum(gram.eigenvalues, bins.cells).copy()
+    inverse = CoarseFineInverse(bins, fine, coarse)
+
+    spectrum = full_spectrum(gram.eigenvalues, bins.cells)
     spectrum[0] = 0.0
-    return Sandwich(CoarseFineInverse(bins, fine, coarse), spectrum, gram.ramp)
+
+    return Sandwich(inverse, spectrum, gram.ramp)
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,18 +246,23 @@ class CoarseFineInformation(Information):
     def full_rank(self) -> bool:
         """Whether every frequency is seen."""
         fine = self.inverse.fine[1:]
-        return bool((fine > 1e-12 * fine.max(initial=0.0)).all())
+        least = 1e-12 * fine.max(initial=0.0)
+        return bool((fine > least).all())
 
     def matvec(self, x: FloatArray) -> FloatArray:
         """Product with `x`."""
         spectrum = self.inverse.fine.copy()
         spectrum[0] = self.size
+
         bins = self.inverse.bins
-        return filtered(spectrum, x) + bins.spread(self.inverse.coarse @ bins.sums(x))
+        coarse = self.inverse.coarse @ bins.sums(x)
+
+        return filtered(spectrum, x) + bins.spread(coarse)
 
     def solve(self, x: FloatArray) -> FloatArray:
         """Inverse applied to `x`."""
-        return np.asarray(self.inverse.solve(x) + x.mean(axis=0) / self.size)
+        mean = x.mean(axis=0)
+        return np.asarray(self.inverse.solve(x) + mean / self.size)
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,61 +273,49 @@ class CoarseFine(Mixture):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        bins, cells = (self.coarsenings * 2)[:2]
-        even = bins.table is None and cells.table is None and cells.width == 1
-        if len(self.components) != 2 or not even or self.size % bins.width:
-            raise InvalidParameter(
-                "components", len(self.components), "must be bins and cells"
-            )
+        _, fine = self._parts
+        turned = fine.sizes == (self.size,) and len(fine.families) == 1
+        require(turned, "components", fine.sizes, "must turn all cells")
 
-        coarse, fine = self.components
-        if not isinstance(coarse, MatrixStrategy) or not isinstance(
-            fine, OrbitStrategy
-        ):
-            raise InvalidParameter(
-                "components", coarse.kind, "must be a matrix, then orbits"
-            )
-        if fine.sizes != (self.size,) or len(fine.families) != 1:
-            raise InvalidParameter("components", fine.sizes, "must turn all cells")
+        bins, cells = self.coarsenings
+        even = bins.table is None and self.size % bins.width == 0
+        whole = cells.table is None and cells.width == 1
+        require(even and whole, "components", bins.width, "must be bins and cells")
 
     @property
     def counts_people(self) -> bool:
         """Bins are even."""
         return True
 
-    @cached_property
-    def _parts(self) -> tuple[MatrixStrategy, OrbitStrategy, float, float]:
-        coarse, fine = self.components
-        assert isinstance(coarse, MatrixStrategy)
-        assert isinstance(fine, OrbitStrategy)
-        first, second = self.chances
-        return coarse, fine, first, second
+    @property
+    def _parts(self) -> tuple[MatrixStrategy, OrbitStrategy]:
+        match self.components:
+            case (MatrixStrategy() as coarse, OrbitStrategy() as fine):
+                return coarse, fine
+            case _:
+                kinds = [component.kind for component in self.components]
+                rule = "must be a matrix, then orbits"
+                raise InvalidParameter("components", kinds, rule)
 
     @cached_property
     def _bins(self) -> Bins:
-        return Bins(self.size, self.components[0].size)
+        coarse, _ = self._parts
+        return Bins(self.size, coarse.size)
 
     @cached_property
-    def _spectrum(self) -> FloatArray:
-        """Eigenvalues of the fine information at the kept characters."""
-        _, fine, _, _ = self._parts
-        return fine.eigenvalues
-
-    @cached_property
-    def _centred_coarse(self) -> FloatArray:
-        return self._parts[0].information.dense() - 1.0
+    def _told(self) -> tuple[FloatArray, FloatArray]:
+        """What reports tell of the kept characters, and off the total of the bins."""
+        coarse, fine = self._parts
+        of_coarse, of_fine = self.chances
+        centred_coarse = coarse.information.dense() - 1.0
+        return of_fine * fine.eigenvalues, of_coarse * centred_coarse
 
     @cached_property
     def information(self) -> CoarseFineInformation:
         """X = 11ᵀ + circ(fine) + U coarse Uᵀ."""
-        _, _, first, second = self._parts
-        return CoarseFineInformation(
-            CoarseFineInverse(
-                self._bins,
-                full_spectrum(second * self._spectrum, self.size),
-                first * self._centred_coarse,
-            )
-        )
+        kept, coarse = self._told
+        fine = full_spectrum(kept, self.size)
+        return CoarseFineInformation(CoarseFineInverse(self._bins, fine, coarse))
 
     def type_variances(self, gram: Gram) -> FloatArray:
         """From transforms and matrices over bins, for prefix, ranges and what is made of them."""
@@ -312,24 +326,27 @@ class CoarseFine(Mixture):
         return _variances(self, gram).copy()
 
     def _variances_on(self, known: Decomposition) -> FloatArray:
-        group = Translations((self.size,))
-        coarse, fine, first, second = self._parts
-        product = sandwich(
-            self._bins, second * self._spectrum, first * self._centred_coarse, known
-        )
-        result = first * self._bins.spread(coarse.energy(product.on_bins()))
-        between = product.between[: len(group.counts)] * group.counts
-        result += second * float(between[1:] @ self._spectrum[1:])
-        energies = [product.on_translates(values) for values in fine.families[0].values]
-        silent = np.zeros(fine.outputs - fine.starts[-1])
-        result += second * fine.expectation(np.concatenate([*energies, silent]))
-        weights = known.eigenvalues * group.counts
+        coarse, fine = self._parts
+        of_coarse, of_fine = self.chances
+        counts = Translations((self.size,)).counts
+        product = sandwich(self._bins, *self._told, known)
 
-        return np.asarray(
-            result
-            - weights[1:].sum() / self.size
-            - known.ramp * ramp_vector(self.size) ** 2
-        )
+        energies = coarse.energy(product.on_bins())
+        result = of_coarse * self._bins.spread(energies)
+
+        between = product.between[: len(counts)] * counts
+        result += of_fine * float(between[1:] @ fine.eigenvalues[1:])
+
+        (family,) = fine.families
+        translates = [product.on_translates(values) for values in family.values]
+        silent = np.zeros(fine.outputs - fine.starts[-1])
+        result += of_fine * fine.expectation(np.concatenate([*translates, silent]))
+
+        weights = known.eigenvalues * counts
+        asked = weights[1:].sum() / self.size
+        ramp = known.ramp * ramp_vector(self.size) ** 2
+
+        return np.asarray(result - asked - ramp)
 
 
 @lru_cache(maxsize=2)

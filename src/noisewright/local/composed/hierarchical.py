@@ -6,14 +6,14 @@ contrast a: the best weights follow from traces of the Gram matrix alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import pairwise
 
 import numpy as np
 
 from noisewright.arrays import FloatArray
-from noisewright.errors import TooLarge, require
+from noisewright.errors import InvalidParameter, TooLarge, require
 from noisewright.local.analysis.information import Information, inverse_where_seen
 from noisewright.local.composed.mixture import Coarsening, Mixture
 from noisewright.local.fixedpoint import check_epsilon, whole_weights
@@ -62,30 +62,28 @@ class TreeInformation(Information):
         """Whether every level is seen."""
         return bool((self.eigenvalues > 0).all())
 
-    def _filtered(
-        self, x: FloatArray, gains: Sequence[float], total: float
-    ) -> FloatArray:
-        tail = x.shape[1:]
+    def _filtered(self, x: FloatArray, gains: FloatArray, total: float) -> FloatArray:
         mean = x.mean(axis=0)
         result = np.broadcast_to(total * mean, x.shape).copy()
         above = np.broadcast_to(mean, x.shape)
 
-        for width, gain in zip(self.widths[::-1], gains[::-1], strict=True):
-            blocks = x.reshape(self.cells // width, width, *tail).mean(axis=1)
-            here = np.repeat(blocks, width, axis=0)
-            result += gain * (here - above)
+        for level in reversed(range(len(self.widths))):
+            width = self.widths[level]
+            blocks = x.reshape(-1, width, *x.shape[1:])
+            here = np.repeat(blocks.mean(axis=1), width, axis=0)
+            result += gains[level] * (here - above)
             above = here
 
         return result
 
     def matvec(self, x: FloatArray) -> FloatArray:
         """Product with `x`."""
-        return self._filtered(x, self.eigenvalues.tolist(), float(self.cells))
+        return self._filtered(x, self.eigenvalues, float(self.cells))
 
     def solve(self, x: FloatArray) -> FloatArray:
         """Pseudo-inverse applied to `x`."""
         gains = inverse_where_seen(self.eigenvalues)
-        return self._filtered(x, gains.tolist(), 1.0 / self.cells)
+        return self._filtered(x, gains, 1.0 / self.cells)
 
     def inverse_products(self, gram: Gram, level: int) -> FloatArray:
         """(X⁻¹1_B)ᵀ M (X⁻¹1_B) for every block B of a level, without a matrix over cells.
@@ -93,9 +91,10 @@ class TreeInformation(Information):
         X⁻¹1_B is a combination of the indicators of the blocks around B, one per level above.
         """
         widths = [*self.widths[level:], self.cells]
-        inverse = 1.0 / np.append(self.eigenvalues[level:], float(self.cells))
-        share = widths[0] / np.array(widths)
-        k = share * np.diff(inverse, prepend=0.0)
+        eigenvalues = np.append(self.eigenvalues[level:], float(self.cells))
+        shares = widths[0] / np.array(widths)
+        k = shares * np.diff(1.0 / eigenvalues, prepend=0.0)
+
         starts = np.arange(0, self.cells, widths[0])
         total = np.zeros(len(starts))
 
@@ -103,11 +102,14 @@ class TreeInformation(Information):
             # Products over blocks of one level are needed once per block, not once per B.
             first = np.arange(0, self.cells, inner)
             part = np.zeros(len(first))
+
             for j in range(i, len(widths)):
-                outer = first // widths[j] * widths[j]
+                width = widths[j]
+                outer = first // width * width
+                over = Intervals(first, first + inner, outer, outer + width)
                 twice = 1.0 if i == j else 2.0
-                over = Intervals(first, first + inner, outer, outer + widths[j])
                 part += twice * k[i] * k[j] * interval_products(gram, over)
+
             total += part[starts // inner]
 
         return total
@@ -123,15 +125,16 @@ class TreeMixture(Mixture):
         super().__post_init__()
         widths = [coarsening.width for coarsening in self.coarsenings]
         nested = all(
-            b % a == 0 for a, b in zip(widths, [*widths[1:], self.size], strict=True)
+            wide % width == 0 for width, wide in pairwise([*widths, self.size])
         )
-        nested &= all(coarsening.table is None for coarsening in self.coarsenings)
+        blocks = all(coarsening.table is None for coarsening in self.coarsenings)
         require(
-            nested and widths[0] == 1 and all(map(_is_alike, self.components)),
+            nested and blocks and widths[0] == 1,
             "components",
             widths,
-            "must be alike cells of nested blocks",
+            "must be cells of nested blocks",
         )
+        _ = self._alike
 
     @property
     def counts_people(self) -> bool:
@@ -147,12 +150,25 @@ class TreeMixture(Mixture):
     def tree(self) -> TreeInformation:
         """What X is on the blocks."""
         widths = tuple(coarsening.width for coarsening in self.coarsenings)
-        contrasts = [
-            c.contrast for c in self.components if isinstance(c, CentredStrategy)
-        ]
-        gains = np.array(self.chances) * np.array(contrasts) * np.array(widths)
+        contrasts = np.array([component.contrast for component in self._alike])
+        gains = self.chances * contrasts * np.array(widths)
 
         return TreeInformation(self.size, widths, np.cumsum(gains))
+
+    @property
+    def _alike(self) -> list[CentredStrategy]:
+        """The components, which treat all cells alike to third order, as closed forms need."""
+        alike: list[CentredStrategy] = []
+
+        for component in self.components:
+            match component:
+                case CentredStrategy(alike=True):
+                    alike.append(component)
+                case _:
+                    rule = "must treat all cells alike"
+                    raise InvalidParameter("components", component.kind, rule)
+
+        return alike
 
     def type_variances(self, gram: Gram) -> FloatArray:
         """Energies level by level: only diagonals and row sums of coarsened matrices are needed."""
@@ -165,39 +181,27 @@ def _tree_variances(strategy: TreeMixture, gram: Gram) -> FloatArray:
         gram = SummedGram.of(gram)
 
     tree = strategy.tree
-    chances = strategy.chances
-    image = tree.solve(gram.matvec(np.ones(strategy.size)) / strategy.size)
+    mean = gram.matvec(np.ones(strategy.size)) / strategy.size
+    image = tree.solve(mean)
     result = -gram.diagonal()
 
-    for level, component in enumerate(strategy.components):
-        assert isinstance(component, CentredStrategy)
+    for level, component in enumerate(strategy._alike):
         coarsening = strategy.coarsenings[level]
         diagonal = tree.inverse_products(gram, level)
         energy = component.energy_of(diagonal, coarsening.gather(image))
-        result = result + chances[level] * coarsening.spread(energy)
+        result = result + strategy.chances[level] * coarsening.spread(energy)
 
     result.setflags(write=False)
     return np.asarray(result)
 
 
-def _is_alike(component: object) -> bool:
-    """Whether a mechanism treats all cells alike to third order, as the closed forms need."""
-    if isinstance(component, LocalHashing):
-        return component.buckets == 2
-    return isinstance(component, CentredStrategy)
+def frequency_oracle(cells: int, epsilon: float, buckets: int = 0) -> Oracle:
+    """The histogram mechanism with reports of constant size that tells cells apart best.
 
-
-def frequency_oracle(cells: int, epsilon: float) -> Oracle:
-    """The histogram mechanism with reports of constant size that tells cells apart best."""
+    Hashing to two `buckets` treats all cells alike; as many as are best do not.
+    """
     response = RandomizedResponse(cells, epsilon)
-    hashing = LocalHashing(cells, epsilon)
-    return response if response.contrast >= hashing.contrast else hashing
-
-
-def alike_oracle(cells: int, epsilon: float) -> Oracle:
-    """The same among those that treat all cells alike."""
-    response = RandomizedResponse(cells, epsilon)
-    hashing = LocalHashing(cells, epsilon, 2)
+    hashing = LocalHashing(cells, epsilon, buckets)
     return response if response.contrast >= hashing.contrast else hashing
 
 
@@ -234,8 +238,9 @@ def hierarchical(
 
     large = size > DENSE_SIZE
     choices = _BRANCHINGS if branching is None else (int(branching),)
-    widths = [_even_widths(size, b) if large else _widths(size, b) for b in choices]
-    trees = [_tree(gram, epsilon, w, large) for w in widths if w is not None]
+    levels = _even_widths if large else _widths
+    widths = [levels(size, choice) for choice in choices]
+    trees = [_tree(gram, epsilon, nested, large) for nested in widths if nested]
     if not trees:
         raise TooLarge(
             f"{size} cells have no tree of even blocks; pad to a multiple of a power"
@@ -244,7 +249,8 @@ def hierarchical(
     best = min(trees, key=lambda tree: tree.objective)
     coarsenings = [Coarsening(size, width) for width in best.widths]
     if not large:
-        return pooled(Mixture.of(list(best.oracles), coarsenings, best.weights), asked)
+        mixture = Mixture.of(best.oracles, coarsenings, best.weights)
+        return pooled(mixture, asked)
 
     # Every level stays, if with hardly any weight: the closed forms want the whole tree.
     weights = whole_weights(np.maximum(best.weights, 1e-12))
@@ -260,7 +266,9 @@ def pooled(mixture: Mixture, gram: Gram) -> IndexStrategy:
     """
     if mixture.outputs * mixture.size > _LISTED_ENTRIES:
         return mixture
-    together = Decoded(mixture, np.full(mixture.size, 1.0 / mixture.size))
+
+    even = np.full(mixture.size, 1.0 / mixture.size)
+    together = Decoded(mixture, even)
     return min(together, mixture, key=lambda one: one.worst_variance(gram))
 
 
@@ -275,35 +283,28 @@ def _widths(size: int, branching: int) -> list[int]:
     return widths
 
 
-def _even_widths(size: int, branching: int) -> list[int] | None:
-    """Powers of the branching that divide the size; None if they leave too wide a top level."""
-    widths = [1]
-    width = branching
-
-    while size % width == 0 and width < size:
-        widths.append(width)
-        width *= branching
-
-    return widths if size // widths[-1] <= 64 else None
+def _even_widths(size: int, branching: int) -> list[int]:
+    """Powers of the branching that divide the size; none if they leave too wide a top level."""
+    widths = [width for width in _widths(size, branching) if size % width == 0]
+    return widths if size // widths[-1] <= 64 else []
 
 
 def _tree(gram: Gram, epsilon: float, widths: list[int], alike: bool) -> _Tree:
     size = gram.size
-    oracle = alike_oracle if alike else frequency_oracle
-    oracles = [oracle(-(-size // w), epsilon) for w in widths]
+    buckets = 2 if alike else 0
+    oracles = [frequency_oracle(-(-size // w), epsilon, buckets) for w in widths]
+
     traces = np.array([block_traces(gram, w) / w for w in [*widths, size]])
     detail = np.maximum(traces[:-1] - traces[1:], 0.0)
-    gains = np.array([o.contrast * w for o, w in zip(oracles, widths, strict=True)])
-    objective, weights = level_weights(detail, gains)
+    contrasts = np.array([oracle.contrast for oracle in oracles])
+    objective, weights = level_weights(detail, contrasts * np.array(widths))
 
     return _Tree(objective, widths, oracles, weights)
 
 
 def level_weights(detail: FloatArray, gains: FloatArray) -> tuple[float, FloatArray]:
     """Minimise Σ_l m_l/λ_l with λ_l = Σ_{j<=l} p_j g_j over distributions p."""
-    value, p = _level_weights(
-        *(np.asarray(x, np.float64).tobytes() for x in (detail, gains))
-    )
+    value, p = _level_weights(detail.tobytes(), gains.tobytes())
     return value, p.copy()
 
 
@@ -312,11 +313,13 @@ def level_weights(detail: FloatArray, gains: FloatArray) -> tuple[float, FloatAr
 def _level_weights(details: bytes, gained: bytes) -> tuple[float, FloatArray]:
     detail = np.frombuffer(details)
     gains = np.frombuffer(gained)
+
+    def slopes(known: FloatArray) -> FloatArray:
+        from_below = (detail / known**2)[::-1]
+        return gains * np.cumsum(from_below)[::-1]
+
     p = faded_shares(
-        len(gains),
-        lambda p: np.cumsum(p * gains),
-        lambda known: gains * np.cumsum((detail / known**2)[::-1])[::-1],
-        _STEPS,
+        len(gains), lambda shares: np.cumsum(shares * gains), slopes, _STEPS
     )
     p[p < 1e-9] = 0.0
     p /= p.sum()
@@ -328,7 +331,8 @@ def _level_weights(details: bytes, gained: bytes) -> tuple[float, FloatArray]:
         seen = np.cumsum(p * gains)
 
     needed = detail > 0
-    return float((detail[needed] / seen[needed]).sum()), p
+    cost = detail[needed] / seen[needed]
+    return float(cost.sum()), p
 
 
 ENTRY = LocalMechanism(

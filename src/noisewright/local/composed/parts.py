@@ -18,8 +18,13 @@ import numpy as np
 from noisewright.arrays import FloatArray, IntArray
 from noisewright.errors import require
 from noisewright.local.analysis.grams import table_gram
+from noisewright.local.analysis.information import centred
 from noisewright.local.composed.mixture import DrawnComponents
-from noisewright.local.composed.table_strategy import DrawnTables, shown_table
+from noisewright.local.composed.table_strategy import (
+    DrawnTables,
+    counts_or_even,
+    shown_table,
+)
 from noisewright.local.fixedpoint import whole_weights
 from noisewright.local.storage import Stored, check_axes, check_sizes, check_weights
 from noisewright.local.strategy import Arrays, IndexStrategy, Settings
@@ -43,27 +48,19 @@ class Parts(DrawnTables, DrawnComponents):
     kind = "parts"
 
     def __post_init__(self) -> None:
-        require(
-            len(self.tables) == len(self.components) == len(self.weights) > 0,
-            "tables",
-            len(self.tables),
-            "need one component and weight each",
-        )
+        count = len(self.tables)
+        paired = count == len(self.components) > 0
+        require(paired, "tables", count, "need one component each")
+        different = count == len(set(self.tables))
+        require(different, "tables", count, "must be different ones")
 
-        check_weights(self.weights, len(self.tables))
+        check_weights(self.weights, count)
         sizes = check_sizes(self.sizes)
 
         for table, component in zip(self.tables, self.components, strict=True):
             check_axes("tables", table, len(sizes))
-            require(
-                component.size == self.cells(table),
-                "tables",
-                table,
-                "must fit their components",
-            )
-
-        different = len(set(self.tables)) == len(self.tables)
-        require(different, "tables", len(self.tables), "must be different ones")
+            fits = component.size == self.cells(table)
+            require(fits, "tables", table, "must fit their components")
 
     @classmethod
     def of(
@@ -72,9 +69,10 @@ class Parts(DrawnTables, DrawnComponents):
         tables: tuple[Block, ...],
         components: tuple[IndexStrategy, ...],
         shares: FloatArray,
-    ) -> Parts:
+    ) -> Self:
         """Tables drawn with these shares."""
-        return cls(sizes, tables, components, tuple(whole_weights(shares)))
+        weights = tuple(whole_weights(shares))
+        return cls(sizes, tables, components, weights)
 
     # --- estimates ----------------------------------------------------------------------------
 
@@ -84,7 +82,8 @@ class Parts(DrawnTables, DrawnComponents):
 
     @cached_property
     def _offsets(self) -> IntArray:
-        return np.cumsum([1, *(self.cells(table) for table in self.tables)])
+        cells = [self.cells(table) for table in self.tables]
+        return np.cumsum([1, *cells])
 
     def interactions(self, tally: IntArray, people: int) -> FloatArray:
         """The number of people, then all estimated tables."""
@@ -92,8 +91,10 @@ class Parts(DrawnTables, DrawnComponents):
         parts = zip(self.components, self.chances, self.tallies(tally), strict=True)
 
         for component, chance, part in parts:
-            held = component.estimate(part, int(part.sum())) / chance
-            blocks.append(held - held.mean() + people / component.size)
+            reports = int(part.sum())
+            held = component.estimate(part, reports) / chance
+            even = people / component.size
+            blocks.append(held - held.mean() + even)
 
         return np.concatenate(blocks)
 
@@ -101,8 +102,10 @@ class Parts(DrawnTables, DrawnComponents):
         """Estimated counts of one table."""
         if not attributes:
             return interactions[:1]
+
         index = self.tables.index(attributes)
-        return interactions[self._offsets[index] : self._offsets[index + 1]]
+        first, stop = self._offsets[index : index + 2]
+        return interactions[first:stop]
 
     def table_covariance(
         self, attributes: Block, people: float, counts: FloatArray | None = None
@@ -114,11 +117,12 @@ class Parts(DrawnTables, DrawnComponents):
         index = self.tables.index(attributes)
         component = self.components[index]
         chance = self.chances[index]
-        n = component.size
-        x = np.full(n, people / n) if counts is None else counts
+        x = counts_or_even(counts, component.size, people)
+
+        reporting = component.covariance(x) / chance
         drawing = (1 / chance - 1) * np.diag(x)
 
-        return centred(component.covariance(x) / chance + drawing)
+        return centred(reporting + drawing)
 
     def total_variances(self, workload: Workload) -> tuple[float, float]:
         """Largest and mean variance of all answers that one person adds.
@@ -128,14 +132,13 @@ class Parts(DrawnTables, DrawnComponents):
         """
         worst = 0.0
         mean = 0.0
-        grams = table_grams(workload, self.sizes)
 
-        for table, gram in grams.items():
+        for table, gram in table_grams(workload, self.sizes).items():
             index = self.tables.index(table)
             moments, squares = person_moments(self.components[index], gram)
             added = moments / self.chances[index] - squares
-            worst = worst + float(added.max())
-            mean = mean + float(added.mean())
+            worst += float(added.max())
+            mean += float(added.mean())
 
         return worst, mean
 
@@ -151,19 +154,14 @@ class Parts(DrawnTables, DrawnComponents):
         return cls(sizes, tables, stored.components(shown), weights)
 
 
-def centred(matrix: FloatArray) -> FloatArray:
-    """P M P: what a matrix says of vectors that sum to zero."""
-    half = matrix - matrix.mean(axis=0)
-    return np.asarray(half - half.mean(axis=1)[:, None])
-
-
 def table_grams(workload: Workload, sizes: tuple[int, ...]) -> dict[Block, FloatArray]:
     """P G P for what is asked of every table; the total, which is known, is left out."""
     grams: dict[Block, FloatArray] = {}
     for term in terms(workload, sizes):
-        if term.attributes:
-            own = term.weight**2 * table_gram(term.inner).dense()
-            grams[term.attributes] = grams.get(term.attributes, 0.0) + own
+        table = term.attributes
+        if table:
+            gram = term.weight**2 * table_gram(term.inner).dense()
+            grams[table] = grams.get(table, 0.0) + gram
 
     return {table: centred(gram) for table, gram in grams.items()}
 

@@ -115,6 +115,11 @@ class DrawnTables(ManyTables, Drawn):
         return [Axes(sizes=self.sizes, keep=table) for table in self.tables]
 
 
+def counts_or_even(counts: FloatArray | None, cells: int, people: float) -> FloatArray:
+    """The true counts of a table, or people spread evenly where they are not told."""
+    return np.full(cells, people / cells) if counts is None else counts
+
+
 def shown_table(through: Through | None, attributes: int) -> Block:
     """The table of so many attributes that a client is shown."""
     match through:
@@ -142,9 +147,11 @@ class TableData:
     ) -> TableData:
         """Unbiased estimates from the statistics of all reports."""
         parts = strategy.interactions(tally, people)
-        return cls._of(
-            strategy, workload, people, lambda block: strategy.table(parts, block)
-        )
+
+        def estimated(block: Block) -> FloatArray:
+            return strategy.table(parts, block)
+
+        return cls._of(strategy, workload, people, estimated)
 
     @classmethod
     def even(
@@ -152,11 +159,11 @@ class TableData:
     ) -> TableData:
         """People spread evenly over the cells."""
 
-        def spread(block: Block) -> FloatArray:
+        def even(block: Block) -> FloatArray:
             cells = prod(strategy.sizes[i] for i in block)
-            return np.full(cells, people / cells)
+            return counts_or_even(None, cells, people)
 
-        return cls._of(strategy, workload, people, spread)
+        return cls._of(strategy, workload, people, even)
 
     @classmethod
     def _of(
@@ -168,12 +175,16 @@ class TableData:
     ) -> TableData:
         queries = tuple(terms(workload, strategy.sizes))
         blocks = dict.fromkeys(term.attributes for term in queries)
-        return cls(strategy, queries, people, {b: table(b) for b in blocks})
+        tables = {block: table(block) for block in blocks}
+        return cls(strategy, queries, people, tables)
 
     def likely(self) -> TableData:
         """The same without negative counts, each table on its own."""
         total = float(self.people)
-        tables = {b: project_to_total(t, total) for b, t in self.tables.items()}
+        tables = {
+            block: project_to_total(counts, total)
+            for block, counts in self.tables.items()
+        }
         return replace(self, tables=tables)
 
     def answers(self) -> FloatArray:
@@ -190,13 +201,17 @@ class TableData:
 
         Variances are linear in the counts, so the worst table has everybody in one cell.
         """
-        return self._quadratics(
-            lambda block: list(self.people * np.eye(len(self.tables[block])))
-        )
+
+        def extremes(block: Block) -> list[FloatArray]:
+            cells = len(self.tables[block])
+            return list(self.people * np.eye(cells))
+
+        return self._quadratics(extremes)
 
     def _quadratics(self, counts: Callable[[Block], list[FloatArray]]) -> FloatArray:
         """Of every answer, the largest variance over some counts of its table."""
         pieces = []
+
         for term in self.terms:
             block = term.attributes
             cells = len(self.tables[block])
@@ -208,30 +223,36 @@ class TableData:
             for x in counts(block):
                 covariance = self.strategy.table_covariance(block, self.people, x)
                 quadratics.append(queries.row_quadratics(covariance))
-            pieces.append(term.weight**2 * np.max(quadratics, axis=0))
+
+            largest = np.max(quadratics, axis=0)
+            pieces.append(term.weight**2 * largest)
 
         return np.concatenate(pieces)
 
     def sampling_variances(self) -> FloatArray:
         """What the drawing of these people from a large population adds to each variance."""
         pieces = []
+
         for term in self.terms:
             x = self.tables[term.attributes]
             queries = without_offsets(term.inner)
-            squares = queries.row_squares(x) - queries.matvec(x) ** 2 / self.people
+            means = queries.matvec(x) ** 2 / self.people
+            squares = queries.row_squares(x) - means
             pieces.append(term.weight**2 * squares)
 
         return np.concatenate(pieces)
 
     def fitted(self) -> TableData:
         """The nearest tables that are not negative and agree where they overlap."""
+        strategy = self.strategy
         std = {}
+
         for block, counts in self.likely().tables.items():
-            covariance = self.strategy.table_covariance(block, self.people, counts)
+            covariance = strategy.table_covariance(block, self.people, counts)
             mean = float(np.diagonal(covariance).mean())
             std[block] = max(mean, 0.0) ** 0.5
 
         total = float(self.people)
-        sizes = self.strategy.sizes
+        tables = agreeing_tables(strategy.sizes, self.tables, std, total)
 
-        return replace(self, tables=agreeing_tables(sizes, self.tables, std, total))
+        return replace(self, tables=tables)

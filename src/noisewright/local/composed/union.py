@@ -9,6 +9,7 @@ alike, so the worst case is the average case.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import comb, prod
@@ -19,7 +20,11 @@ import numpy as np
 from noisewright.arrays import FloatArray, IntArray
 from noisewright.errors import InvalidParameter, NoisewrightError, TooLarge
 from noisewright.estimate.agreeing_tables import Block, interaction
-from noisewright.local.composed.table_strategy import DrawnTables, shown_table
+from noisewright.local.composed.table_strategy import (
+    DrawnTables,
+    counts_or_even,
+    shown_table,
+)
 from noisewright.local.fixedpoint import check_epsilon, whole_weights
 from noisewright.local.histogram.hashing import LocalHashing
 from noisewright.local.histogram.sets import (
@@ -82,14 +87,11 @@ class Union(DrawnTables):
                 raise InvalidParameter("tables", table, rule)
 
     @cached_property
-    def _oracles(self) -> dict[int, Oracle]:
-        sizes = {self.cells(table) for table in self.tables}
-        return {cells: table_oracle(cells, self.epsilon) for cells in sizes}
-
-    @cached_property
     def components(self) -> tuple[Oracle, ...]:  # type: ignore[override]
-        """The mechanism of every table."""
-        return tuple(self._oracles[self.cells(table)] for table in self.tables)
+        """The mechanism of every table; tables of as many cells share one."""
+        cells = [self.cells(table) for table in self.tables]
+        oracles = {count: table_oracle(count, self.epsilon) for count in set(cells)}
+        return tuple(oracles[count] for count in cells)
 
     # --- analysis in the interaction basis ----------------------------------------------------
 
@@ -97,25 +99,30 @@ class Union(DrawnTables):
     def _gains(self) -> FloatArray:
         """p_c a_c / n_c for every component."""
         contrasts = np.array([oracle.contrast for oracle in self.components])
-        cells = np.array([self.cells(table) for table in self.tables])
+        cells = np.array([oracle.size for oracle in self.components])
         return np.asarray(self.chances * contrasts / cells)
+
+    def _summed(self, of_tables: Iterable[float]) -> dict[Block, float]:
+        """Σ_{c ⊇ T} of something that every table c has, for every interaction T within reach."""
+        result: dict[Block, float] = {}
+
+        for table, value in zip(self.tables, of_tables, strict=True):
+            for block in interactions(table):
+                result[block] = result.get(block, 0.0) + value
+
+        return result
 
     @cached_property
     def knowledge(self) -> dict[Block, float]:
         """κ_T for every interaction within reach."""
-        result: dict[Block, float] = {(): 1.0}
-        for table, gain in zip(self.tables, self._gains, strict=True):
-            for block in interactions(table):
-                result[block] = result.get(block, 0.0) + float(gain)
-
-        return result
+        return {(): 1.0, **self._summed(self._gains.tolist())}
 
     @cached_property
     def _offsets(self) -> dict[Block, int]:
         offsets = {}
         total = 0
 
-        for block in sorted(self.knowledge, key=lambda b: (len(b), b)):
+        for block in sorted(self.knowledge, key=lambda known: (len(known), known)):
             offsets[block] = total
             total += self.cells(block)
 
@@ -130,22 +137,23 @@ class Union(DrawnTables):
         """Components whose tables have the same shape, to be handled together."""
         groups: dict[tuple[int, ...], list[int]] = {}
         for index, table in enumerate(self.tables):
-            groups.setdefault(tuple(self.sizes[i] for i in table), []).append(index)
+            shape = tuple(self.sizes[i] for i in table)
+            groups.setdefault(shape, []).append(index)
+
         return groups
 
     def interactions(self, tally: IntArray, people: int) -> FloatArray:
         """Weighted means over components of every interaction's estimate."""
-        last, first = max(self._offsets.items(), key=lambda item: item[1])
-        total = np.zeros(first + self.cells(last))
+        cells = sum(map(self.cells, self.knowledge))
+        total = np.zeros(cells)
         total[0] = people
 
         estimates = self._estimates(tally)
 
         for shape, members in self._groups.items():
-            tables = np.stack([estimates[index] for index in members])
-            tensors = tables.reshape(-1, *shape)
+            tensors = np.stack([estimates[index].reshape(shape) for index in members])
             for axes in interactions(tuple(range(len(shape)))):
-                blocks = [tuple(self.tables[i][k] for k in axes) for i in members]
+                blocks = [_chosen(self.tables[index], axes) for index in members]
                 known = np.array([self.knowledge[block] for block in blocks])
                 shares = self._gains[members] / known
                 parts = interaction(tensors, axes).reshape(len(members), -1)
@@ -159,38 +167,34 @@ class Union(DrawnTables):
     def _estimates(self, tally: IntArray) -> list[FloatArray]:
         """The components' estimates of their tables, each up to a constant."""
         parts = zip(self.components, self.chances, self.tallies(tally), strict=True)
-        return [
-            oracle.supporters(part) / (oracle.support.gap * chance)
-            for oracle, chance, part in parts
-        ]
+        estimates = []
+
+        for oracle, chance, part in parts:
+            slope = oracle.support.gap * chance
+            estimates.append(oracle.supporters(part) / slope)
+
+        return estimates
 
     def table(self, estimates: FloatArray, attributes: Block) -> FloatArray:
         """Estimated counts of one marginal table: its estimated interactions, spread evenly."""
         parts: dict[Block, FloatArray] = {(): np.asarray(estimates[0])}
+
         for block in interactions(attributes):
             first = self._offsets[block]
             part = estimates[first : first + self.cells(block)]
-            parts[block] = part.reshape([self.sizes[i] for i in block])
+            parts[block] = part.reshape(_chosen(self.sizes, block))
 
         return table_of(self.sizes, attributes, parts)
 
     @cached_property
     def _noise(self) -> tuple[dict[Block, float], dict[Block, float]]:
         """Σ_{c ⊇ T} p_c (a_c/n_c)² times g_c n_c, and times 1 + h_c, for every interaction T."""
-        spread: dict[Block, float] = {}
-        own: dict[Block, float] = {}
         shares = self._gains**2 / self.chances
+        known = list(zip(shares.tolist(), self.components, strict=True))
+        spread = [share * oracle.spread * oracle.size for share, oracle in known]
+        own = [share * (1 + oracle.own_spread) for share, oracle in known]
 
-        for oracle, table, share in zip(
-            self.components, self.tables, shares, strict=True
-        ):
-            of_all = float(share * oracle.spread * self.cells(table))
-            of_own = float(share * (1 + oracle.own_spread))
-            for block in interactions(table):
-                spread[block] = spread.get(block, 0.0) + of_all
-                own[block] = own.get(block, 0.0) + of_own
-
-        return spread, own
+        return self._summed(spread), self._summed(own)
 
     def table_covariance(
         self, attributes: Block, people: float, counts: FloatArray | None = None
@@ -200,12 +204,12 @@ class Union(DrawnTables):
         A component that shares the attributes V with the table adds K_V (g + (1+h) Diag(x)) K_V,
         K_V = Σ_{T⊆V} P_T/κ_T, for its share of people; the true answers' spread is taken off.
         """
-        shape = tuple(self.sizes[i] for i in attributes)
+        shape = _chosen(self.sizes, attributes)
         n = prod(shape)
-        x = np.full(n, people / n) if counts is None else counts
+        x = counts_or_even(counts, n, people)
         spread, own = self._noise
         projections = _projections(shape)
-        named = {axes: tuple(attributes[k] for k in axes) for axes in projections}
+        named = {axes: _chosen(attributes, axes) for axes in projections}
         known = {axes: projections[axes] for axes in named if named[axes] in own}
 
         seen = sum(known.values(), np.zeros((n, n)))
@@ -220,7 +224,8 @@ class Union(DrawnTables):
             alone = 0.0
             for other, name in named.items():
                 if set(other) >= set(axes):
-                    alone += (-1) ** (len(other) - len(axes)) * own.get(name, 0.0)
+                    sign = (-1) ** (len(other) - len(axes))
+                    alone += sign * own.get(name, 0.0)
 
             gain = np.zeros((n, n))
             for inner in interactions(axes):
@@ -242,9 +247,8 @@ class Union(DrawnTables):
             raise TooLarge("union answers tables of counts; ask for marginals")
 
         total = -float(sum(gram.weights.values()))
-        for block, eigenvalue in gram.eigenvalues.items():
-            dimension = prod(self.sizes[i] - 1 for i in block)
-            total += eigenvalue / gram.size * dimension / self.knowledge[block]
+        for block in gram.eigenvalues:
+            total += _cost(gram, block) / self.knowledge[block]
 
         return total
 
@@ -271,15 +275,28 @@ class Union(DrawnTables):
         return cls(sizes, stored.epsilon, tables, weights)
 
 
+def _chosen(entries: tuple[int, ...], places: Block) -> tuple[int, ...]:
+    """Some entries, by their places."""
+    return tuple(entries[place] for place in places)
+
+
+def _cost(gram: MarginalGram, block: Block) -> float:
+    """D_T: what an unknown interaction costs."""
+    dimension = prod(size - 1 for size in _chosen(gram.sizes, block))
+    return gram.eigenvalues[block] / gram.size * dimension
+
+
 @lru_cache(maxsize=64)
 def _projections(shape: tuple[int, ...]) -> dict[Block, FloatArray]:
     """The projection on every interaction of a table."""
     result = {}
+
     for axes in interactions(tuple(range(len(shape)))):
         projection = np.ones((1, 1))
-        for k, n in enumerate(shape):
-            mean = np.full((n, n), 1.0 / n)
-            projection = np.kron(projection, np.eye(n) - mean if k in axes else mean)
+        for axis, size in enumerate(shape):
+            mean = np.full((size, size), 1.0 / size)
+            factor = np.eye(size) - mean if axis in axes else mean
+            projection = np.kron(projection, factor)
         result[axes] = projection
 
     return result
@@ -294,45 +311,42 @@ def union(gram: Gram, epsilon: float) -> Union:
     if not isinstance(gram, MarginalGram):
         raise NoisewrightError("is for marginal tables of counts; try hierarchical")
 
-    sizes = gram.sizes
-    blocks = [b for b in gram.closure if b and all(sizes[i] > 1 for i in b)]
-    tables = [b for b in blocks if prod(sizes[i] for i in b) <= _LARGEST_TABLE]
-    if len(tables) < len(blocks):
+    shapes = {block: _chosen(gram.sizes, block) for block in gram.closure}
+    tables = [block for block, shape in shapes.items() if shape and min(shape) > 1]
+    cells = [prod(shapes[table]) for table in tables]
+    if max(cells, default=0) > _LARGEST_TABLE:
         raise TooLarge(
             f"a table asked has more than {_LARGEST_TABLE} cells; ask smaller tables"
         )
 
-    cells = [prod(sizes[i] for i in table) for table in tables]
-    oracles = {n: table_oracle(n, epsilon) for n in set(cells)}
-    gains = np.array([oracles[n].contrast / n for n in cells])
+    oracles = {count: table_oracle(count, epsilon) for count in set(cells)}
+    gains = np.array([oracles[count].contrast / count for count in cells])
     shares = _sampling_shares(gram, tables, gains)
-    weights = whole_weights(np.where(shares > 1e-9 * shares.max(), shares, 0.0))
-    chosen = [index for index, weight in enumerate(weights) if weight > 0]
 
-    return Union(
-        sizes,
-        epsilon,
-        tuple(tables[index] for index in chosen),
-        tuple(weights[index] for index in chosen),
-    )
+    helping = shares > 1e-9 * shares.max()
+    weights = whole_weights(np.where(helping, shares, 0.0))
+    drawn = zip(tables, weights, strict=True)
+    kept = [(table, weight) for table, weight in drawn if weight > 0]
+
+    return Union(gram.sizes, epsilon, *zip(*kept, strict=True))
 
 
 def _sampling_shares(
     gram: MarginalGram, tables: list[Block], gains: FloatArray
 ) -> FloatArray:
     """The shares p that minimise Σ_T D_T/κ_T, D_T being the cost of interaction T."""
-    eigenvalues = np.array([gram.eigenvalues[table] for table in tables])
-    dimensions = np.array([prod(gram.sizes[i] - 1 for i in table) for table in tables])
-    cost = eigenvalues / gram.size * dimensions
+    cost = np.array([_cost(gram, table) for table in tables])
 
     # Which interactions (members) each table (owner) tells of.
-    position = {block: place for place, block in enumerate(tables)}
-    pairs = [(c, position[s]) for c, t in enumerate(tables) for s in interactions(t)]
-    owner, member = np.array(pairs).T
+    place = {block: number for number, block in enumerate(tables)}
+    told = [[place[block] for block in interactions(table)] for table in tables]
+    owner = np.repeat(np.arange(len(tables)), list(map(len, told)))
+    member = np.concatenate(told)
 
     def knowledge(shares: FloatArray) -> FloatArray:
         weights = (shares * gains)[owner]
-        return np.asarray(np.bincount(member, weights, len(tables)), np.float64)
+        known = np.bincount(member, weights, len(tables))
+        return np.asarray(known, np.float64)
 
     def gain(known: FloatArray) -> FloatArray:
         slopes = (cost / known**2)[member]

@@ -46,6 +46,11 @@ class CentredStrategy(Strategy):
     """A strategy whose statistic is how many reports support each cell."""
 
     @property
+    def alike(self) -> bool:
+        """Whether any three cells are supported together as any others are."""
+        return True
+
+    @property
     @abstractmethod
     def support(self) -> Support:
         """Chances of support, exactly those that clients use."""
@@ -132,6 +137,12 @@ class CentredStrategy(Strategy):
         return np.asarray(
             self.spread * total * norms + self.own_spread * (own + total * mean**2)
         )
+
+    def worst_of_each(self, queries: FloatArray) -> FloatArray:
+        """max_u g |w − w̄|² + h (w_u − w̄)² for every query (row) w."""
+        squares = (queries - queries.mean(axis=1, keepdims=True)) ** 2
+        own = (self.own_spread * squares).max(axis=1)
+        return np.asarray(self.spread * squares.sum(axis=1) + own)
 
     def covariance(self, histogram: FloatArray) -> FloatArray:
         """N g P + h P Diag(x) P."""

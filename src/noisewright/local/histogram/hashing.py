@@ -18,6 +18,7 @@ import numpy as np
 
 from noisewright.arrays import Array, ComplexArray, FloatArray, IntArray
 from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.local.analysis.information import centred
 from noisewright.local.fixedpoint import WORD
 from noisewright.local.histogram.centred import (
     CentredStrategy,
@@ -87,6 +88,11 @@ class LocalHashing(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrat
     def outputs(self) -> int:
         """A vector and a hash value."""
         return self.functions * self.buckets
+
+    @property
+    def alike(self) -> bool:
+        """Not where more than two hash values put some cells in line with others."""
+        return self.buckets == 2
 
     @property
     def favoured(self) -> tuple[int, int]:
@@ -216,7 +222,7 @@ class LocalHashing(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrat
         understated: a line maps cells one to one, and M is positive.
         """
         plain = super().type_variances(gram)
-        if self.buckets == 2:
+        if self.alike:
             return plain
 
         scale = self.line_excess / self.support.gap**2
@@ -229,34 +235,27 @@ class LocalHashing(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrat
             spread = gram.trace() - float(gram.matvec(np.ones(self.size)).mean())
             return plain + abs(scale) * (self.buckets - 2) * spread
 
-        m = gram.dense()
-        m -= m.mean(axis=0)
-        m -= m.mean(axis=1)[:, None]
-
-        return plain + scale * self._line_sums(m)
+        return plain + scale * self._line_sums(centred(gram.dense()))
 
     def energy(self, quadratic: FloatArray) -> FloatArray:
         """E[sᵀ S s | u]."""
         plain = super().energy(quadratic)
-        if self.buckets == 2:
+        if self.alike:
             return plain
 
-        centred = quadratic - quadratic.mean(axis=0)
-        centred = centred - centred.mean(axis=1)[:, None]
         scale = self.line_excess * (self.contrast / self.support.gap) ** 2
-
-        return plain + scale * self._line_sums(centred)
+        return plain + scale * self._line_sums(centred(quadratic))
 
     def query_variances(self, workload: Workload, histogram: FloatArray) -> FloatArray:
         """By matrices up to 4096 cells; beyond, as if no cells were in line (exact for g = 2)."""
-        if self.buckets == 2 or self.size > DENSE_SIZE:
+        if self.alike or self.size > DENSE_SIZE:
             return super().query_variances(workload, histogram)
         return workload.row_quadratics(self.covariance(histogram))
 
     def covariance(self, histogram: FloatArray) -> FloatArray:
         """The histogram formula, and Σ_u x_u over pairs in line with u."""
         plain = super().covariance(histogram)
-        if self.buckets == 2:
+        if self.alike:
             return plain
 
         lines = np.zeros((self.size, self.size))
@@ -268,10 +267,8 @@ class LocalHashing(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrat
             inside = partner >= 0
             np.add.at(lines, (cells[inside], partner[inside]), weights[inside])
 
-        lines -= lines.mean(axis=0)
-        lines -= lines.mean(axis=1)[:, None]
-
-        return plain + self.line_excess / self.support.gap**2 * lines
+        scale = self.line_excess / self.support.gap**2
+        return plain + scale * centred(lines)
 
 
 def best_buckets(size: int, epsilon: float) -> int:

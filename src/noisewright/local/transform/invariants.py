@@ -15,7 +15,11 @@ import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray
 from noisewright.errors import TooLarge
-from noisewright.local.analysis.information import Information, inverse_where_seen
+from noisewright.local.analysis.information import (
+    Information,
+    along_first,
+    inverse_where_seen,
+)
 from noisewright.local.strategy import DENSE_SIZE
 from noisewright.local.transform.translations import Translations, is_power_of_two
 from noisewright.workload.linear.gram import (
@@ -351,8 +355,7 @@ class WalshInformation(Information):
         return bool((self.eigenvalues > 0).all())
 
     def _filtered(self, x: FloatArray, gains: FloatArray) -> FloatArray:
-        columns = (-1,) + (1,) * (x.ndim - 1)
-        waves = walsh_hadamard(x) * gains.reshape(columns)
+        waves = walsh_hadamard(x) * along_first(gains, x)
         return walsh_hadamard(waves) / self.size
 
     def matvec(self, x: FloatArray) -> FloatArray:

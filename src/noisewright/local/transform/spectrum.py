@@ -13,6 +13,7 @@ import numpy as np
 
 from noisewright.arrays import Array, FloatArray, IntArray
 from noisewright.errors import TooLarge
+from noisewright.local.analysis.information import centred
 from noisewright.local.strategy import DENSE_SIZE
 from noisewright.workload.linear.gram import (
     Gram,
@@ -68,8 +69,7 @@ def _single(values: FloatArray) -> Spectrum:
 def _dense_spectrum(gram: Gram) -> Spectrum:
     m = gram.dense()
     largest = float(np.diagonal(m).max(initial=0.0))
-    m -= m.mean(axis=0)
-    m -= m.mean(axis=1)[:, None]
+    m = centred(m)
 
     # One of the zeros is the total's; which one does not matter, so the smallest is dropped.
     return _single(lowered(np.linalg.eigvalsh((m + m.T) / 2), largest)[1:])

@@ -26,9 +26,8 @@ import numpy as np
 from noisewright.arrays import BoolArray, FloatArray, IntArray
 from noisewright.errors import InvalidParameter, TooLarge, require
 from noisewright.local.analysis.grams import table_gram
-from noisewright.local.fixedpoint import (
-    check_epsilon,
-)
+from noisewright.local.analysis.information import centred
+from noisewright.local.fixedpoint import check_epsilon
 from noisewright.local.histogram.centred import FavouringStrategy
 from noisewright.local.mechanism import LocalMechanism
 from noisewright.local.randomizer.laws import Favour, Rows
@@ -342,9 +341,7 @@ def factor_columns(workload: Workload) -> FloatArray:
 
 def _fourth_root(workload: Workload) -> FloatArray:
     """(PMP)^{1/4}: the optimum when all cells are alike, and near it when they are not."""
-    m = workload.gram().dense()
-    m -= m.mean(axis=0)
-    m -= m.mean(axis=1)[:, None]
+    m = centred(workload.gram().dense())
     values, vectors = np.linalg.eigh((m + m.T) / 2)
     support = values > 1e-12 * max(values[-1], np.finfo(float).tiny)
 
