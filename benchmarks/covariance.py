@@ -110,10 +110,10 @@ def main() -> None:
             for name in by
             for i, n in enumerate(grid)
         ]
-    alone = nw.plan(nw.Moments(COLUMNS, means=False), PRIVACY).errors(1)[
-        "second_moment"
-    ]
-    both = nw.plan(nw.Moments(COLUMNS), PRIVACY).errors(1)
+    alone = nw.plan(nw.Moments(COLUMNS, means=False, missing="zero"), PRIVACY).errors(
+        1
+    )["second_moment"]
+    both = nw.plan(nw.Moments(COLUMNS, missing="zero"), PRIVACY).errors(1)
     print(f"N × error before projection: {alone:,.1f}")
     halves = both["covariance_by_halves"]
     print(
@@ -126,7 +126,7 @@ def main() -> None:
 
 def released(rng: np.random.Generator) -> None:
     """Spiked people, released in full: rows, grid and exact noise."""
-    plan = nw.plan(nw.Moments(COLUMNS, means=False), PRIVACY)
+    plan = nw.plan(nw.Moments(COLUMNS, means=False, missing="zero"), PRIVACY)
     root = factors("spiked")
     for power in (3, 4, 5, 6):
         exact, truth = 0, np.zeros((COLUMNS, COLUMNS))

@@ -128,7 +128,7 @@ class Moments:
 
     missing: Missing = "left-out"
     """Rows that lack a value are nobody's, so that figures are of those who have all; with "zero"
-    what is missing counts as zero. Where the number of people is public, nobody can be left out."""
+    what is missing counts as zero. That must be said where the number of people is public."""
 
     def plan_under(self, budget: Privacy, options: None = None) -> CovariancePlan:
         """The plan of one private measurement."""

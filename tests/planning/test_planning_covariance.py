@@ -87,7 +87,7 @@ def test_sums_are_exact_whatever_the_batches():
 @pytest.mark.parametrize("privacy", BUDGETS, ids=lambda p: p.text())
 def test_errors_are_as_forecast(privacy):
     """Mean square over 300 releases, within eight standard deviations of itself."""
-    plan = nw.plan(nw.Moments(4), privacy)
+    plan = nw.plan(nw.Moments(4, missing="zero"), privacy)
     rows, source, runs = rows_of(4, 2000), SeededSource(1), 300
     exact, people = plan.mechanism.exact([rows])
     on, off = plan.mechanism.variances
@@ -109,7 +109,7 @@ def test_a_release_tells_moments_means_and_regressions(privacy, tmp_path):
     frame = pd.DataFrame(
         {"x": x, "y": 0.3 + 0.5 * x + rng.normal(0, 0.05, len(x)), "other": "b"}
     )
-    plan = nw.plan(nw.Moments(["x", "y"], radius=1.0), privacy)
+    plan = nw.plan(nw.Moments(["x", "y"], missing="zero"), privacy)
     release = plan.release(frame)
     truth = frame[["x", "y"]].to_numpy()
     np.testing.assert_allclose(
@@ -135,7 +135,7 @@ def test_intervals_of_coefficients_cover_the_noise():
     rng = np.random.default_rng(6)
     x = rng.uniform(-0.6, 0.6, 20_000)
     rows = np.column_stack([x, 0.4 * x + 0.1 + rng.normal(0, 0.05, len(x))])
-    plan = nw.plan(nw.Moments(["x", "y"]), PURE)
+    plan = nw.plan(nw.Moments(["x", "y"], missing="zero"), PURE)
     exact, people = plan.mechanism.exact([rows])
     truth = np.linalg.lstsq(
         np.column_stack([x, np.ones_like(x)]), rows[:, 1], rcond=None
@@ -195,7 +195,7 @@ def test_correlations_of_a_release_are_near_those_of_many_people():
     rng = np.random.default_rng(3)
     common = rng.normal(0, 0.1, (200_000, 1))
     rows = common + rng.normal(0, 0.1, (200_000, 4))
-    plan = nw.plan(nw.Moments(4), PURE)
+    plan = nw.plan(nw.Moments(4, missing="zero"), PURE)
     exact, people = plan.mechanism.exact([rows])
     told = plan.noisy((exact, people), source=SeededSource(5)).correlation
     np.testing.assert_allclose(told, np.corrcoef(rows.T), atol=0.05)
@@ -207,7 +207,7 @@ def test_projection_helps_where_people_are_few():
     rng, size = np.random.default_rng(9), 40
     direction = rng.standard_normal(size) / np.sqrt(size)
     rows = rng.standard_normal((400, 1)) * direction * 0.5
-    plan = nw.plan(nw.Moments(size, means=False), PURE)
+    plan = nw.plan(nw.Moments(size, means=False, missing="zero"), PURE)
     exact, people = plan.mechanism.exact([rows])
     release = plan.noisy((exact, people), source=SeededSource(2))
     truth = rows.T @ rows / len(rows)
@@ -235,14 +235,16 @@ def test_bad_plans_are_refused(columns, choices):
 def test_second_moments_alone_need_a_public_number_of_people():
     with pytest.raises(InvalidParameter, match="protected"):
         nw.plan(nw.Moments(3, means=False), Privacy(1.0))
-    release = nw.plan(nw.Moments(1, means=False), PURE).release(np.zeros((0, 1)))
+    release = nw.plan(nw.Moments(1, means=False, missing="zero"), PURE).release(
+        np.zeros((0, 1))
+    )
     assert np.isfinite(release.second_moment).all()
     with pytest.raises(InvalidParameter, match="no means"):
         _ = release.mean
 
 
 def test_a_forged_matrix_is_refused(tmp_path):
-    plan = nw.plan(nw.Moments(2), PURE)
+    plan = nw.plan(nw.Moments(2, missing="zero"), PURE)
     release = plan.release(rows_of(1, 10, 2))
     release.measured[0, 1] += 1.0  # no longer symmetric
     release.save(tmp_path / "forged.nwr")
@@ -252,7 +254,10 @@ def test_a_forged_matrix_is_refused(tmp_path):
 
 @pytest.mark.parametrize("privacy", BUDGETS, ids=lambda p: p.text())
 def test_a_ledger_takes_the_budget_once_and_gives_the_release_back(privacy, tmp_path):
-    plan, ledger = nw.plan(nw.Moments(2), privacy), nw.Ledger(tmp_path / "budget.db")
+    plan, ledger = (
+        nw.plan(nw.Moments(2, missing="zero"), privacy),
+        nw.Ledger(tmp_path / "budget.db"),
+    )
     ledger.create("people", privacy)
     rows = rows_of(1, 10, 2)
     release = plan.release(rows, ledger=ledger, dataset="people")
@@ -266,7 +271,7 @@ def test_a_ledger_takes_the_budget_once_and_gives_the_release_back(privacy, tmp_
 @pytest.mark.parametrize("privacy", BUDGETS, ids=lambda p: p.text())
 def test_sums_over_the_most_people_fit_a_word(privacy):
     for columns in (1, 2, 50):
-        method = nw.plan(nw.Moments(columns), privacy).mechanism
+        method = nw.plan(nw.Moments(columns, missing="zero"), privacy).mechanism
         entry = max(GRID, method.constant)
         assert entry**2 * 2**26 < 2**63
         assert entry**2 * 2**15 <= 2**53  # exact in floats, batch by batch
@@ -301,8 +306,8 @@ def test_figures_are_of_rows_that_lack_no_value(privacy, tmp_path) -> None:
 def test_zero_for_missing_values_is_asked_for_in_words(tmp_path) -> None:
     rows, _ = lacking()
     public = Privacy(1e4, neighbours="replace-one")
-    with pytest.raises(nw.NoisewrightError, match="missing='zero'"):
-        nw.plan(nw.Moments(3, radius=2.0), public).release(rows)
+    with pytest.raises(InvalidParameter, match="missing='zero'"):
+        nw.plan(nw.Moments(3, radius=2.0), public)
     for privacy in (Privacy(1e4), public):
         plan = nw.plan(nw.Moments(3, radius=2.0, missing="zero"), privacy)
         plan.save(tmp_path / f"{privacy.neighbours}.nw")

@@ -77,7 +77,7 @@ def missed(
 def test_intervals_hold_at_zero_at_the_radius_and_between(
     privacy, columns, people, kind
 ):
-    plan = nw.plan(nw.Moments(columns), privacy)
+    plan = nw.plan(nw.Moments(columns, missing="zero"), privacy)
     runs = 150
     for shares in missed(plan, people_of(kind, columns), people, runs).values():
         assert shares.max() <= _most_missed(runs)
@@ -88,7 +88,7 @@ def test_intervals_hold_at_zero_at_the_radius_and_between(
 @pytest.mark.parametrize(("columns", "people"), [(1, 5_000), (5, 5_000), (20, 20_000)])
 @pytest.mark.parametrize("privacy", BUDGETS, ids=lambda p: p.text())
 def test_intervals_hold_over_thousand_releases(privacy, columns, people, kind):
-    plan = nw.plan(nw.Moments(columns), privacy)
+    plan = nw.plan(nw.Moments(columns, missing="zero"), privacy)
     for shares in missed(plan, people_of(kind, columns), people, 1_000).values():
         assert shares.max() <= _most_missed(1_000)
 
@@ -98,7 +98,9 @@ def test_intervals_of_three_columns_about_one_half_hold(privacy):
     rng = np.random.default_rng(0)
     rows = 0.5 + 0.1 * rng.standard_normal((1_000, 3))
     runs = 1_000
-    for shares in missed(nw.plan(nw.Moments(3), privacy), rows, 5_000, runs).values():
+    for shares in missed(
+        nw.plan(nw.Moments(3, missing="zero"), privacy), rows, 5_000, runs
+    ).values():
         assert shares.max() <= _most_missed(runs)
 
 
@@ -113,7 +115,7 @@ def correlated_rows() -> np.ndarray:
 @pytest.mark.parametrize("privacy", BUDGETS, ids=lambda p: p.text())
 def test_errors_are_what_derivatives_by_every_entry_of_the_noise_add_up_to(privacy):
     """Exact to first order: each figure is told again from a matrix with one entry moved."""
-    plan = nw.plan(nw.Moments(["a", "b", "y"], radius=1.5), privacy)
+    plan = nw.plan(nw.Moments(["a", "b", "y"], radius=1.5, missing="zero"), privacy)
     exact, people = plan.mechanism.exact([correlated_rows()])
     on, off = plan.mechanism.variances
     public = None if plan.mechanism.protected else people
@@ -143,7 +145,7 @@ def test_errors_are_what_derivatives_by_every_entry_of_the_noise_add_up_to(priva
 @pytest.mark.parametrize("privacy", BUDGETS, ids=lambda p: p.text())
 def test_intervals_of_coefficients_hold(privacy):
     rows = correlated_rows()
-    plan = nw.plan(nw.Moments(["a", "b", "y"], radius=1.5), privacy)
+    plan = nw.plan(nw.Moments(["a", "b", "y"], radius=1.5, missing="zero"), privacy)
     exact, people = plan.mechanism.exact([np.tile(rows, (400, 1))])
     source, runs = SeededSource(9), 200
     fits = [
@@ -187,7 +189,7 @@ def test_no_rows_err_more_than_the_worst_and_rows_alike_at_the_radius_do():
 def test_forecasts_are_attained_at_the_radius_and_never_exceeded(privacy):
     """Root mean squares over 400 releases, within five standard deviations of heavy-tailed ones."""
     columns, people, runs = 3, 20_000, 400
-    plan = nw.plan(nw.Moments(columns), privacy)
+    plan = nw.plan(nw.Moments(columns, missing="zero"), privacy)
     std = plan.forecast().std.reshape(columns, columns) / people
     source = SeededSource(11)
     allowed = 1 + 5 * np.sqrt(6 / runs) / 2

@@ -13,7 +13,7 @@ from noisewright.central.geometry.second_moments import (
     LARGEST_SHARE,
     SecondMoments,
 )
-from noisewright.errors import DomainError, require, require_one_of
+from noisewright.errors import require, require_one_of
 from noisewright.estimate.intervals import normal_multiplier, variance_gamma_multiplier
 from noisewright.estimate.moments import (
     MomentErrors,
@@ -49,6 +49,14 @@ class CovariancePlan(RowPlan[SecondMoments, IntArray, "CovarianceRelease"]):
 
     def __post_init__(self) -> None:
         require_one_of("missing", self.missing, get_args(Missing))
+        # Refused before any data: that a table lacks no value is itself something about people.
+        require(
+            self.mechanism.protected or self.missing == "zero",
+            "missing",
+            self.missing,
+            "leaves people out, whose number is public under replace-one",
+            "say missing='zero' (--missing zero), or plan with neighbours='add-remove'",
+        )
         require(
             len(set(self.columns)) == len(self.columns) == self.mechanism.columns,
             "columns",
@@ -132,15 +140,7 @@ class CovariancePlan(RowPlan[SecondMoments, IntArray, "CovarianceRelease"]):
         if self.missing == "zero" or batch.ndim != 2:
             return batch
 
-        valued = ~np.isnan(batch).any(axis=1)
-        # Leaving out is as adding nobody; where the number of people is public, nothing is.
-        if not self.mechanism.protected and not valued.all():
-            raise DomainError(
-                "a row lacks a value, or has none that is a number, where the number of people is "
-                "public; plan with missing='zero' (--missing zero), or with neighbours='add-remove'"
-            )
-
-        return batch[valued]
+        return batch[~np.isnan(batch).any(axis=1)]
 
     def drawn(
         self,
@@ -399,7 +399,9 @@ def _best_share(columns: int, radius: float, privacy: Privacy) -> float:
 
     def error(log_share: float) -> float:
         method = SecondMoments(columns, radius, float(np.exp(log_share)), privacy)
-        return CovariancePlan(names, method).moment_errors.worst()["covariance"]
+        return CovariancePlan(names, method, missing="zero").moment_errors.worst()[
+            "covariance"
+        ]
 
     best = minimize_scalar(
         error,
