@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from noisewright.local.analysis.analysis import Analysis
 from noisewright.local.analysis.grams import table_gram
 from noisewright.local.bounds.ordered.rearrangement import OrderedBound
-from noisewright.local.bounds.tables.delsarte import SchemeBound, scheme_of
+from noisewright.local.bounds.tables.delsarte import SchemeBound
+from noisewright.local.bounds.tables.scheme import scheme_of
 from noisewright.local.bounds.tables.small_sets import pair_counts
 from noisewright.local.bounds.trace import (
     best_bound,

@@ -12,15 +12,18 @@ BOUNDS = "noisewright.local.bounds"
 CHECKS = ("proof", "sets.proof", "cuts.proof", "tables.proof", "ordered.intervals")
 SEARCHES = {
     "joint_problem",
+    "blocks",
     "proof_search",
     "start",
     "folding",
     "sets.search",
     "sets.blocks",
+    "sets.completion",
     "cuts.search",
     "cuts.block",
     "tables.search",
     "tables.program",
+    "tables.cube",
     "ordered.search",
 }
 CONTAINERS = {"SetProof", "CutProof", "TripleProof", "Proof", "MOST_CELLS", "LISTED"}

@@ -17,11 +17,7 @@ from noisewright.errors import NoisewrightError
 from noisewright.local.analysis.grams import table_gram
 from noisewright.local.bounds.proof import largest_eigenvalue
 from noisewright.local.bounds.proved import proved_bound
-from noisewright.local.bounds.sets import proof as set_proof
-from noisewright.local.bounds.sets.proof import (
-    SetProof,
-    repair,
-)
+from noisewright.local.bounds.sets.proof import Condition, SetProof
 from noisewright.local.bounds.sets.search import SetSearch
 from noisewright.local.bounds.start import Reports
 from noisewright.local.choose.options import Local
@@ -87,7 +83,7 @@ def breach(proof, epsilon):
     """How far the worst set is above the condition once prices have risen, over its size."""
     n, y = proof.size, proof.factor
     v = 1.0 + np.expm1(epsilon) * np.array(list(product((0.0, 1.0), repeat=n)))
-    rise = repair(proof, epsilon)
+    rise = proof.rise(epsilon)
     gains = ((v @ y) ** 2).sum(axis=1)
     worst = []
     for direction in (np.full(n, 1.0 / n), proof.prior):  # one of the two is meant
@@ -137,12 +133,12 @@ def near_proof(epsilon=2.0, text="prefix:6"):
 
 
 def without_eigenvalues(patch):
-    patch.setattr(set_proof, "repair", lambda *_: 0.0)
+    patch.setattr(SetProof, "rise", lambda *_: 0.0)
 
 
 def without_sizes(patch):
-    patch.setattr(set_proof._Condition, "of_size", lambda *_: -1e9)
-    patch.setattr(set_proof._Condition, "listed", lambda *_: (-1e9, -1e9))
+    patch.setattr(Condition, "of_size", lambda *_: -1e9)
+    patch.setattr(Condition, "listed", lambda *_: (-1e9, -1e9))
 
 
 @pytest.mark.parametrize("fault", [without_eigenvalues, without_sizes])
@@ -154,8 +150,6 @@ def test_a_fault_in_the_check_is_caught(monkeypatch, fault):
     assert cheap.variance(gram, 0.5) <= least
     with monkeypatch.context() as patch:
         fault(patch)
-        rise = set_proof.repair(cheap, 0.5)
-        patch.setitem(globals(), "repair", lambda *_: rise)
         assert breach(cheap, 0.5) > 1e-3
         assert cheap.variance(gram, 0.5) > 1.05 * least
 
@@ -277,7 +271,7 @@ def test_sets_of_few_cells_are_each_looked_at(cells):
         v = v[(v > 1).sum(axis=1) == cells]
         mass = v @ proof.prior
         lacking = ((v @ proof.factor) ** 2).sum(axis=1) - (v @ proof.prices) * mass
-        by_even, by_prior = set_proof._Condition.of(proof, epsilon).listed(cells)
+        by_even, by_prior = Condition.of(proof, epsilon).listed(cells)
         assert by_even == pytest.approx(
             (lacking / (mass * v.mean(axis=1))).max(), rel=1e-9
         )
@@ -294,7 +288,7 @@ def test_no_set_of_more_cells_is_above_what_its_size_says():
         )
         for cells in range(4, n):
             most = above[(v > 1).sum(axis=1) == cells].max()
-            assert set_proof._Condition.of(proof, epsilon).of_size(cells) >= most
+            assert Condition.of(proof, epsilon).of_size(cells) >= most
 
 
 @pytest.mark.parametrize("text", ["prefix:12", "prefix:4*prefix:3"])

@@ -17,9 +17,10 @@ import noisewright as nw
 from noisewright.errors import NoisewrightError
 from noisewright.local.analysis.grams import table_gram
 from noisewright.local.bounds.tables import proof as triple_proof
-from noisewright.local.bounds.tables.delsarte import scheme_of
-from noisewright.local.bounds.tables.program import Program, cube
+from noisewright.local.bounds.tables.cube import cube
+from noisewright.local.bounds.tables.program import Program
 from noisewright.local.bounds.tables.proof import TripleProof
+from noisewright.local.bounds.tables.scheme import scheme_of
 from noisewright.local.bounds.tables.search import TripleSearch
 from noisewright.local.optimise.run import optimise
 from noisewright.workload import workload
@@ -181,18 +182,18 @@ def test_proofs_come_near_the_optimum(epsilon):
 
 
 def without_eigenvalues(patch):
-    patch.setattr(triple_proof._Distances, "_least", lambda *_: 0.0)
+    patch.setattr(triple_proof.Distances, "_least", lambda *_: 0.0)
 
 
 def without_what_is_left(patch):
-    patch.setattr(triple_proof, "raised", lambda *_: 0.0)
+    patch.setattr(TripleProof, "rise", lambda *_: 0.0)
 
 
 def with_odd_sums_for_every_set(patch):
     def odd(self, prices, _):
         return float(prices[1:] @ self.waves[1:, 0])
 
-    patch.setattr(triple_proof._Distances, "_waves_least", odd)
+    patch.setattr(triple_proof.Distances, "_waves_least", odd)
 
 
 @pytest.mark.usefixtures("nothing_listed")
@@ -283,8 +284,8 @@ def test_real_sets_keep_all_that_a_program_knows(size):
         program.rows @ np.concatenate([known, one]) - program.limits for one in options
     ]
     assert max(slack.min() for slack in slacks) > -1e-9
-    for block, _ in program.inside + program.outside:
-        matrix = np.tensordot(known, block[: len(known)], 1)
+    for block in program.inside + program.outside:
+        matrix = np.tensordot(known, block.along[: len(known)], 1)
         assert np.linalg.eigvalsh(matrix).min(initial=0.0) > -1e-9
 
 

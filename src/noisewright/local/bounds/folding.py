@@ -21,8 +21,11 @@ import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray
 
-_ROOT = 2**0.5  # of the two cells of a pair: makes a sum over both a unit vector
-_EQUAL = 1e-9  # of the largest entry: Gram matrices of symmetric workloads differ by rounding
+_ROOT = 2**0.5
+"""Of the two cells of a pair: makes a sum over both a unit vector."""
+
+_EQUAL = 1e-9
+"""Of the largest entry: Gram matrices of symmetric workloads differ by rounding."""
 
 
 @dataclass(frozen=True)
@@ -40,20 +43,24 @@ class Folding:
     @property
     def sides(self) -> tuple[int, ...]:
         """How many dimensions each of the subspaces has."""
-        return (self.pairs + self.alone, self.pairs) if self.pairs else (self.alone,)
+        if not self.pairs:
+            return (self.alone,)
+        return (self.pairs + self.alone, self.pairs)
 
     def halves(self, stack: FloatArray) -> tuple[FloatArray, ...]:
         """Invariant symmetric matrices (the last two axes) within each of the two subspaces."""
-        h = self.pairs
-        if not h:
+        if not self.pairs:
             return (stack,)
 
-        near = stack[..., :h, :h]
-        far = stack[..., :h, h : 2 * h]
-        side = _ROOT * stack[..., :h, 2 * h :]
-        below = _ROOT * stack[..., 2 * h :, :h]
-        alone = stack[..., 2 * h :, 2 * h :]
-        even = np.block([[near + far, side], [below, alone]])
+        first = slice(self.pairs)
+        partners = slice(self.pairs, 2 * self.pairs)
+        alone = slice(2 * self.pairs, None)
+        near = stack[..., first, first]
+        far = stack[..., first, partners]
+
+        above = _ROOT * stack[..., first, alone]
+        below = _ROOT * stack[..., alone, first]
+        even = np.block([[near + far, above], [below, stack[..., alone, alone]]])
         return even, near - far
 
     def whole(self, halves: tuple[FloatArray, ...]) -> FloatArray:
@@ -62,20 +69,29 @@ class Folding:
             return halves[0]
 
         even, odd = halves
-        h = self.pairs
-        near = (even[..., :h, :h] + odd) / 2
-        far = (even[..., :h, :h] - odd) / 2
-        side = even[..., :h, h:] / _ROOT
-        below = np.swapaxes(side, -1, -2)
-        alone = even[..., h:, h:]
-        return np.block([[near, far, side], [far, near, side], [below, below, alone]])
+        both = slice(self.pairs)
+        alone = slice(self.pairs, None)
+        sums = even[..., both, both]
+        near = (sums + odd) / 2
+        far = (sums - odd) / 2
+
+        above = even[..., both, alone] / _ROOT
+        below = np.swapaxes(above, -1, -2)
+        rows = [
+            [near, far, above],
+            [far, near, above],
+            [below, below, even[..., alone, alone]],
+        ]
+        return np.block(rows)
 
     def vectors(self, x: FloatArray) -> tuple[FloatArray, ...]:
         """An invariant vector within each of the two subspaces: zero in the second."""
-        h = self.pairs
-        if not h:
+        if not self.pairs:
             return (x,)
-        return np.concatenate([_ROOT * x[:h], x[2 * h :]]), np.zeros(h)
+
+        sums = _ROOT * x[: self.pairs]
+        even = np.concatenate([sums, x[2 * self.pairs :]])
+        return even, np.zeros(self.pairs)
 
     def spread(self, columns: tuple[FloatArray, ...]) -> FloatArray:
         """Columns within the two subspaces, side by side over all cells."""
@@ -86,13 +102,17 @@ class Folding:
         both = even[: self.pairs] / _ROOT
         apart = odd / _ROOT
         nothing = np.zeros((self.alone, odd.shape[1]))
-        return np.block([[both, apart], [both, -apart], [even[self.pairs :], nothing]])
+        rows = [
+            [both, apart],
+            [both, -apart],
+            [even[self.pairs :], nothing],
+        ]
+        return np.block(rows)
 
     def averaged(self, array: FloatArray) -> FloatArray:
         """The mean of a matrix or vector over cells and its image."""
-        first, partners, alone = np.split(
-            np.arange(len(array)), [self.pairs, 2 * self.pairs]
-        )
+        ends = [self.pairs, 2 * self.pairs]
+        first, partners, alone = np.split(np.arange(len(array)), ends)
         swap = np.concatenate([partners, first, alone])
         image = array[np.ix_(*[swap] * array.ndim)]
         return np.asarray((array + image) / 2)
@@ -101,7 +121,7 @@ class Folding:
 
     def negative_part(self, stack: FloatArray) -> FloatArray:
         """Σ max(−λ, 0)·qqᵀ over eigenvalues λ and their vectors q."""
-        return self.whole(tuple(_negative_part(half) for half in self.halves(stack)))
+        return self.whole(tuple(negative_part(half) for half in self.halves(stack)))
 
     def largest(self, stack: FloatArray) -> FloatArray:
         """The largest eigenvalue of each matrix."""
@@ -109,7 +129,8 @@ class Folding:
         return np.asarray(np.max(tops, axis=0))
 
 
-def _negative_part(stack: FloatArray) -> FloatArray:
+def negative_part(stack: FloatArray) -> FloatArray:
+    """The same without a folding."""
     values, vectors = np.linalg.eigh(stack)
     rooted = vectors * np.sqrt(np.maximum(-values, 0.0))[..., None, :]
     return np.asarray(rooted @ np.swapaxes(rooted, -1, -2))
@@ -125,7 +146,7 @@ def folding_of(gram: FloatArray) -> tuple[IntArray, Folding]:
     cells = np.arange(n)
     centred = gram - gram.mean(axis=0)
     centred = centred - centred.mean(axis=1)[:, None]
-    largest = float(np.abs(centred).max(initial=0.0))
+    allowed = _EQUAL * float(np.abs(centred).max(initial=0.0))
 
     # A random vector's image tells most relabellings apart, in n² steps each.
     probe = np.random.default_rng(0).standard_normal(n)
@@ -137,14 +158,15 @@ def folding_of(gram: FloatArray) -> tuple[IntArray, Folding]:
         alone = int((swap == cells).sum())
         if alone >= fewest:
             continue
-        if np.abs(centred @ probe[swap] - image[swap]).max() > _EQUAL * largest * n:
+        if np.abs(centred @ probe[swap] - image[swap]).max() > allowed * n:
             continue
-        if np.abs(centred[np.ix_(swap, swap)] - centred).max() <= _EQUAL * largest:
+        if np.abs(centred[np.ix_(swap, swap)] - centred).max() <= allowed:
             best = swap
             fewest = alone
 
     first = np.flatnonzero(cells < best)
-    order = np.concatenate([first, best[first], np.flatnonzero(cells == best)])
+    itself = np.flatnonzero(cells == best)
+    order = np.concatenate([first, best[first], itself])
     return order.astype(np.int64), Folding(len(first), fewest)
 
 
@@ -154,7 +176,9 @@ def _relabellings(n: int) -> Iterator[IntArray]:
     for before in _divisors(n):
         for axis in _divisors(n // before)[1:]:
             after = n // before // axis
-            yield cells.reshape(before, axis, after)[:, ::-1].ravel()
+            grid = cells.reshape(before, axis, after)
+            yield grid[:, ::-1].ravel()
+
             if after % axis == 0:
                 square = cells.reshape(before, axis, axis, after // axis)
                 yield square.swapaxes(1, 2).ravel()

@@ -12,87 +12,50 @@ conditions.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from noisewright.arrays import FloatArray
-from noisewright.local.bounds.folding import Folding
+from noisewright.local.bounds.blocks import RELAXATION, Blocks
+from noisewright.local.bounds.folding import negative_part
 from noisewright.local.bounds.start import Roots, Start, prices_of
 from noisewright.local.work import eigenvectors, product
 
-RELAXATION = 1.6
-"""Of dual steps, usual for alternating directions: 1 and 1.8 prove more on some workloads and less
-on others."""
 
-_FIXED = 15
-"""Steps with Φ fixed, while the multipliers get their first values: 7 prove half as much on
-prefix:16 at ε = 4 after one proof, 30 half as much on prefix:64 at ε = 0.5."""
+@dataclass(frozen=True)
+class Rounds:
+    """How a joint problem is solved."""
 
-_BALANCE_EVERY = 10  # rounds: 5 and 20 prove as much on most workloads tried
-_BALANCE = 1.5
-"""By what the penalty moves: at 2 cuts prove 6 % less on prefix:16 at ε = 4, at 1.2 as much."""
+    fixed: int = 15
+    """Rounds with Φ fixed, while the multipliers get their first values: 7 prove half as much on
+    prefix:16 at ε = 4 after one proof, 30 half as much on prefix:64 at ε = 0.5."""
+    balance_every: int = 10
+    """Rounds between changes of the penalty: 5 and 20 prove as much on most workloads tried."""
+    balance: float = 1.5
+    """By what the penalty moves: at 2 cuts prove 6 % less on prefix:16 at ε = 4, at 1.2 as much."""
+    many_cells: int = 128
+    """From here on residuals of conditions fall faster than those of Φ, which costs a proof less:
+    prefix:12*prefix:12 at ε = 6 after 80 rounds 1.037, else 1.049."""
+    solver_steps: int = 12
+    """Of conjugate gradients: 6 prove 0.3 % less on prefix:16, 24 as much."""
+    solved: float = 1e-4
+    """Of the first residual's energy: 1e-3 proves a fifth less on prefix:16 at ε = 4."""
+    halvings: int = 30
+    """Of a step in Φ, before it is given up: a billionth of a step is none."""
 
-_MANY_CELLS = 128  # from here on residuals of conditions fall faster than those of Φ
-_SOLVER_STEPS = (
-    12  # of conjugate gradients: 6 prove 0.3 % less on prefix:16, 24 as much
-)
-_SOLVED = 1e-4  # of the first residual's energy: 1e-3 proves a fifth less on prefix:16 at ε = 4
-_HALVINGS = 30  # of a step in Φ, before it is given up
-_FLAT = (
-    1e-12  # of the largest eigenvalue: what RΦRᵀ is kept from, for its inverse roots
-)
+
+_ROUNDS = Rounds()
+
+_FLAT = 1e-12
+"""Of the largest eigenvalue: what RΦRᵀ is kept from, for its inverse roots."""
+
 _TINY = 1e-300
-_OVERHEAD = (
-    7e6  # of a round, besides its products: a quarter of a millisecond of small arrays
-)
+"""Keeps a relative residual finite where all is zero."""
 
-
-@dataclass(eq=False)
-class Blocks(ABC):
-    """Conditions A(Φ) + slack = 0, their multipliers, and one step that improves these.
-
-    Slacks of every block hold E ≥ 0 (`excess`) and S ⪰ 0 (`definite`).
-    """
-
-    slope: float
-    """r = e^ε − 1."""
-    scale: FloatArray
-    """e."""
-    folding: Folding
-    duals: FloatArray
-    """U."""
-    gains: FloatArray = field(init=False)
-    """By how much each block stretches a matrix Φ."""
-    excess: FloatArray = field(init=False)
-    definite: FloatArray = field(init=False)
-
-    @property
-    @abstractmethod
-    def operations(self) -> float:
-        """Of a slack step, about."""
-
-    @abstractmethod
-    def forward(self, phi: FloatArray) -> FloatArray:
-        """A(Φ)."""
-
-    @abstractmethod
-    def adjoint(self, matrices: FloatArray) -> FloatArray:
-        """Aᵀ."""
-
-    @abstractmethod
-    def normal(self, phi: FloatArray, e: FloatArray, f: FloatArray) -> FloatArray:
-        """AᵀA within a subspace, in which e and its inverse f are these."""
-
-    @abstractmethod
-    def slack_step(self, image: FloatArray) -> FloatArray:
-        """The slacks nearest to −A(Φ) − U, for A(Φ) given."""
-
-    def dual_step(self, residual: FloatArray) -> None:
-        """Move U by what is left of the conditions."""
-        self.duals += RELAXATION * residual
+_OVERHEAD = 7e6
+"""Operations of a round besides its products: a quarter of a millisecond of small arrays."""
 
 
 @dataclass(eq=False)
@@ -111,7 +74,8 @@ class _Part:
         spectrum = np.linalg.eigh(self.inner(self.phi))
         self.spectrum: tuple[FloatArray, FloatArray] = spectrum
         self.root_inverse = np.linalg.pinv(self.root)
-        self.slack = self.slack_duals = np.zeros_like(self.phi)
+        self.slack = np.zeros_like(self.phi)
+        self.slack_duals = np.zeros_like(self.phi)
 
     def inner(self, phi: FloatArray) -> FloatArray:
         """RΦRᵀ."""
@@ -123,13 +87,13 @@ class _Part:
         along = self.direction
         image = matrix @ along
         side = np.outer(along, image)
-        return matrix - side - side.T + float(along @ image) * np.outer(along, along)
+        both = float(along @ image) * np.outer(along, along)
+        return matrix - side - side.T + both
 
     def definite_step(self, weight: float) -> None:
         """The Z ⪰ 0 nearest to what is wanted."""
         target = self.slack_duals - weight * self.projected(self.phi)
-        values, vectors = np.linalg.eigh((target + target.T) / 2)
-        self.slack = (vectors * np.maximum(-values, 0.0)) @ vectors.T
+        self.slack = negative_part((target + target.T) / 2)
 
     def dual_step(self, weight: float) -> None:
         """Move the dual variables of Z ⪰ 0."""
@@ -139,13 +103,12 @@ class _Part:
     def inverse_spectrum(self) -> tuple[FloatArray, FloatArray]:
         """Eigenvalues of RΦRᵀ, kept from zero, and QᵀR."""
         values, vectors = self.spectrum
-        return np.maximum(
-            values, _FLAT * values.max(initial=0.0)
-        ), vectors.T @ self.root
+        least = _FLAT * values.max(initial=0.0)
+        return np.maximum(values, least), vectors.T @ self.root
 
     def line_search(self, move: FloatArray) -> None:
         """As far along a move as keeps RΦRᵀ ≻ 0, halving."""
-        for halvings in range(_HALVINGS):
+        for halvings in range(_ROUNDS.halvings):
             phi = self.phi + 0.5**halvings * move
             inner = self.inner(phi)
             try:
@@ -161,18 +124,22 @@ class _Part:
 
 
 def _parts(
-    roots: Roots, blocks: Blocks, prior: FloatArray, halves: tuple[FloatArray, ...]
+    roots: Roots,
+    blocks: Blocks,
+    prior: FloatArray,
+    halves: tuple[FloatArray, ...],
 ) -> tuple[_Part, ...]:
     """Φ's halves beside roots, prior and scales within their subspaces."""
-    scale = blocks.scale
     folding = blocks.folding
-    direction = prior * scale
+    direction = prior * blocks.scale
     direction = direction / float(np.linalg.norm(direction))
-    scales = folding.vectors(scale)
-    inverses = folding.vectors(1.0 / scale)
+    scales = folding.vectors(blocks.scale)
+    inverses = folding.vectors(1.0 / blocks.scale)
     directions = folding.vectors(direction)
+
     # A root within a subspace, over cells of which each stands for a pair.
-    by_cell = inverses[0] / folding.vectors(np.ones_like(scale))[0]
+    ones = folding.vectors(np.ones_like(blocks.scale))
+    by_cell = inverses[0] / ones[0]
     scaled = [root * by_cell[: root.shape[1]] for root in roots.parts]
     return tuple(map(_Part, scaled, scales, inverses, directions, halves))
 
@@ -195,13 +162,15 @@ class JointProblem:
         image = np.linalg.norm(blocks.forward(scaled))
         penalty = float(np.linalg.norm(blocks.duals) / image)
         blocks.duals /= penalty
-        weight = 0.0 if start.roots.full else float(np.mean(blocks.gains**4) ** 0.5)
+
+        stretch = float(np.mean(blocks.gains**4) ** 0.5)
+        weight = 0.0 if start.roots.full else stretch
         halves = blocks.folding.halves(scaled)
-        return cls(blocks, _parts(start.roots, blocks, prior, halves), weight, penalty)
+        parts = _parts(start.roots, blocks, prior, halves)
+        return cls(blocks, parts, weight, penalty)
 
     def __post_init__(self) -> None:
         self.image = self.blocks.forward(self.phi)
-        self.primal_residual = self.dual_residual = 0.0
 
     @property
     def phi(self) -> FloatArray:
@@ -212,6 +181,8 @@ class JointProblem:
     def plain_phi(self) -> FloatArray:
         """Φ in the cells' own scale."""
         return np.asarray(self.phi / np.outer(self.blocks.scale, self.blocks.scale))
+
+    # --- another prior --------------------------------------------------------------------------
 
     def type_variances(self, roots: Roots, prior: FloatArray) -> FloatArray:
         """What each type adds to the floor at hand: its slope in the prior.
@@ -235,7 +206,8 @@ class JointProblem:
         """Go on under another prior, unless RΦRᵀ ≻ 0 is lost there."""
         halves = tuple(part.phi for part in self.parts)
         parts = _parts(roots, self.blocks, prior, halves)
-        if any(part.spectrum[0].min(initial=1.0) <= 0 for part in parts):
+        least = [part.spectrum[0].min(initial=1.0) for part in parts]
+        if min(least) <= 0:
             return False
 
         for part, earlier in zip(parts, self.parts, strict=True):
@@ -244,23 +216,27 @@ class JointProblem:
         self.parts = parts
         return True
 
+    # --- a round --------------------------------------------------------------------------------
+
     @property
     def operations(self) -> float:
         """What a round takes, about: eight products in each step for Φ, and two spectra."""
         sides = self.blocks.folding.sides
-        products = 8 * _SOLVER_STEPS * sum(product(side, side, side) for side in sides)
-        spectra = (2 + (self.weight > 0)) * sum(map(eigenvectors, sides))
+        one_product = sum(product(side, side, side) for side in sides)
+        products = 8 * _ROUNDS.solver_steps * one_product
+        count = 3 if self.weight else 2
+        spectra = count * sum(map(eigenvectors, sides))
         return self.blocks.operations + products + spectra + _OVERHEAD
 
     def step(self) -> None:
         """One round: slacks, Φ, dual variables."""
-        slack = self.blocks.slack_step(self.image)
         before = self.image
-        for part in self.parts:
-            if self.weight:
+        slack = self.blocks.slack_step(self.image)
+        if self.weight:
+            for part in self.parts:
                 part.definite_step(self.weight)
 
-        if self.steps >= _FIXED:
+        if self.steps >= _ROUNDS.fixed:
             pulls = self.blocks.adjoint(slack + self.blocks.duals)
             halves = self.blocks.folding.halves(pulls)
             for part, pull in zip(self.parts, halves, strict=True):
@@ -269,15 +245,16 @@ class JointProblem:
 
         residual = self.image + slack
         self.blocks.dual_step(residual)
-        for part in self.parts:
-            if self.weight:
+        if self.weight:
+            for part in self.parts:
                 part.dual_step(self.weight)
 
         self.steps += 1
-        self.primal_residual = _relative(residual, self.image)
-        self.dual_residual = _relative(self.image - before, self.blocks.duals)
-        if self.steps > 2 * _FIXED and self.steps % _BALANCE_EVERY == 0:
-            self._balance()
+        settled = self.steps > 2 * _ROUNDS.fixed
+        if settled and self.steps % _ROUNDS.balance_every == 0:
+            primal = _relative(residual, self.image)
+            dual = _relative(self.image - before, self.blocks.duals)
+            self._balance(primal, dual)
 
     def _newton_step(self, part: _Part, pull: FloatArray) -> None:
         """One Newton step in Φ by preconditioned conjugate gradients, kept inside RΦRᵀ ≻ 0.
@@ -290,6 +267,7 @@ class JointProblem:
         e = part.scale
         f = part.inverse
 
+        # The gradient: the blocks' residuals, Z ⪰ 0, the trace of the root, 1ᵀΦ1.
         pull = pull + self.blocks.normal(part.phi, e, f)
         if weight:
             target = weight * part.phi - part.slack - part.slack_duals
@@ -298,21 +276,24 @@ class JointProblem:
         fidelity = (rotated.T / roots) @ rotated
         gradient = self.penalty * pull - fidelity - np.outer(f, f)
 
-        curvature = 1.0 / (roots[:, None] * roots * (roots[:, None] + roots))
         # Where the slope says that an eigenvalue k is far too large, a step along −2√k would go
         # below zero: steps as of ln k take it down by a factor at most.
+        curvature = 1.0 / (roots[:, None] * roots * (roots[:, None] + roots))
         basis = part.root_inverse @ part.spectrum[1]
-        slopes = np.maximum(np.einsum("ui,ui->i", basis, gradient @ basis), 0.0)
+        slopes = np.einsum("ui,ui->i", basis, gradient @ basis)
+        slopes = np.maximum(slopes, 0.0)
         curvature += (slopes[:, None] / values + slopes / values[:, None]) / 2
 
         def hessian(move: FloatArray) -> FloatArray:
-            bent = rotated.T @ (curvature * (rotated @ move @ rotated.T)) @ rotated
+            turned = rotated @ move @ rotated.T
+            bent = rotated.T @ (curvature * turned) @ rotated
             quadratic = self.blocks.normal(move, e, f)
             if weight:
                 quadratic += weight**2 * part.projected(move)
             return np.asarray(bent + self.penalty * quadratic)
 
-        precondition = self._preconditioner(rotated, np.sqrt(np.diagonal(curvature)))
+        diagonal = np.sqrt(np.diagonal(curvature))
+        precondition = self._preconditioner(rotated, diagonal)
         part.line_search(_conjugate_gradients(hessian, -gradient, precondition))
 
     def _preconditioner(
@@ -330,16 +311,14 @@ class JointProblem:
 
         return precondition
 
-    def _balance(self) -> None:
-        """Keep both residuals falling at one speed; on many cells that of conditions faster.
-
-        There it costs a proof more: prefix:12*prefix:12 at ε = 6 after 80 steps 1.037, else 1.049.
-        """
-        ahead = 0.5 if len(self.blocks.scale) >= _MANY_CELLS else 3.0
-        if self.primal_residual > ahead * self.dual_residual:
-            factor = _BALANCE
-        elif self.dual_residual > 9.0 / ahead * self.primal_residual:
-            factor = 1 / _BALANCE
+    def _balance(self, primal: float, dual: float) -> None:
+        """Keep both residuals falling at one speed; on many cells that of conditions faster."""
+        many = len(self.blocks.scale) >= _ROUNDS.many_cells
+        ahead = 0.5 if many else 3.0
+        if primal > ahead * dual:
+            factor = _ROUNDS.balance
+        elif dual > 9.0 / ahead * primal:
+            factor = 1 / _ROUNDS.balance
         else:
             return
 
@@ -361,16 +340,19 @@ def _conjugate_gradients(
     """A few steps towards hessian(x) = right."""
     solution = np.zeros_like(right)
     residual = right
-    direction = shaped = precondition(residual)
-    energy = first = float((residual * shaped).sum())
+    shaped = precondition(residual)
+    direction = shaped
+    energy = float((residual * shaped).sum())
+    enough = _ROUNDS.solved * energy
 
-    for _ in range(_SOLVER_STEPS):
-        if energy <= _SOLVED * first:
+    for _ in range(_ROUNDS.solver_steps):
+        if energy <= enough:
             break
         image = hessian(direction)
         length = energy / float((direction * image).sum())
         solution = solution + length * direction
         residual = residual - length * image
+
         shaped = precondition(residual)
         before = energy
         energy = float((residual * shaped).sum())

@@ -28,13 +28,23 @@ from noisewright.errors import FileFormatError, InvalidParameter, refusing, requ
 from noisewright.local.storage import stored
 
 EPS = 2.0**-52
-# of the two numbers whose difference a floor is: far above their own rounding
-_MARGIN = 2.0**-40
+"""The spacing of double precision: twice what rounding a number to it may change."""
+
+MARGIN = 2.0**-40
+"""Of the two numbers whose difference a floor is: far above their own rounding."""
+
 _WIDENINGS = (1.0, 16.0, 256.0, 2.0**16, 2.0**28)
+"""Multiples of the rounding that an eigenvalue is raised by until a factorization succeeds: the
+first nearly always does."""
 
+Layout = Mapping[str, tuple[npt.DTypeLike, str]]
+"""Types of arrays by their names, and a letter for each of their axes."""
 
-Layout = Mapping[str, tuple[npt.DTypeLike, int]]
-"""Types of arrays by their names, and how many axes they have."""
+_COMMON: Layout = {
+    "prior": (np.float64, "n"),
+    "factor": (np.float64, "nf"),
+    "prices": (np.float64, "n"),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,30 +54,33 @@ class Proof(ABC):
     kind: ClassVar[str]
     most_cells: ClassVar[int]
     layout: ClassVar[Layout]
-    """What its multipliers are in a file."""
+    """Its multipliers. Axes with the same letter are equally long; n stands for cells, t for the
+    entries of an upper triangle over them, b for one more than the yes/no attributes they have."""
     cells: IntArray
     prior: FloatArray
     factor: FloatArray
     prices: FloatArray
 
     def __post_init__(self) -> None:
-        n = len(self.cells)
-        require(
-            n and not (np.diff(self.cells) <= 0).any() and self.cells[0] >= 0,
-            "cells",
-            "array",
-            "must rise from zero on",
-        )
+        require(len(self.cells), "cells", 0, "must be one or more")
+        check_rising("cells", self.cells, 0, inf)
+        self._check_shapes()
 
-        self._check_shapes(
-            prior=(n,), factor=(n, self.factor.shape[-1]), prices=(n,), **self._shapes()
-        )
-        require(
-            self.prior.min() >= 0 and abs(float(self.prior.sum()) - 1.0) <= 1e-9,
-            "prior",
-            "array",
-            "must be a distribution",
-        )
+        total = float(self.prior.sum())
+        is_distribution = self.prior.min() >= 0 and abs(total - 1.0) <= 1e-9
+        require(is_distribution, "prior", "array", "must be a distribution")
+
+    def _check_shapes(self) -> None:
+        n = self.size
+        extents = {"n": n, "t": n * (n + 1) // 2, "b": n.bit_length()}
+        for name, (_, letters) in {**_COMMON, **self.layout}.items():
+            array: Array = getattr(self, name)
+            pairs = zip(letters, array.shape, strict=False)
+            shape = [extents.setdefault(letter, length) for letter, length in pairs]
+
+            fits = array.ndim == len(letters) and array.shape == tuple(shape)
+            rule = f"must be finite, of shape {shape}"
+            require(fits and np.isfinite(array).all(), name, f"{array.shape}", rule)
 
     @classmethod
     def of(cls, arrays: Mapping[str, Array]) -> Self:
@@ -79,39 +92,32 @@ class Proof(ABC):
                     f"a proof over {len(cells)} cells is too large; plan again"
                 )
 
-            common = {
-                "prior": (np.float64, 1),
-                "factor": (np.float64, 2),
-                "prices": (np.float64, 1),
-            }
-            parts = {
-                name: stored(arrays, name, dtype, (None,) * axes)
-                for name, (dtype, axes) in {**common, **cls.layout}.items()
-            }
+            parts = {}
+            for name, (dtype, letters) in {**_COMMON, **cls.layout}.items():
+                parts[name] = stored(arrays, name, dtype, (None,) * len(letters))
             return cls(cells, **parts)
-
-    def _check_shapes(self, **shapes: tuple[int, ...]) -> None:
-        for name, shape in shapes.items():
-            array = getattr(self, name)
-            require(
-                array.shape == shape and np.isfinite(array).all(),
-                name,
-                f"{array.shape}",
-                f"must be finite, of shape {shape}",
-            )
-
-    @abstractmethod
-    def _shapes(self) -> dict[str, tuple[int, ...]]:
-        """What shapes its multipliers must have."""
-
-    @abstractmethod
-    def rise(self, epsilon: float) -> float:
-        """What prices must rise by, in sum, for every set to meet the condition, proved."""
 
     @property
     def size(self) -> int:
         """How many cells it is about."""
         return len(self.cells)
+
+    @abstractmethod
+    def rise(self, epsilon: float) -> float:
+        """What prices must rise by, in sum, for every set to meet the condition, proved."""
+
+    def condition(self) -> tuple[FloatArray, FloatArray]:
+        """Φ = YYᵀ − (λπᵀ + πλᵀ)/2, and a bound on the numbers that its entries are sums of.
+
+        Every set's v must have vᵀΦv ≤ 0.
+        """
+        y = self.factor
+        sides = np.outer(self.prices, self.prior)
+        phi = y @ y.T - (sides + sides.T) / 2
+
+        magnitudes = np.abs(sides)
+        bound = np.abs(y) @ np.abs(y).T + (magnitudes + magnitudes.T) / 2
+        return (phi + phi.T) / 2, bound
 
     def variance(self, gram: FloatArray, epsilon: float) -> float:
         """The floor under the worst-case variance that it proves; −∞ where it proves nothing."""
@@ -120,37 +126,58 @@ class Proof(ABC):
                 "proof", int(self.cells[-1]), f"must be over {len(gram)} cells"
             )
 
-        prices = self.prices
-        total = float(prices.sum()) + len(prices) * EPS * float(np.abs(prices).sum())
+        rounding = self.size * EPS * float(np.abs(self.prices).sum())
+        limit = float(self.prices.sum()) + rounding + self.rise(epsilon)
         inner = gram[np.ix_(self.cells, self.cells)]
+        return floor_of(inner, self.prior, self.factor, limit)
 
-        return floor_of(inner, self.prior, self.factor, total + self.rise(epsilon))
+
+def check_rising(name: str, numbers: IntArray, least: float, most: float) -> None:
+    """Refuse numbers that do not rise, or leave their range."""
+    rises = (np.diff(numbers) > 0).all()
+    inside = ((numbers >= least) & (numbers <= most)).all()
+    rule = f"must rise between {least:g} and {most:g}"
+    require(rises and inside, name, "array", rule)
 
 
-def floor_of(gram: FloatArray, prior: FloatArray, y: FloatArray, limit: float) -> float:
+def check_not_negative(proof: Proof, *names: str) -> None:
+    """Refuse multipliers of inequalities with the wrong sign."""
+    for name in names:
+        least = getattr(proof, name).min(initial=0.0)
+        require(least >= 0, name, "array", "must not be negative")
+
+
+def floor_of(
+    gram: FloatArray, prior: FloatArray, factor: FloatArray, limit: float
+) -> float:
     """‖W(I − π1ᵀ)Y‖_*² over the sum of prices, less what is known; −∞ where that says nothing."""
     n = len(gram)
-    # one, but for rounding: else prices were for as much more
-    share = float(prior.sum())
-    prior = prior / share
-    limit = limit * share
-    unit = float(np.trace(gram)) / n
-    if not 0.0 < unit < inf or not 0 < limit < inf:
+    columns: int = factor.shape[1]
+
+    # The prior sums to one but for rounding: else prices would be for as much more.
+    total = float(prior.sum())
+    prior = prior / total
+    limit = limit * total
+    scale = float(np.trace(gram)) / n
+    if not 0.0 < scale < inf or not 0 < limit < inf:
         return -inf
 
-    m = gram / unit
+    m = gram / scale
     mean = m @ prior
-    centred = m - mean[:, None] - mean[None, :] + float(prior @ mean)
-    inner = y.T @ centred @ y
-    # bounds |Yᵀ||M| entries
-    reach = np.abs(m).max(initial=0.0) * 4.0 * np.abs(y).sum(axis=0)
-    noise = 16 * (2 * n + len(reach)) * EPS * float(reach @ np.abs(y).sum(axis=0))
-    values = np.maximum(np.linalg.eigvalsh((inner + inner.T) / 2) - noise, 0.0)
-    moment = float(np.sqrt(values).sum()) ** 2 / limit
-    known = max(float(prior @ np.diagonal(centred)), 0.0)
-    together = float(prior @ np.diagonal(m))
+    centred = m - mean[:, None] - mean + float(prior @ mean)
 
-    return unit * (moment - known - _MARGIN * (moment + together))
+    # Eigenvalues of YᵀMY, less what rounding may have added: sums of |Y| bound its entries.
+    inner = factor.T @ centred @ factor
+    heights = np.abs(factor).sum(axis=0)
+    largest = 4.0 * np.abs(m).max(initial=0.0)
+    rounding = 16 * (2 * n + columns) * EPS * largest * float(heights @ heights)
+    values = np.linalg.eigvalsh((inner + inner.T) / 2) - rounding
+    nuclear = float(np.sqrt(np.maximum(values, 0.0)).sum())
+
+    moment = nuclear**2 / limit
+    known = max(float(prior @ np.diagonal(centred)), 0.0)
+    mean_square = float(prior @ np.diagonal(m))
+    return scale * (moment - known - MARGIN * (moment + mean_square))
 
 
 def largest_eigenvalue(matrix: FloatArray) -> float:
@@ -162,10 +189,8 @@ def largest_eigenvalue(matrix: FloatArray) -> float:
     """
     n = len(matrix)
     top = float(np.linalg.eigvalsh(matrix)[-1])
-    diagonal = np.diagonal(matrix)
-    slack = (
-        8 * (n + 2) * EPS * float(np.abs(top - diagonal).sum() + n * abs(top) + 1e-300)
-    )
+    trace = float(np.abs(top - np.diagonal(matrix)).sum())
+    slack = 8 * (n + 2) * EPS * (trace + n * abs(top) + 1e-300)
 
     for widening in _WIDENINGS:
         shift = top + widening * slack
@@ -178,7 +203,7 @@ def largest_eigenvalue(matrix: FloatArray) -> float:
     return inf
 
 
-def symmetric(packed: FloatArray, n: int) -> FloatArray:
+def symmetric(packed: Array, n: int) -> FloatArray:
     """The matrix with this upper triangle."""
     matrix = np.zeros((n, n))
     matrix[np.triu_indices(n)] = packed

@@ -25,7 +25,8 @@ from noisewright.local.analysis.analysis import check_alpha
 from noisewright.local.analysis.grams import squared_norm, table_gram
 from noisewright.local.bounds.ordered.rearrangement import OrderedBound
 from noisewright.local.bounds.ordered.search import best_claim, merged
-from noisewright.local.bounds.tables.delsarte import SchemeBound, scheme_of
+from noisewright.local.bounds.tables.delsarte import SchemeBound
+from noisewright.local.bounds.tables.scheme import scheme_of
 from noisewright.local.fixedpoint import check_epsilon
 from noisewright.local.transform.spectrum import centred_spectrum, lowered
 from noisewright.solution import BoundClass, Certificate, quotient, settled

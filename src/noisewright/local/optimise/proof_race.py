@@ -15,7 +15,7 @@ from noisewright.local.bounds.proof import Proof
 from noisewright.local.bounds.sets.proof import MOST_CELLS
 from noisewright.local.bounds.sets.search import SetSearch
 from noisewright.local.bounds.start import Reports
-from noisewright.local.bounds.tables.delsarte import scheme_of
+from noisewright.local.bounds.tables.scheme import scheme_of
 from noisewright.local.bounds.tables.search import TripleSearch
 from noisewright.local.optimise.dense.design import Types
 from noisewright.local.optimise.dense.objective import Objective

@@ -18,7 +18,7 @@ from noisewright.errors import NoisewrightError
 from noisewright.local.analysis.grams import table_gram
 from noisewright.local.bounds.proof import Proof
 from noisewright.local.bounds.proved import MOST_LISTED, proved_bound
-from noisewright.local.bounds.tables.delsarte import scheme_of
+from noisewright.local.bounds.tables.scheme import scheme_of
 from noisewright.local.bounds.tables.search import TripleSearch
 from noisewright.local.mechanism import Search
 from noisewright.local.optimise.dense.column_generation import EVERY_PATTERN, Generation

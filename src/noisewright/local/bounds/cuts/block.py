@@ -18,24 +18,38 @@ nearly the same.
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import Self
 
 import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray
-from noisewright.local.bounds.joint_problem import Blocks
+from noisewright.local.bounds.blocks import Blocks
 from noisewright.local.work import eigenvectors, product, touched
 
-_PASSES = 25  # over all entries, in a step: for counting operations
-_STEPS = 3  # of the splitting method, in a step of the block: one does as well, in no less time
-_FIRST_STEPS = 30  # of it, where cuts have joined: 10 do as well
-_SPLITTING = 0.05  # its penalty, for cuts of length one: half or double prove as much
-_RELAXATION = 1.6  # of the splitting method: 1 to 1.8 prove as much
-_CAUTION = 0.2  # holds weights where they were: other unknowns have not moved yet
-_LEAST_LENGTH = (
-    1e-6  # squared, of a cut off all D: one that is hardly longer is next to none
-)
+
+@dataclass(frozen=True)
+class Splitting:
+    """How weights of cuts are found."""
+
+    steps: int = 3
+    """In a step of the block: one does as well, in no less time."""
+    first_steps: int = 30
+    """Where cuts have joined: 10 do as well."""
+    penalty: float = 0.05
+    """For cuts of length one: half or double prove as much."""
+    relaxation: float = 1.6
+    """1 to 1.8 prove as much."""
+    caution: float = 0.2
+    """Holds weights where they were: other unknowns have not moved yet."""
+    least_length: float = 1e-6
+    """Squared, of a cut off all D: one that is hardly longer is next to none."""
+
+
+_SPLITTING = Splitting()
+
+_PASSES = 25
+"""Over all entries, in a step: for counting operations."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,15 +88,14 @@ class Cuts:
 
     def joined(self, vectors: IntArray, offsets: IntArray) -> Cuts:
         """With further ones, without a weight yet."""
-        both = zip(
-            vars(self).values(), vars(Cuts.new(vectors, offsets)).values(), strict=True
-        )
+        new = Cuts.new(vectors, offsets)
+        both = zip(vars(self).values(), vars(new).values(), strict=True)
         return Cuts(*map(np.concatenate, both))
 
 
 @dataclass(eq=False)
 class WeighedCuts:
-    """Cuts over cells scaled by e, and Σ_b u_b C_b."""
+    """Cuts over cells scaled by e, and Σ_b u_b C_b. No array in it is ever changed."""
 
     cuts: Cuts
     scale: FloatArray
@@ -95,9 +108,11 @@ class WeighedCuts:
         cuts = self.cuts
 
         # C_b = (low·highᵀ + high·lowᵀ)/2, low and high being bᵀx − c and bᵀx − c − 1.
-        low = self._low = np.column_stack([-cuts.offsets, cuts.vectors * e])
-        high = self._high = low.copy()
-        high[:, 0] -= 1.0
+        self._low = np.column_stack([-cuts.offsets, cuts.vectors * e])
+        self._high = self._low.copy()
+        self._high[:, 0] -= 1.0
+        low = self._low
+        high = self._high
 
         # Products of cuts with the D of each cell, and the squared length of these.
         squares = low[:, 1:] * high[:, 1:]
@@ -110,18 +125,13 @@ class WeighedCuts:
         crossed = (low @ high.T) * (high @ low.T)
         products = 0.5 * (straight + crossed)
         products -= (self._along / self._length) @ self._along.T
-        self._unit = 1.0 / np.sqrt(np.maximum(np.diagonal(products), _LEAST_LENGTH))
+        lengths = np.maximum(np.diagonal(products), _SPLITTING.least_length)
+        self._unit = 1.0 / np.sqrt(lengths)
         products *= self._unit[:, None] * self._unit
 
-        self._inverse = _inverse(products, _CAUTION + _SPLITTING)
-        self._steps = _FIRST_STEPS
+        self._inverse = _inverse(products, _SPLITTING.caution + _SPLITTING.penalty)
+        self._steps = _SPLITTING.first_steps
         self._weigh(cuts.weights, cuts.pulls)
-
-    def copy(self) -> Self:
-        """The same cuts, with weights of their own from now on."""
-        other = object.__new__(type(self))
-        other.__dict__.update(self.__dict__)  # no array in it is ever changed
-        return other
 
     def _weigh(self, weights: FloatArray, pulls: FloatArray) -> None:
         self.cuts = replace(self.cuts, weights=weights, pulls=pulls)
@@ -142,19 +152,21 @@ class WeighedCuts:
         if not len(self.cuts):
             return
 
+        # The quadratic's linear term, for weights of cuts at length one.
         u = self.cuts.weights / self._unit
-        pulls = self.cuts.pulls * self._unit
         linear = np.einsum("bi,bi->b", self._low @ rest, self._high)
         linear -= self._along @ (self._along_of(rest) / self._length)
-        linear = linear * self._unit - _CAUTION * u
+        linear = linear * self._unit - _SPLITTING.caution * u
 
+        penalty = _SPLITTING.penalty
+        pulls = self.cuts.pulls * self._unit
         for _ in range(self._steps):
-            free = self._inverse @ (_SPLITTING * u - pulls - linear)
-            free = _RELAXATION * free + (1 - _RELAXATION) * u
-            u = np.maximum(free + pulls / _SPLITTING, 0.0)
-            pulls = pulls + _SPLITTING * (free - u)
+            free = self._inverse @ (penalty * u - pulls - linear)
+            free = u + _SPLITTING.relaxation * (free - u)
+            u = np.maximum(free + pulls / penalty, 0.0)
+            pulls = pulls + penalty * (free - u)
 
-        self._steps = _STEPS
+        self._steps = _SPLITTING.steps
         self._weigh(u * self._unit, pulls / self._unit)
 
 
@@ -172,7 +184,8 @@ def _inverse(matrix: FloatArray, shift: float) -> FloatArray:
     if not len(matrix):
         return matrix
 
-    factor, _ = dpotrf(matrix + shift * np.eye(len(matrix)), lower=True)
+    shifted = matrix + shift * np.eye(len(matrix))
+    factor, _ = dpotrf(shifted, lower=True)
     half, _ = dpotri(factor, lower=True)
     lower = np.tril(half)
     return np.asarray(lower + np.tril(lower, -1).T)
@@ -189,8 +202,10 @@ class CutBlock(Blocks):
     def __post_init__(self) -> None:
         n = len(self.scale)
         self.gains = np.array([self.slope])
+        self.couplings = np.array([[[0.0, 0.0], [0.0, 1.0]]])
         self.squares = np.zeros(n)
-        self.excess, self.definite = np.zeros((2, n + 1, n + 1))
+        self.excess = np.zeros((n + 1, n + 1))
+        self.definite = np.zeros((n + 1, n + 1))
         self.cut_by(Cuts.none(n))
 
     @property
@@ -203,12 +218,10 @@ class CutBlock(Blocks):
         self.weighed = WeighedCuts(cuts, self.scale)
 
     def copy(self) -> CutBlock:
-        """A block of its own at the same point."""
-        other = CutBlock(self.slope, self.scale, self.folding, self.duals.copy())
-        other.weighed = self.weighed.copy()
-        other.squares = self.squares.copy()
-        other.excess = self.excess.copy()
-        other.definite = self.definite.copy()
+        """A block of its own at the same point: a step changes no array but the duals."""
+        other = copy(self)
+        other.duals = self.duals.copy()
+        other.weighed = copy(self.weighed)
         return other
 
     @property
@@ -216,32 +229,28 @@ class CutBlock(Blocks):
         """Of a step: a spectrum, two products with all cuts, and passes over all entries."""
         n = len(self.scale) + 1
         cuts = len(self.cuts)
-        weighing = 2 * product(cuts, n, n) + _STEPS * product(cuts, cuts, 1)
-        return eigenvectors(n) + weighing + _PASSES * touched(n**2 + cuts * n)
+        products = 2 * product(cuts, n, n)
+        splitting = _SPLITTING.steps * product(cuts, cuts, 1)
+        passes = _PASSES * touched(n**2 + cuts * n)
+        return eigenvectors(n) + products + splitting + passes
 
     # --- the map from Φ and its adjoint -----------------------------------------------------------
 
     def forward(self, phi: FloatArray) -> FloatArray:
-        """MᵀΦM with M = [f, rI]."""
+        """HᵀΦH with H = [f, rI]."""
         r = self.slope
         f = 1.0 / self.scale
         sums = phi @ f
+        constant = np.atleast_2d(f @ sums)
         side = r * sums[:, None]
-        return np.block([[np.atleast_2d(f @ sums), side.T], [side, r * r * phi]])
+        return np.block([[constant, side.T], [side, r * r * phi]])
 
-    def adjoint(self, matrix: FloatArray) -> FloatArray:
-        """M(·)Mᵀ."""
+    def adjoint(self, matrices: FloatArray) -> FloatArray:
+        """H(·)Hᵀ."""
         r = self.slope
         f = 1.0 / self.scale
-        side = np.outer(f, r * matrix[0, 1:] + 0.5 * matrix[0, 0] * f)
-        return np.asarray(r * r * matrix[1:, 1:] + side + side.T)
-
-    def normal(self, phi: FloatArray, e: FloatArray, f: FloatArray) -> FloatArray:
-        """MMᵀΦMMᵀ, MMᵀ = r²I + ffᵀ."""
-        square = self.slope**2
-        sums = phi @ f
-        side = np.outer(f, square * sums + 0.5 * float(f @ sums) * f)
-        return np.asarray(square * square * phi + side + side.T)
+        side = np.outer(f, r * matrices[0, 1:] + 0.5 * matrices[0, 0] * f)
+        return np.asarray(r * r * matrices[1:, 1:] + side + side.T)
 
     # --- one step ---------------------------------------------------------------------------------
 
@@ -250,25 +259,24 @@ class CutBlock(Blocks):
         target = image + self.duals
         rest = target + self.excess + self.definite
         self.weighed.weight_steps(rest)
-        cut = self.weighed.matrix
-        self.squares = self.weighed.best_squares(rest + cut)
-        squared = self._squared()
+        self.squares = self.weighed.best_squares(rest + self.weighed.matrix)
 
-        target += squared
-        target += cut
-        self.excess[1:, 1:] = np.maximum(-(target + self.definite)[1:, 1:], 0.0)
-        np.fill_diagonal(self.excess, 0.0)  # a square counts by D
+        vanishing = self._squared() + self.weighed.matrix
+        return vanishing + self.cone_step(target + vanishing)
 
-        target += self.excess
-        values, vectors = np.linalg.eigh((target + target.T) / 2)
-        rooted = vectors[:, values < 0] * np.sqrt(-values[values < 0])
-        self.definite = rooted @ rooted.T
-        return squared + self.excess + cut + self.definite
+    def clipped(self, short: FloatArray) -> FloatArray:
+        """E on pairs of cells; a square counts by D."""
+        excess = np.maximum(short, 0.0)
+        excess[0] = 0.0
+        excess[:, 0] = 0.0
+        np.fill_diagonal(excess, 0.0)
+        return excess
 
     def _squared(self) -> FloatArray:
         """D(d)."""
         matrix = np.diag(np.append(0.0, self.scale**2 * self.squares))
-        matrix[0, 1:] = matrix[1:, 0] = -0.5 * self.scale * self.squares
+        matrix[0, 1:] = -0.5 * self.scale * self.squares
+        matrix[1:, 0] = matrix[0, 1:]
         return matrix
 
     @property

@@ -30,13 +30,19 @@ from noisewright.local.bounds.proof import (
     EPS,
     Layout,
     Proof,
+    check_not_negative,
     largest_eigenvalue,
     symmetric,
 )
 
 MOST_CELLS = 128
-_LARGEST = 2**20  # whole numbers in cuts, whose products stay exact by far
+"""Only bounds time: a search takes a spectrum over all cells in every round."""
+
+_LARGEST = 2**20
+"""Of whole numbers in cuts, whose products stay exact by far."""
+
 _EDGE = 1e-6
+"""How near p may come to 0 and 1, where its coordinates end."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,12 +52,12 @@ class CutProof(Proof):
     kind = "cuts"
     most_cells = MOST_CELLS
     layout: ClassVar[Layout] = {
-        "squares": (np.float64, 1),
-        "pairs": (np.float32, 1),
-        "vectors": (np.int64, 2),
-        "offsets": (np.int64, 1),
-        "weights": (np.float64, 1),
-        "centre": (np.float64, 1),
+        "squares": (np.float64, "n"),
+        "pairs": (np.float32, "t"),
+        "vectors": (np.int64, "cn"),
+        "offsets": (np.int64, "c"),
+        "weights": (np.float64, "c"),
+        "centre": (np.float64, "n"),
     }
     squares: FloatArray
     pairs: Array
@@ -61,91 +67,69 @@ class CutProof(Proof):
     weights: FloatArray
     centre: FloatArray
 
-    def _shapes(self) -> dict[str, tuple[int, ...]]:
-        n = self.size
-        cuts = len(self.weights)
-        return {
-            "squares": (n,),
-            "pairs": (n * (n + 1) // 2,),
-            "vectors": (cuts, n),
-            "offsets": (cuts,),
-            "weights": (cuts,),
-            "centre": (n,),
-        }
-
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(
-            self.pairs.min() >= 0 and self.weights.min(initial=0.0) >= 0,
-            "pairs, weights",
-            "arrays",
-            "must not be negative",
-        )
-        require(
-            self.centre.min() >= _EDGE and self.centre.max() <= 1 - _EDGE,
-            "centre",
-            "array",
-            "must be between 0 and 1",
-        )
+        check_not_negative(self, "pairs", "weights")
+        inside = self.centre.min() >= _EDGE and self.centre.max() <= 1 - _EDGE
+        require(inside, "centre", "array", "must be between 0 and 1")
 
         for name in ("vectors", "offsets"):
             whole = getattr(self, name)
-            require(
-                whole.dtype == np.int64
-                and not ((whole < -_LARGEST) | (whole > _LARGEST)).any(),
-                name,
-                "array",
-                "must be small whole numbers",
-            )
+            small = ((whole >= -_LARGEST) & (whole <= _LARGEST)).all()
+            fits = whole.dtype == np.int64 and small
+            require(fits, name, "array", "must be small whole numbers")
 
     def rise(self, epsilon: float) -> float:
-        return raised(self, epsilon)
+        """By the least eigenvalue of N in the coordinates z."""
+        n = self.size
+        r = expm1(epsilon)
+        p = self.centre
+        variance = p * (1 - p)
 
+        # (1, x) = change (1, z).
+        change = np.diag(np.append(1.0, np.sqrt(variance)))
+        change[1:, 0] = p
+        form, bound = self._left_over(r)
+        inner = change.T @ form @ change
 
-def raised(proof: CutProof, epsilon: float) -> float:
-    """What prices must rise by, in sum, for every set to meet the condition."""
-    n = proof.size
-    r = expm1(epsilon)
-    form, sizes = _left_over(proof, r)
-    p = proof.centre
-    width = np.sqrt(p * (1 - p))
-    change = np.zeros((n + 1, n + 1))
-    change[0, 0], change[1:, 0] = 1.0, p
-    change[np.arange(1, n + 1), np.arange(1, n + 1)] = width
-    inner = change.T @ form @ change
-    bound = change.T @ sizes @ change
-    terms = 2 * n + proof.factor.shape[1] + len(proof.weights) + 32
-    rounding = 4 * terms * EPS * float(np.linalg.norm(bound))
-    short = largest_eigenvalue(-(inner + inner.T) / 2) + rounding
-    if not 0 < short < inf:
-        return 0.0 if short <= 0 else inf
+        terms = 2 * n + self.factor.shape[1] + len(self.weights) + 32
+        size = float(np.linalg.norm(change.T @ bound @ change))
+        rounding = 4 * terms * EPS * size
+        short = largest_eigenvalue(-(inner + inner.T) / 2) + rounding
+        if short <= 0:
+            return 0.0
+        if not short < inf:
+            return inf
 
-    constant = 1 + float((p * p / width**2).sum())
-    slope = float(((1 - 2 * p) / width**2).max())
-    return float(short * n * max(constant / n, slope / r, 0.0) * (1 + 64 * n * EPS))
+        # 1 + Σz² = constant + slopeᵀx on x of zeros and ones; τ(n + r·1ᵀx) pays for both.
+        constant = 1 + float((p * p / variance).sum())
+        slope = float(((1 - 2 * p) / variance).max())
+        price = short * max(constant / n, slope / r, 0.0)
+        return float(n * price * (1 + 64 * n * EPS))
 
+    def _left_over(self, r: float) -> tuple[FloatArray, FloatArray]:
+        """N, and sums of the sizes of the numbers that its entries are sums of."""
+        n = self.size
+        phi, bound = self.condition()
+        lift = np.column_stack([np.ones(n), r * np.eye(n)])  # v = lift (1, x)
+        form = -lift.T @ phi @ lift
+        size = lift.T @ bound @ lift
 
-def _left_over(proof: CutProof, r: float) -> tuple[FloatArray, FloatArray]:
-    """N, and sums of the sizes of the numbers that its entries are sums of."""
-    n = proof.size
-    y = proof.factor
-    prices = proof.prices
-    prior = proof.prior
-    sides = np.outer(prices, prior)
-    heights = np.outer(np.abs(prices), prior)
-    lift = np.column_stack([np.ones(n), r * np.eye(n)])  # v = lift (1, x)
-    form = lift.T @ ((sides + sides.T) / 2 - y @ y.T) @ lift
-    size = lift.T @ ((heights + heights.T) / 2 + np.abs(y) @ np.abs(y).T) @ lift
-    taken = np.zeros((n + 1, n + 1))
-    inside = np.arange(1, n + 1)
-    taken[1:, 1:] = symmetric(proof.pairs.astype(np.float64), n)
-    taken[inside, inside] = proof.squares
-    taken[0, 1:] = taken[1:, 0] = -proof.squares / 2
-    low = np.column_stack([-proof.offsets, proof.vectors]).astype(np.float64)
-    high = low - np.eye(n + 1)[0]
-    cut = low.T @ (proof.weights[:, None] * high)
-    cut_size = np.abs(low).T @ (proof.weights[:, None] * np.abs(high))
-    form = form - taken - (cut + cut.T) / 2
-    size = size + np.abs(taken) + (cut_size + cut_size.T) / 2
+        # d and E.
+        taken = np.zeros((n + 1, n + 1))
+        taken[1:, 1:] = symmetric(self.pairs, n)
+        inside = np.arange(1, n + 1)
+        taken[inside, inside] = self.squares
+        taken[0, 1:] = taken[1:, 0] = -self.squares / 2
 
-    return (form), (size)
+        # Cuts, each a product of bᵀx − c and bᵀx − c − 1.
+        low = np.column_stack([-self.offsets, self.vectors]).astype(np.float64)
+        high = low.copy()
+        high[:, 0] -= 1.0
+        weights = self.weights[:, None]
+        cut = low.T @ (weights * high)
+        cut_size = np.abs(low).T @ (weights * np.abs(high))
+
+        form = form - taken - (cut + cut.T) / 2
+        size = size + np.abs(taken) + (cut_size + cut_size.T) / 2
+        return form, size

@@ -17,16 +17,26 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from noisewright.arrays import BoolArray, FloatArray, IntArray
+from noisewright.local.bounds.blocks import Blocks
 from noisewright.local.bounds.folding import Folding
-from noisewright.local.bounds.joint_problem import Blocks
 from noisewright.local.work import eigenvectors, product, touched
 
-_PASSES = 25  # over all entries of all sizes, in a step: for counting operations
+_PASSES = 25
+"""Over all entries of all sizes, in a step: for counting operations."""
+
 _SINGLE_FROM = 128
 """Cells: what a search needs of its multipliers are four digits, in half the time."""
 
 _STATE = ("tilts", "excess", "definite", "duals")
 """What changes from step to step, a row each per size."""
+
+
+def between(known: IntArray, sizes: IntArray) -> tuple[IntArray, IntArray, FloatArray]:
+    """For each size the places of the two known ones around it, and the share of the second."""
+    places = np.interp(sizes, known, np.arange(len(known)))
+    low = np.minimum(places.astype(np.int64), max(len(known) - 2, 0))
+    high = np.minimum(low + 1, len(known) - 1)
+    return low, high, np.asarray(places - low)
 
 
 @dataclass(eq=False)
@@ -46,11 +56,10 @@ class SetBlocks(Blocks):
         self.gains = np.sqrt(d) * self.slope / self.lengths
         self.shared = 1 / (np.sqrt(d) * self.lengths)
 
-        # HᵀH = a²I + FgFᵀ, F the columns e and f: g of every size, and Σ a²g.
-        self._inner = np.zeros((len(d), 2, 2))
-        self._inner[:, 0, 1] = self._inner[:, 1, 0] = self.gains * self.shared
-        self._inner[:, 1, 1] = self.shared**2 * float(self.scale @ self.scale)
-        self._sides = np.tensordot(self.gains**2, self._inner, 1)
+        self.couplings = np.zeros((len(d), 2, 2))
+        self.couplings[:, 0, 1] = self.gains * self.shared
+        self.couplings[:, 1, 0] = self.gains * self.shared
+        self.couplings[:, 1, 1] = self.shared**2 * float(self.scale @ self.scale)
 
         self.tilts = np.zeros((len(d), n))
         self.excess = np.zeros_like(self.duals)
@@ -58,7 +67,11 @@ class SetBlocks(Blocks):
 
     @classmethod
     def of(
-        cls, sizes: Sequence[int], slope: float, scale: FloatArray, folding: Folding
+        cls,
+        sizes: Sequence[int],
+        slope: float,
+        scale: FloatArray,
+        folding: Folding,
     ) -> SetBlocks:
         """Blocks at rest."""
         n = len(scale)
@@ -69,25 +82,31 @@ class SetBlocks(Blocks):
     def only(self, keep: BoolArray) -> SetBlocks:
         """A copy with some of the sizes."""
         sizes = self.sizes[keep].tolist()
-        copy = SetBlocks.of(sizes, self.slope, self.scale, self.folding)
+        blocks = SetBlocks.of(sizes, self.slope, self.scale, self.folding)
         for name in _STATE:
-            setattr(copy, name, getattr(self, name)[keep].copy())
-        return copy
+            setattr(blocks, name, getattr(self, name)[keep].copy())
+        return blocks
 
-    def between(self, sizes: Sequence[int]) -> SetBlocks:
+    def at(self, sizes: Sequence[int]) -> SetBlocks:
         """Blocks of other sizes, on the lines between the two nearest of these."""
         blocks = SetBlocks.of(sizes, self.slope, self.scale, self.folding)
-        places = np.interp(blocks.sizes, self.sizes, np.arange(len(self.sizes)))
-        low = np.minimum(places.astype(int), max(len(self.sizes) - 2, 0))
-        high = np.minimum(low + 1, len(self.sizes) - 1)
-
+        low, high, shares = between(self.sizes, blocks.sizes)
         for name in _STATE:
             known = getattr(self, name)
-            share = (places - low).reshape(-1, *[1] * (known.ndim - 1))
+            share = shares.reshape(-1, *[1] * (known.ndim - 1))
             mixed = (1 - share) * known[low] + share * known[high]
             setattr(blocks, name, mixed.astype(known.dtype))
 
         return blocks
+
+    @property
+    def operations(self) -> float:
+        """Of a step: a spectrum for every size, and passes over all entries."""
+        count = len(self.sizes)
+        entries = count * len(self.scale) ** 2
+        sides = self.folding.sides
+        spectra = sum(eigenvectors(side) + product(side, side, side) for side in sides)
+        return count * spectra + _PASSES * touched(entries)
 
     # --- the map from Φ and its adjoint ---------------------------------------------------------
 
@@ -97,9 +116,10 @@ class SetBlocks(Blocks):
         e = self.scale
         f = 1.0 / self.scale
         sums = phi @ f
-        sides = np.outer(e, sums)
-        both = (sides + sides.T).astype(digits)
+        side = np.outer(e, sums)
+        both = (side + side.T).astype(digits)
         even = (float(f @ sums) * np.outer(e, e)).astype(digits)
+
         a = self.gains.astype(digits)[:, None, None]
         b = self.shared.astype(digits)[:, None, None]
         image = a * a * phi.astype(digits)
@@ -114,42 +134,39 @@ class SetBlocks(Blocks):
         f = 1.0 / self.scale
         a = self.gains
         b = self.shared
+
         sums = (matrices @ e.astype(digits)).astype(np.float64)
         side = np.outer((a * b) @ sums, f)
         total = float((b * b) @ (sums @ e))
         weighted = np.tensordot((a * a).astype(digits), matrices, 1)
         return np.asarray(weighted + side + side.T + total * np.outer(f, f))
 
-    def normal(self, phi: FloatArray, e: FloatArray, f: FloatArray) -> FloatArray:
-        """Σ AᵀA: (a²I + FgFᵀ)Φ(a²I + FgFᵀ) summed, F the columns e and f within a subspace."""
-        even: FloatArray = float((self.gains**4).sum()) * phi
-        if not e.any():
-            return even
-
-        columns = np.column_stack([e, f])
-        images = columns.T @ phi
-        side = columns @ self._sides @ images
-        middle = images @ columns
-        inner = np.einsum("kij,jl,klm->im", self._inner, middle, self._inner)
-        return np.asarray(even + side + side.T + columns @ inner @ columns.T)
-
-    @property
-    def operations(self) -> float:
-        """Of a step: a spectrum for every size, and passes over all entries."""
-        count = len(self.sizes)
-        n = len(self.scale)
-        sides = self.folding.sides
-        spectra = sum(eigenvectors(side) + product(side, side, side) for side in sides)
-        return count * spectra + _PASSES * touched(count * n**2)
-
     # --- one step -------------------------------------------------------------------------------
+
+    def slack_step(self, image: FloatArray) -> FloatArray:
+        """New ν, E and S for A(Φ); returns B(ν) + E + S."""
+        target = image + self.duals
+        self.tilts = self._best_tilts(target + self.excess + self.definite)
+        tilted = self._tilted(self.tilts)
+        return tilted + self.cone_step(target + tilted)
+
+    def clipped(self, short: FloatArray) -> FloatArray:
+        """E of every size."""
+        excess = np.maximum(short, 0.0)
+        if self.sizes[0] == 1:
+            # No two cells are ever together: nothing off the diagonal counts.
+            excess[0] = short[0]
+            np.fill_diagonal(excess[0], 0.0)
+        return excess
 
     def _tilted(self, tilts: FloatArray) -> FloatArray:
         """B(ν)."""
         digits = self.duals.dtype
-        cells = np.arange(len(self.scale))
-        sides = tilts[:, :, None].astype(digits) / 2 * self.scale.astype(digits)
+        half = tilts[:, :, None].astype(digits) / 2
+        sides = half * self.scale.astype(digits)
         both = sides + sides.transpose(0, 2, 1)
+
+        cells = np.arange(len(self.scale))
         both[:, cells, cells] -= self.sizes[:, None] * tilts * self.scale
         return np.asarray(both)
 
@@ -159,10 +176,10 @@ class SetBlocks(Blocks):
         d = self.sizes[:, None].astype(np.float64)
         traces = np.diagonal(rest, axis1=1, axis2=2)
         right = d * e * traces - rest @ e.astype(rest.dtype)
+
+        # For single cells ν has no effect.
         diagonal = 0.5 * float(e @ e) + (d * d - 2 * d) * e**2
-        diagonal = np.where(
-            d == 1, np.inf, diagonal
-        )  # for single cells ν has no effect
+        diagonal = np.where(d == 1, np.inf, diagonal)
 
         # The inverse of a diagonal and one product, by Sherman and Morrison.
         plain = right / diagonal
@@ -170,32 +187,16 @@ class SetBlocks(Blocks):
         share = (plain @ e) / (2.0 + along @ e)
         return np.asarray(plain - share[:, None] * along)
 
-    def slack_step(self, image: FloatArray) -> FloatArray:
-        """New ν, E and S for A(Φ); returns B(ν) + E + S."""
-        target = image + self.duals
-        self.tilts = self._best_tilts(target + self.excess + self.definite)
-        tilted = self._tilted(self.tilts)
-        target += tilted
-
-        short = -(target + self.definite)
-        np.maximum(short, 0.0, out=self.excess)
-        if self.sizes[0] == 1:
-            # No two cells are ever together: nothing off the diagonal counts.
-            np.fill_diagonal(short[0], 0.0)
-            self.excess[0] = short[0]
-
-        target += self.excess
-        self.definite = self.folding.negative_part(target)
-        return tilted + self.excess + self.definite
-
-    # --- in the cells' own scale ------------------------------------------------------------------
+    # --- in the cells' own scale ----------------------------------------------------------------
 
     def plain(self, phi: FloatArray) -> tuple[FloatArray, FloatArray]:
         """ν and E as a proof states them, for a Φ in the cells' own scale."""
         d = self.sizes[:, None].astype(np.float64)
-        sums = phi.sum(axis=1)
         factor = self.lengths[:, None] ** 2 / d
+        sums = phi.sum(axis=1)
         tilts = factor * self.tilts / self.scale
-        tilts += 2 * self.slope * sums / d + float(sums.sum()) / d**2
+        tilts += 2 * self.slope * sums / d
+        tilts += float(sums.sum()) / d**2
+
         excess = factor[:, :, None] * self.excess / np.outer(self.scale, self.scale)
         return tilts, np.maximum(excess, 0.0)

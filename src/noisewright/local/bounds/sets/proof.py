@@ -29,13 +29,17 @@ from noisewright.local.bounds.proof import (
     EPS,
     Layout,
     Proof,
+    check_not_negative,
+    check_rising,
     largest_eigenvalue,
     symmetric,
 )
 
 MOST_CELLS = 256
+"""Only bounds time: a check takes a spectrum over all cells for every size."""
+
 LISTED = 3
-"""Sets of up to so many cells are looked at one by one."""
+"""Sets of up to so many cells are looked at one by one: those of four would take n⁴ steps."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,42 +49,21 @@ class SetProof(Proof):
     kind = "sets"
     most_cells = MOST_CELLS
     layout: ClassVar[Layout] = {
-        "sizes": (np.int64, 1),
-        "tilts": (np.float64, 2),
-        "excess": (np.float32, 2),
+        "sizes": (np.int64, "k"),
+        "tilts": (np.float64, "kn"),
+        "excess": (np.float32, "kt"),
     }
     sizes: IntArray
     tilts: FloatArray
+    """ν."""
     excess: Array
     """Upper triangles of E, row by row, one row per size, in single precision."""
 
-    def _shapes(self) -> dict[str, tuple[int, ...]]:
-        n = self.size
-        count = len(self.sizes)
-        return {
-            "sizes": (count,),
-            "tilts": (count, n),
-            "excess": (count, n * (n + 1) // 2),
-        }
-
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(
-            len(self.sizes) and not (np.diff(self.sizes) <= 0).any(),
-            "sizes",
-            "array",
-            "must rise",
-        )
-        require(
-            self.sizes[0] >= 1 and self.sizes[-1] <= self.size,
-            "sizes",
-            "array",
-            f"must lie between 1 and {self.size}",
-        )
-        require(self.excess.min() >= 0, "excess", "array", "must not be negative")
-
-    def rise(self, epsilon: float) -> float:
-        return repair(self, epsilon)
+        require(len(self.sizes), "sizes", 0, "must be one or more")
+        check_rising("sizes", self.sizes, 1, self.size)
+        check_not_negative(self, "excess")
 
     def multipliers(self, cells: int) -> tuple[FloatArray, FloatArray]:
         """ν and E for sets of so many cells: on the line between the two nearest sizes kept."""
@@ -89,32 +72,46 @@ class SetProof(Proof):
         high = min(after, len(self.sizes) - 1)
         gap = float(self.sizes[high] - self.sizes[low])
         share = (cells - float(self.sizes[low])) / gap if gap else 0.0
+
         tilt = (1 - share) * self.tilts[low] + share * self.tilts[high]
         packed = (1 - share) * self.excess[low].astype(np.float64)
         packed += share * self.excess[high]
+        return tilt, symmetric(packed, self.size)
 
-        return (tilt), symmetric(packed, self.size)
+    def rise(self, epsilon: float) -> float:
+        """By the largest value of any size, paid evenly or by π, whichever is cheaper."""
+        n = self.size
+        if n == 1:
+            return 0.0
+
+        condition = Condition.of(self, epsilon)
+        few = min(LISTED, n)
+        needed = [condition.listed(d) for d in range(1, few + 1)]
+        needed += [condition.paid(d) for d in range(few + 1, n + 1)]
+
+        evenly = max(by_even for by_even, _ in needed)
+        by_prior = max(by_prior for _, by_prior in needed)
+        least = min(evenly, by_prior)
+        return float(least + 8 * n * EPS * abs(least))
 
 
 @dataclass(frozen=True, eq=False)
-class _Condition:
+class Condition:
     """vᵀΦv for all sets of one size, bounded from above with all that rounding may hide."""
 
     proof: SetProof
-    epsilon: float
+    r: float
     phi: FloatArray
+    sums: FloatArray
+    """s = Φ1."""
     bound: FloatArray
     """An upper bound on the numbers that Φ is made of, entry by entry."""
 
     @classmethod
-    def of(cls, proof: SetProof, epsilon: float) -> _Condition:
-        y = proof.factor
-        prices = proof.prices
-        prior = proof.prior
-        phi = y @ y.T - (np.outer(prices, prior) + np.outer(prior, prices)) / 2
-        heights = np.outer(np.abs(prices), prior)
-        bound = np.abs(y) @ np.abs(y).T + (heights + heights.T) / 2
-        return cls(proof, epsilon, (phi + phi.T) / 2, bound)
+    def of(cls, proof: SetProof, epsilon: float) -> Condition:
+        """That of a proof."""
+        phi, bound = proof.condition()
+        return cls(proof, expm1(epsilon), phi, phi.sum(axis=1), bound)
 
     @property
     def _rounding(self) -> float:
@@ -122,35 +119,34 @@ class _Condition:
         columns: int = self.proof.factor.shape[1]
         return 2 * (self.proof.size + columns + 16) * EPS
 
+    # --- few cells, set by set ------------------------------------------------------------------
+
     def listed(self, d: int) -> tuple[float, float]:
         """κ that sets of d = 1, 2 or 3 cells ask for, one by one: paid evenly, and by π."""
+        even_mass = 1 + self.r * d / self.proof.size
         by_even = by_prior = -inf
-        for values, mass in self._listed(d):
+        for values, mass in self._values(d):
             values /= mass
-            by_even = max(by_even, float(values.max()))
+            by_even = max(by_even, float(values.max()) / even_mass)
             values /= mass
             by_prior = max(by_prior, float(values.max()))
 
-        return by_even / (1 + expm1(self.epsilon) * d / self.proof.size), by_prior
+        return by_even, by_prior
 
-    def _listed(self, d: int) -> Iterator[tuple[FloatArray, FloatArray]]:
+    def _values(self, d: int) -> Iterator[tuple[FloatArray, FloatArray]]:
         """vᵀΦv and πᵀv of all sets of d cells; those of three by their first."""
         n = self.proof.size
-        r = expm1(self.epsilon)
+        r = self.r
         prior = self.proof.prior
-        sums = self.phi.sum(axis=1)
-        bounds = self.bound.sum(axis=1)
-        largest = (
-            (r * d) ** 2 * self.bound.max() + 2 * r * d * bounds.max() + bounds.sum()
-        )
-        hidden = float(sums.sum()) + self._rounding * float(largest)
-        cell = r * r * np.diagonal(self.phi) + 2 * r * sums
+        constant = float(self.sums.sum()) + self._listed_rounding(d)
+        single = r * r * np.diagonal(self.phi) + 2 * r * self.sums
         mass = 1 + r * prior
         if d == 1:
-            yield hidden + cell, mass
+            yield constant + single, mass
             return
 
-        pairs = hidden + cell[:, None] + cell + 2 * r * r * self.phi
+        twice = 2 * r * r * self.phi
+        pairs = constant + single[:, None] + single + twice
         pairs[np.diag_indices(n)] = -inf
         masses = mass[:, None] + r * prior
         if d == 2:
@@ -158,61 +154,50 @@ class _Condition:
             return
 
         for i in range(n - 2):
-            along = cell[i] / 2 + 2 * r * r * self.phi[i, i + 1 :]
             later = slice(i + 1, None)
-            yield (
-                pairs[later, later] + along[:, None] + along,
-                masses[later, later] + r * prior[i],
-            )
+            along = single[i] / 2 + twice[i, later]
+            triples = pairs[later, later] + along[:, None] + along
+            yield triples, masses[later, later] + r * prior[i]
+
+    def _listed_rounding(self, d: int) -> float:
+        r = self.r
+        sums = self.bound.sum(axis=1)
+        within = (r * d) ** 2 * self.bound.max()
+        across = 2 * r * d * sums.max()
+        return self._rounding * float(within + across + sums.sum())
+
+    # --- many cells, by an eigenvalue -----------------------------------------------------------
+
+    def paid(self, d: int) -> tuple[float, float]:
+        """κ that sets of d cells ask for: paid evenly, and by π."""
+        n = self.proof.size
+        excess = self.whole() if d == n else self.of_size(d)
+
+        # The smallest or the largest πᵀv of d cells, whichever asks for more.
+        ordered = np.sort(self.proof.prior)
+        share = ordered[:d].sum() if excess > 0 else ordered[n - d :].sum()
+        mass = 1 + self.r * float(share)
+        even_mass = 1 + self.r * d / n
+        return excess / (even_mass * mass), excess / mass**2
 
     def whole(self) -> float:
         """Of all cells together."""
-        growth = 1 + expm1(self.epsilon)
+        growth = 1 + self.r
         rounding = self._rounding * float(self.bound.sum())
-        return growth * growth * (float(self.phi.sum()) + rounding)
+        return growth * growth * (float(self.sums.sum()) + rounding)
 
     def of_size(self, d: int) -> float:
         """Of any d cells."""
-        n, r, (tilt, excess) = (
-            self.proof.size,
-            expm1(self.epsilon),
-            self.proof.multipliers(d),
-        )
-        sums = self.phi.sum(axis=1)
-        bounds = self.bound.sum(axis=1)
-        g = r * r * self.phi + (tilt[:, None] + tilt[None, :]) / 2 + excess
-        g[np.diag_indices(n)] += 2 * r * sums + float(sums.sum()) / d - d * tilt
-        size = float(
-            r * r * np.linalg.norm(self.bound)
-            + (n**0.5 + d) * np.linalg.norm(tilt)
-            + np.linalg.norm(excess)
-            + 2 * r * bounds.max()
-            + bounds.sum() / d
-        )
+        r = self.r
+        tilt, excess = self.proof.multipliers(d)
+        g = r * r * self.phi + excess
+        g += (tilt[:, None] + tilt) / 2
+        diagonal = 2 * r * self.sums + float(self.sums.sum()) / d - d * tilt
+        g[np.diag_indices(self.proof.size)] += diagonal
 
-        return d * (largest_eigenvalue(g) + self._rounding * size)
-
-
-def repair(proof: SetProof, epsilon: float) -> float:
-    """κ: what prices must rise by, in sum, for every set to meet the condition."""
-    n = proof.size
-    r = expm1(epsilon)
-    prior = proof.prior
-    if n == 1:
-        return 0.0
-
-    condition = _Condition.of(proof, epsilon)
-    ordered = np.sort(prior)
-    least = 1 + r * np.cumsum(ordered)  # the smallest and the largest πᵀv of d cells
-    most = 1 + r * np.cumsum(ordered[::-1])
-    asked = [condition.listed(d) for d in range(1, min(LISTED, n) + 1)]
-
-    for d in range(LISTED + 1, n + 1):
-        excess = condition.whole() if d == n else condition.of_size(d)
-        mass = least[d - 1] if excess > 0 else most[d - 1]
-        asked.append((excess / ((1 + r * d / n) * mass), excess / mass**2))
-
-    least_rise = min(
-        max(by_even for by_even, _ in asked), max(by_prior for _, by_prior in asked)
-    )
-    return float(least_rise + 8 * n * EPS * abs(least_rise))
+        # Sizes of the numbers that G is a sum of.
+        sums = self.bound.sum(axis=1)
+        size = r * r * np.linalg.norm(self.bound) + np.linalg.norm(excess)
+        size += (self.proof.size**0.5 + d) * np.linalg.norm(tilt)
+        size += 2 * r * sums.max() + sums.sum() / d
+        return d * (largest_eigenvalue(g) + self._rounding * float(size))

@@ -24,17 +24,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import permutations
-from math import comb, expm1
+from math import expm1
 from typing import ClassVar
 
 import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray
 from noisewright.errors import require
-from noisewright.local.bounds.proof import EPS, Layout, Proof, largest_eigenvalue
+from noisewright.local.bounds.proof import (
+    EPS,
+    Layout,
+    Proof,
+    check_not_negative,
+    check_rising,
+    largest_eigenvalue,
+)
 from noisewright.local.bounds.tables.small_sets import pair_counts
 
 MOST_CELLS = 256
+"""Eight attributes: a check takes two spectra over all cells for every size that it looks at."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,96 +52,75 @@ class TripleProof(Proof):
     kind = "triples"
     most_cells = MOST_CELLS
     layout: ClassVar[Layout] = {
-        "sizes": (np.int64, 1),
-        "inside": (np.float64, 4),
-        "outside": (np.float64, 4),
-        "apart": (np.float64, 4),
-        "tilts": (np.float64, 2),
-        "waves": (np.float64, 2),
+        "sizes": (np.int64, "k"),
+        "inside": (np.float64, "kbbb"),
+        "outside": (np.float64, "kbbb"),
+        "apart": (np.float64, "kbbb"),
+        "tilts": (np.float64, "kb"),
+        "waves": (np.float64, "kb"),
     }
     sizes: IntArray
     inside: FloatArray
+    """P."""
     outside: FloatArray
+    """R."""
     apart: FloatArray
     tilts: FloatArray
+    """ν."""
     waves: FloatArray
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        n = self.size
+        all_cells = n == 2**self.bits and np.array_equal(self.cells, np.arange(n))
+        rule = "must be all cells of yes/no attributes"
+        require(all_cells, "cells", n, rule)
+
+        even = np.ptp(self.prior) <= 0 and np.ptp(self.prices) <= 0
+        require(even, "prior, prices", "arrays", "must be even")
+        check_rising("sizes", self.sizes, 2, n - 1)
+        check_not_negative(self, "apart", "waves")
 
     @property
     def bits(self) -> int:
         """How many attributes there are."""
         return self.size.bit_length() - 1
 
-    def _shapes(self) -> dict[str, tuple[int, ...]]:
-        count = len(self.sizes)
-        side = self.bits + 1
-        return {
-            "sizes": (count,),
-            **dict.fromkeys(("inside", "outside", "apart"), (count, side, side, side)),
-            **dict.fromkeys(("tilts", "waves"), (count, side)),
-        }
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        n = self.size
-        require(
-            n == 2**self.bits and np.array_equal(self.cells, np.arange(n)),
-            "cells",
-            n,
-            "must be all cells of yes/no attributes",
-        )
-        require(
-            np.ptp(self.prior) <= 0 and np.ptp(self.prices) <= 0,
-            "prior, prices",
-            "arrays",
-            "must be even",
-        )
-        require(
-            not (np.diff(self.sizes) <= 0).any()
-            and not ((self.sizes < 2) | (self.sizes >= n)).any(),
-            "sizes",
-            "array",
-            f"must rise between 2 and {n - 1}",
-        )
-        require(
-            min(self.apart.min(initial=0.0), self.waves.min(initial=0.0)) >= 0,
-            "apart, waves",
-            "arrays",
-            "must not be negative",
-        )
-
     def rise(self, epsilon: float) -> float:
-        return raised(self, epsilon)
+        """By the largest Σκ_i A_i of every size."""
+        n = self.size
+        r = expm1(epsilon)
+        distances = Distances(self.bits)
+        kernel, lacking = self._kernel(distances)
+        row = float(kernel @ distances.valencies)
+
+        # vᵀZv/n over (πᵀv)² for the set of no cells, and for that of all, which is as much.
+        needed = row + lacking
+        for k in range(1, n):
+            within = r * r * k * distances.largest(self, kernel, k)
+            across = (2 * r * k + n) * row
+            error = ((r * r + 2 * r) * k + n) * lacking
+            mass = 1 + r * k / n
+            needed = max(needed, (within + across + error) / n / mass**2)
+
+        price = float(self.prices[0])
+        short = needed / float(self.prior.sum()) - price
+        return float(n * short + 64 * n * EPS * (abs(short) + abs(price)))
+
+    def _kernel(self, distances: Distances) -> tuple[FloatArray, float]:
+        """κ, and how far Z is from that function of the distance, by the largest row it lacks."""
+        y = self.factor
+        z = y @ y.T
+        kernel = distances.sums(z) / (self.size * distances.valencies)
+        lacking = np.abs(z - kernel[distances.apart]).sum(axis=1).max()
+
+        sizes = np.abs(y) @ np.abs(y).T
+        terms = 4 * (self.size + y.shape[1])
+        rounding = terms * EPS * float(sizes.sum()) / self.size
+        return kernel, float(lacking) + rounding
 
 
-def raised(proof: TripleProof, epsilon: float) -> float:
-    """What prices must rise by, in sum, for every set to meet the condition."""
-    n = proof.size
-    r = expm1(epsilon)
-    distances = _Distances(proof.bits)
-    z = proof.factor @ proof.factor.T
-    sums = distances.sums(z)
-    heights = distances.sums(np.abs(proof.factor) @ np.abs(proof.factor).T)
-    kernel = sums / (n * distances.valencies)
-    # How far Z is from a function of the distance, by the largest row of what it lacks.
-    lacking = float(np.abs(z - kernel[distances.apart]).sum(axis=1).max())
-    lacking += 4 * (n + proof.factor.shape[1]) * EPS * float(heights.sum()) / n
-    rows = kernel @ distances.valencies
-    price = float(proof.prices[0])
-    share = float(proof.prior.sum())
-    needed = float(rows) + lacking  # by the set of no cells, and that of all
-
-    for k in range(1, n):
-        whole = r * r * k * distances.largest(proof, kernel, k) + (
-            2 * r * k + n
-        ) * float(rows)
-        whole += ((r * r + 2 * r) * k + n) * lacking
-        needed = max(needed, whole / n / (1 + r * k / n) ** 2)
-
-    short = needed / share - price
-    return float(n * short + 64 * n * EPS * (abs(short) + abs(price)))
-
-
-class _Distances:
+class Distances:
     """Counts in {0, 1}^d, by counting."""
 
     def __init__(self, bits: int) -> None:
@@ -141,17 +128,20 @@ class _Distances:
         side = bits + 1
         self.bits = bits
         self.cells = n
+        cells = np.arange(n)
         weights = np.array([bin(cell).count("1") for cell in range(n)])
-        self.apart = weights[np.bitwise_xor.outer(np.arange(n), np.arange(n))]
-        self.place = weights[:, None], weights[None, :], self.apart
+        self.apart = weights[cells[:, None] ^ cells]
+        self.place = (weights[:, None], weights[None, :], self.apart)
         self.valencies = np.bincount(weights, minlength=side).astype(np.float64)
-        flat = np.ravel_multi_index(
-            np.broadcast_arrays(*self.place), (side, side, side)
-        )
-        self.pairs = np.bincount(flat.ravel(), minlength=side**3).reshape(
-            side, side, side
-        )
+
+        self.pairs = np.zeros((side, side, side))
+        np.add.at(self.pairs, self.place, 1.0)
         self.per_difference = self.pairs / self.valencies
+
+        # Q_j(i): characters of weight j, summed at a cell of weight i, whose first i bits are one.
+        signs = 1.0 - 2.0 * (weights[cells[:, None] & cells] % 2)
+        of_weight = weights == np.arange(side)[:, None]
+        self.waves = of_weight @ signs[:, 2 ** np.arange(side) - 1]
 
     def sums(self, matrix: FloatArray) -> FloatArray:
         """Of the entries at each distance."""
@@ -159,85 +149,71 @@ class _Distances:
         return np.asarray(sums, dtype=np.float64)
 
     @cached_property
-    def waves(self) -> FloatArray:
-        """Q_j(i)."""
-        side = range(self.bits + 1)
-        return np.array(
-            [
-                [
-                    sum(
-                        (-1) ** m * comb(i, m) * comb(self.bits - i, j - m)
-                        for m in range(j + 1)
-                    )
-                    for i in side
-                ]
-                for j in side
-            ],
-            dtype=np.float64,
-        )
+    def listed(self) -> dict[int, FloatArray]:
+        """Pairs by distance of all sets of a few cells."""
+        return pair_counts(((self.bits, 2),))
 
     def largest(self, proof: TripleProof, kernel: FloatArray, k: int) -> float:
         """Σκ_i A_i of any k cells is at most this: the least of what is known."""
         # κ_i = Σ_j e_j Q_j(i)/n, and Σ_j Σ_i A_i Q_j(i) = n.
         spectrum = self.waves @ (kernel * self.valencies) / self.valencies
         rounding = 64 * self.cells * EPS * float(np.abs(kernel) @ self.valencies)
-        top = float(spectrum[1:].max())
         share = k / self.cells
-        limits: list[float] = [
-            top * (1 - share) + float(spectrum[0]) * share + rounding
-        ]
-        listed = pair_counts(((self.bits, 2),)).get(k)
+        top = float(spectrum[1:].max())
+        by_spectrum = top * (1 - share) + float(spectrum[0]) * share
+        limits: list[float] = [by_spectrum + rounding]
+
         if k == 1:
             limits.append(float(kernel[0]))
-        elif listed is not None:
-            limits.append(
-                float(kernel[0] + (2.0 / k * (listed @ kernel)).max()) + rounding
-            )
+        elif k in self.listed:
+            sums = 2.0 / k * (self.listed[k] @ kernel)
+            limits.append(float(kernel[0] + sums.max()) + rounding)
 
-        at = np.searchsorted(proof.sizes, k)
-        if at < len(proof.sizes) and proof.sizes[at] == k:
-            limits.append(self._added_up(proof, kernel, k, int(at)))
-
+        at = np.flatnonzero(proof.sizes == k)
+        if len(at):
+            limits.append(self._added_up(proof, kernel, k, int(at[0])))
         return min(limits)
 
     def _added_up(
-        self, proof: TripleProof, kernel: FloatArray, k: int, at: int
+        self,
+        proof: TripleProof,
+        kernel: FloatArray,
+        k: int,
+        at: int,
     ) -> float:
         """Σκ_i A_i plus all that is not negative, as one sum over A_i and T_ijc; its largest."""
         n = self.cells
-        pairs = self.pairs
-        inside, outside, apart, tilts, prices = (
-            getattr(proof, name)[at]
-            for name in ("inside", "outside", "apart", "tilts", "waves")
-        )
-        both = outside + apart
-        triples = inside - both + tilts[:, None, None]
-        singles = kernel + (both * self.per_difference).sum(axis=(0, 1)) - k * tilts
-        singles = singles + prices @ self.waves
-        size = (
-            np.abs(inside).sum()
-            + np.abs(both).sum() * n
-            + (n + k) * np.abs(tilts).sum()
-        )
-        size += np.abs(kernel).sum() + n * prices.sum()
-        low = -self._least(inside) * k - self._least(outside) * (n - k)
+        inside = proof.inside[at]
+        outside = proof.outside[at]
+        both = outside + proof.apart[at]
+        tilts = proof.tilts[at]
+        prices = proof.waves[at]
 
+        # Coefficients of T_ijc, and of A_i.
+        triples = inside - both + tilts[:, None, None]
+        singles = kernel + (both * self.per_difference).sum(axis=(0, 1))
+        singles = singles - k * tilts + prices @ self.waves
         for i in range(1, self.bits + 1):  # two of the three are one cell
             singles[i] += triples[0, i, i] + triples[i, 0, i] + triples[i, i, 0]
 
+        # ΣA_i = k and ΣT_ijc is below k², both in parts that are not negative.
         constant = singles[0] + triples[0, 0, 0] - self._waves_least(prices, k)
-        threes = (
-            sum(
-                triples[1:, 1:, 1:].transpose(order) for order in permutations(range(3))
-            )
-            / 6
-        )
-        seen = pairs[1:, 1:, 1:] > 0
-        more = max(float(singles[1:].max()), 0.0) * (k - 1)
-        more += max(float(threes[seen].max(initial=0.0)), 0.0) * (k - 1) * (k - 2)
-        rounding = 256 * (self.bits + k) ** 2 * EPS * float(size)  # ΣT is below k²
+        turned = [triples.transpose(order) for order in permutations(range(3))]
+        threes = np.sum(turned, axis=0) / 6
+        occurring = self.pairs > 0
+        for axis in range(3):
+            np.moveaxis(occurring, axis, 0)[0] = False
+        by_single = max(float(singles[1:].max()), 0.0)
+        by_triple = float(threes[occurring].max(initial=0.0))
+        most = by_single * (k - 1) + by_triple * (k - 1) * (k - 2)
 
-        return float(constant + more + low + rounding)
+        # P and R may have negative eigenvalues: what they are is taken off.
+        negative = self._least(inside) * k + self._least(outside) * (n - k)
+        size = np.abs(inside).sum() + np.abs(both).sum() * n
+        size += (n + k) * np.abs(tilts).sum()
+        size += np.abs(kernel).sum() + n * prices.sum()
+        rounding = 256 * (self.bits + k) ** 2 * EPS * float(size)
+        return float(constant + most - negative + rounding)
 
     def _least(self, by_distance: FloatArray) -> float:
         """The least eigenvalue, at most zero, of a matrix by classes, proved."""

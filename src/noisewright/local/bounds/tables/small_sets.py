@@ -18,7 +18,11 @@ import numpy as np
 from noisewright.arrays import Array
 
 MOST_CELLS = 7
+"""Eight cells of four yes/no attributes, or seven of six, are more sets than `_MOST_LISTED`."""
+
 _MOST_LISTED = 3 * 10**6
+"""Multisets of partitions: only bounds memory and time."""
+
 Groups = tuple[tuple[int, int], ...]
 """Attributes that are alike: how many, and of how many values."""
 
@@ -32,11 +36,10 @@ def pair_counts(groups: Groups) -> dict[int, Array]:
     known: dict[int, Array] = {}
     cells = prod(size**count for count, size in groups)
     for k in range(2, min(MOST_CELLS, cells - 1) + 1):
-        kinds = [len(list(_partitions(k, size))) for _, size in groups]
-        listed = prod(
-            comb(kind + count - 1, count)
-            for kind, (count, _) in zip(kinds, groups, strict=True)
-        )
+        listed = 1
+        for count, size in groups:
+            kinds = len(list(_partitions(k, size)))
+            listed *= comb(kinds + count - 1, count)
         if listed > _MOST_LISTED:
             break
         known[k] = _counted(groups, k)
@@ -59,32 +62,40 @@ def _partitions(k: int, blocks: int) -> Iterator[tuple[int, ...]]:
 
 def _counted(groups: Groups, k: int) -> Array:
     """Distinct counts of pairs by relation over all sets of k cells."""
-    pairs = list(combinations(range(k), 2))
-    strides = [
-        prod(count + 1 for count, _ in groups[g + 1 :]) for g in range(len(groups))
-    ]
     relations = prod(count + 1 for count, _ in groups)
-    sets: Array = np.zeros((1, len(pairs)), dtype=np.uint8)
+    sets = _relations(groups, k)
 
-    for (count, size), stride in zip(groups, strides, strict=True):
-        parted = np.array(
-            [[row[i] != row[j] for i, j in pairs] for row in _partitions(k, size)],
-            dtype=np.uint8,
-        )
+    # Rows that agree in all columns are one cell. Bytes are padded, to be compared eight at a time.
+    sets = sets[(sets > 0).all(axis=1)]
+    width = -(-(relations - 1) // 8) * 8
+    counts = np.zeros((len(sets), width), dtype=np.uint8)
+    for relation in range(1, relations):
+        counts[:, relation - 1] = np.count_nonzero(sets == relation, axis=1)
+
+    distinct = _distinct(counts)[:, : relations - 1]
+    return np.pad(distinct, ((0, 0), (1, 0)))
+
+
+def _relations(groups: Groups, k: int) -> Array:
+    """The relation of every pair of rows, for all multisets of columns."""
+    pairs = list(combinations(range(k), 2))
+    sets: Array = np.zeros((1, len(pairs)), dtype=np.uint8)
+    stride = prod(count + 1 for count, _ in groups)
+    for count, size in groups:
+        stride //= count + 1
+        rows = [[row[i] != row[j] for i, j in pairs] for row in _partitions(k, size)]
+        parted = np.uint8(stride) * np.array(rows, dtype=np.uint8)
+
+        # Columns in order of their kind: every multiset once.
         last = np.zeros(len(sets), dtype=np.intp)
-        for _ in range(count):  # columns in order of their kind: every multiset once
+        for _ in range(count):
             repeats = len(parted) - last
             origin = np.repeat(np.arange(len(sets)), repeats)
             starts = np.repeat(np.cumsum(repeats) - repeats, repeats)
             last = last[origin] + np.arange(len(origin)) - starts
-            sets = sets[origin] + np.uint8(stride) * parted[last]
+            sets = sets[origin] + parted[last]
 
-    sets = sets[(sets > 0).all(axis=1)]  # rows that agree in all columns are one cell
-    counts = np.zeros((len(sets), -(-(relations - 1) // 8) * 8), dtype=np.uint8)
-    for relation in range(1, relations):
-        counts[:, relation - 1] = np.count_nonzero(sets == relation, axis=1)
-
-    return np.pad(_distinct(counts)[:, : relations - 1], ((0, 0), (1, 0)))
+    return sets
 
 
 def _distinct(rows: Array) -> Array:
