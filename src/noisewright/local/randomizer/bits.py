@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
+from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
@@ -35,15 +35,8 @@ class PatternTable:
         """Upper ends of the patterns' intervals in [0, 2^512), in the order of the patterns."""
         one = self.threshold
         zero = (1 << 64) - self.threshold
-        total = 0
-        edges = []
-
-        for pattern in range(256):
-            ones = pattern.bit_count()
-            total += one**ones * zero ** (8 - ones)
-            edges.append(total)
-
-        return edges
+        chances = [one**ones * zero ** (8 - ones) for ones in range(9)]
+        return list(accumulate(chances[octet.bit_count()] for octet in range(256)))
 
     @cached_property
     def _words(self) -> WordArray:
@@ -54,7 +47,8 @@ class PatternTable:
     @cached_property
     def lookup(self) -> npt.NDArray[np.int16]:
         """The pattern of every 16-bit prefix, or −1 where more digits must decide."""
-        first = np.arange(2**16, dtype=np.uint64) << np.uint64(48)
+        prefixes = np.arange(2**16, dtype=np.uint64)
+        first = prefixes << np.uint64(48)
         last = first | np.uint64(2**48 - 1)
 
         # A prefix decides unless some edge begins with it: on the edge's own word, too, the
@@ -97,8 +91,8 @@ class PatternTable:
     def _exact(self, word: int, source: ByteSource) -> int:
         """Draw all the digits there are."""
         left = _DIGITS - 64
-        rest = int.from_bytes(source.bytes(left // 8), "big")
-        digits = word << left | rest
+        drawn = source.bytes(left // 8)
+        digits = word << left | int.from_bytes(drawn, "big")
         return sum(digits >= edge for edge in self.edges[:-1])
 
 
@@ -113,7 +107,9 @@ def bernoulli_rows(
 ) -> ByteArray:
     """Rows of independent bits, each with chance exactly threshold/2^64; spare bits are zero."""
     width = -(-bits // 8)
-    flat = pattern_table(threshold).draw(rows * width, source or SystemSource())
+    table = pattern_table(threshold)
+    flat = table.draw(rows * width, source or SystemSource())
+
     packed = flat.reshape(rows, width)
     spare = 8 * width - bits
     if spare:
@@ -124,8 +120,10 @@ def bernoulli_rows(
 
 def get_bits(packed: ByteArray, columns: IntArray) -> BoolArray:
     """One bit of every row."""
-    held = packed[np.arange(len(packed)), columns >> 3]
-    return np.asarray(held >> (7 - (columns & 7)).astype(np.uint8) & 1, dtype=bool)
+    rows = np.arange(len(packed))
+    held = packed[rows, columns >> 3]
+    mask = _MASKS[columns & 7]
+    return np.asarray(held & mask != 0)
 
 
 def set_bits(packed: ByteArray, columns: IntArray, values: BoolArray) -> None:
@@ -145,20 +143,22 @@ def uniform_sets(
     Independent bits of one chance make a set that is uniform given its size; removing uniform
     members, or adding uniform others, until the size is right keeps it so.
     """
-    width = max(1 << (cells - 1).bit_length() >> 3, 1)
-    packed = np.zeros((len(sizes), width), dtype=np.uint8)
-    if not len(sizes):
+    count = len(sizes)
+    places = max(1 << (cells - 1).bit_length(), 8)
+    packed = np.zeros((count, places // 8), dtype=np.uint8)
+    if not count:
         return packed
 
-    source = source or SystemSource()
     # The chance is the same for all blocks of a collection, so that its table is made once.
+    source = source or SystemSource()
     share = _aim(int(sizes.max()) / cells, cells)
-    rows = bernoulli_rows(int(share * 2.0**64), len(sizes), cells, source)
+    rows = bernoulli_rows(int(share * 2.0**64), count, cells, source)
     packed[:, : rows.shape[1]] = rows
-    surplus = np.bitwise_count(packed).sum(axis=1, dtype=np.int64) - sizes
+    members = np.bitwise_count(packed).sum(axis=1, dtype=np.int64)
+    surplus = members - sizes
 
     # Others to add are members of the complement to remove.
-    every_cell = np.packbits(np.arange(8 * width) < cells)
+    every_cell = np.packbits(np.arange(places) < cells)
     complemented = np.where(surplus < 0, np.uint8(255), np.uint8(0))
     turned = complemented[:, None] & every_cell
     packed ^= turned
@@ -175,7 +175,8 @@ def _aim(share: float, cells: int) -> float:
     """
     spread = (share * (1 - share) / cells) ** 0.5
     aimed = share - np.sign(0.5 - share) * spread / 2
-    return float(min(max(aimed, 1 / (4 * cells)), 1 - 1 / (4 * cells)))
+    edge = 1 / (4 * cells)
+    return float(np.clip(aimed, edge, 1 - edge))
 
 
 def _remove_uniform(packed: ByteArray, times: IntArray, source: ByteSource) -> None:
@@ -186,18 +187,20 @@ def _remove_uniform(packed: ByteArray, times: IntArray, source: ByteSource) -> N
     flat = packed.reshape(-1)
     width = packed.shape[1]
     places = 8 * width
-    word: Any = np.uint16 if places <= 2**16 else np.uint32
-    row = np.flatnonzero(times)
-    first = row * width
-    left = times[row].astype(np.int32)
+    word = np.dtype(np.uint16 if places <= 2**16 else np.uint32)
+    last = np.array(places - 1, dtype=word)
+
+    rows = np.flatnonzero(times)
+    first = rows * width
+    left = times[rows].astype(np.int32)
 
     while left.size:
         count = _ROUNDS * left.size
-        drawn = np.frombuffer(source.bytes(count * np.dtype(word).itemsize), dtype=word)
-        place = drawn.reshape(_ROUNDS, -1) & word(places - 1)
-        masks = np.uint8(128) >> (place & word(7)).astype(np.uint8)
+        drawn = np.frombuffer(source.bytes(count * word.itemsize), dtype=word)
+        place = drawn.reshape(_ROUNDS, -1) & last
+        masks = np.uint8(128) >> (place & 7).astype(np.uint8)
 
-        for octet, mask in zip(place >> word(3), masks, strict=True):
+        for octet, mask in zip(place >> 3, masks, strict=True):
             at = first + octet
             held = np.take(flat, at)
             wanted = -(left > 0).view(np.uint8)

@@ -46,7 +46,8 @@ def listed_reports(specification: Specification) -> int | None:
             few = law.cells <= _LISTED and comb(law.cells, law.size) <= _LISTED
             return comb(law.cells, law.size) if few else None
         case Flip() as law:
-            return 1 << law.cells if 1 << law.cells <= _LISTED else None
+            rows = 1 << law.cells
+            return rows if rows <= _LISTED else None
         case _:
             root = specification.shapes[-1]
             return None if root.payload else root.outcomes
@@ -56,9 +57,13 @@ def report_chances(specification: Specification, start: int, stop: int) -> Float
     """Chances of the reports from `start` to `stop` under every cell."""
     if listed_reports(specification) is None:
         raise TooLarge("the reports are too many to be listed")
-    if (stop - start) * specification.cells > _LARGEST_BLOCK:
+
+    entries = (stop - start) * specification.cells
+    if entries > _LARGEST_BLOCK:
         raise TooLarge("that many rows are too large for a dense block")
-    return _chances(specification, len(specification.nodes) - 1, start, stop)
+
+    root = len(specification.nodes) - 1
+    return _chances(specification, root, start, stop)
 
 
 def _chances(
@@ -69,16 +74,23 @@ def _chances(
         case View() as node:
             inner = _chances(specification, node.of, start, stop)
             return inner[:, node.through.seen(cells)]
+
         case Draw() as node:
+            none = np.empty((0, len(cells)))
             drawn = _drawn(specification, node, start, stop)
-            return np.concatenate([np.empty((0, len(cells))), *drawn])
+            return np.concatenate([none, *drawn])
+
         case Project() as node:
             count = specification.shapes[node.of].outcomes
             inner = _chances(specification, node.of, 0, count)
+
             index, number = np.divmod(np.arange(start, stop), count)
             vectors = np.array(node.listed)[index] if node.listed else index
-            hashes = hashed(node.base, vectors[:, None], cells[None, :])
-            return inner[number[:, None], hashes] * _drawn_with(node, index)[:, None]
+            hashes = hashed(node.base, vectors[:, None], cells)
+            told = inner[number[:, None], hashes]
+
+            return told * _drawn_with(node, index)[:, None]
+
         case law:
             return law_chances(law, start, stop)
 
@@ -89,19 +101,23 @@ def _drawn(
     """The chances of some reports, child by child."""
     first = 0
     for weight, child in zip(numbers(node.weights), node.of, strict=True):
-        shape = specification.shapes[child]
+        count = specification.shapes[child].outcomes
         low = max(start - first, 0)
-        high = max(min(stop - first, shape.outcomes), low)
-        first += shape.outcomes
+        high = min(stop - first, count)
+        first += count
         if low < high:
-            yield weight / WORD * _chances(specification, child, low, high)
+            chances = _chances(specification, child, low, high)
+            yield weight / WORD * chances
 
 
 def _drawn_with(node: Project, index: IntArray) -> FloatArray:
     """The chances of vectors, by their places; the zero vector is never drawn."""
     if node.weights is not None:
-        return np.array([weight / WORD for weight in numbers(node.weights)])[index]
-    return np.where(index == 0, 0.0, 1.0 / (node.base**node.digits - 1))
+        chances = [weight / WORD for weight in numbers(node.weights)]
+        return np.array(chances)[index]
+
+    vectors = node.base**node.digits - 1
+    return np.where(index == 0, 0.0, 1.0 / vectors)
 
 
 @singledispatch
@@ -114,9 +130,9 @@ def law_chances(law: Primitive, start: int, stop: int) -> FloatArray:
 def _law_chances_of_favour(law: Favour, start: int, stop: int) -> FloatArray:
     owner = law.owner
     inside = int(law.threshold) / WORD
-    others = owner.outcomes - owner.own
-    own = owned(owner, start, stop)
-    return np.where(own, inside / owner.own, (1 - inside) / others)
+    high = inside / owner.own
+    low = (1 - inside) / (owner.outcomes - owner.own)
+    return np.where(owned(owner, start, stop), high, low)
 
 
 def owned(owner: Owner, start: int, stop: int) -> BoolArray:
@@ -147,25 +163,29 @@ def _law_chances_of_weigh(law: Weigh, start: int, stop: int) -> FloatArray:
 def _law_chances_of_subset(law: Subset, start: int, stop: int) -> FloatArray:
     n = law.cells
     d = law.size
-    p = int(law.threshold) / WORD
-    block = np.full((stop - start, n), (1 - p) / comb(n - 1, d))
+    inside = int(law.threshold) / WORD
+    high = inside / comb(n - 1, d - 1)
+    low = (1 - inside) / comb(n - 1, d)
 
-    for row, members in enumerate(islice(combinations(range(n), d), start, stop)):
-        block[row, list(members)] = p / comb(n - 1, d - 1)
+    block = np.full((stop - start, n), low)
+    sets = islice(combinations(range(n), d), start, stop)
+    for row, members in enumerate(sets):
+        block[row, list(members)] = high
 
     return block
 
 
 @law_chances.register
 def _law_chances_of_flip(law: Flip, start: int, stop: int) -> FloatArray:
-    p = int(law.own) / WORD
-    q = int(law.other) / WORD
-    places = np.arange(law.cells - 1, -1, -1)
-    bits = np.arange(start, stop)[:, None] >> places & 1
+    reports = np.arange(start, stop)[:, None]
+    places = np.arange(law.cells)[::-1]
+    bits = reports >> places & 1
+
+    def chances(of_one: float) -> FloatArray:
+        return np.where(bits, of_one, 1 - of_one)
 
     # All bits as if no cell were the true one, but for its own.
-    others = np.where(bits, q, 1 - q)
-    own = np.where(bits, p, 1 - p)
+    others = chances(int(law.other) / WORD)
     every = others.prod(axis=1, keepdims=True)
 
-    return np.asarray(every / others * own)
+    return np.asarray(every / others * chances(int(law.own) / WORD))

@@ -6,9 +6,11 @@ any grouping, parts give what the whole would have given.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 from msgspec import Meta
@@ -16,7 +18,7 @@ from msgspec import Meta
 from noisewright.arrays import Array, BoolArray, ByteArray, IntArray
 from noisewright.container import Header, decode, encode, write
 from noisewright.display import Shown
-from noisewright.errors import FileFormatError, InvalidParameter, require
+from noisewright.errors import FileFormatError, require
 from noisewright.local.reports.exchange import as_arrow, report_batches, rows_of_length
 from noisewright.local.reports.format import HEADER, VERSION, ReportFormat
 from noisewright.local.reports.tallies import exact_sum
@@ -43,6 +45,11 @@ class AggregateHeader(Header, frozen=True, tag="aggregate"):
     round: Annotated[str, Meta(min_length=1, max_length=100)] | None
     people: IntArray
     tally: IntArray
+
+
+def _sum_of(first: IntArray, second: IntArray) -> IntArray:
+    """Statistics of both; sums that 64 bits do not hold are refused."""
+    return exact_sum(np.stack([first, second]))
 
 
 @dataclass(eq=False)
@@ -96,15 +103,29 @@ class Aggregate(Shown):
 
     def copy(self) -> Aggregate:
         """The same statistics, which later reports do not change."""
-        result = Aggregate(self.format, self.groups, self.cap, self.round)
-        result.tally, result.group_people = self.tally.copy(), self.group_people.copy()
-        result.set_aside = dict(self.set_aside)
+        return self._with(self.round, self.tally, self.group_people, self.set_aside)
+
+    def _with(
+        self,
+        round: str | None,
+        tally: IntArray,
+        group_people: IntArray,
+        set_aside: Mapping[str, int],
+    ) -> Aggregate:
+        """Other statistics, collected in the same way."""
+        result = Aggregate(self.format, self.groups, self.cap, round)
+        result.tally = tally.copy()
+        result.group_people = group_people.copy()
+        result.set_aside = dict(set_aside)
         return result
 
     def _facts(self) -> list[tuple[str, str]]:
         aside = sum(self.set_aside.values())
-        counts = ("people", f"{self.people:,}"), ("set aside", f"{aside:,}")
-        return [("plan", self.format.name), *counts]
+        return [
+            ("plan", self.format.name),
+            ("people", f"{self.people:,}"),
+            ("set aside", f"{aside:,}"),
+        ]
 
     @property
     def people(self) -> int:
@@ -118,19 +139,18 @@ class Aggregate(Shown):
 
     # --- reports in ---------------------------------------------------------------------------
 
-    def add(self, reports: Any, source: ByteSource | None = None) -> Aggregate:
+    def add(self, reports: object, source: ByteSource | None = None) -> Aggregate:
         """Add reports: an array as `randomize` or a client gives it, bytes, a file, a column, …
 
         What is malformed, of another plan or not possible is counted in `set_aside`.
         """
         length = self.format.length
         match reports:
+            case np.ndarray(dtype=np.uint8) if reports.shape[1:] == (length,):
+                self._add_bytes(as_arrow(reports), source)
+                return self
             case np.ndarray(dtype=np.dtype(kind="i" | "u")):
-                encoded = reports.dtype == np.uint8 and reports.shape[1:] == (length,)
-                if encoded:
-                    self._add_bytes(as_arrow(reports), source)
-                else:
-                    self._add_numbers(reports, source)
+                self._add_numbers(reports, source)
                 return self
             case np.ndarray():
                 reports = reports.tolist()
@@ -142,17 +162,16 @@ class Aggregate(Shown):
 
     def _add(self, group: int, tally: IntArray, people: int) -> None:
         """Add statistics to those of a group, all or nothing."""
-        total = exact_sum(np.stack([self.tally[group], tally]))
+        total = _sum_of(self.tally[group], tally)
         count = exact_sum(np.array([self.group_people[group], people]))
-        self.tally[group], self.group_people[group] = total, count
+        self.tally[group] = total
+        self.group_people[group] = count
 
     def _add_bytes(self, batch: pa.Array, source: ByteSource | None) -> None:
         rows = rows_of_length(batch, self.format.length)
-        known = self._of_this_plan(rows)
-        foreign = int((~known & (rows[:, 0] == VERSION)).sum())
+        known, foreign = self._told_apart(rows)
         if len(rows) < len(batch):
             foreign += self._foreign_of_other_length(batch)
-
         if not known.all():
             rows = rows[known]
 
@@ -160,34 +179,38 @@ class Aggregate(Shown):
         self.set_aside["malformed"] += len(batch) - foreign - len(rows)
         self._count(self.format.decode(rows), source)
 
-    def _of_this_plan(self, rows: ByteArray) -> BoolArray:
-        """Which rows begin with the plan's header."""
+    def _told_apart(self, rows: ByteArray) -> tuple[BoolArray, int]:
+        """Which rows begin with the plan's header, and how many with another plan's."""
         header = np.frombuffer(self.format.header, dtype=np.uint8)
-        return np.asarray((rows[:, :HEADER] == header).all(axis=1))
+        known = (rows[:, :HEADER] == header).all(axis=1)
+        marked = rows[:, 0] == VERSION
+        return known, int((marked & ~known).sum())
 
     def _foreign_of_other_length(self, batch: pa.Array) -> int:
         """Reports of other plans among entries that cannot be reports of this one."""
         import pyarrow.compute as pc
 
-        others = batch.filter(pc.not_equal(pc.binary_length(batch), self.format.length))
+        lengths = pc.binary_length(batch)
+        others = batch.filter(pc.not_equal(lengths, self.format.length))
         headers = rows_of_length(pc.binary_slice(others, 0, HEADER), HEADER)
-        marked = headers[:, 0] == VERSION
+        _, foreign = self._told_apart(headers)
 
-        return int((marked & ~self._of_this_plan(headers)).sum())
+        return foreign
 
     def _add_numbers(self, reports: Array, source: ByteSource | None) -> None:
         layout = self.format.layout
-        if reports.shape != layout.shape(len(reports) if reports.ndim else 0):
-            raise InvalidParameter(
-                "reports",
-                f"array of shape {reports.shape}",
-                f"must have shape {('N', *layout.shape(1)[1:])}",
-                "give the array that randomize returned",
-            )
+        count = len(reports) if reports.ndim else 0
+        require(
+            reports.shape == layout.shape(count),
+            "reports",
+            f"array of shape {reports.shape}",
+            f"must have shape {('N', *layout.shape(1)[1:])}",
+            "give the array that randomize returned",
+        )
 
         info = np.iinfo(layout.dtype)
         within = np.asarray((reports >= info.min) & (reports <= info.max))
-        fits = np.asarray(within.reshape(len(reports), layout.width).all(axis=1))
+        fits = np.asarray(within.reshape(count, layout.width).all(axis=1))
         kept = self._kept(reports, fits, "out_of_range")
         self._count(kept.astype(layout.dtype), source)
 
@@ -239,14 +262,12 @@ class Aggregate(Shown):
         )
 
         both = self.round if other.round == self.round else None
-        result = Aggregate(self.format, self.groups, self.cap, both)
-        result.tally = exact_sum(np.stack([self.tally, other.tally]))
-        result.group_people = exact_sum(
-            np.stack([self.group_people, other.group_people])
-        )
-        result.set_aside = {r: self.set_aside[r] + other.set_aside[r] for r in REASONS}
+        tally = _sum_of(self.tally, other.tally)
+        people = _sum_of(self.group_people, other.group_people)
+        aside = Counter(self.set_aside)
+        aside.update(other.set_aside)
 
-        return result
+        return self._with(both, tally, people, aside)
 
     @property
     def _header(self) -> AggregateHeader:
@@ -283,10 +304,8 @@ class Aggregate(Shown):
         if not all(format.collector.possible(*group) for group in counts):
             raise FileFormatError(f"the aggregate does not fit its plan; {_REMEDY}")
 
-        result = cls(format, len(people), header.cap, header.round)
-        result.tally, result.group_people = tally, people
-        result.set_aside = header.set_aside
-        return result
+        plain = cls(format, len(people), header.cap)
+        return plain._with(header.round, tally, people, header.set_aside)
 
     def save(self, path: str | Path) -> None:
         """Write the aggregate, whole or not at all."""

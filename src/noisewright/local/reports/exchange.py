@@ -11,7 +11,7 @@ from base64 import b64decode
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -32,7 +32,7 @@ _BATCH = 2**18
 """Reports that are read at a time: a few megabytes of short ones."""
 
 
-def report_batches(source: Any, length: int) -> Iterator[pa.Array]:
+def report_batches(source: object, length: int) -> Iterator[pa.Array]:
     """Arrow arrays of bytes from whatever holds reports of `length` bytes."""
     import pyarrow as pa
 
@@ -48,14 +48,12 @@ def report_batches(source: Any, length: int) -> Iterator[pa.Array]:
         case Iterable():
             yield from _from_items(source)
         case _:
-            raise InvalidParameter(
-                "reports",
-                type(source).__name__,
-                "must be a Parquet or CSV file, an Arrow column, an array or an iterator of bytes",
-            )
+            kind = type(source).__name__
+            rule = "must be a Parquet or CSV file, an Arrow column, an array or an iterator"
+            raise InvalidParameter("reports", kind, rule)
 
 
-def _from_items(items: Iterable[Any]) -> Iterator[pa.Array]:
+def _from_items(items: Iterable[object]) -> Iterator[pa.Array]:
     import pyarrow as pa
 
     stream = iter(items)
@@ -80,9 +78,8 @@ def _from_file(path: Path, length: int) -> Iterator[pa.Array]:
         else:
             yield from _from_csv(path, length)
     except (pa.ArrowException, OSError, UnicodeDecodeError):
-        raise FileFormatError(
-            f"{str(path)!r} cannot be read as reports: it is damaged or of another format"
-        ) from None
+        rule = "cannot be read as reports: it is damaged or of another format"
+        raise FileFormatError(f"{str(path)!r} {rule}") from None
 
 
 def _from_parquet(path: Path, length: int) -> Iterator[pa.Array]:
@@ -128,35 +125,36 @@ def _from_csv(path: Path, length: int) -> Iterator[pa.Array]:
             yield from _from_column(_column(batch), length)
 
 
-def _column(table: Any) -> Any:
-    _require(table.schema.names, "the table")
-    return table.column(table.schema.names.index(COLUMN))
+def _column(table: pa.Table | pa.RecordBatch) -> pa.Array | pa.ChunkedArray:
+    names = table.schema.names
+    _require(names, "the table")
+    return table.column(names.index(COLUMN))
 
 
 def _require(names: list[str], where: str) -> None:
-    if COLUMN not in names:
-        raise FileFormatError(
-            f"{where} has no column `{COLUMN}`; name the column of reports so"
-        )
-    if names.count(COLUMN) > 1:
-        raise FileFormatError(
-            f"{where} has several columns `{COLUMN}`; remove all but one"
-        )
+    count = names.count(COLUMN)
+    if count == 0:
+        remedy = "name the column of reports so"
+        raise FileFormatError(f"{where} has no column `{COLUMN}`; {remedy}")
+    if count > 1:
+        remedy = "remove all but one"
+        raise FileFormatError(f"{where} has several columns `{COLUMN}`; {remedy}")
 
 
-def _from_column(column: Any, length: int) -> Iterator[pa.Array]:
+def _from_column(column: pa.Array | pa.ChunkedArray, length: int) -> Iterator[pa.Array]:
     import pyarrow as pa
+    from pyarrow import types
 
     for chunk in getattr(column, "chunks", [column]):
         kind = chunk.type
-        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        if types.is_string(kind) or types.is_large_string(kind):
             reports = [_decoded(text, length) for text in chunk.to_pylist()]
             yield pa.array(reports, type=pa.binary())
-        elif pa.types.is_null(kind):
+        elif types.is_null(kind):
             yield pa.nulls(len(chunk), pa.binary())
-        elif pa.types.is_fixed_size_binary(kind) or pa.types.is_large_binary(kind):
+        elif types.is_fixed_size_binary(kind) or types.is_large_binary(kind):
             yield chunk.cast(pa.binary())
-        elif pa.types.is_binary(kind):
+        elif types.is_binary(kind):
             yield chunk
         else:
             raise FileFormatError(
@@ -186,33 +184,31 @@ def rows_of_length(array: pa.Array, length: int) -> ByteArray:
     import pyarrow.compute as pc
 
     lengths = pc.binary_length(array)
-    alike = pc.min_max(lengths).as_py() == {"min": length, "max": length}
-    if array.null_count or not alike:
+    extremes = pc.min_max(lengths).as_py()
+    if array.null_count or extremes != {"min": length, "max": length}:
         array = array.filter(pc.equal(lengths, length))
 
-    if not len(array):
+    count = len(array)
+    if not count:
         return np.empty((0, length), dtype=np.uint8)
 
-    offsets = np.frombuffer(array.buffers()[1], dtype=np.int32)[array.offset :]
-    data = np.frombuffer(array.buffers()[2], dtype=np.uint8)
-    first = int(offsets[0])
+    _, offsets, content = array.buffers()
+    first = int(np.frombuffer(offsets, dtype=np.int32)[array.offset])
+    data = np.frombuffer(content, dtype=np.uint8)
 
-    return data[first : first + len(array) * length].reshape(len(array), length)
+    return data[first : first + count * length].reshape(count, length)
 
 
 def as_arrow(rows: ByteArray) -> pa.Array:
     """Rows of bytes as an Arrow column, without a loop over them."""
     import pyarrow as pa
 
-    rows = np.ascontiguousarray(rows)
-    offsets = np.arange(len(rows) + 1, dtype=np.int32) * np.int32(rows.shape[1])
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(rows)]
+    count, length = rows.shape
+    offsets = np.arange(count + 1, dtype=np.int32) * np.int32(length)
+    content = np.ascontiguousarray(rows)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(content)]
 
-    return pa.Array.from_buffers(pa.binary(), len(rows), buffers)
-
-
-def _hexadecimal(rows: ByteArray) -> list[str]:
-    return [row.tobytes().hex() for row in rows]
+    return pa.Array.from_buffers(pa.binary(), count, buffers)
 
 
 def write_reports(path: str | Path, batches: Iterable[ByteArray]) -> int:
@@ -225,7 +221,9 @@ def write_reports(path: str | Path, batches: Iterable[ByteArray]) -> int:
 
     with table_writer(path, schema, use_dictionary=False) as writer:
         for rows in batches:
-            column = as_arrow(rows) if binary else pa.array(_hexadecimal(rows))
+            column = as_arrow(rows)
+            if not binary:
+                column = pa.array([row.hex() for row in column.to_pylist()])
             writer.write_table(pa.table([column], schema=schema))
             count += len(rows)
 

@@ -16,6 +16,7 @@ import numpy as np
 from noisewright.arrays import Array, BoolArray, FloatArray, IntArray
 from noisewright.errors import InvalidParameter
 from noisewright.local.fixedpoint import WORD
+from noisewright.local.randomizer.batch import grouped
 from noisewright.local.randomizer.laws import Flip, Grid, Subset
 from noisewright.local.randomizer.routers import Draw, Project, View
 from noisewright.local.randomizer.specification import Specification
@@ -33,6 +34,9 @@ _UNIT = 2**20
 _BYTE = 255
 """Bits of a cell whose sum a byte holds."""
 
+_LOW_HALF = 2**32 - 1
+"""Marks the low half of a machine word."""
+
 
 @dataclass(frozen=True, eq=False)
 class Hull:
@@ -41,6 +45,12 @@ class Hull:
     low: FloatArray
     high: FloatArray
     total: tuple[float, float]
+
+    @classmethod
+    def below(cls, largest: float, counters: int, total: tuple[float, float]) -> Hull:
+        """Nothing at least, and the same at most, for every counter."""
+        low = np.zeros(counters)
+        return cls(low, low + largest, total)
 
 
 class Tally(ABC):
@@ -126,13 +136,15 @@ class NumberTally(Tally):
         self._gaps = np.array(gaps, dtype=np.int64).reshape(-1, 2)
 
     def valid(self, reports: Array) -> BoolArray:
-        result = (reports >= 0) & (reports < self.counters)
-        if len(self._gaps):
-            starts, stops = self._gaps.T
-            before = np.searchsorted(starts, reports, side="right") - 1
-            result &= (before < 0) | (reports >= stops[before])
+        listed = (reports >= 0) & (reports < self.counters)
+        if not len(self._gaps):
+            return np.asarray(listed)
 
-        return np.asarray(result)
+        starts, stops = self._gaps.T
+        before = np.searchsorted(starts, reports, side="right") - 1
+        beyond = reports >= stops[before]
+
+        return np.asarray(listed & ((before < 0) | beyond))
 
     def tally(self, reports: Array) -> IntArray:
         return np.bincount(reports.astype(np.int64), minlength=self.counters)
@@ -140,11 +152,12 @@ class NumberTally(Tally):
     def possible(self, tally: IntArray, people: int) -> bool:
         if tally.min(initial=0) < 0 or int(exact_sum(tally)) != people:
             return False
-        return bool(self.valid(np.flatnonzero(tally)).all())
+
+        sent = np.flatnonzero(tally)
+        return bool(self.valid(sent).all())
 
     def hull(self, cap: float | None) -> Hull:
-        none = np.zeros(self.counters)
-        return Hull(none, none + 1, (1.0, 1.0))
+        return Hull.below(1.0, self.counters, (1.0, 1.0))
 
     def largest_change(self, moved: FloatArray, cap: float | None) -> FloatArray:
         sent = self.valid(np.arange(self.counters))
@@ -162,7 +175,8 @@ def _gaps(specification: Specification, place: int) -> Iterator[tuple[int, int]]
             for weight, child in zip(node.weights, node.of, strict=True):
                 count = specification.shapes[child].outcomes
                 never = [(0, count)] if weight == "0" else _gaps(specification, child)
-                yield from ((first + start, first + stop) for start, stop in never)
+                for start, stop in never:
+                    yield first + start, first + stop
                 first += count
 
         case Project() as node:
@@ -192,13 +206,14 @@ class SubsetTally(Tally):
         """The least and the largest chance, over all answers, that a set holds a given cell."""
         n = self.counters
         d = self.size
-        p = self._own
-        other = (p * (d - 1) + (1 - p) * d) / (n - 1)
-        return np.full(n, min(p, other)), np.full(n, max(p, other))
+        own = self._own
+        others = own * (d - 1) + (1 - own) * d
+        other = others / (n - 1)
+        return np.full(n, min(own, other)), np.full(n, max(own, other))
 
     def valid(self, reports: Array) -> BoolArray:
         right = _sizes(reports) == self.size
-        return np.asarray(_within(reports, self.counters) & right)
+        return np.asarray(right & _within(reports, self.counters))
 
     def tally(self, reports: Array) -> IntArray:
         total = np.zeros(self.counters, dtype=np.int64)
@@ -214,8 +229,7 @@ class SubsetTally(Tally):
         return within and int(exact_sum(tally)) == self.size * people
 
     def hull(self, cap: float | None) -> Hull:
-        none = np.zeros(self.counters)
-        return Hull(none, none + 1, (self.size, self.size))
+        return Hull.below(1.0, self.counters, (self.size, self.size))
 
     def largest_change(self, moved: FloatArray, cap: float | None) -> FloatArray:
         ordered = np.sort(moved, axis=1)
@@ -239,15 +253,15 @@ class FlipTally(Tally):
     @cached_property
     def weights(self) -> IntArray:
         """What a member counts, by the size of its set."""
-        p, q = self.chances
-        n = self.counters
-        ratio_of_one = p / q
-        ratio_of_zero = (1 - p) / (1 - q)
+        own, other = self.chances
+        ratio_of_one = own / other
+        ratio_of_zero = (1 - own) / (1 - other)
 
         rise = ratio_of_one - ratio_of_zero
+        none = self.counters * ratio_of_zero
         mean_size, _ = self._usual
-        usual = n * ratio_of_zero + mean_size * rise
-        by_size = n * ratio_of_zero + np.arange(n + 1) * rise
+        usual = none + mean_size * rise
+        by_size = none + np.arange(self.counters + 1) * rise
         exact = np.clip(_UNIT * usual / by_size, 1, _UNIT**2)
 
         return np.asarray(np.rint(exact), dtype=np.int64)
@@ -269,15 +283,17 @@ class FlipTally(Tally):
             return sizes
 
         mean, deviation = self._usual
-        return np.flatnonzero(np.abs(sizes - mean) <= deviations * deviation)
+        away = np.abs(sizes - mean)
+        return np.flatnonzero(away <= deviations * deviation)
 
     @property
     def _usual(self) -> tuple[float, float]:
         """Mean and standard deviation of the size of an honest set."""
-        p, q = self.chances
+        own, other = self.chances
         others = self.counters - 1
-        variance = p * (1 - p) + others * q * (1 - q)
-        return p + others * q, variance**0.5
+        of_own = own * (1 - own)
+        of_others = others * other * (1 - other)
+        return own + others * other, (of_own + of_others) ** 0.5
 
     def tally(self, reports: Array) -> IntArray:
         total = np.zeros(self.counters, dtype=np.int64)
@@ -286,12 +302,9 @@ class FlipTally(Tally):
         for start in range(0, len(reports), step):
             block = reports[start : start + step]
             sizes = _sizes(block)
-            order = np.argsort(sizes, kind="stable")
-            present, firsts = np.unique(sizes[order], return_index=True)
-            groups = np.split(order, firsts[1:])
-
-            for size, members in zip(present, groups, strict=True):
-                total += self.weights[size] * held_by(block[members], self.counters)
+            for size, members in grouped(sizes):
+                held = held_by(block[members], self.counters)
+                total += self.weights[size] * held
 
         return total
 
@@ -300,18 +313,21 @@ class FlipTally(Tally):
         return bool(tally.min() >= 0) and int(tally.max()) <= most
 
     def hull(self, cap: float | None) -> Hull:
-        none = np.zeros(self.counters)
         sizes = self.usual_sizes(cap)
         weights = self.weights[sizes].astype(np.float64)
-        totals = sizes * weights
         largest = weights[sizes > 0].max(initial=0.0)
 
-        return Hull(none, none + largest, (float(totals.min()), float(totals.max())))
+        totals = sizes * weights
+        least = float(totals.min())
+        most = float(totals.max())
+
+        return Hull.below(largest, self.counters, (least, most))
 
     def largest_change(self, moved: FloatArray, cap: float | None) -> FloatArray:
         # Sums of the smallest k entries; those of the largest k are the total less the rest's.
         smallest = np.zeros((len(moved), self.counters + 1))
-        smallest[:, 1:] = np.cumsum(np.sort(moved, axis=1), axis=1)
+        ordered = np.sort(moved, axis=1)
+        smallest[:, 1:] = np.cumsum(ordered, axis=1)
         largest = smallest[:, -1:] - smallest[:, ::-1]
 
         usual = self.usual_sizes(cap)
@@ -338,10 +354,11 @@ def held_by(reports: Array, cells: int) -> IntArray:
 
     # Bytes add many times faster than wider numbers.
     full = len(bits) // _BYTE * _BYTE
-    groups = bits[:full].reshape(-1, _BYTE, cells).sum(axis=1, dtype=np.uint8)
+    groups = bits[:full].reshape(-1, _BYTE, cells)
+    sums = groups.sum(axis=1, dtype=np.uint8)
     rest = bits[full:].sum(axis=0, dtype=np.int64)
 
-    return np.asarray(groups.sum(axis=0, dtype=np.int64) + rest)
+    return np.asarray(sums.sum(axis=0, dtype=np.int64) + rest)
 
 
 # --- vectors --------------------------------------------------------------------------------------
@@ -371,8 +388,11 @@ class VectorTally(Tally):
     def _reach(self, deviations: float | None) -> tuple[FloatArray, FloatArray]:
         """How far out coordinates may lie, below and above."""
         columns = np.array(self._law.columns, dtype=np.int64)
-        noise = NoiseLaw(self._law.law, float(self._law.spread))
-        reach = np.inf if deviations is None else deviations * noise.standard_deviation
+        reach = np.inf
+        if deviations is not None:
+            noise = NoiseLaw(self._law.law, float(self._law.spread))
+            reach = deviations * noise.standard_deviation
+
         return columns.min(axis=0) - reach, columns.max(axis=0) + reach
 
     def tally(self, reports: Array) -> IntArray:
@@ -400,11 +420,12 @@ def exact_sum(numbers: Array) -> IntArray:
 
     Halves of machine words cannot overflow in sums of less than 2^31 of them.
     """
-    lower = (numbers & 0xFFFFFFFF).sum(axis=0, dtype=np.int64)
-    upper = (numbers >> 32).sum(axis=0, dtype=np.int64) + (lower >> 32)
+    lower = (numbers & _LOW_HALF).sum(axis=0, dtype=np.int64)
+    upper = (numbers >> 32).sum(axis=0, dtype=np.int64)
+    upper = upper + (lower >> 32)
     if np.abs(upper).max(initial=0) >= 2**31:
         rule = "sum to more than 64 bits hold"
         remedy = "collect them apart, or set a cap on what a report may say"
         raise InvalidParameter("reports", f"{len(numbers)} to add", rule, remedy)
 
-    return np.asarray((upper << 32) + (lower & 0xFFFFFFFF))
+    return np.asarray((upper << 32) + (lower & _LOW_HALF))
