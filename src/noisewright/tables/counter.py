@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -25,11 +26,18 @@ from noisewright.domain.attribute import Storage
 from noisewright.errors import DomainError, InvalidParameter, withheld
 from noisewright.planning.counting import Source, Wanted
 from noisewright.stages import advance
-from noisewright.tables.backends.duckdb import Table, connect, open_table, unreadable
+from noisewright.tables.backends.duckdb import (
+    FAILURES,
+    Table,
+    chained,
+    connect,
+    open_table,
+    unreadable,
+)
 from noisewright.tables.backends.duckdb_dialect import DuckDBDialect
 from noisewright.tables.encode import read_as
 from noisewright.tables.engine import Engine
-from noisewright.tables.sql.counter import Totals, first_refusal, zeros
+from noisewright.tables.sql.counter import Row, Totals, first_refusal, zeros
 from noisewright.tables.sql.derived import (
     DerivedRows,
     Place,
@@ -42,7 +50,6 @@ from noisewright.tables.sql.request import (
     Request,
     Stage,
     nested,
-    unit_storages,
     wrong_column,
 )
 from noisewright.workload.questions.measures import (
@@ -57,7 +64,9 @@ Codes = npt.NDArray[np.integer[Any]]
 _CELLS_A_BATCH = 2**24  # rows × columns held as Arrow at once: some hundred MB of text
 # sums of a batch, of 2^32 each at most, are then exact in doubles
 _MOST_ROWS_A_BATCH = 2**20
-_FAILURES = (duckdb.Error, pa.ArrowException, OSError)
+_LEAST_ROWS_A_BATCH = (
+    2**11
+)  # the engine works on as many at once, however many columns there are
 _DIALECT = DuckDBDialect()
 
 
@@ -82,91 +91,61 @@ class DuckDBCounter(Engine):
 
     def values(self, source: Source, column: str, unit: Unit | None) -> dict[str, int]:
         held = HeldValues(column, unit)
-        with closing(connect()) as connection:
-            table = _opened(connection, source, {column: "text", **unit_storages(unit)})
-            relation = _chained(table.relation, held.stages(table.column, _DIALECT))
-            counted = relation.aggregate(held.grouped)
-            rows = withheld(counted.fetchall, _FAILURES, unreadable(table.description))
-
-        return held.answer(rows)
+        return held.answer(_grouped(source, held, held.grouped))
 
     def explain_values(self, source: Source, column: str, unit: Unit | None) -> str:
+        held = HeldValues(column, unit)
         with closing(connect()) as connection:
-            table = _opened(connection, source, {column: "text", **unit_storages(unit)})
-            return HeldValues(column, unit).query(table.column, _DIALECT, table.origin)
+            table = _opened(connection, source, held.storages)
+            return held.query(table.column, _DIALECT, table.origin)
 
     def rows_held(self, source: Source, unit: Unit) -> dict[int, int]:
         held = HeldRows(unit)
-        with closing(connect()) as connection:
-            table = _opened(connection, source, unit_storages(unit))
-            named = _chained(table.relation, held.stages(table.column, _DIALECT))
-            counted = named.aggregate(held.by_person).aggregate(held.by_rows)
-            rows = withheld(counted.fetchall, _FAILURES, unreadable(table.description))
-
-        return held.answer(rows)
+        return held.answer(_grouped(source, held, held.by_person, held.by_rows))
 
     def explain(self, source: Source, domain: Domain, wanted: Wanted) -> str:
         request = Request(domain, wanted)
         with closing(connect()) as connection:
             table = _table(connection, source, request)
             coded = request.coded(table.column, _DIALECT)
-            if coded is None:
-                coded = Stage(
-                    tuple(_typed(table, domain[name]) for name in request.columns)
-                )
-                return nested([coded], table.origin) + "\n-- cells are found in Python"
-            stages = [coded, *request.kept(_DIALECT), request.joint]
-            return nested(stages, table.origin)
+            if coded is not None:
+                stages = [coded, *request.kept(_DIALECT), request.joint]
+                return nested(stages, table.origin)
 
-    def codes(
-        self, source: Source, domain: Domain, names: Sequence[str] | None = None
-    ) -> Iterator[tuple[Codes, ...]]:
-        """Yield batches of rows, in the table's order: the cell of every attribute asked for."""
+            typed = _values(table, [domain[name] for name in request.columns])
+            return nested([typed], table.origin) + "\n-- cells are found in Python"
+
+    def codes(self, source: Source, domain: Domain) -> Iterator[tuple[Codes, ...]]:
+        """Yield batches of rows, in the table's order: the cell of every attribute."""
         domain.require_reviewed()
         if domain.unit is not None:
-            raise InvalidParameter(
-                "unit", domain.unit.column, "bounds what is counted, not single rows"
-            )
+            rule = "bounds what is counted, not single rows"
+            raise InvalidParameter("unit", domain.unit.column, rule)
 
-        chosen = list(dict.fromkeys(domain.names if names is None else names))
+        storages = {attribute.name: attribute.storage for attribute in domain}
         with closing(connect()) as connection:
-            table = _opened(connection, source, {n: domain[n].storage for n in chosen})
-            expressions, ready = zip(
-                *(_cell_or_value(table, domain[n]) for n in chosen), strict=True
-            )
-            for batch in _batches(
-                table, _chained(table.relation, [Stage(expressions)])
-            ):
-                yield tuple(
-                    _cells(domain[name], column, done)
-                    for name, column, done in zip(
-                        chosen, batch.columns, ready, strict=True
-                    )
-                )
+            table = _opened(connection, source, storages)
+            finders = [_Finder.of(table, attribute) for attribute in domain]
+            stage = Stage(tuple(finder.sql for finder in finders))
+            for batch in _batches(table, table.chained([stage])):
+                columns = zip(finders, batch.columns, strict=True)
+                yield tuple(finder.cells(column) for finder, column in columns)
 
     def numbers(
         self, source: Source, domain: Domain, names: Sequence[str]
     ) -> dict[str, FloatArray]:
         """Return raw values of numeric attributes, NaN where missing: as private as the data."""
-        parts: dict[str, list[FloatArray]] = {name: [] for name in names}
+        attributes = [domain[name] for name in names]
+        storages = {attribute.name: attribute.storage for attribute in attributes}
         with closing(connect()) as connection:
-            table = _opened(
-                connection, source, {name: domain[name].storage for name in names}
-            )
-            stage = Stage(tuple(_typed(table, domain[name]) for name in names))
-            for batch in _batches(table, _chained(table.relation, [stage])):
-                for name, column in zip(names, batch.columns, strict=True):
-                    parts[name].append(
-                        column.to_numpy(zero_copy_only=False).astype(np.float64)
-                    )
+            table = _opened(connection, source, storages)
+            relation = table.chained([_values(table, attributes)])
+            columns = table.asked(relation.to_arrow_table).columns
 
-        return {
-            name: np.concatenate([np.zeros(0), *pieces])
-            for name, pieces in parts.items()
-        }
+        numbers = [column.to_numpy().astype(np.float64) for column in columns]
+        return dict(zip(names, numbers, strict=True))
 
     def cells(self, source: Source, domain: Domain) -> Iterator[IntArray]:
-        """Yield batches of rows, in the table's order: the flat cell of the whole domain."""
         domain.require_indexable()
         for columns in self.codes(source, domain):
             yield _flat(columns, domain.shape, len(columns[0])).astype(np.int64)
@@ -191,20 +170,27 @@ def _table(
         relation = opened.relation
         if isinstance(own, duckdb.DuckDBPyRelation):  # of a connection of its own
             relation = connection.from_arrow(own.to_arrow_table())
-        withheld(
-            partial(relation.create_view, view),
-            _FAILURES,
-            unreadable(opened.description),
-        )
+        opened.asked(partial(relation.create_view, view))
         places[name] = Place(view, opened.column)
 
     rows = DerivedRows(request.domain, places, _DIALECT)
     description = " and ".join(repr(name) for name in places)
-    derived = withheld(
-        lambda: connection.sql(rows.sql), _FAILURES, unreadable(description)
-    )
+    error = unreadable(description)
+    derived = withheld(lambda: connection.sql(rows.sql), FAILURES, error)
 
     return Table(derived, rows.names, description, rows.sql)
+
+
+def _grouped(
+    source: Source, held: HeldValues | HeldRows, *aggregates: str
+) -> list[Row]:
+    """What people hold, grouped by the engine."""
+    with closing(connect()) as connection:
+        table = _opened(connection, source, held.storages)
+        relation = table.chained(held.stages(table.column, _DIALECT))
+        for aggregate in aggregates:
+            relation = relation.aggregate(aggregate)
+        return table.asked(relation.fetchall)
 
 
 def _opened(
@@ -249,20 +235,19 @@ def _rows(
 ) -> Iterator[Batch | None]:
     """Joint codes and contents of the rows that count; None where some value is refused."""
     coded = request.coded(table.column, _DIALECT)
-    if coded is not None:
-        relation = _chained(table.relation, [coded])
-    # whose rows count is known only once all have been read
-    elif request.unit is not None:
-        relation = connection.from_arrow(
-            pa.Table.from_batches(_encoded(table, request))
-        )
-    else:
+    if coded is None and request.unit is None:
         for batch in _encoded(table, request):
             yield _joined(request, batch)
         return
 
+    if coded is not None:
+        relation = table.chained([coded])
+    else:  # whose rows count is known only once all have been read
+        encoded = pa.Table.from_batches(_encoded(table, request))
+        relation = connection.from_arrow(encoded)
+
     covers = len(request.covers)
-    counted = _chained(relation, [*request.kept(_DIALECT), request.joint])
+    counted = chained(relation, [*request.kept(_DIALECT), request.joint])
     for batch in _batches(table, counted, connection):
         if any(column.null_count for column in batch.columns):
             yield None
@@ -274,30 +259,30 @@ def _rows(
 
 def _encoded(table: Table, request: Request) -> Iterator[pa.RecordBatch]:
     """Cells and contents as `Request.coded` has them, worked out here from typed columns."""
-    domain = request.domain
     names = request.columns
-    typed = [_typed(table, domain[name]) for name in names]
+    attributes = [request.domain[name] for name in names]
+    typed = _values(table, attributes).select
     if request.unit is not None:
-        typed.append(request.person(table.column, _DIALECT))
+        typed = (*typed, request.person(table.column, _DIALECT))
 
-    for batch in _batches(table, _chained(table.relation, [Stage(tuple(typed))])):
+    for batch in _batches(table, table.chained([Stage(typed)])):
         columns = dict(zip(names, batch.columns, strict=False))
-        cells = [_cells(domain[name], columns[name], False) for name in request.names]
-        # joint cells are worked out by the engine: none may overflow
-        if request.unit is not None:
-            cells = [own.astype(np.int64) for own in cells]
+        rows: dict[str, pa.Array | Codes] = {}
+        for i, name in enumerate(request.names):
+            cells = _smallest(request.domain[name], columns[name])
+            # joint cells of people are worked out by the engine: none may overflow
+            rows[f"a{i}"] = cells if request.unit is None else cells.astype(np.int64)
 
-        rows = {f"a{i}": own for i, own in enumerate(cells)}
-        for i, m in enumerate(request.measures):
-            contents = [_content(request, f, columns[f.attribute]) for f in m.factors]
+        for i, measure in enumerate(request.measures):
+            factors = measure.factors
+            contents = [_content(request, f, columns[f.attribute]) for f in factors]
             rows[f"m{i}"] = np.prod(contents, axis=0)
 
         if request.unit is not None:
             rows["p"] = batch.columns[-1]
 
-        yield pa.RecordBatch.from_pydict(
-            rows or {"a": np.zeros(batch.num_rows, dtype=np.int8)}
-        )
+        everybody = {"a": np.zeros(batch.num_rows, dtype=np.int8)}
+        yield pa.RecordBatch.from_pydict(rows or everybody)
 
 
 def _content(request: Request, measure: OfColumn, column: pa.Array) -> IntArray:
@@ -311,37 +296,22 @@ def _content(request: Request, measure: OfColumn, column: pa.Array) -> IntArray:
 
 def _joined(request: Request, batch: pa.RecordBatch) -> Batch:
     """The joint cells of every cover, from the cells of every attribute."""
-    columns = {name: batch.column(i).to_numpy() for i, name in enumerate(request.names)}
-    joint = [
-        _flat(
-            [columns[n] for n in cover],
-            [request.sizes[n] for n in cover],
-            batch.num_rows,
-        )
-        for cover in request.covers
-    ]
-    contents = {
-        m: batch.column(f"m{i}").to_numpy() for i, m in enumerate(request.measures)
-    }
+    columns = [column.to_numpy() for column in batch.columns]
+    cells = dict(zip(request.names, columns, strict=False))
+    contents = columns[len(request.names) :]
+    joint = []
+    for cover in request.covers:
+        shape = [request.sizes[name] for name in cover]
+        joint.append(_flat([cells[name] for name in cover], shape, batch.num_rows))
 
-    return batch.num_rows, joint, contents
+    return batch.num_rows, joint, dict(zip(request.measures, contents, strict=False))
 
 
 def _refusal(table: Table, request: Request) -> DomainError:
     """What to say of a table in which some row breaks a rule: a second look finds which one."""
     stage, errors = request.refusals(table.column, _DIALECT)
-    relation = _chained(table.relation, [stage])
-    broken = withheld(relation.fetchall, _FAILURES, unreadable(table.description))
+    broken = table.asked(table.chained([stage]).fetchall)
     return first_refusal(broken[0], errors)
-
-
-def _chained(
-    relation: duckdb.DuckDBPyRelation, stages: Sequence[Stage]
-) -> duckdb.DuckDBPyRelation:
-    for stage in stages:
-        relation = relation.project(", ".join(stage.select))
-        relation = relation.filter(stage.where) if stage.where else relation
-    return relation
 
 
 def _batches(
@@ -349,24 +319,49 @@ def _batches(
     relation: duckdb.DuckDBPyRelation,
     connection: duckdb.DuckDBPyConnection | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Stream a relation; an engine's own exception quotes cells and never gets out."""
-    rows = min(_MOST_ROWS_A_BATCH, max(2048, _CELLS_A_BATCH // len(relation.columns)))
-    error = unreadable(table.description)
-    reader = withheld(lambda: iter(relation.to_arrow_reader(rows)), _FAILURES, error)
-
-    while (batch := withheld(lambda: next(reader, None), _FAILURES, error)) is not None:
+    """Stream a relation in batches of a bounded size, and tell how far it is."""
+    rows = _CELLS_A_BATCH // len(relation.columns)
+    rows = min(_MOST_ROWS_A_BATCH, max(_LEAST_ROWS_A_BATCH, rows))
+    for batch in table.batches(relation, rows):
         if connection is not None:
             advance(connection.query_progress() / 100)
         yield batch
 
 
-def _cell_or_value(table: Table, attribute: Attribute) -> tuple[str, bool]:
-    """SQL for the cell where there is such, else for the value; and which of the two it is."""
-    typed = _DIALECT.read(*table.column(attribute.name), attribute.storage)
-    expression = None if typed is None else cell(attribute, typed, _DIALECT)
-    return (
-        (_typed(table, attribute), False) if expression is None else (expression, True)
-    )
+@dataclass(frozen=True)
+class _Finder:
+    """How the cells of an attribute are found: by the engine where it can, else from values."""
+
+    attribute: Attribute
+    sql: str
+    by_engine: bool
+
+    @classmethod
+    def of(cls, table: Table, attribute: Attribute) -> _Finder:
+        typed = _DIALECT.read(*table.column(attribute.name), attribute.storage)
+        expression = None if typed is None else cell(attribute, typed, _DIALECT)
+        if expression is not None:
+            return cls(attribute, expression, True)
+        return cls(attribute, _typed(table, attribute), False)
+
+    def cells(self, column: pa.Array) -> Codes:
+        """The cells of what the engine gave."""
+        if not self.by_engine:
+            return _smallest(self.attribute, column)
+        if column.null_count:
+            outside = self.attribute.missing == "other"
+            raise self.attribute.refusal("outside" if outside else "missing")
+        cells: Codes = column.to_numpy(zero_copy_only=False)
+        return cells.astype(np.min_scalar_type(self.attribute.size - 1))
+
+
+def _smallest(attribute: Attribute, values: pa.Array) -> Codes:
+    """Cells in the smallest type that holds them, which is what makes it quick."""
+    return attribute.encode(values).astype(np.min_scalar_type(attribute.size - 1))
+
+
+def _values(table: Table, attributes: Sequence[Attribute]) -> Stage:
+    return Stage(tuple(_typed(table, attribute) for attribute in attributes))
 
 
 def _typed(table: Table, attribute: Attribute) -> str:
@@ -376,16 +371,6 @@ def _typed(table: Table, attribute: Attribute) -> str:
     if expression is None:
         raise wrong_column(attribute.name, attribute.kind, kind)
     return expression
-
-
-def _cells(attribute: Attribute, column: pa.Array, ready: bool) -> Codes:
-    """Cells in the smallest type that holds them, which is what makes it quick."""
-    if ready and column.null_count:
-        raise attribute.refusal(
-            "outside" if attribute.missing == "other" else "missing"
-        )
-    codes = column.to_numpy(zero_copy_only=False) if ready else attribute.encode(column)
-    return np.asarray(codes).astype(np.min_scalar_type(attribute.size - 1))
 
 
 def _flat(columns: Sequence[Codes], shape: Sequence[int], rows: int) -> Codes:

@@ -9,13 +9,11 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
-import duckdb
-
 from noisewright.domain import Attribute, Boolean, Categorical, Date, Domain, Numeric
 from noisewright.domain.levels import LONGEST_LABEL
-from noisewright.errors import DomainError, InvalidParameter, require, withheld
+from noisewright.errors import DomainError, InvalidParameter, require
 from noisewright.planning.counting import Source
-from noisewright.tables.backends.duckdb import Table, connect, open_table, unreadable
+from noisewright.tables.backends.duckdb import Table, connect, open_table
 from noisewright.tables.encode import read_as
 
 _MOST_ROWS = 100_000  # a draft needs no more, and has to be checked by a person anyway
@@ -69,11 +67,7 @@ def suggest_schema(
     with closing(connect()) as connection:
         table = open_table(connection, source)
         _check_named(table, codes, numbers)
-        looks = withheld(
-            lambda: {name: _look(table, name) for name in table.names},
-            duckdb.Error,
-            unreadable(table.description),
-        )
+        looks = table.asked(lambda: {name: _look(table, name) for name in table.names})
 
     drafted = {
         name: _draft(look, name in codes, name in numbers)

@@ -16,7 +16,9 @@ from noisewright.workload.questions.statistics import PEOPLE, Column
 from noisewright.workload.questions.table_axes import Axis
 
 _MOST_COLUMNS = 100
+"""Of a grid: more are narrower than three points of a page."""
 _MOST_PANELS = 12
+"""Curves or grids of one table: what fits on two screens."""
 
 Figure = Bars | Curve | Grid
 
@@ -30,13 +32,15 @@ def figures(
     if not axes or np.prod(shape) != table.queries or np.isnan(column.answers).all():
         return []
 
-    along = [place for place, axis in enumerate(axes) if axis.kind == "cumulative"]
-    if any(axis.kind == "range" for axis in axes) or len(along) > 1:
+    kinds = [axis.kind for axis in axes]
+    if "range" in kinds or kinds.count("cumulative") > 1:
         return []
-    if along:
-        return _curves(table, column, truth, along[0])
-    if len(axes) == 1 or (table.unit != PEOPLE and table.queries <= MOST_BARS):
-        return [bars(table, column, truth)] if table.queries <= MOST_BARS else []
+    if "cumulative" in kinds:
+        return _curves(table, column, truth, kinds.index("cumulative"))
+
+    fits = table.queries <= MOST_BARS
+    if len(axes) == 1 or (table.unit != PEOPLE and fits):
+        return [bars(table, column, truth)] if fits else []
 
     panels = int(np.prod(shape[:-2]))
     if panels > _MOST_PANELS or max(shape[-2:]) > _MOST_COLUMNS:
@@ -50,15 +54,16 @@ def _curves(
     table: ReleasedTable, column: Column, truth: FloatArray | None, place: int
 ) -> Sequence[Figure]:
     """One curve for every combination of the other attributes, if there are not too many."""
-    names = _names(table.axes[:place] + table.axes[place + 1 :])
+    axis = table.axes[place]
+    names = _names([other for other in table.axes if other is not axis])
     if len(names) > _MOST_PANELS:
         return []
 
-    shape = tuple(len(axis.labels) for axis in table.axes)
-    numbers = np.moveaxis(np.arange(table.queries).reshape(shape), place, -1)
-    parts = numbers.reshape(len(names), -1)
+    shape = [len(axis.labels) for axis in table.axes]
+    numbers = np.arange(table.queries).reshape(shape)
+    parts = np.moveaxis(numbers, place, -1).reshape(len(names), -1)
 
-    return curves(names, table.axes[place], table.unit, column, parts, truth)
+    return curves(names, axis, table.unit, column, parts, truth)
 
 
 def _names(axes: Sequence[Axis]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import ClassVar
 
@@ -12,7 +12,7 @@ import numpy as np
 from noisewright.arrays import FloatArray
 from noisewright.planning.plan import ReleasedTable
 from noisewright.report.words.numbers import brief, ticks, with_error
-from noisewright.workload.questions.statistics import PEOPLE, Column
+from noisewright.workload.questions.statistics import PEOPLE, Column, Ends
 
 
 @dataclass(frozen=True)
@@ -28,12 +28,21 @@ class Scale:
     """Numbers to per cent; what lies beyond an end is put there."""
 
     def __init__(self, low: float, high: float) -> None:
-        self.low, self.high = low, high if high > low else low + 1
+        self.low = low
+        self.high = high if high > low else low + 1
 
     def __call__(self, value: float) -> float:
-        return round(
-            100 * min(max((value - self.low) / (self.high - self.low), 0.0), 1.0), 3
-        )
+        part = (value - self.low) / (self.high - self.low)
+        return round(100 * min(max(part, 0.0), 1.0), 3)
+
+    def span(self, ends: Ends, k: int) -> tuple[float, float] | None:
+        """Where one interval begins and how long it is; None where it is not known."""
+        low, high = float(ends[0][k]), float(ends[1][k])
+        if np.isnan(low + high):
+            return None
+
+        start = self(low)
+        return start, round(self(high) - start, 3)
 
     def marks(self, most: int) -> tuple[Place, ...]:
         """Round numbers on the scale."""
@@ -53,8 +62,12 @@ def marked(
 
 
 MOST_BARS = 60
+"""Rows of one drawing: two screens of a phone."""
 # times the next answer: drawn whole, a bar this long hides the errors of all others
 _FAR = 12
+_BEYOND = (
+    1.15  # of the longest bar that is drawn whole: how far one goes on that is cut
+)
 
 
 @dataclass(frozen=True)
@@ -107,83 +120,56 @@ def bars(table: ReleasedTable, column: Column, truth: FloatArray | None) -> Bars
     """The answers of a table as rows."""
     from_zero = table.unit == PEOPLE
     scale, top = _scale(column, from_zero)
-    rows = tuple(
-        _bar(
-            label,
-            column,
-            k,
-            scale,
-            from_zero,
-            top,
-            None if truth is None else float(truth[k]),
-        )
-        for k, label in enumerate(_labels(table))
-    )
+    labels = product(*(axis.labels for axis in table.axes))
+    rows = []
+    for k, names in enumerate(labels):
+        row = _bar(", ".join(names), column, k, scale, top)
+        if truth is not None and row.known and not row.cut:
+            row = replace(row, truth=scale(float(truth[k])))
+        rows.append(row)
+
     zero = scale(0.0) if scale.low <= 0 <= scale.high else None
     title = ", ".join(axis.name for axis in table.axes)
+    return Bars(title, table.unit, tuple(rows), from_zero, zero, scale.marks(5))
 
-    return Bars(title, table.unit, rows, from_zero, zero, scale.marks(5))
 
-
-def _bar(
-    label: str, column: Column, k: int, scale: Scale, from_zero: bool, top: float,
-    truth: float | None,
-) -> Bar:  # fmt: skip
+def _bar(label: str, column: Column, k: int, scale: Scale, top: float) -> Bar:
+    """One answer; its intervals only where it ends on the scale."""
     answer = float(column.answers[k])
     half = float(column.each[1][k] - column.each[0][k]) / 2
+    text = with_error(answer, half)
     if np.isnan(answer):
-        return Bar(label, with_error(answer, half), known=False)
+        return Bar(label, text, known=False)
 
+    at, zero = scale(answer), scale(0.0)
     cut = answer > top
     return Bar(
         label=label,
-        text=with_error(answer, half),
-        at=scale(answer),
-        start=min(scale(0.0), scale(answer)),
-        width=round(abs(scale(answer) - scale(0.0)), 3),
-        each=None if cut else _ends(scale, column.each, k),
-        all=None if cut else _ends(scale, column.all, k),
-        truth=None if truth is None or cut else scale(truth),
+        text=text,
+        at=at,
+        start=min(zero, at),
+        width=round(abs(at - zero), 3),
+        each=None if cut else scale.span(column.each, k),
+        all=None if cut else scale.span(column.all, k),
         cut=cut,
     )
 
 
 def _scale(column: Column, from_zero: bool) -> tuple[Scale, float]:
     """The scale of the answers that are told, and how large an answer fits on it."""
-    told = ~np.isnan(column.answers)
-    low_all = column.all[0][told]
-    high_all = column.all[1][told]
-    answers = column.answers[told]
-    ends = np.concatenate([answers, low_all, high_all])
+    told = column.part(np.flatnonzero(~np.isnan(column.answers)))
+    ends = np.concatenate([told.answers, *told.all])
     ends = ends[np.isfinite(ends)]
-    low = float(ends.min())
-    high = float(ends.max())
-    top = np.inf
-    if from_zero:
-        low = min(low, 0.0)
-        high = max(high, 0.0)
-        if len(answers) > 2:
-            order = np.argsort(answers)
-            rest = float(np.nanmax(high_all[order[:-1]]))
-            if answers[order[-1]] > _FAR * rest > 0:
-                high = top = 1.15 * rest
+    low, high = float(ends.min()), float(ends.max())
+    if not from_zero:
+        return Scale(low, high), np.inf
 
-    return Scale(low, high), float(top)
+    low, high = min(low, 0.0), max(high, 0.0)
+    if len(told.answers) > 2:
+        *others, largest = np.argsort(told.answers)
+        rest = float(np.nanmax(told.all[1][others]))
+        if told.answers[largest] > _FAR * rest > 0:
+            top = _BEYOND * rest
+            return Scale(low, top), top
 
-
-def _labels(table: ReleasedTable) -> Sequence[str]:
-    return [
-        ", ".join(names) for names in product(*(axis.labels for axis in table.axes))
-    ]
-
-
-def _ends(
-    scale: Scale, ends: tuple[FloatArray, FloatArray], k: int
-) -> tuple[float, float] | None:
-    low = float(ends[0][k])
-    high = float(ends[1][k])
-    return (
-        None
-        if np.isnan(low + high)
-        else (scale(low), round(scale(high) - scale(low), 3))
-    )
+    return Scale(low, high), np.inf

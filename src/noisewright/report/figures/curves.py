@@ -10,7 +10,7 @@ import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray
 from noisewright.report.figures.bars import Place, Scale, marked
-from noisewright.report.words.numbers import brief, figure, ticks
+from noisewright.report.words.numbers import figure, ticks
 from noisewright.workload.questions.statistics import Column
 from noisewright.workload.questions.table_axes import Axis
 
@@ -42,32 +42,40 @@ class Curve:
 
 @dataclass(frozen=True, eq=False)
 class Banded:
-    """Answers with the ends of both of their bands, to be drawn at `places` between 0 and 1."""
+    """Answers in both of their bands, to be drawn at `places` between 0 and 1."""
 
-    answers: FloatArray
-    each: tuple[FloatArray, FloatArray]
-    all: tuple[FloatArray, FloatArray]
+    column: Column
     places: FloatArray
     truth: FloatArray | None = None
 
     @property
     def width(self) -> float:
         """The widest of the outer band."""
-        return float(np.nanmax(self.all[1] - self.all[0]))
+        low, high = self.column.all
+        return float(np.nanmax(high - low))
 
     @property
     def ends(self) -> tuple[float, float]:
         """The lowest and the highest point."""
-        return float(np.nanmin(self.all[0])), float(np.nanmax(self.all[1]))
+        low, high = self.column.all
+        return float(np.nanmin(low)), float(np.nanmax(high))
+
+    def thinned(self, most: int) -> Banded:
+        """So many points evenly apart, the first and the last among them."""
+        count = len(self.places)
+        chosen = np.unique(np.linspace(0, count - 1, most).round().astype(np.int64))
+        return Banded(self.column.part(chosen), self.places[chosen])
 
     def around(self) -> Banded:
         """The same as differences from the answers."""
-        centre = self.answers
+        centre = self.column.answers
         each, all_ = (
-            (low - centre, high - centre) for low, high in (self.each, self.all)
+            (low - centre, high - centre)
+            for low, high in (self.column.each, self.column.all)
         )
         truth = None if self.truth is None else self.truth - centre
-        return Banded(0 * centre, each, all_, self.places, truth)
+        around = Column(0 * centre, self.column.std, each, all_)
+        return Banded(around, self.places, truth)
 
 
 def curves(
@@ -81,13 +89,7 @@ def curves(
     """One curve per part: on one scale where they are alike, each with its band apart if thin."""
     places, across = _along(axis)
     drawn = [
-        Banded(
-            column.answers[part],
-            (column.each[0][part], column.each[1][part]),
-            (column.all[0][part], column.all[1][part]),
-            places,
-            None if truth is None else truth[part],
-        )
+        Banded(column.part(part), places, None if truth is None else truth[part])
         for part in parts
     ]
     tops = [each.ends[1] for each in drawn]
@@ -119,22 +121,22 @@ def curve(
     bottom, top = ends or drawn.ends
     if 0 < bottom < 0.5 * top:
         bottom = 0.0
-
     scale = Scale(bottom, top)
-    first = figure(float(drawn.answers[0]))
-    last = figure(float(drawn.answers[-1]))
-    reach = f"band at most {figure(drawn.width / 2)} either side"
+
     zoom = None
     if zoomed:
         zoom = curve(drawn.around(), "how far off it may be", "", unit, across)
 
+    answers = drawn.column.answers
+    first, last = figure(float(answers[0])), figure(float(answers[-1]))
+    reach = f"band at most {figure(drawn.width / 2)} either side"
     return Curve(
         title=title,
         horizontal=horizontal,
         unit=f"{unit}, own scale" if own_scale else unit,
-        line=_path(scale, drawn.places, drawn.answers),
-        band=_area(scale, drawn.places, drawn.all),
-        inner=_area(scale, drawn.places, drawn.each),
+        line=_path(scale, drawn.places, answers),
+        band=_area(scale, drawn.places, drawn.column.all),
+        inner=_area(scale, drawn.places, drawn.column.each),
         truth="" if drawn.truth is None else _path(scale, drawn.places, drawn.truth),
         across=across,
         up=scale.marks(4),
@@ -150,28 +152,27 @@ def even(count: int) -> FloatArray:
 
 def step_marks(steps: int) -> tuple[Place, ...]:
     """A few round steps between the first and the last."""
-    marks = [
-        mark for mark in ticks(1, steps) if mark == int(mark) and 1 <= mark <= steps
-    ]
+    marks = [mark for mark in ticks(1.0, steps) if mark.is_integer()]
     return marked(Scale(1, max(steps, 2)), marks, lambda mark: f"{mark:,.0f}")
 
 
 def _along(axis: Axis) -> tuple[FloatArray, tuple[Place, ...]]:
     """Where answers stand and what is written below: numbers where cells end in numbers."""
-    if len(axis.ends) == len(axis.labels) > 1:
-        scale = Scale(axis.ends[0], axis.ends[-1])
-        spread = scale.high - scale.low
-        return (np.array(axis.ends) - scale.low) / spread, marked(
-            scale, ticks(scale.low, scale.high, 7), brief
-        )
-    return even(len(axis.labels)), _spread(axis.labels)
+    count = len(axis.labels)
+    if not len(axis.ends) == count > 1:
+        return even(count), _spread(axis.labels)
+
+    scale = Scale(axis.ends[0], axis.ends[-1])
+    places = (np.array(axis.ends) - scale.low) / (scale.high - scale.low)
+    return places, scale.marks(7)
 
 
 def _spread(labels: Sequence[str], most: int = 6) -> tuple[Place, ...]:
     """A few labels, evenly spaced, the first and the last among them; fewer where room is small."""
+    fitting = _LETTERS // max(map(len, labels), default=1)
+    gaps = max(2, min(most, fitting)) - 1
     steps = max(len(labels) - 1, 1)
-    count = max(2, min(most, _LETTERS // max(map(len, labels), default=1)))
-    wanted = {round(k * steps / (count - 1)) for k in range(count)}
+    wanted = {round(k * steps / gaps) for k in range(gaps + 1)}
     chosen = sorted(wanted & set(range(len(labels))))
 
     return tuple(
@@ -186,10 +187,6 @@ def _area(scale: Scale, places: FloatArray, ends: tuple[FloatArray, FloatArray])
 
 
 def _path(scale: Scale, places: FloatArray, values: FloatArray) -> str:
-    points = [
-        f"{1000 * place:.1f},{1000 - 10 * scale(value):.1f}"
-        for place, value in zip(
-            places.tolist(), np.nan_to_num(values).tolist(), strict=True
-        )
-    ]
+    pairs = zip(places.tolist(), np.nan_to_num(values).tolist(), strict=True)
+    points = [f"{1000 * x:.1f},{1000 - 10 * scale(y):.1f}" for x, y in pairs]
     return "M" + " L".join(points if len(points) > 1 else points * 2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 from typing import ClassVar
 
 import numpy as np
@@ -23,7 +24,8 @@ _LONGEST = 7  # letters of a number in a cell
 # widths of a letter and around a number, as the stylesheet has them
 _LETTER = 0.55
 _PADDING = 1.0
-_LEAST_COLUMN, _MOST_NAMES = 3.6, 11.0  # the same of a column, and of the names of rows
+_LEAST_COLUMN = 3.6  # the same of a column
+_MOST_NAMES = 11.0  # and of the names of rows
 _DIGITS = 2  # after the point, of numbers without an error
 
 
@@ -56,15 +58,14 @@ class Grid:
     @property
     def width(self) -> float:
         """How wide it is where nothing is cut off, in the page's units, generously."""
-        longest = max(
-            (len(cell.text) for _, cells in self.rows for cell in cells), default=0
-        )
-        names = max((len(name) for name, _ in self.rows), default=0)
+        texts = [cell.text for _, cells in self.rows for cell in cells]
+        longest = max(map(len, texts), default=0)
         column = max(_LEAST_COLUMN, _LETTER * longest + _PADDING)
 
-        return round(
-            min(_MOST_NAMES, _LETTER * names) + 1 + column * len(self.heads), 1
-        )
+        longest = max((len(name) for name, _ in self.rows), default=0)
+        names = min(_MOST_NAMES, _LETTER * longest)
+
+        return round(names + _PADDING + column * len(self.heads), 1)
 
 
 @dataclass(frozen=True)
@@ -125,27 +126,22 @@ def _grid(
     half: FloatArray,
     shading: _Shading,
 ) -> Grid:
-    rows = tuple(
-        (
-            label,
-            tuple(
-                _cell(f"{label}, {other}", float(answer), float(width), shading)
-                for other, answer, width in zip(
-                    across.labels, line, widths, strict=True
-                )
-            ),
-        )
-        for label, line, widths in zip(down.labels, answers, half, strict=True)
-    )
+    rows = []
+    for label, *line in zip(down.labels, answers, half, strict=True):
+        values = zip(across.labels, *line, strict=True)
+        cells = [
+            _cell(f"{label}, {other}", float(answer), float(width), shading)
+            for other, answer, width in values
+        ]
+        rows.append((label, tuple(cells)))
+
     numbers = len(across.labels) <= _MOST_NUMBERS
     return Grid(
         title=title,
         down=down.name,
         across=across.name,
-        heads=tuple((label, 1) for label in across.labels)
-        if numbers
-        else _heads(across.labels),
-        rows=rows,
+        heads=_heads(across.labels, len(across.labels) if numbers else _HEADS),
+        rows=tuple(rows),
         numbers=numbers,
         unsure=any(cell.unsure for _, cells in rows for cell in cells),
         error=_error(half),
@@ -169,13 +165,14 @@ def _error(half: FloatArray) -> str:
     known = half[np.isfinite(half)]
     if not known.size:
         return ""
+
     low = figure(float(known.min()))
     high = figure(float(known.max()))
     return f"± {low}" if low == high else f"± {low} to {high}"
 
 
-def _heads(labels: Sequence[str]) -> tuple[tuple[str, int], ...]:
+def _heads(labels: Sequence[str], most: int) -> tuple[tuple[str, int], ...]:
     """Labels of every so many columns, each above all columns up to the next."""
-    step = -(-len(labels) // _HEADS)
+    step = ceil(len(labels) / most)
     starts = range(0, len(labels), step)
     return tuple((labels[start], min(step, len(labels) - start)) for start in starts)

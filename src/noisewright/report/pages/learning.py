@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import singledispatch
 
 from noisewright.display import Shown
 from noisewright.learn.one_each import ONE_EACH
@@ -13,15 +15,9 @@ from noisewright.privacy.promise.budget import Privacy
 from noisewright.privacy.promise.spend import Promise, Spend
 from noisewright.report.figures.bars import Bar, Bars
 from noisewright.report.pages import record, render
+from noisewright.report.words.facts import Record, Tile, byline, counted, facts
 from noisewright.report.words.numbers import figure, share
-from noisewright.report.words.promises import (
-    Person,
-    Tile,
-    byline,
-    counted,
-    facts,
-    promise_tile,
-)
+from noisewright.report.words.promises import Person, promise_tile
 
 _TASKS = {
     "agnostic": "a concept that labels at most a share α more of people wrongly than the best one",
@@ -30,6 +26,7 @@ _TASKS = {
     "refute-realizable": "whether some concept labels everybody rightly, or none comes within α",
 }
 _TIMES = (0.25, 0.5, 1, 2, 4)
+"""Of the people that a plan needs: for how many more or fewer its accuracy is told."""
 _SAID = {"alpha": "α", "theta": "θ", "people": "reports"}
 _REPORT = "one report, sent by one person"
 _NAMES = {
@@ -50,15 +47,17 @@ def learning_page(subject: LearningPlan | Selection) -> str:
     """The page of a plan to learn or to refute, or of a selection under way, as HTML."""
     known = subject.summary()
     privacy = subject.privacy
-    told = _plan(subject) if isinstance(subject, LearningPlan) else _selection(subject)
+    told = _told(subject)
     chance = Tile("may fail", share(known["beta"]), f"β = {known['beta']:g}, at most")
 
     return _page(
         known,
+        title=told.title,
+        lead=told.lead,
         person=_person(privacy),
-        tiles=[promise_tile(privacy), *told.pop("tiles"), chance],
+        tiles=[promise_tile(privacy), *told.tiles, chance],
+        drawings=told.drawings,
         provenance=facts(known, _NAMES),
-        **told,
     )
 
 
@@ -81,42 +80,31 @@ def outcome_page(outcome: Outcome | Selected) -> str:
     )
 
 
+@singledispatch
 def _found(outcome: Outcome | Selected) -> list[Tile]:
     """What the reports say, and what that means."""
-    if isinstance(outcome, Learned):
-        wrong = (
-            None
-            if outcome.loss is None
-            else f"labels {share(outcome.loss)} of people wrongly"
-        )
-        return [
-            Tile(
-                "concept",
-                outcome.name,
-                f"{wrong}, as estimated" if wrong else "as chosen",
-            )
-        ]
-
-    if isinstance(outcome, Refutation):
-        said = "some concept fits" if outcome.fits else "no concept fits"
-        return [
-            Tile(
-                "verdict",
-                said,
-                f"labels up to {share(outcome.theta)} of people wrongly",
-            )
-        ]
-
-    if isinstance(outcome, Selected):
-        return [
-            Tile(
-                "coordinate",
-                f"{outcome.coordinate:,}",
-                "whose mean is the largest found",
-            )
-        ]
-
     return []
+
+
+@_found.register
+def _learned(outcome: Learned) -> list[Tile]:
+    if outcome.loss is None:
+        return [Tile("concept", outcome.name, "as chosen")]
+    wrong = f"labels {share(outcome.loss)} of people wrongly, as estimated"
+    return [Tile("concept", outcome.name, wrong)]
+
+
+@_found.register
+def _refuted(outcome: Refutation) -> list[Tile]:
+    said = "some concept fits" if outcome.fits else "no concept fits"
+    wrong = f"labels up to {share(outcome.theta)} of people wrongly"
+    return [Tile("verdict", said, wrong)]
+
+
+@_found.register
+def _selected(outcome: Selected) -> list[Tile]:
+    largest = "whose mean is the largest found"
+    return [Tile("coordinate", f"{outcome.coordinate:,}", largest)]
 
 
 def _proven(outcome: Outcome | Selected) -> Tile:
@@ -138,26 +126,43 @@ def _facts(shown: Shown) -> list[tuple[str, str]]:
     return shown._facts()
 
 
-def _page(known: dict[str, Any], **told: Any) -> str:
+def _page(known: Record, **told: object) -> str:
     heading = "How close with how many people"
     return render(
         "plan.html", byline=byline({}), heading=heading, record=record(known), **told
     )
 
 
-def _plan(plan: LearningPlan) -> dict[str, Any]:
+@dataclass(frozen=True)
+class _Words:
+    """What is being found out, and the figures that matter most."""
+
+    title: str
+    lead: str
+    tiles: list[Tile]
+    drawings: Sequence[Bars] = ()
+
+
+@singledispatch
+def _told(subject: LearningPlan | Selection) -> _Words:
+    raise NotImplementedError
+
+
+@_told.register
+def _plan(plan: LearningPlan) -> _Words:
     concepts = plan.concepts
-    return {
-        "title": "Plan to learn" if "refute" not in plan.task else "Plan to refute",
-        "lead": f"{concepts.title}: {concepts.count:,} concepts over {concepts.size:,} points. "
+    points = f"over {concepts.size:,} points"
+    return _Words(
+        "Plan to learn" if "refute" not in plan.task else "Plan to refute",
+        f"{concepts.title}: {concepts.count:,} concepts {points}. "
         f"Everybody sends one randomised report, and these tell {_TASKS[plan.task]}.",
-        "tiles": [
+        [
             Tile("people needed", f"{plan.people:,}", f"for α = {plan.alpha:g}"),
-            Tile("concepts", f"{concepts.count:,}", f"over {concepts.size:,} points"),
+            Tile("concepts", f"{concepts.count:,}", points),
             *([_protocol(plan)] if plan.protocol else []),
         ],
-        "drawings": [_by_people(plan)] if plan.people else [],
-    }
+        [_by_people(plan)] if plan.people else [],
+    )
 
 
 def _protocol(plan: LearningPlan) -> Tile:
@@ -170,40 +175,32 @@ def _protocol(plan: LearningPlan) -> Tile:
 def _by_people(plan: LearningPlan) -> Bars:
     """The accuracy that is proven with fewer and with more people than the plan needs."""
     crowds = sorted({max(1, round(times * plan.people)) for times in _TIMES})
-    rows = []
-    for people in crowds:
-        alpha = plan.accuracy(people)
-        text = "nothing is proven" if alpha is None else f"α = {figure(alpha)}"
-        rows.append(
-            Bar(
-                f"{people:,} people",
-                text,
-                width=100.0 if alpha is None else 100 * alpha,
-            )
-        )
-
-    return Bars(
-        "what is proven, by how many report (a full bar: nothing)", "", tuple(rows)
-    )
+    title = "what is proven, by how many report (a full bar: nothing)"
+    return Bars(title, "", tuple(_proven_by(plan, people) for people in crowds))
 
 
-def _selection(selection: Selection) -> dict[str, Any]:
+def _proven_by(plan: LearningPlan, people: int) -> Bar:
+    alpha = plan.accuracy(people)
+    name = f"{people:,} people"
+    if alpha is None:
+        return Bar(name, "nothing is proven", width=100.0)
+    return Bar(name, f"α = {figure(alpha)}", width=100 * alpha)
+
+
+@_told.register
+def _selection(selection: Selection) -> _Words:
     result = selection.result()
-    proven = (
-        "nothing proven yet" if result.alpha is None else f"within {result.alpha:.3g}"
-    )
+    alpha = result.alpha
+    proven = "nothing proven yet" if alpha is None else f"within {alpha:.3g}"
     state = "finished" if selection.finished else "under way"
+    most = f"of {selection.people:,} at most"
 
-    return {
-        "title": "Selection",
-        "lead": f"Which of {selection.contest.coordinates:,} coordinates has the largest mean, "
+    return _Words(
+        "Selection",
+        f"Which of {selection.contest.coordinates:,} coordinates has the largest mean, "
         f"from one randomised bit of each person; {state}.",
-        "tiles": [
-            Tile(
-                "people asked",
-                f"{selection.asked:,}",
-                f"of {selection.people:,} at most",
-            ),
+        [
+            Tile("people asked", f"{selection.asked:,}", most),
             Tile("leads", f"coordinate {result.coordinate:,}", proven),
         ],
-    }
+    )

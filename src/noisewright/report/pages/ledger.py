@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 from noisewright.ledger.book import Ledger
 from noisewright.ledger.history import Account
 from noisewright.ledger.standing import so_far, standing, told_entries
 from noisewright.privacy.promise.spend import best_guess
 from noisewright.report.pages import record, render
+from noisewright.report.words.facts import Record, Tile, byline
 from noisewright.report.words.numbers import plain, share, when
-from noisewright.report.words.promises import Tile, byline
+from noisewright.report.words.promises import equals, parameters
 
-_SYMBOLS = (("epsilon", "ε"), ("delta", "δ"), ("rho", "ρ"))
+_DIGITS = 4
+"""Of what is spent or left: it is a sum, seldom a number that somebody chose."""
 
 
 def ledger_page(ledger: Ledger, title: str = "What was spent") -> str:
@@ -39,9 +41,7 @@ def ledger_page(ledger: Ledger, title: str = "What was spent") -> str:
             Tile("entries", f"{len(history.entries):,}", "in the chain"),
         ],
         accounts=[
-            _account(
-                accounts[name], account, [e for e in entries if e["dataset"] == name]
-            )
+            _account(accounts[name], account, _of_dataset(name, entries))
             for name, account in history.accounts.items()
         ],
         releases=[_release(entry) for entry in reversed(entries)],
@@ -57,21 +57,25 @@ def ledger_page(ledger: Ledger, title: str = "What was spent") -> str:
     )
 
 
+def _of_dataset(name: str, entries: Sequence[Record]) -> list[Record]:
+    return [entry for entry in entries if entry["dataset"] == name]
+
+
 def _account(
-    known: dict[str, Any], account: Account, entries: list[dict[str, Any]]
-) -> dict[str, Any]:
+    known: Record, account: Account, entries: Sequence[Record]
+) -> dict[str, object]:
     budget = known["budget"]
     spent = known["spent"]
     return {
         "name": known["dataset"],
-        "budget": _told(budget),
+        "budget": _parameters(budget),
         "share": f"{100 * min(1.0, spent['share']):.1f} %",
         "parts": [
             (round(100 * entry["charged"]["share"], 2), entry["title"])
             for entry in entries
         ],
         "left": _left(known["left"]),
-        "holds": _told(so_far(known)[0]) if "odometer" in spent else "",
+        "holds": _parameters(so_far(dict(known))[0]) if "odometer" in spent else "",
         "guess": share(best_guess(account.spend)) if entries else "",
         "releases": known["entries"],
         "person": known["person"],
@@ -79,15 +83,8 @@ def _account(
     }
 
 
-def _told(promise: dict[str, Any]) -> str:
-    known = [(symbol, promise.get(name)) for name, symbol in _SYMBOLS]
-    return ", ".join(
-        _equals(symbol, value) for symbol, value in known if value is not None
-    )
-
-
-def _equals(symbol: str, value: float) -> str:
-    return f"{symbol}\u00a0=\u00a0{plain(value, 4)}"
+def _parameters(promise: Record) -> str:
+    return parameters(promise, _DIGITS)
 
 
 def _left(left: dict[str, float]) -> str:
@@ -101,7 +98,11 @@ def _left(left: dict[str, float]) -> str:
     return f"one plan of {', or '.join(told)}" if told else "nothing"
 
 
-def _release(entry: dict[str, Any]) -> dict[str, str]:
+def _equals(symbol: str, value: float) -> str:
+    return equals(symbol, plain(value, _DIGITS))
+
+
+def _release(entry: Record) -> dict[str, str]:
     version = f"@{entry['version']}" if entry.get("version") else ""
     return {
         "number": str(entry["number"]),

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from math import ceil
 
 from noisewright.planning.central.comparing import Explanation, Reason
-from noisewright.planning.central.rehearsal import Rehearsal, RehearsedTable
+from noisewright.planning.central.rehearsal import (
+    DeclarationCost,
+    Rehearsal,
+    RehearsedTable,
+)
 from noisewright.planning.plan import Plan
 from noisewright.report.figures.bars import Bar, Bars
 from noisewright.report.pages import record, render
+from noisewright.report.words.bounds import certified
+from noisewright.report.words.facts import Record, Tile, byline, counted, facts
 from noisewright.report.words.numbers import figure
 from noisewright.report.words.plans import Line, plan_words
 from noisewright.report.words.promises import (
     Person,
-    Tile,
-    byline,
-    certified,
-    counted,
-    facts,
     kept_sentence,
     promise_sentence,
     promise_tile,
@@ -61,7 +62,11 @@ def plan_page(
         byline=byline({}),
         lead=f"{words.asked} Nothing was spent yet. Once released, {promised}."
         + kept_sentence(plan),
-        tiles=[promise_tile(plan.privacy), *words.tiles],
+        tiles=[
+            promise_tile(plan.privacy),
+            *words.tiles,
+            *([proved.tile] if words.tells_ratio else []),
+        ],
         person=Person.of(
             plan.spend, plan.privacy, known.get("person", unit), local=local
         ),
@@ -97,21 +102,19 @@ class RunnersUp:
         return bool(self.why or self.drawings or self.refused)
 
 
-def runners_up(
-    known: Mapping[str, Any], why: str, others: Sequence[Reason]
-) -> RunnersUp:
+def runners_up(known: Record, why: str, others: Sequence[Reason]) -> RunnersUp:
     """What is known of the others: from an explanation, or from the plan's own record."""
     name = str(known.get("mechanism", "this plan"))
     if not others:
         return RunnersUp(why, _by_people(name, known))
 
-    reached = [
-        each for each in others if each.achieved is not None and each.times is not None
-    ]
+    reached: list[tuple[str, float, float]] = []
     refused: dict[str, list[str]] = {}
     for each in others:
-        if each not in reached:
+        if each.achieved is None or each.times is None:
             refused.setdefault(each.reason, []).append(each.mechanism)
+        else:
+            reached.append((each.mechanism, each.achieved, each.times))
 
     return RunnersUp(
         f"{name}: {why}." if why else "",
@@ -120,19 +123,19 @@ def runners_up(
     )
 
 
-def _by_error(plan: str, others: Sequence[Reason], title: str) -> tuple[Bars, ...]:
-    values = [
-        (each.mechanism, each.achieved or 0.0, each.times or 1.0) for each in others
-    ]
-    if not values:
+def _by_error(
+    plan: str, others: Sequence[tuple[str, float, float]], title: str
+) -> tuple[Bars, ...]:
+    """Errors of mechanisms, and how many times the plan's they are."""
+    if not others:
         return ()
 
-    least = values[0][1] / values[0][2]
-    rows = [(plan, least, 1.0), *values]
+    _, error, times = others[0]
+    rows = [(plan, error / times, 1.0), *others]
     return (_bars(title, [(n, f"± {figure(v)}", t) for n, v, t in rows]),)
 
 
-def _by_people(plan: str, known: Mapping[str, Any]) -> tuple[Bars, ...]:
+def _by_people(plan: str, known: Record) -> tuple[Bars, ...]:
     others = [
         (str(row["mechanism"]), float(row["sample_complexity"]))
         for row in known.get("runners_up", [])
@@ -142,17 +145,12 @@ def _by_people(plan: str, known: Mapping[str, Any]) -> tuple[Bars, ...]:
     if not others or not needed:
         return ()
 
-    rows = [(plan, float(needed)), *others]
-    texts = [
-        (name, counted(-int(-people // 1), "person", "people"), people)
-        for name, people in rows
+    own = float(needed)
+    rows = [
+        (name, counted(ceil(people), "person", "people"), people / own)
+        for name, people in [(plan, own), *others]
     ]
-    return (
-        _bars(
-            "people needed",
-            [(n, text, people / rows[0][1]) for n, text, people in texts],
-        ),
-    )
+    return (_bars("people needed", rows),)
 
 
 def _bars(title: str, rows: Sequence[tuple[str, str, float]]) -> Bars:
@@ -209,16 +207,7 @@ def rehearsal_page(rehearsal: Rehearsal, title: str = "Rehearsal") -> str:
         heading="Errors found",
         heads=_HEADS,
         tables=[_rehearsed(table) for table in tables],
-        notes=[
-            f"{cost.attribute}: {100 * cost.clipped:.3g} % of people lie beyond its bounds, which "
-            f"moves their mean by {figure(cost.mean_shift)}"
-            + (
-                "."
-                if cost.bin_shift is None
-                else f"; its bins move a quantile by {figure(cost.bin_shift)}."
-            )
-            for cost in rehearsal.declarations
-        ],
+        notes=[_cost_in_words(cost) for cost in rehearsal.declarations],
         provenance=facts(
             known, {"runs": "runs", "seed": "seed", "plan": "hash of the plan"}
         ),
@@ -229,11 +218,19 @@ def rehearsal_page(rehearsal: Rehearsal, title: str = "Rehearsal") -> str:
 def _promised(rehearsal: Rehearsal) -> list[Tile]:
     if rehearsal.privacy is None:
         return []
-    return [
-        replace(
-            promise_tile(rehearsal.privacy), note="of a release; nothing is spent here"
-        )
-    ]
+    note = "of a release; nothing is spent here"
+    return [replace(promise_tile(rehearsal.privacy), note=note)]
+
+
+def _cost_in_words(cost: DeclarationCost) -> str:
+    """What bounds and bins do to the statistics of an attribute."""
+    told = (
+        f"{cost.attribute}: {100 * cost.clipped:.3g} % of people lie beyond its bounds, which "
+        f"moves their mean by {figure(cost.mean_shift)}"
+    )
+    if cost.bin_shift is None:
+        return f"{told}."
+    return f"{told}; its bins move a quantile by {figure(cost.bin_shift)}."
 
 
 def _rehearsed(table: RehearsedTable) -> Line:

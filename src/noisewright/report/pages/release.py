@@ -12,18 +12,20 @@ from noisewright.planning.release import Release, Releasing
 from noisewright.report.charts import agreement_chart, errors_chart
 from noisewright.report.pages import record, render
 from noisewright.report.sections import sections
+from noisewright.report.words.bounds import certified
+from noisewright.report.words.facts import (
+    Tile,
+    byline,
+    counted,
+    provenance,
+    tables_in_words,
+)
 from noisewright.report.words.numbers import figure
 from noisewright.report.words.promises import (
     Person,
-    Tile,
-    byline,
-    certified,
-    counted,
     kept_sentence,
     promise_sentence,
     promise_tile,
-    provenance,
-    tables_in_words,
 )
 from noisewright.report.words.queries import steps_in_words
 from noisewright.workload.questions.statistics import PEOPLE
@@ -44,6 +46,10 @@ _BELOW_ZERO = (
     "and means of answers stay right on average."
 )
 
+_SYNTHETIC = (
+    " The people are synthetic, so the true counts are shown in orange; a report on real people "
+    "never holds them."
+)
 _GAUSSIAN = "The curve is the Gaussian law they should follow."
 _PURE = (
     "The curve is the Gaussian law of the same spread: under noise for pure ε errors are more often"
@@ -83,20 +89,14 @@ def release_page(
 def _lead(release: Release, truth: FloatArray | None) -> str:
     hidden = int(np.isnan(release.answers).sum())
     left_out = f" ({hidden:,} of them left out)" if hidden else ""
-    text = (
+    told = (
         f"{counted(len(release), 'answer')}{left_out} to "
         f"{tables_in_words(release.tables, release.plan.workload)}. "
         "All are protected by one promise: "
         f"{promise_sentence(release.plan.privacy.neighbours)}."
         f"{kept_sentence(release.plan)}"
     )
-    if truth is not None:
-        text += (
-            " The people are synthetic, so the true counts are shown in orange; a report on real"
-            " people never holds them."
-        )
-
-    return text
+    return told if truth is None else told + _SYNTHETIC
 
 
 def _digest(plan: Releasing) -> dict[str, str]:
@@ -107,10 +107,10 @@ def _digest(plan: Releasing) -> dict[str, str]:
 
 
 def _tiles(release: Release) -> list[Tile]:
-    counts = [t.unit == PEOPLE for t in release.tables for _ in range(t.queries)]
-    std = release.std[np.array(counts) & ~np.isnan(release.std)]
-    typical = "none left"
-    largest = "none left"
+    tables = release.tables
+    counts = np.repeat([t.unit == PEOPLE for t in tables], [t.queries for t in tables])
+    std = release.std[counts & ~np.isnan(release.std)]
+    typical = largest = "none left"
     if std.size:
         typical = f"± {figure(np.sqrt(np.mean(std**2)))}"
         largest = f"± {figure(std.max())}"

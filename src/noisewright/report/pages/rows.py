@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import partial, singledispatch
 from itertools import islice
-from typing import Any
 
 import numpy as np
 
@@ -23,21 +22,15 @@ from noisewright.report.figures.grids import grids
 from noisewright.report.pages import record, render
 from noisewright.report.pages.release import PROVENANCE
 from noisewright.report.sections import Section, row, spread
+from noisewright.report.words.bounds import certified
+from noisewright.report.words.facts import Tile, asked_for, byline, provenance
 from noisewright.report.words.numbers import figure
-from noisewright.report.words.promises import (
-    Person,
-    Tile,
-    asked_for,
-    byline,
-    certified,
-    promise_sentence,
-    promise_tile,
-    provenance,
-)
+from noisewright.report.words.promises import Person, promise_sentence, promise_tile
 from noisewright.workload.questions.statistics import PEOPLE, Column
 from noisewright.workload.questions.table_axes import Axis
 
 _MOST_ROWS = 5_000
+"""Of one table of pairs: all pairs of a hundred columns."""
 _SHARE = "% of people"
 _PROVENANCE = {**PROVENANCE, "people": "people"}
 _BIASED = "biased, no standard error"
@@ -48,9 +41,6 @@ def row_page(release: CovarianceRelease | PairsRelease) -> str:
     plan = release.plan
     known = release.metadata
     proved = certified(plan, known)
-    told = (
-        _moments(release) if isinstance(release, CovarianceRelease) else _pairs(release)
-    )
     return render(
         "release.html",
         byline=byline(known),
@@ -59,11 +49,17 @@ def row_page(release: CovarianceRelease | PairsRelease) -> str:
         compared=proved.compared,
         provenance=provenance({"plan": plan.digest, **known}, _PROVENANCE),
         record=record(known),
-        **told,
+        **_told(release),
     )
 
 
-def _moments(release: CovarianceRelease) -> dict[str, Any]:
+@singledispatch
+def _told(release: CovarianceRelease | PairsRelease) -> dict[str, object]:
+    raise NotImplementedError
+
+
+@_told.register
+def _moments(release: CovarianceRelease) -> dict[str, object]:
     plan = release.plan
     std = release.std
     tables = [name for name in ("mean", "covariance", "second_moment") if name in std]
@@ -103,7 +99,8 @@ def _moments(release: CovarianceRelease) -> dict[str, Any]:
     }
 
 
-def _pairs(release: PairsRelease) -> dict[str, Any]:
+@_told.register
+def _pairs(release: PairsRelease) -> dict[str, object]:
     plan = release.plan
     size = len(plan.columns)
     error = np.full((size, size), 100 * plan.forecast().rmse / max(release.people, 1.0))
@@ -206,7 +203,9 @@ def _drawings(
 
 _STARTED = {**PROVENANCE, "time": "started on"}
 _LATEST = 1_000
+"""Steps that are told in rows; all of them are drawn, and in the file."""
 _MOST_POINTS = 600
+"""Of a curve of steps: more than a screen has points across."""
 _CHANGES = {"add-remove": "been left out", "replace-one": "come at another step"}
 
 
@@ -276,12 +275,9 @@ def _stream_section(release: StreamRelease) -> Section:
 
 def _curve(release: StreamRelease) -> Curve:
     count = len(release)
-    chosen = np.unique(np.linspace(0, count - 1, _MOST_POINTS).round().astype(np.int64))
-    drawn = Banded(
-        release.answers[chosen],
-        (release.lower[chosen], release.upper[chosen]),
-        (release.lower_all[chosen], release.upper_all[chosen]),
-        even(count)[chosen],
-    )
+    each = (release.lower, release.upper)
+    all_ = (release.lower_all, release.upper_all)
+    column = Column(release.answers, release.std, each, all_)
+    drawn = Banded(column, even(count)).thinned(_MOST_POINTS)
 
     return curve(drawn, "", "step", PEOPLE, step_marks(count), zoomed=True)

@@ -8,6 +8,7 @@ from math import ceil, floor, isfinite, log10
 
 LEFT_OUT = "left out"
 _MOST_DECIMALS = 6
+"""After the point: errors below a millionth are told with a power of ten."""
 _LEAST_DIGITS = 1  # after the point of an answer, for counts with errors of tens
 # of an answer: a smaller error is that of floating point, and shows no digits
 _ROUNDING = 1e-8

@@ -8,8 +8,6 @@ from functools import singledispatch
 from math import isfinite, sqrt
 from typing import cast
 
-import numpy as np
-
 from noisewright.local.choose.cost import ALPHA
 from noisewright.planning.central.plan import CentralPlan
 from noisewright.planning.found.open_values import OpenPlan
@@ -24,18 +22,15 @@ from noisewright.planning.together import Together
 from noisewright.report.figures import Figure
 from noisewright.report.figures.bars import Bar, Bars
 from noisewright.report.figures.curves import Banded, curve, even, step_marks
+from noisewright.report.words.facts import Tile, asked_for, tables_in_words
 from noisewright.report.words.numbers import error_figure, figure, plain
-from noisewright.report.words.promises import (
-    Tile,
-    asked_for,
-    certified,
-    tables_in_words,
-)
-from noisewright.workload.questions.statistics import PEOPLE
+from noisewright.workload.questions.statistics import PEOPLE, Column
 
 _PEOPLE = (1_000, 10_000, 100_000, 1_000_000)
 """How many people errors of shares are told for: from a village to a city."""
 _HEADS = ("table", "answers", "typical error", "95 % for all at once")
+_MOST_POINTS = 600
+"""Of a curve of steps: more than a screen has points across."""
 _DEPENDS = "– depends on how many people there are."
 _UNITS = "Counts in people; sums, means and quantiles in the unit of what they are of."
 
@@ -53,7 +48,8 @@ class Line:
 class PlanWords:
     """What is asked, the figures that matter most, and the errors drawn or table by table.
 
-    `is_bounded` where bounds on errors are known or looked for.
+    `is_bounded` where bounds on errors are known or looked for; `tells_ratio` where the nearest of
+    them is among the figures that matter.
     """
 
     asked: str
@@ -61,6 +57,7 @@ class PlanWords:
     title: str = "Plan of a release"
     heading: str = "How wrong the answers will be"
     is_bounded: bool = True
+    tells_ratio: bool = True
     drawings: list[Figure] = field(default_factory=list)
     heads: Sequence[str] = _HEADS
     tables: Sequence[Line] = ()
@@ -70,33 +67,33 @@ class PlanWords:
 @singledispatch
 def plan_words(plan: Plan) -> PlanWords:
     """The words of a plan, by its kind."""
+    forecast = cast("Forecast", plan.forecast())
     return PlanWords(
-        f"{type(plan).__name__}.", _error_tiles(cast("Forecast", plan.forecast()))
+        f"{type(plan).__name__}.", _error_tiles(forecast), tells_ratio=False
     )
 
 
 @plan_words.register
-def _central(plan: CentralPlan) -> PlanWords:
-    errors = _by_unit([plan])
-    tables, notes = _lines(errors)
+def words_with_curator(plan: CentralPlan) -> PlanWords:
+    """Errors table by table."""
+    errors = _Errors.of([plan])
     return PlanWords(
         asked=f"Asked: {tables_in_words(plan.tables(), plan.workload)}.",
-        tiles=[
-            *_count_tiles(errors, plan.forecast()),
-            certified(plan, plan.summary()).tile,
-        ],
-        tables=tables,
-        notes=notes,
+        tiles=errors.tiles(plan.forecast()),
+        tables=errors.lines,
+        notes=errors.notes,
     )
 
 
 @plan_words.register
-def _local(plan: LocalPlan) -> PlanWords:
+def words_without_curator(plan: LocalPlan) -> PlanWords:
+    """How many people are needed, and errors of shares by how many there are."""
     off = plain(100 * sqrt(plan.alpha or ALPHA), 3)
     goal = f"for shares that are ± {off} % points off (root mean square), whatever the data"
-    tables, notes = _lines(_by_unit([plan])) if plan.people else ([], [])
+    tables = _Errors.of([plan] if plan.people else [])
     search = f" The search for this plan was {CUT_SHORT}." if plan.cut_short else ""
     errors = {count: plan.forecast(count).worst_rmse / count for count in _PEOPLE}
+    title = "standard error of a share, at worst, by how many report"
 
     return PlanWords(
         title="Plan of a survey",
@@ -107,71 +104,62 @@ def _local(plan: LocalPlan) -> PlanWords:
             Tile(
                 "a report", f"{plan.format.length} bytes", "sent once by every person"
             ),
-            certified(plan, {}).tile,
         ],
-        drawings=[
-            _shares("standard error of a share, at worst, by how many report", errors)
-        ],
-        tables=tables,
-        notes=notes,
+        drawings=[_shares(title, errors)],
+        tables=tables.lines,
+        notes=tables.notes,
     )
 
 
-@plan_words.register(StreamPlan)
-def _stream(plan: StreamPlan) -> PlanWords:
+@plan_words.register
+def words_of_stream(plan: StreamPlan) -> PlanWords:
+    """The error of every step, drawn."""
     forecast = plan.forecast()
     std = forecast.std
-    chosen = np.unique(np.linspace(0, len(std) - 1, 600).round().astype(np.int64))
-    part = std[chosen]
-    drawn = Banded(part, (part, part), (0 * part, part), even(len(std))[chosen])
+    below = Column(std, std, (std, std), (0 * std, std))
+    drawn = Banded(below, even(len(std))).thinned(_MOST_POINTS)
     marks = step_marks(len(std))
 
     return PlanWords(
         title="Plan of a running count",
         asked=f"A running count of people, one answer at each of {len(std):,} steps.",
-        tiles=[*_error_tiles(forecast), certified(plan, plan.summary()).tile],
+        tiles=_error_tiles(forecast),
         drawings=[curve(drawn, "standard error of every step", "step", PEOPLE, marks)],
     )
 
 
 @plan_words.register
-def _together(plan: Together) -> PlanWords:
-    errors = _by_unit(plan.plans)
-    tables, notes = _lines(errors)
+def words_together(plan: Together) -> PlanWords:
+    """Errors of the tables of all plans."""
+    errors = _Errors.of(plan.plans)
     return PlanWords(
         title="Plans that share a budget",
         asked=f"{len(plan.plans)} plans about the same people.",
-        tiles=[
-            *_count_tiles(errors, plan.forecast()),
-            certified(plan, plan.summary()).tile,
-        ],
-        tables=tables,
-        notes=notes,
+        tiles=errors.tiles(plan.forecast()),
+        tables=errors.lines,
+        notes=errors.notes,
     )
 
 
 @plan_words.register
-def _open(plan: OpenPlan) -> PlanWords:
+def words_of_open_values(plan: OpenPlan) -> PlanWords:
+    """Errors as they would be of the values assumed, and which values will be told."""
     assumed = plan.assumed()
-    errors = _by_unit([assumed])
-    tables, notes = _lines(errors)
-
+    errors = _Errors.of([assumed])
     return PlanWords(
         title="Plan of a release over values nobody listed",
         asked=f"The values of {', '.join(plan.open_names)} that enough people hold, and over "
         f"them {tables_in_words(assumed.tables())}.",
-        tiles=[
-            *_count_tiles(errors, plan.forecast()),
-            certified(plan, plan.summary()).tile,
-        ],
+        tiles=errors.tiles(plan.forecast()),
         drawings=[_told_values(plan.chances())],
-        tables=tables,
-        notes=notes,
+        tables=errors.lines,
+        notes=errors.notes,
     )
 
 
 @plan_words.register
-def _values(plan: ValuePlan) -> PlanWords:
+def words_of_values(plan: ValuePlan) -> PlanWords:
+    """Which values will be told, by how many people hold them."""
     last = plan.selection.certain
     counts = sorted(
         {1, last, *(max(1, round(last * part / 8)) for part in range(1, 8))}
@@ -180,6 +168,7 @@ def _values(plan: ValuePlan) -> PlanWords:
         title="Plan of a list of values",
         heading="Which values will be told",
         is_bounded=False,
+        tells_ratio=False,
         asked=f"The values of {plan.column} that enough people hold.",
         tiles=[
             Tile("told for certain", f"{last:,} people", "or more hold the value"),
@@ -194,7 +183,8 @@ def _values(plan: ValuePlan) -> PlanWords:
 
 
 @plan_words.register
-def _covariance(plan: CovariancePlan) -> PlanWords:
+def words_of_moments(plan: CovariancePlan) -> PlanWords:
+    """Errors of means and covariances, by how many people there are."""
     names = {
         "mean": "a mean",
         "second_moment": "a second moment",
@@ -216,18 +206,10 @@ def _covariance(plan: CovariancePlan) -> PlanWords:
                 f"rows of length {plan.mechanism.radius:g} at most",
             ),
             Tile("noise", plan.mechanism.name, "on all of them at once"),
-            certified(plan, plan.summary()).tile,
         ],
         heads=("people", *(f"error of {names[name]}" for name in rows)),
         tables=[
-            Line(
-                f"{count:,}",
-                tuple(
-                    f"± {figure(errors[count][name] / parts[name])}" for name in rows
-                ),
-                None,
-            )
-            for count in _PEOPLE
+            Line(f"{count:,}", _each(errors[count], parts), None) for count in _PEOPLE
         ],
         notes=[
             "Root mean square over columns or pairs of them, in the units of the columns."
@@ -236,7 +218,8 @@ def _covariance(plan: CovariancePlan) -> PlanWords:
 
 
 @plan_words.register
-def _pairs(plan: PairsPlan) -> PlanWords:
+def words_of_pairs(plan: PairsPlan) -> PlanWords:
+    """The error of a share of people, by how many there are."""
     forecast = plan.forecast()
     pairs = len(forecast.std)
     return PlanWords(
@@ -247,6 +230,7 @@ def _pairs(plan: PairsPlan) -> PlanWords:
             Tile("pairs", f"{pairs:,}", "answered at once"),
             *_error_tiles(forecast),
         ],
+        tells_ratio=False,
         heads=("people", "standard error of a share as measured, at worst"),
         tables=[
             Line(
@@ -259,87 +243,92 @@ def _pairs(plan: PairsPlan) -> PlanWords:
     )
 
 
+def _each(errors: Mapping[str, float], parts: Mapping[str, float]) -> tuple[str, ...]:
+    """Root mean squares of one number, from those over all numbers of a kind."""
+    return tuple(f"± {figure(errors[name] / part)}" for name, part in parts.items())
+
+
 def _error_tiles(forecast: Forecast | LocalForecast) -> list[Tile]:
+    return _tiles(forecast.rmse, "", forecast.max, "one answer")
+
+
+def _tiles(typical: float, over: str, largest: float, of: str) -> list[Tile]:
+    """The typical and the largest error."""
+    mean = f"people, root mean square {over}".rstrip()
+    one = f"people, standard error of {of}"
     return [
-        Tile("typical error", f"± {figure(forecast.rmse)}", "people, root mean square"),
-        Tile(
-            "largest error",
-            f"± {figure(forecast.max)}",
-            "people, standard error of one answer",
-        ),
+        Tile("typical error", f"± {figure(typical)}", mean),
+        Tile("largest error", f"± {figure(largest)}", one),
     ]
 
 
-def _by_unit(plans: Sequence[CentralPlan | LocalPlan]) -> list[tuple[str, TableError]]:
+@dataclass(frozen=True)
+class _Errors:
     """The errors of every table, with the unit that they are in."""
-    return [
-        (table.unit, error)
-        for plan in plans
-        for table, error in zip(plan.tables(), plan.table_errors(), strict=True)
-    ]
 
+    known: Sequence[tuple[str, TableError]]
 
-def _count_tiles(
-    errors: Sequence[tuple[str, TableError]], forecast: Forecast | LocalForecast
-) -> list[Tile]:
-    """Errors of counts alone: those of sums and means have units of their own."""
-    counts = [
-        error for unit, error in errors if unit == PEOPLE and isfinite(error.rmse)
-    ]
-    if not counts:
-        return _error_tiles(forecast) if not errors else []
-
-    total = sum(error.queries for error in counts)
-    typical = sqrt(sum(error.queries * error.rmse**2 for error in counts) / total)
-    largest = max(error.max for error in counts)
-
-    return [
-        Tile(
-            "typical error",
-            f"± {figure(typical)}",
-            "people, root mean square over counts",
-        ),
-        Tile(
-            "largest error", f"± {figure(largest)}", "people, standard error of a count"
-        ),
-    ]
-
-
-def _lines(errors: Sequence[tuple[str, TableError]]) -> tuple[list[Line], list[str]]:
-    """Name, answers, typical and largest error of every table, and what to know of them.
-
-    A bar is a part of the largest error in the same unit.
-    """
-    known: dict[str, list[float]] = {}
-    for unit, error in errors:
-        known.setdefault(unit, []).extend([error.rmse] * isfinite(error.rmse))
-
-    lines = [
-        Line(
-            error.name,
-            (
-                f"{error.queries:,}",
-                _error(error.rmse),
-                _error(error.simultaneous_halfwidth),
-            ),
-            _part(error.rmse, known[unit]),
+    @classmethod
+    def of(cls, plans: Sequence[CentralPlan | LocalPlan]) -> _Errors:
+        return cls(
+            [
+                (table.unit, error)
+                for plan in plans
+                for table, error in zip(plan.tables(), plan.table_errors(), strict=True)
+            ]
         )
-        for unit, error in errors
-    ]
-    units = {unit for unit, _ in errors}
-    notes = [_UNITS] if units - {PEOPLE} else []
 
-    return lines, [
-        *notes,
-        *([_DEPENDS] if not all(isfinite(e.rmse) for _, e in errors) else []),
-    ]
+    def tiles(self, forecast: Forecast | LocalForecast) -> list[Tile]:
+        """Errors of counts alone: those of sums and means have units of their own."""
+        if not self.known:
+            return _error_tiles(forecast)
+
+        counts = [e for unit, e in self.known if unit == PEOPLE and isfinite(e.rmse)]
+        if not counts:
+            return []
+
+        squares = sum(error.queries * error.rmse**2 for error in counts)
+        typical = sqrt(squares / sum(error.queries for error in counts))
+        largest = max(error.max for error in counts)
+        return _tiles(typical, "over counts", largest, "a count")
+
+    @property
+    def lines(self) -> list[Line]:
+        """Name, answers, typical and largest error of every table.
+
+        A bar is a part of the largest error in the same unit.
+        """
+        alike: dict[str, list[float]] = {}
+        for unit, error in self.known:
+            alike.setdefault(unit, []).append(error.rmse)
+
+        return [
+            Line(
+                error.name,
+                (
+                    f"{error.queries:,}",
+                    _error(error.rmse),
+                    _error(error.simultaneous_halfwidth),
+                ),
+                _part(error.rmse, alike[unit]),
+            )
+            for unit, error in self.known
+        ]
+
+    @property
+    def notes(self) -> list[str]:
+        """What to know of the figures."""
+        in_people = all(unit == PEOPLE for unit, _ in self.known)
+        certain = all(isfinite(error.rmse) for _, error in self.known)
+        return [_UNITS] * (not in_people) + [_DEPENDS] * (not certain)
 
 
 def _part(error: float, all_: Sequence[float]) -> float | None:
     """An error as a part of the largest; none where there is nothing to compare it with."""
-    if not isfinite(error) or len(all_) < 2 or not max(all_) > 0:
+    finite = list(filter(isfinite, all_))
+    if not isfinite(error) or len(finite) < 2 or not max(finite) > 0:
         return None
-    return round(100 * error / max(all_), 2)
+    return round(100 * error / max(finite), 2)
 
 
 def _error(value: float) -> str:

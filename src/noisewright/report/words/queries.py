@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from noisewright.planning.plan import ReleasedTable
 from noisewright.report.figures.bars import MOST_BARS
@@ -127,7 +127,11 @@ _WORDS: dict[str, Callable[[Any], str]] = {
 }
 
 
-def steps_in_words(steps: Sequence[Mapping[str, Any]], *, changed: bool) -> list[str]:
+Step: TypeAlias = Mapping[str, Any]
+"""What was done to answers: names of steps with their settings."""
+
+
+def steps_in_words(steps: Sequence[Step], *, changed: bool) -> list[str]:
     """A sentence or two for each step; that nothing was done is said too."""
     told = [
         _WORDS[name](value) if name in _WORDS else f"{name.replace('_', ' ')}: {value}"

@@ -11,10 +11,11 @@ from __future__ import annotations
 import csv
 import glob
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 import duckdb
 import pyarrow as pa
@@ -24,11 +25,17 @@ from noisewright.errors import DomainError, FileFormatError, InvalidParameter, w
 from noisewright.planning.counting import Source
 from noisewright.tables.encode import python_objects, read_objects, readable
 
+if TYPE_CHECKING:
+    from noisewright.tables.sql.request import Stage
+
 _DELIMITERS = (",", ";", "\t", "|")
 _PARQUET = (".parquet", ".pq")
 _CSV = (".csv", ".tsv", ".txt")
 _LONGEST_LINE = 2**28  # in bytes; short lines cost no more for it
 _COMPRESSION = (".gz", ".zst")
+FAILURES = (duckdb.Error, pa.ArrowException, OSError)
+"""What engines raise; their words quote cells."""
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True)
@@ -50,6 +57,22 @@ class Table:
     def origin(self) -> str:
         """What stands after FROM where the SQL is shown."""
         return f"(\n{self.sql}\n) AS derived" if self.sql else self.description
+
+    def asked(self, call: Callable[[], _Result]) -> _Result:
+        """What the engine answers; its own words, which quote cells, end here."""
+        return withheld(call, FAILURES, unreadable(self.description))
+
+    def chained(self, stages: Sequence[Stage]) -> duckdb.DuckDBPyRelation:
+        """Selections over the table, one after the other."""
+        return chained(self.relation, stages)
+
+    def batches(
+        self, relation: duckdb.DuckDBPyRelation, rows: int
+    ) -> Iterator[pa.RecordBatch]:
+        """Stream what was selected, so many rows at once."""
+        reader = self.asked(lambda: iter(relation.to_arrow_reader(rows)))
+        while (batch := self.asked(lambda: next(reader, None))) is not None:
+            yield batch
 
     def position(self, name: str) -> int:
         """Return the column's position, counted from one as in SQL."""
@@ -73,6 +96,16 @@ class Table:
                 f"have no column of that name in {self.description}",
                 "rename them in the schema or in the table (a CSV file's first line must be names)",
             )
+
+
+def chained(
+    relation: duckdb.DuckDBPyRelation, stages: Sequence[Stage]
+) -> duckdb.DuckDBPyRelation:
+    """Selections over a relation, one after the other."""
+    for stage in stages:
+        relation = relation.project(", ".join(stage.select))
+        relation = relation.filter(stage.where) if stage.where else relation
+    return relation
 
 
 def connect() -> duckdb.DuckDBPyConnection:

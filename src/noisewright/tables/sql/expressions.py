@@ -11,8 +11,9 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from functools import singledispatch
+from functools import cached_property
 
 import numpy as np
 
@@ -39,217 +40,285 @@ _LAST_DAY = dt.date(9998, 12, 31)
 
 def cell(attribute: Attribute, typed: Typed, dialect: Dialect) -> str | None:
     """The cell of a value, NULL where the rules refuse it; None where SQL cannot say it."""
-    expression = None if typed.kind == "unwritten" else _cell(attribute, typed, dialect)
+    if typed.kind == "unwritten":
+        return None
+
+    expression = _KINDS.get(type(attribute), _Cells)(attribute, typed, dialect).sql()
     return None if expression is None or len(expression) > _MOST_TEXT else expression
 
 
-def _fate(attribute: Attribute, rule: str | None) -> str:
-    """Where values go that have no cell of their own."""
-    return str(len(attribute.declared_labels)) if rule == "other" else "NULL"
+def content(
+    attribute: Numeric, typed: Typed, measure: OfColumn, dialect: Dialect
+) -> str:
+    """What a person adds to a sum, as `measure.content` of `Numeric.units`; NULL where refused."""
+    return _NumericCells(attribute, typed, dialect).content(measure)
 
 
-def _else(attribute: Attribute, typed: Typed, dialect: Dialect) -> str:
-    """Where a value goes that was not found, whether it is missing or outside."""
-    missing, outside = (
-        _fate(attribute, r) for r in (attribute.missing, attribute.outside)
-    )
-    if missing == outside:
-        return missing
-    return f"CASE WHEN {dialect.is_missing(typed)} THEN {missing} ELSE {outside} END"
+@dataclass(frozen=True)
+class _Cells:
+    """The cells of a column: what is declared of it, its values as SQL, the engine's dialect."""
 
+    attribute: Attribute
+    typed: Typed
+    dialect: Dialect
 
-@singledispatch
-def _cell(attribute: Attribute, typed: Typed, dialect: Dialect) -> str | None:
-    return None  # a kind that only Python can encode
-
-
-@_cell.register
-def _categorical(attribute: Categorical, typed: Typed, dialect: Dialect) -> str | None:
-    rest = _else(attribute, typed, dialect)
-    if typed.kind == "text":
-        texts = [dialect.text(str(value)) for value in attribute.values]
-        known = [text for text in texts if text is not None]
-        if len(known) == len(texts) <= _FEW_TEXTS:
-            branches = " ".join(f"WHEN {text} THEN {i}" for i, text in enumerate(known))
-            return f"CASE {typed.sql} {branches} ELSE {rest} END"
-        found = dialect.find(known, typed.sql) if len(known) == len(texts) else None
-    else:
-        values = [int(value) for value in attribute.values]
-        x = typed.sql
-        first = values[0]
-        if values == list(range(first, first + len(values))):
-            inside = f"{x} >= {first} AND {x} <= {values[-1]}"
-            whole = "" if typed.kind == "whole" else f" AND {x} = floor({x})"
-            index = f"{dialect.whole(x)} - ({first})"
-            return f"CASE WHEN {inside}{whole} THEN {index} ELSE {rest} END"
-        typed = Typed(f"({dialect.as_double(x)} + {dialect.number(0)})", "double")
-        found = dialect.find(list(map(dialect.number, values)), typed.sql)
-
-    return None if found is None else f"coalesce({found}, {rest})"
-
-
-@_cell.register
-def _boolean(attribute: Boolean, typed: Typed, dialect: Dialect) -> str | None:
-    missing = _fate(attribute, attribute.missing)
-    if typed.kind == "truth":
-        return f"CASE WHEN {typed.sql} IS NULL THEN {missing} ELSE CAST({typed.sql} AS INTEGER) END"
-    return f"CASE {typed.sql} WHEN 0 THEN 0 WHEN 1 THEN 1 ELSE {missing} END"
-
-
-@_cell.register
-def _numeric(attribute: Numeric, typed: Typed, dialect: Dialect) -> str | None:
-    typed = _on_line(attribute, typed, dialect)
-    if typed.kind == "whole" and attribute.outside == "clip" and _even(attribute):
-        low, high = (
-            _edge(float(end), typed, dialect) for end in attribute.cuts[[0, -1]]
-        )
-        clipped = Typed(f"least(greatest({typed.sql}, {low}), {high})", "whole")
-        missing = _fate(attribute, attribute.missing)
-        index = _bin(attribute, clipped, dialect)
-        return f"CASE WHEN {typed.sql} IS NULL THEN {missing} ELSE {index} END"
-
-    return _ordered(attribute, typed, dialect, _bin(attribute, typed, dialect))
-
-
-def _even(attribute: Numeric) -> bool:
-    """Whether all cells are equally wide, from one whole and small number to another."""
-    starts = attribute.cuts[:-1]
-    top = float(attribute.cuts[-1])
-    finite = bool(np.isfinite(starts).all()) and math.isfinite(top)
-    if len(starts) < 2 or not finite or max(abs(starts[0]), abs(top)) >= EXACT_INTEGERS:
-        return False
-
-    steps = np.diff(starts)
-    return bool((starts == np.floor(starts)).all() and (steps == steps[0]).all())
-
-
-def _on_line(attribute: Numeric, typed: Typed, dialect: Dialect) -> Typed:
-    """Whole numbers are compared as such where all edges are whole and small, else as doubles."""
-    cuts = attribute.cuts[np.isfinite(attribute.cuts)]
-    whole = bool(
-        (cuts == np.floor(cuts)).all() and (np.abs(cuts) < EXACT_INTEGERS).all()
-    )
-    if typed.kind == "double" or (typed.kind == "whole" and whole):
-        return typed
-    return Typed(dialect.as_double(typed.sql), "double")
-
-
-@_cell.register
-def _date(attribute: Date, typed: Typed, dialect: Dialect) -> str | None:
-    index = _period(
-        attribute.first, attribute.last, attribute.period, typed.sql, dialect
-    )
-    return _ordered(attribute, typed, dialect, index)
-
-
-def _ordered(
-    attribute: Ordered, typed: Typed, dialect: Dialect, index: str | None
-) -> str | None:
-    """Branches for values inside, missing, below and above, the most frequent one first."""
-    if index is None:
+    def sql(self) -> str | None:
+        """The cell of a value; None for a kind that only Python can encode."""
         return None
 
-    low, _ = _ends(attribute, typed, dialect)
-    missing = _fate(attribute, attribute.missing)
-    last = str(len(attribute.declared_labels) - 1)
-    below, above = (
-        ("0", last) if attribute.outside == "clip" else [_fate(attribute, "other")] * 2
-    )
-    if attribute.outside == "error":
-        below = above = "NULL"
+    @property
+    def x(self) -> str:
+        """The value."""
+        return self.typed.sql
 
-    top = _open_top(attribute, typed, dialect)
-    inside = _inside(attribute, typed, dialect, "<=" if top is None else "<")
-    branches = [
-        f"WHEN {inside} THEN {index}",
-        f"WHEN {dialect.is_missing(typed)} THEN {missing}",
-    ]
-    if top is not None and above != last:
-        branches.append(f"WHEN {typed.sql} = {top} THEN {last}")
+    @property
+    def is_missing(self) -> str:
+        """Whether there is no value."""
+        return self.dialect.is_missing(self.typed)
 
-    if low is not None and below != above:
-        branches.append(f"WHEN {typed.sql} < {low} THEN {below}")
+    def fate(self, rule: str | None) -> str:
+        """Where values go that have no cell of their own."""
+        return str(len(self.attribute.declared_labels)) if rule == "other" else "NULL"
 
-    return f"CASE {' '.join(branches)} ELSE {above} END"
+    @property
+    def missing(self) -> str:
+        """Where missing values go."""
+        return self.fate(self.attribute.missing)
 
-
-def _inside(
-    attribute: Ordered, typed: Typed, dialect: Dialect, below: str = "<="
-) -> str:
-    """Whether a value lies between the outer edges; `below` compares it with the upper one."""
-    low, high = _ends(attribute, typed, dialect)
-    conditions = [f"{typed.sql} >= {low}"] if low is not None else []
-    conditions += [f"{typed.sql} {below} {high}"] if high is not None else []
-    # engines hold NaN for larger than any number
-    if high is None and typed.kind == "double":
-        conditions.append(f"NOT {dialect.is_nan(typed.sql)}")
-
-    if low is None and high is None:  # a missing value is no NaN to some engines
-        conditions.insert(0, f"{typed.sql} IS NOT NULL")
-
-    return " AND ".join(conditions)
+    @property
+    def rest(self) -> str:
+        """Where a value goes that was not found, whether it is missing or outside."""
+        outside = self.fate(self.attribute.outside)
+        if self.missing == outside:
+            return outside
+        return f"CASE WHEN {self.is_missing} THEN {self.missing} ELSE {outside} END"
 
 
-def _open_top(attribute: Ordered, typed: Typed, dialect: Dialect) -> str | None:
-    """The upper edge of numbers that need not be whole, which lies in the last cell by itself.
+@dataclass(frozen=True)
+class _CategoricalCells(_Cells):
+    attribute: Categorical
 
-    It has a branch of its own, so that no arithmetic on the others can pass the last cell.
-    """
-    return _ends(attribute, typed, dialect)[1] if typed.kind == "double" else None
+    def sql(self) -> str | None:
+        return self._of_texts() if self.typed.kind == "text" else self._of_numbers()
+
+    def _of_texts(self) -> str | None:
+        texts = [self.dialect.text(str(value)) for value in self.attribute.values]
+        known = [text for text in texts if text is not None]
+        if len(known) < len(texts):
+            return None
+        if len(known) > _FEW_TEXTS:
+            return self._found(self.dialect.find(known, self.x))
+
+        branches = " ".join(f"WHEN {text} THEN {i}" for i, text in enumerate(known))
+        return f"CASE {self.x} {branches} ELSE {self.rest} END"
+
+    def _of_numbers(self) -> str | None:
+        x = self.x
+        values = [int(value) for value in self.attribute.values]
+        first = values[0]
+        if values != list(range(first, first + len(values))):
+            literals = [self.dialect.number(value) for value in values]
+            double = f"({self.dialect.as_double(x)} + {self.dialect.number(0)})"
+            return self._found(self.dialect.find(literals, double))
+
+        inside = f"{x} >= {first} AND {x} <= {values[-1]}"
+        whole = "" if self.typed.kind == "whole" else f" AND {x} = floor({x})"
+        index = f"{self.dialect.whole(x)} - ({first})"
+        return f"CASE WHEN {inside}{whole} THEN {index} ELSE {self.rest} END"
+
+    def _found(self, position: str | None) -> str | None:
+        return None if position is None else f"coalesce({position}, {self.rest})"
 
 
-def _ends(
-    attribute: Ordered, typed: Typed, dialect: Dialect
-) -> tuple[str | None, str | None]:
-    """The outer edges as literals, None where there is none."""
-    if isinstance(attribute, Date):
-        return _day(attribute.first), _day(attribute.last)
-
-    ends = float(attribute.cuts[0]), float(attribute.cuts[-1])
-    low, high = (
-        None if math.isinf(end) else _edge(end, typed, dialect) for end in ends
-    )
-    return low, high
+class _BooleanCells(_Cells):
+    def sql(self) -> str:
+        x = self.x
+        if self.typed.kind == "truth":
+            bit = f"CAST({x} AS INTEGER)"
+            return f"CASE WHEN {x} IS NULL THEN {self.missing} ELSE {bit} END"
+        return f"CASE {x} WHEN 0 THEN 0 WHEN 1 THEN 1 ELSE {self.missing} END"
 
 
-def _edge(edge: float, typed: Typed, dialect: Dialect) -> str:
-    return f"({int(edge)})" if typed.kind == "whole" else dialect.number(edge)
+@dataclass(frozen=True)
+class _OrderedCells(_Cells):
+    attribute: Ordered
+
+    @property
+    def ends(self) -> tuple[str | None, str | None]:
+        """The outer edges as literals, None where there is none."""
+        raise NotImplementedError
+
+    @property
+    def open_top(self) -> str | None:
+        """The upper edge of numbers that need not be whole, which lies in the last cell by itself.
+
+        It has a branch of its own, so that no arithmetic on the others can pass the last cell.
+        """
+        return self.ends[1] if self.typed.kind == "double" else None
+
+    def inside(self, below: str = "<=") -> str:
+        """Whether a value lies between the outer edges; `below` compares it with the upper one."""
+        low, high = self.ends
+        conditions = [f"{self.x} >= {low}"] if low is not None else []
+        conditions += [f"{self.x} {below} {high}"] if high is not None else []
+        # engines hold NaN for larger than any number
+        if high is None and self.typed.kind == "double":
+            conditions.append(f"NOT {self.dialect.is_nan(self.x)}")
+
+        if low is None and high is None:  # a missing value is no NaN to some engines
+            conditions.insert(0, f"{self.x} IS NOT NULL")
+
+        return " AND ".join(conditions)
+
+    def branches(self, index: str | None) -> str | None:
+        """Branches for values inside, missing, below and above, the most frequent one first."""
+        if index is None:
+            return None
+
+        last = str(len(self.attribute.declared_labels) - 1)
+        below = above = self.fate(self.attribute.outside)
+        if self.attribute.outside == "clip":
+            below, above = "0", last
+
+        top = self.open_top
+        inside = self.inside("<=" if top is None else "<")
+        branches = [
+            f"WHEN {inside} THEN {index}",
+            f"WHEN {self.is_missing} THEN {self.missing}",
+        ]
+        if top is not None and above != last:
+            branches.append(f"WHEN {self.x} = {top} THEN {last}")
+
+        low = self.ends[0]
+        if low is not None and below != above:
+            branches.append(f"WHEN {self.x} < {low} THEN {below}")
+
+        return f"CASE {' '.join(branches)} ELSE {above} END"
+
+
+@dataclass(frozen=True)
+class _DateCells(_OrderedCells):
+    attribute: Date
+
+    def sql(self) -> str | None:
+        days = self.attribute.first, self.attribute.last
+        index = _period(*days, self.attribute.period, self.x, self.dialect)
+        return self.branches(index)
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        return _day(self.attribute.first), _day(self.attribute.last)
+
+
+@dataclass(frozen=True)
+class _NumericCells(_OrderedCells):
+    attribute: Numeric
+
+    def __post_init__(self) -> None:
+        """Compare whole numbers as such where all edges are whole and small, else as doubles."""
+        cuts = self.attribute.cuts[np.isfinite(self.attribute.cuts)]
+        whole = (cuts == np.floor(cuts)).all() and (np.abs(cuts) < EXACT_INTEGERS).all()
+        kind = self.typed.kind
+        if kind != "double" and not (kind == "whole" and whole):
+            double = Typed(self.dialect.as_double(self.x), "double")
+            object.__setattr__(self, "typed", double)
+
+    def sql(self) -> str | None:
+        clips = self.attribute.outside == "clip"
+        if not (clips and self.typed.kind == "whole" and self.even):
+            return self.branches(self.index(self.x))
+
+        low, high = (self.edge(float(end)) for end in self.attribute.cuts[[0, -1]])
+        index = self.index(f"least(greatest({self.x}, {low}), {high})")
+        return f"CASE WHEN {self.x} IS NULL THEN {self.missing} ELSE {index} END"
+
+    def edge(self, edge: float) -> str:
+        """An edge as a literal."""
+        whole = self.typed.kind == "whole"
+        return f"({int(edge)})" if whole else self.dialect.number(edge)
+
+    @property
+    def ends(self) -> tuple[str | None, str | None]:
+        ends = self.attribute.cuts[[0, -1]].tolist()
+        low, high = (None if math.isinf(end) else self.edge(end) for end in ends)
+        return low, high
+
+    @cached_property
+    def even(self) -> bool:
+        """Whether all cells are equally wide, from one whole and small number to another."""
+        cuts = self.attribute.cuts
+        if len(cuts) < 3 or not np.isfinite(cuts).all():
+            return False
+
+        starts = cuts[:-1]
+        steps = np.diff(starts)
+        small = max(abs(cuts[0]), abs(cuts[-1])) < EXACT_INTEGERS
+        whole = (starts == np.floor(starts)).all()
+        return bool(small and whole and (steps == steps[0]).all())
+
+    def index(self, x: str) -> str | None:
+        """The cell of a number between the outer edges."""
+        cuts = self.attribute.cuts
+        cells = len(cuts) - 1
+        if cells == 1:
+            return "0"
+        if self.even:
+            return self._by_division(x)
+
+        inner = [self.edge(edge) for edge in cuts[1:-1]]
+        if cells <= _MOST_BRANCHES:
+            return _tree(x, inner, 0, cells)
+
+        finite = math.isfinite(cuts[0]) and math.isfinite(cuts[-1])
+        near = _near(x, cuts, inner, self.dialect) if finite else None
+        return self.dialect.search(inner, x) if near is None else near
+
+    def _by_division(self, x: str) -> str:
+        """Cells that begin at whole numbers: a value lies where its whole part does."""
+        first, second = (int(cut) for cut in self.attribute.cuts[:2])
+        top = float(self.attribute.cuts[-1])
+        last = len(self.attribute.cuts) - 2
+        is_whole = self.typed.kind == "whole"
+
+        whole = self.dialect.whole(x if is_whole else f"floor({x})")
+        index = f"{whole} - ({first})" if first else whole
+        divisor = second - first
+        if divisor > 1:
+            index = self.dialect.quotient(f"({index})", divisor)
+
+        largest = math.floor(top) if is_whole else math.ceil(top) - 1
+        reaches = (largest - first) // divisor > last
+        return f"least({index}, {last})" if reaches else index
+
+    def content(self, measure: OfColumn) -> str:
+        """What a person adds to a sum; NULL where refused."""
+        own = "1" if isinstance(measure, Respondents) else self._summand(measure)
+        nobody = np.zeros(1, dtype=np.int64)
+        nothing = str(reached(measure, nobody, nobody > 0)[0])
+        absent = nothing if self.attribute.missing == "other" else "NULL"
+        outside = {"clip": own, "other": nothing, "error": "NULL"}
+        rest = outside[self.attribute.outside]
+
+        known = f"WHEN {self.inside()} THEN {own} WHEN {self.is_missing} THEN {absent}"
+        return f"CASE {known} ELSE {rest} END"
+
+    def _summand(self, measure: CentredSum | CentredSquares | Weights) -> str:
+        """What a value adds, in whole units between the bounds."""
+        self.attribute.largest_units(measure.unit)  # refuses what sums cannot hold
+        bounds = self.attribute.bounds
+        return _centred(self.dialect.units(self.x, *bounds, measure.unit), measure)
+
+
+_KINDS: dict[type[Attribute], type[_Cells]] = {
+    Categorical: _CategoricalCells,
+    Boolean: _BooleanCells,
+    Numeric: _NumericCells,
+    Date: _DateCells,
+}
 
 
 def _day(day: dt.date) -> str:
     return f"DATE '{day.isoformat()}'"
-
-
-def _bin(attribute: Numeric, typed: Typed, dialect: Dialect) -> str | None:
-    """The cell of a number between the outer edges."""
-    starts = attribute.cuts[:-1]
-    top = float(attribute.cuts[-1])
-    if len(starts) == 1:
-        return "0"
-
-    x = typed.sql
-    inner = [_edge(e, typed, dialect) for e in starts[1:]]
-    if _even(attribute):
-        first = int(starts[0])
-        divisor = int(starts[1] - starts[0])
-        # Cells begin at whole numbers: a value lies where its whole part does.
-        whole = dialect.whole(x if typed.kind == "whole" else f"floor({x})")
-        index = f"{whole} - ({first})" if first else whole
-        if divisor > 1:
-            index = dialect.quotient(f"({index})", divisor)
-        largest = math.floor(top) if typed.kind == "whole" else math.ceil(top) - 1
-        reaches = (largest - first) // divisor > len(starts) - 1
-        return f"least({index}, {len(starts) - 1})" if reaches else index
-
-    if len(starts) <= _MOST_BRANCHES:
-        return _tree(x, inner, 0, len(starts))
-
-    if math.isfinite(top) and math.isfinite(starts[0]):
-        guess = _near(x, attribute.cuts, inner, dialect)
-        if guess is not None:
-            return guess
-
-    return dialect.search(inner, x)
 
 
 def _tree(x: str, inner: Sequence[str], low: int, high: int) -> str:
@@ -264,44 +333,42 @@ def _tree(x: str, inner: Sequence[str], low: int, high: int) -> str:
 
 def _near(x: str, cuts: FloatArray, inner: list[str], dialect: Dialect) -> str | None:
     """Cells of almost equal width: the cell by division, moved by comparing with its own edges."""
+    number = dialect.number
     cells = len(cuts) - 1
     step = (cuts[-2] - cuts[0]) / (cells - 1)
     even = cuts[0] + step * np.arange(cells)
     if not (math.isfinite(step) and np.abs(cuts[:-1] - even).max() <= step / 4):
         return None
 
-    shift = f"({dialect.as_double(x)} - {dialect.number(cuts[0])})"
     # Division errs by far less than a quarter of a cell, so that the cell is off by one at most.
     if abs(cuts[0]) + abs(cuts[-1]) > step * 2**40:
         return None
 
-    quotient = f"floor({shift} / {dialect.number(step)})"
+    multiples = [Fraction(cuts[0]) + k * Fraction(step) for k in range(cells + 1)]
     exact = [
-        Fraction(cuts[0]) + k * Fraction(step) == Fraction(cuts[k])
-        for k in range(cells + 1)
+        multiple == Fraction(cut) for multiple, cut in zip(multiples, cuts, strict=True)
     ]
     if all(exact) and cuts[0] == 0:
         # A number below an edge k·step that is a double is at most its predecessor, whose quotient
         # lies below k by more than half of the gap between doubles there: it rounds to less than k.
-        return dialect.whole(f"floor({x} / {dialect.number(step)})")
+        return dialect.whole(f"floor({x} / {number(step)})")
 
-    guess = dialect.whole(f"least({quotient}, {dialect.number(cells - 1)})")
+    shift = f"({dialect.as_double(x)} - {number(cuts[0])})"
+    quotient = f"floor({shift} / {number(step)})"
+    guess = dialect.whole(f"least({quotient}, {number(cells - 1)})")
     if all(exact[:cells]):
         # Edges are exact multiples: no quotient is too small, and one that was rounded up shows.
-        edge = f"{dialect.number(cuts[0])} + {dialect.number(step)} * {guess}"
+        edge = f"{number(cuts[0])} + {number(step)} * {guess}"
         return f"{guess} - CASE WHEN {x} < {edge} THEN 1 ELSE 0 END"
 
-    lowest = dialect.number(-math.inf)
-    highest = dialect.number(math.inf)
-    starts = dialect.element([lowest, *inner], guess)
-    ends = dialect.element([*inner, highest], guess)
-    if starts is None or ends is None:
+    start = dialect.element([number(-math.inf), *inner], guess)
+    end = dialect.element([*inner, number(math.inf)], guess)
+    if start is None or end is None:
         return None
 
-    return (
-        f"{guess} - CASE WHEN {x} < {starts} THEN 1 ELSE 0 END"
-        f" + CASE WHEN {x} >= {ends} THEN 1 ELSE 0 END"
-    )
+    below = f"CASE WHEN {x} < {start} THEN 1 ELSE 0 END"
+    above = f"CASE WHEN {x} >= {end} THEN 1 ELSE 0 END"
+    return f"{guess} - {below} + {above}"
 
 
 def _period(
@@ -333,35 +400,6 @@ def period_number(per: PeriodName, day: str, dialect: Dialect) -> str:
     first = dt.date(1, 1, 1)  # a Monday
     inside = f"{day} >= {_day(first)} AND {day} <= {_day(_LAST_DAY)}"
     return f"CASE WHEN {inside} THEN {_period(first, _LAST_DAY, per, day, dialect)} END"
-
-
-def content(
-    attribute: Numeric, typed: Typed, measure: OfColumn, dialect: Dialect
-) -> str:
-    """What a person adds to a sum, as `measure.content` of `Numeric.units`; NULL where refused."""
-    typed = _on_line(attribute, typed, dialect)
-    own = (
-        "1"
-        if isinstance(measure, Respondents)
-        else _summand(attribute, typed, measure, dialect)
-    )
-    nobody = np.zeros(1, dtype=np.int64)
-    nothing = str(reached(measure, nobody, nobody > 0)[0])
-    inside = _inside(attribute, typed, dialect)
-    missing = dialect.is_missing(typed)
-    absent = nothing if attribute.missing == "other" else "NULL"
-    rest = {"clip": own, "other": nothing, "error": "NULL"}[attribute.outside]
-
-    return f"CASE WHEN {inside} THEN {own} WHEN {missing} THEN {absent} ELSE {rest} END"
-
-
-def _summand(
-    attribute: Numeric, typed: Typed, measure: CentredSum | CentredSquares | Weights,
-    dialect: Dialect,
-) -> str:  # fmt: skip
-    """What a value adds, in whole units between the bounds."""
-    attribute.largest_units(measure.unit)  # refuses units too fine for sums to be exact
-    return _centred(dialect.units(typed.sql, *attribute.bounds, measure.unit), measure)
 
 
 def reached(measure: OfColumn, units: IntArray, held: BoolArray) -> IntArray:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from noisewright.domain import Unit
+from noisewright.domain.attribute import Storage
 from noisewright.tables.sql.dialect import Dialect
 from noisewright.tables.sql.request import (
     Columns,
@@ -13,6 +14,7 @@ from noisewright.tables.sql.request import (
     nested,
     no_name,
     person_name,
+    unit_storages,
     wrong_column,
 )
 
@@ -26,6 +28,11 @@ class HeldValues:
 
     column: str
     unit: Unit | None
+
+    @property
+    def storages(self) -> dict[str, Storage]:
+        """The columns that are read, and how."""
+        return {self.column: "text", **unit_storages(self.unit)}
 
     def stages(self, columns: Columns, dialect: Dialect) -> list[Stage]:
         """One row for every text that counts of every person: v, and the person's name p."""
@@ -78,6 +85,11 @@ class HeldRows:
     """People by how many rows they have in all."""
 
     unit: Unit
+
+    @property
+    def storages(self) -> dict[str, Storage]:
+        """The columns that are read, and how."""
+        return unit_storages(self.unit)
 
     def stages(self, columns: Columns, dialect: Dialect) -> list[Stage]:
         """The person's name p of every row."""

@@ -61,7 +61,7 @@ class Column:
         ends = [(low - bias, high + bias) for low, high in (self.each, self.all)]
         return Column(self.answers, np.hypot(self.std, bias), *ends)
 
-    def part(self, rows: slice) -> Column:
+    def part(self, rows: slice | IntArray) -> Column:
         """Some of the rows."""
         pieces = [
             values[rows] for values in (self.answers, self.std, *self.each, *self.all)
