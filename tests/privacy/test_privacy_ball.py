@@ -81,13 +81,14 @@ def test_floats_are_as_near_as_they_say_and_doubtful_ones_are_decided_rightly(
         lambda shape, source: drawn.append(original(shape, source)) or drawn[-1],
     )
     plain = ball_noise(radius_square, ONE, dimension, SeededSource(4))
-    values, margin = ball._nearly(drawn[0].values, radius_square, ONE, dimension)
+    law = ball._Ball(radius_square, ONE, dimension)
+    values, margin = law.in_floats(drawn[0].values)
     for place in range(dimension):
         truth = true_value(drawn[0], place, radius_square, dimension)
         assert abs(float(truth - values[place])) <= margin[place]
         assert plain[place] == int(mpmath.nint(truth))
     monkeypatch.setattr(
-        ball, "_nearly", lambda *a: (values, np.full(dimension, np.inf))
+        ball._Ball, "in_floats", lambda *a: (values, np.full(dimension, np.inf))
     )
     decided = ball_noise(radius_square, ONE, dimension, SeededSource(4))
     np.testing.assert_array_equal(decided, plain)

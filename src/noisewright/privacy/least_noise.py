@@ -91,7 +91,10 @@ def _second_moment_with_delta(epsilon: float, delta: float) -> float:
     if wide > _LARGEST / 2:
         return 0.0
 
-    together = delta if step == 1 else delta * step * exp(wide) * (1 + 2.0**-45)
+    # δ(1 + e^ε + … + e^((m−1)ε)) <= δ·m·e^(mε)
+    together = delta
+    if step > 1:
+        together = delta * step * exp(wide) * (1 + 2.0**-45)
     if together >= 1:
         return 0.0
 
@@ -126,11 +129,11 @@ def _best_level(epsilon: float, delta: float) -> tuple[float, float]:
     left = np.arange(2 * len(steps) - 1) // 2
     curvature = none[left] + none[right] + 1
     tilt = 2 * (one[right] - one[left])
-    lost = np.where(
-        tilt >= curvature,
-        tilt / 2 - curvature / 4,
-        tilt**2 / (4 * curvature),
-    )
+
+    # What a parabola loses at its least on [−½, ½], which may be an end.
+    at_end = tilt / 2 - curvature / 4
+    inside = tilt**2 / (4 * curvature)
+    lost = np.where(tilt >= curvature, at_end, inside)
     height = (two[left] + two[right] - lost) / curvature
     slope = (power[left] + power[right]) / curvature
 
@@ -150,7 +153,7 @@ def proved_second_moment(
 ) -> float:
     """λ − 2μδ, rounded down, if level and price prove it; zero if they prove nothing."""
     # 1/q is above e^ε: what is proved is more
-    q = exp_minus(Fraction(epsilon), _BITS)[0]
+    q, _ = exp_minus(Fraction(epsilon), _BITS)
     if q == 0 or level <= 0 or price <= 0:
         return 0.0
 
@@ -160,6 +163,7 @@ def proved_second_moment(
     # the last k with (2k + 1)² <= 4T²
     nearest = max(0, (isqrt(int(4 * square)) - 1) // 2)
     ends = [_Sums.of(q, steps) for steps in (nearest, nearest + 1)]
+
     if not all(_holdable(end, λ, μ) for end in ends):
         return 0.0
     if not all(_balanced(right, left, λ, μ) for right, left in product(ends, repeat=2)):
@@ -186,7 +190,9 @@ class _Sums:
 
     @classmethod
     def of(cls, q: int, steps: int) -> _Sums:
-        return cls(_sums(q, steps, 0), _sums(q, steps, 1))
+        low = _sums(q, steps, 0)
+        high = _sums(q, steps, 1)
+        return cls(low, high)
 
 
 def _sums(q: int, steps: int, up: int) -> _Sum:
@@ -220,20 +226,23 @@ def _sums(q: int, steps: int, up: int) -> _Sum:
 
 def _holdable(end: _Sums, λ: Fraction, μ: Fraction) -> bool:
     """cap_k(a) ≥ 0 for all |a| ≤ ½: Σ i q^i is at least Σ q^i, so a = −½ is the worst."""
-    low = end.low
-    high = end.high
+    low, high = end.low, end.high
     held = low.power * μ + low.two + Fraction(low.none, 4)
     return held >= high.none * λ + high.one
 
 
 def _balanced(right: _Sums, left: _Sums, λ: Fraction, μ: Fraction) -> bool:
     """cap_k(a) + cap_l(−a) ≥ λ − a² for all |a| ≤ ½: a parabola in a, at its least."""
-    unit = 1 << _BITS
-    curvature = right.low.none + left.low.none + unit
-    tilt = 2 * max(right.high.one - left.low.one, left.high.one - right.low.one)
+    one = 1 << _BITS
+    power = right.low.power + left.low.power
+    squares = right.low.two + left.low.two
+    levels = right.high.none + left.high.none + one
+    level = power * μ + squares - levels * λ
 
-    held = (right.low.power + left.low.power) * μ + right.low.two + left.low.two
-    level = held - (right.high.none + left.high.none + unit) * λ
+    curvature = right.low.none + left.low.none + one
+    outwards = right.high.one - left.low.one
+    inwards = left.high.one - right.low.one
+    tilt = 2 * max(outwards, inwards)
     if tilt >= curvature:
         return level + Fraction(curvature, 4) - Fraction(tilt, 2) >= 0
     return level - Fraction(tilt * tilt, 4 * curvature) >= 0

@@ -20,8 +20,9 @@ from noisewright.workload.kinds.atoms import Ranges
 
 EPSILON = float(np.finfo(np.float64).eps)
 _SMALL = 2**23  # entries of a matrix whose SVD is still quick
-# entries of all differences of columns up to which they are written out
-_FEW_PAIRS = 2**18
+_FEW_PAIRS = (
+    2**18
+)  # entries of all differences of columns up to which they are written out
 
 
 def outward(value: float, terms: int) -> float:
@@ -34,9 +35,10 @@ def inward(value: float, terms: int) -> float:
     return float(value) * (1 - 4 * (terms + 4) * EPSILON)
 
 
-def nuclear_from_matrix(matrix: FloatArray) -> float:
-    """A number just below the sum of singular values."""
+def nuclear_from_matrix(matrix: FloatArray, a: FloatArray | None = None) -> float:
+    """A number just below the sum of singular values, of D_a^½ times the matrix if a is given."""
     rows, columns = matrix.shape
+    matrix = weighted_rows(matrix, a)
     if rows > columns:  # an orthogonal factor changes no singular value
         matrix = np.asarray(np.linalg.qr(matrix, mode="r"))
 
@@ -47,13 +49,17 @@ def nuclear_from_matrix(matrix: FloatArray) -> float:
     return total - margin if total > margin else 0.0
 
 
+def weighted_rows(matrix: FloatArray, a: FloatArray | None) -> FloatArray:
+    """D_a^½ times a matrix; all weights are one where none are given."""
+    return matrix if a is None else np.sqrt(a)[:, None] * matrix
+
+
 def nuclear_from_gram(gram: FloatArray) -> float:
     """A number just below tr(gram^½); every eigenvalue gives up its possible rounding error."""
     values = np.linalg.eigvalsh(gram)
     margin = 2 * values.size * EPSILON * float(values[-1])
-    return float(np.sqrt(np.maximum(values - margin, 0.0)).sum()) * (
-        1 - values.size * EPSILON
-    )
+    roots = np.sqrt(np.maximum(values - margin, 0.0))
+    return float(roots.sum()) * (1 - values.size * EPSILON)
 
 
 def nuclear_from_operator(
@@ -62,12 +68,9 @@ def nuclear_from_operator(
     """A number just below ‖D_a^½ W D_b^½‖_*, from products with the workload alone."""
     root = np.sqrt(b)
     if workload.queries * workload.size <= _SMALL:
-        scaled = workload.dense() * root
-        return nuclear_from_matrix(
-            scaled if a is None else np.sqrt(a)[:, None] * scaled
-        )
+        return nuclear_from_matrix(workload.dense() * root, a)
 
-    gram = workload.gram().dense() if a is None else _any_weighted_gram(workload, a)
+    gram = _weighted_gram(workload, a)
     return nuclear_from_gram(root[:, None] * gram * root)
 
 
@@ -81,50 +84,44 @@ def nuclear_of_pairs(
     belong to the columns less the last column, times C.
     """
     n = workload.size
+    shares = pairs / pairs.sum()
+    first, second = np.triu_indices(n, 1)
     if workload.queries * pairs.size <= _FEW_PAIRS:
-        w, (first, second) = workload.dense(), np.triu_indices(n, 1)
-        columns = (w[:, first] - w[:, second]) * np.sqrt(pairs / pairs.sum())
-        return nuclear_from_matrix(
-            columns if a is None else np.sqrt(a)[:, None] * columns
-        )
+        w = workload.dense()
+        return nuclear_from_matrix((w[:, first] - w[:, second]) * np.sqrt(shares), a)
 
     edges = np.zeros((n, n))
-    edges[np.triu_indices(n, 1)] = pairs / pairs.sum()
+    edges[first, second] = shares
     edges += edges.T
     grounded = np.diag(edges.sum(axis=1)) - edges
     c = np.linalg.cholesky(grounded[:-1, :-1])
     if workload.queries * n <= _SMALL:
         w = workload.dense()
-        scaled = (w[:, :-1] - w[:, -1:]) @ c
-        whole = nuclear_from_matrix(
-            scaled if a is None else np.sqrt(a)[:, None] * scaled
-        )
+        from_last = w[:, :-1] - w[:, -1:]
+        whole = nuclear_from_matrix(from_last @ c, a)
         # Products round by the sizes of what is added up, which may cancel.
-        sizes = np.abs(w[:, :-1] - w[:, -1:]) @ np.abs(c)
-        added = float(
-            np.linalg.norm(sizes if a is None else np.sqrt(a)[:, None] * sizes)
-        )
-        return max(0.0, whole - sqrt(n) * n * EPSILON * added)
+        sizes = weighted_rows(np.abs(from_last) @ np.abs(c), a)
+        return max(0.0, whole - sqrt(n) * n * EPSILON * float(np.linalg.norm(sizes)))
 
-    gram = workload.gram().dense() if a is None else _any_weighted_gram(workload, a)
+    gram = _weighted_gram(workload, a)
     shifted = gram[:-1, :-1] - gram[:-1, -1:] - gram[-1:, :-1] + gram[-1, -1]
     return nuclear_from_gram(c.T @ shifted @ c)
 
 
-def _any_weighted_gram(workload: Workload, a: FloatArray) -> FloatArray:
+def _weighted_gram(workload: Workload, a: FloatArray | None) -> FloatArray:
+    """Wᵀ D_a W in blocks of columns, so that W itself is never held."""
+    if a is None:
+        return workload.gram().dense()
     if isinstance(workload, Ranges):
         return _weighted_ranges_gram(workload.size, a)
-    return _weighted_gram(workload, a)
 
-
-def _weighted_gram(workload: Workload, a: FloatArray) -> FloatArray:
-    """Wᵀ D_a W in blocks of columns, so that W itself is never held."""
-    gram = np.empty((workload.size, workload.size))
+    size = workload.size
+    gram = np.empty((size, size))
     block = max(1, _SMALL // workload.queries)
-    for start in range(0, workload.size, block):
-        columns = slice(start, min(start + block, workload.size))
-        unit = np.zeros((workload.size, columns.stop - start))
-        unit[np.arange(start, columns.stop), np.arange(columns.stop - start)] = 1.0
+    for start in range(0, size, block):
+        columns = np.arange(start, min(start + block, size))
+        unit = np.zeros((size, columns.size))
+        unit[columns, columns - start] = 1.0
         gram[:, columns] = workload.rmatvec(a[:, None] * workload.matvec(unit))
 
     return (gram + gram.T) / 2
@@ -167,12 +164,12 @@ def _sum_of_inverses(off_diagonal: FloatArray, count: int) -> float:
     """
     from scipy.linalg import eigvalsh_tridiagonal
 
-    values = eigvalsh_tridiagonal(np.zeros(off_diagonal.size + 1), off_diagonal)[
-        -count:
-    ]
-    margin = 8 * sqrt(count) * EPSILON * float(values[-1])
+    diagonal = np.zeros(off_diagonal.size + 1)
+    # The eigenvalues are ±σ, in ascending order.
+    singular = eigvalsh_tridiagonal(diagonal, off_diagonal)[-count:]
+    margin = 8 * sqrt(count) * EPSILON * float(singular[-1])
 
-    return float(np.sum(1 / (values + margin))) * (1 - 2 * count * EPSILON)
+    return float(np.sum(1 / (singular + margin))) * (1 - 2 * count * EPSILON)
 
 
 def nuclear_of_marginals(
@@ -198,12 +195,12 @@ def nuclear_of_marginals(
 
     terms = []
     for block, square in squares.items():
-        size = prod(sizes[i] - 1 for i in block)
-        if size:
-            change = (
-                1.0 if pairs is None else _pair_change(sizes, squares, block, pairs)
-            )
-            terms.append(sqrt(square * change) * size)
+        times = prod(sizes[i] - 1 for i in block)
+        if not times:
+            continue
+        if pairs is not None:
+            square *= _pair_change(sizes, squares, block, pairs)
+        terms.append(sqrt(square) * times)
 
     return inward(fsum(terms), len(tables) + len(pairs or ()))
 
@@ -265,30 +262,25 @@ def box_bound(
     """
     if not u.any():
         return 0.0
-
     if shift:
         if any(fsum(row) != 0 for row in u.tolist()):
             raise Contradiction(
                 "rows of a witness for free shifts must sum to zero exactly"
             )
-        ends = np.stack([lower, upper])
-        finite = np.where(
-            np.isfinite(ends), ends, np.nan_to_num(ends[::-1], posinf=0, neginf=0)
-        )
-        middles = finite.max(axis=(0, 2)) / 2 + finite.min(axis=(0, 2)) / 2
+        middles = _middles_of_limits(lower, upper)
         lower = lower - middles[:, None]
         upper = upper - middles[:, None]
 
     leant = np.where(u > 0, lower, np.where(u < 0, upper, 0.0))
     if not np.isfinite(leant).all():
         raise Contradiction("a witness must not lean on a limit that is infinite")
-
     gain = float(np.sum(leant * u))
+
     # Limits may be differences of larger numbers: the other limit is then as large as these.
-    widest = np.where(
-        np.isfinite(upper - lower), np.maximum(abs(lower), abs(upper)), abs(leant)
-    )
+    larger = np.maximum(abs(lower), abs(upper))
+    widest = np.where(np.isfinite(upper - lower), larger, abs(leant))
     size = float(np.sum(widest * np.abs(u)))
+
     root_a = np.sqrt(a / a.sum())
     root_b = np.sqrt(b / b.sum())
     norm = float(np.linalg.norm(u / root_a[:, None] / root_b, 2))
@@ -297,6 +289,16 @@ def box_bound(
     return max(0.0, (gain - slack * size) / (norm * (1 + slack)))
 
 
+def _middles_of_limits(lower: FloatArray, upper: FloatArray) -> FloatArray:
+    """Halfway between the least and the largest finite limit of every row, zero without any."""
+    ends = np.stack([lower, upper])
+    others = np.nan_to_num(ends[::-1], posinf=0, neginf=0)
+    finite = np.where(np.isfinite(ends), ends, others)
+    return np.asarray(finite.max(axis=(0, 2)) / 2 + finite.min(axis=(0, 2)) / 2)
+
+
 def row_middles(matrix: FloatArray) -> FloatArray:
     """Halfway between the least and the largest entry of every row."""
-    return np.asarray(matrix.max(axis=1) / 2 + matrix.min(axis=1) / 2)
+    least = matrix.min(axis=1)
+    largest = matrix.max(axis=1)
+    return np.asarray(largest / 2 + least / 2)

@@ -12,10 +12,14 @@ from functools import cached_property
 import numpy as np
 
 from noisewright.arrays import FloatArray, IndexArray
-from noisewright.norm.kernel.certificate import EPSILON
+from noisewright.norm.kernel.certificate import EPSILON, weighted_rows
 from noisewright.norm.kernel.solver import Spectrum, Weights
 from noisewright.workload.base import Workload
 from noisewright.workload.kinds.atoms import Ranges
+
+# ratio of eigenvalues below which squaring would blur directions
+WELL_CONDITIONED = 1e-10
+_SPLIT_FROM = 32  # cells; smaller matrices are taken apart slower than they are solved
 
 
 @dataclass(frozen=True)
@@ -28,18 +32,16 @@ class Factors:
 
 def unit_factors(strategy: FloatArray, inverse: FloatArray) -> Factors:
     """The same pair scaled so that the longest column of the strategy is exactly one."""
-    longest = float(np.sqrt(np.einsum("ij,ij->j", strategy, strategy).max()))
+    squares = np.einsum("ij,ij->j", strategy, strategy)
+    longest = float(np.sqrt(squares.max()))
     return Factors(strategy / longest, inverse * longest)
-
-
-# ratio of eigenvalues below which squaring would blur directions
-WELL_CONDITIONED = 1e-10
 
 
 def gram_root(gram: FloatArray) -> FloatArray:
     """A matrix with this Gram matrix and as many rows as it has rank."""
     values, vectors = np.linalg.eigh(gram)
-    keep = values > values.size * EPSILON * max(float(values[-1]), 0.0)
+    largest = max(float(values[-1]), 0.0)
+    keep = values > values.size * EPSILON * largest
     return np.asarray(np.sqrt(values[keep])[:, None] * vectors[:, keep].T)
 
 
@@ -55,11 +57,13 @@ def row_basis(matrix: FloatArray) -> FloatArray:
     A factorization in these coordinates multiplies back to every query, however small beside
     others: their sizes decide about weights, not about the row space.
     """
+    columns = matrix.shape[1]
     largest = np.abs(matrix).max(axis=1)
-    alike = matrix[largest > 0] / largest[largest > 0, None]
+    used = largest > 0
+    alike = matrix[used] / largest[used, None]
     _, s, vt = np.linalg.svd(alike, full_matrices=False)
     rank = int(np.count_nonzero(s > max(alike.shape) * EPSILON * s[0]))
-    return np.eye(matrix.shape[1]) if rank == matrix.shape[1] else np.asarray(vt[:rank])
+    return np.eye(columns) if rank == columns else np.asarray(vt[:rank])
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,12 +146,11 @@ class DenseProblem:
         self, a: FloatArray | None, b: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Left singular vectors, singular values and right singular vectors of D_a^½ W D_b^½."""
-        scaled = self.matrix * np.sqrt(b)
-        if a is not None:
-            scaled = np.sqrt(a)[:, None] * scaled
+        scaled = weighted_rows(self.matrix * np.sqrt(b), a)
         u, s, vt = np.linalg.svd(scaled, full_matrices=False)
         # Weights are positive, so they leave the rank as it is, however small they are.
-        return u[:, : self.rank], s[: self.rank], vt[: self.rank].T
+        rank = self.rank
+        return u[:, :rank], s[:rank], vt[:rank].T
 
     def spectrum(self, a: FloatArray | None, b: FloatArray) -> Spectrum:
         """Singular values, and the squared lengths of rows and columns of the factorization."""
@@ -180,7 +183,8 @@ class DenseProblem:
     def _row_side(self, a: FloatArray | None, b: FloatArray) -> Spectrum | None:
         w = self.matrix
         root = np.ones(self.rows) if a is None else np.sqrt(a)
-        values, u = np.linalg.eigh(root[:, None] * ((w * b) @ w.T) * root)
+        gram = (w * b) @ w.T
+        values, u = np.linalg.eigh(root[:, None] * gram * root)
         if values[0] < WELL_CONDITIONED * values[-1]:
             return None
 
@@ -200,19 +204,19 @@ class DenseProblem:
             _, s, v = self.singular(weights.a, weights.b)
             return column_side_factors(np.maximum(s, EPSILON * s[0]), v, weights.b)
 
-        root_a = np.ones(self.rows) if weights.a is None else np.sqrt(weights.a)
-        upper = np.asarray(np.linalg.qr((self.basis * np.sqrt(weights.b)).T, mode="r"))
-        queries = (root_a[:, None] * (self.matrix @ self.basis.T)) @ upper.T
-        _, s, vt = np.linalg.svd(queries, full_matrices=False)
-        half = np.sqrt(np.maximum(s, EPSILON * s[0]))
-        strategy = half[:, None] * np.linalg.solve(upper, vt.T).T @ self.basis
+        q = self.basis
+        upper = np.asarray(np.linalg.qr((q * np.sqrt(weights.b)).T, mode="r"))
+        coordinates = weighted_rows(self.matrix @ q.T, weights.a)
+        _, s, vt = np.linalg.svd(coordinates @ upper.T, full_matrices=False)
 
-        return unit_factors(strategy, self.basis.T @ (upper.T @ vt.T / half))
+        half = np.sqrt(np.maximum(s, EPSILON * s[0]))
+        strategy = half[:, None] * np.linalg.solve(upper, vt.T).T @ q
+        return unit_factors(strategy, q.T @ (upper.T @ vt.T / half))
 
 
 @dataclass(frozen=True, eq=False)
 class RowwiseProblem:
-    """Any workload whose rows are reached only through the two functions above."""
+    """Any workload whose rows are reached only through its weighted Gram matrix and row lengths."""
 
     workload: Workload
 
@@ -269,8 +273,8 @@ def eigen(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
     an odd half: a quarter of the work.
     """
     n = len(matrix)
-    reversed_ = matrix[::-1, ::-1]
-    if n < 32 or np.abs(matrix - reversed_).max() > 1e-12 * np.abs(matrix).max():
+    away = np.abs(matrix - matrix[::-1, ::-1]).max()
+    if n < _SPLIT_FROM or away > 1e-12 * np.abs(matrix).max():
         values, vectors = np.linalg.eigh(matrix)
         return values, vectors
 
@@ -283,15 +287,17 @@ def eigen(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
         even[half, :half] = even[:half, half] = np.sqrt(2) * matrix[half, :half]
         even[half, half] = matrix[half, half]
 
-    plus_values, plus = np.linalg.eigh(even)
-    minus_values, minus = np.linalg.eigh(corner - across)
-    vectors = np.zeros((n, n))
-    vectors[:half, : half + odd] = plus[:half] / np.sqrt(2)
-    vectors[half : n - half, : half + odd] = plus[half:]
-    vectors[n - half :, : half + odd] = plus[:half][::-1] / np.sqrt(2)
-    vectors[:half, half + odd :] = minus / np.sqrt(2)
-    vectors[n - half :, half + odd :] = -minus[::-1] / np.sqrt(2)
-    values = np.concatenate([plus_values, minus_values])
-    order = np.argsort(values)
+    even_values, even_vectors = np.linalg.eigh(even)
+    odd_values, odd_vectors = np.linalg.eigh(corner - across)
 
+    # The first half of each vector, and its mirror image with either sign.
+    even_half = even_vectors[:half] / np.sqrt(2)
+    odd_half = odd_vectors / np.sqrt(2)
+    middle = np.concatenate([even_vectors[half:], np.zeros((odd, half))], axis=1)
+    first = np.concatenate([even_half, odd_half], axis=1)
+    last = np.concatenate([even_half, -odd_half], axis=1)[::-1]
+    vectors = np.concatenate([first, middle, last])
+
+    values = np.concatenate([even_values, odd_values])
+    order = np.argsort(values)
     return values[order], vectors[:, order]

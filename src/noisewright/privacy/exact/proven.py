@@ -37,18 +37,18 @@ from noisewright.arrays import Array, BoolArray, FloatArray, WordArray
 
 Enclosure = tuple[int, int]
 
-
-GAUSSIAN_ERROR = 2.0**-42
-LOGARITHM_ERROR = 2.0**-42
+GAUSSIAN_ERROR = 2.0**-42  # twice what the proof above adds up
+LOGARITHM_ERROR = 2.0**-42  # likewise
 # |Z| beyond it, one draw in two million, is left to integer arithmetic
 GAUSSIAN_REACH = 5
 
-_PER_UNIT = 64
-_TERMS = 8
-_TABLE_BITS = 96
+# Parts of the tables and terms of the series, with which the two proofs above are made.
+_PER_UNIT = 64  # nodes
+_TERMS = 8  # of a Taylor series
+_PARTS = 128  # of [1/2, 1)
 _SMALLEST_FOR_LOGARITHM = np.uint64(1 << 44)
-_PARTS = 128
-_DIGITS = 40
+_TABLE_BITS = 96  # of the Gaussian table before it is rounded to floats
+_DIGITS = 40  # of the logarithms before they are: more than twice those of a float
 # Mills ratio: power series, then a continued fraction (both ~60 terms)
 _SERIES_BELOW = 4
 
@@ -75,9 +75,12 @@ def exp_minus(x: Fraction, precision: int) -> Enclosure:
         sign = -sign
         term_lo = (term_lo * y >> work) // order
         term_hi = -((-term_hi * y >> work) // order)
-        lo, hi = (
-            (lo + term_lo, hi + term_hi) if sign > 0 else (lo - term_hi, hi - term_lo)
-        )
+        if sign > 0:
+            lo += term_lo
+            hi += term_hi
+        else:
+            lo -= term_hi
+            hi -= term_lo
 
     # The alternating remainder is at most the last term (<= 1 unit); so is the rounding of y.
     lo = lo - 2
@@ -107,11 +110,14 @@ def _arctan_of_inverse(n: int, precision: int) -> Enclosure:
 def root_half_pi(precision: int) -> Enclosure:
     """Enclose the square root of pi/2, by Machin's formula for pi."""
     work = precision + 16
-    five = _arctan_of_inverse(5, work)
-    other = _arctan_of_inverse(239, work)
-    pi = 16 * five[0] - 4 * other[1], 16 * five[1] - 4 * other[0]
-    root = isqrt(pi[0] << (work - 1)), isqrt(pi[1] << (work - 1)) + 1
-    return _lower_precision(root, 16)
+    five_lo, five_hi = _arctan_of_inverse(5, work)
+    other_lo, other_hi = _arctan_of_inverse(239, work)
+    pi_lo = 16 * five_lo - 4 * other_hi
+    pi_hi = 16 * five_hi - 4 * other_lo
+
+    lo = isqrt(pi_lo << (work - 1))
+    hi = isqrt(pi_hi << (work - 1)) + 1
+    return _lower_precision((lo, hi), 16)
 
 
 def mills_ratio(z: Fraction, precision: int) -> Enclosure:
@@ -204,24 +210,23 @@ def _gaussian_table() -> _GaussianTable:
     def column(values: list[Fraction]) -> FloatArray:
         return np.array([0.0, *map(float, values)])
 
-    densities = [
-        Fraction(exp_minus(z * z / 2, _TABLE_BITS)[0], one) / root for z in nodes
-    ]
-    polynomials = _inverse_polynomials()[1:]
+    def tail(z: Fraction) -> Fraction:
+        return Fraction(two_sided_tail(z, _TABLE_BITS)[0], one)
+
+    def slope(z: Fraction) -> Fraction:
+        return root / Fraction(exp_minus(z * z / 2, _TABLE_BITS)[0], one)
+
+    coefficients = []
+    for order, polynomial in enumerate(_inverse_polynomials()[1:], start=2):
+        values = _evaluate(polynomial, np.array(nodes)) / factorial(order)
+        coefficients.append(column(list(values)))
+
     return _GaussianTable(
-        bounds=np.array(
-            [
-                float(Fraction(two_sided_tail(z + half, _TABLE_BITS)[0], one))
-                for z in nodes
-            ]
-        ),
+        bounds=np.array([float(tail(z + half)) for z in nodes]),
         nodes=column(nodes),
-        tails=column([Fraction(two_sided_tail(z, _TABLE_BITS)[0], one) for z in nodes]),
-        slopes=column([1 / density for density in densities]),
-        coefficients=tuple(
-            column(list(_evaluate(polynomial, np.array(nodes)) / factorial(order)))
-            for order, polynomial in enumerate(polynomials, start=2)
-        ),
+        tails=column([tail(z) for z in nodes]),
+        slopes=column([slope(z) for z in nodes]),
+        coefficients=tuple(coefficients),
     )
 
 
@@ -273,9 +278,8 @@ def gaussian_quantile(bits: WordArray) -> tuple[FloatArray, BoolArray]:
 def _logarithm_table() -> tuple[FloatArray, FloatArray, float]:
     """Return 1/c and -ln c for the centres c of the parts of [1/2, 1), and ln 2."""
     with localcontext(prec=_DIGITS):
-        centres = [
-            Decimal(2 * (part + _PARTS) + 1) / (4 * _PARTS) for part in range(_PARTS)
-        ]
+        odd = range(2 * _PARTS + 1, 4 * _PARTS, 2)
+        centres = [Decimal(number) / (4 * _PARTS) for number in odd]
         inverses = np.array([float(1 / centre) for centre in centres])
         logarithms = np.array([float(-centre.ln()) for centre in centres])
         return inverses, logarithms, float(Decimal(2).ln())
@@ -285,17 +289,18 @@ def minus_log(bits: WordArray) -> tuple[FloatArray, BoolArray]:
     """Return -ln(bits/2^63) to LOGARITHM_ERROR, and where the 63 bits suffice for that."""
     inverses, logarithms, log_two = _logarithm_table()
     enough = bits >= _SMALLEST_FOR_LOGARITHM
-    mantissa, exponent = np.frexp(
-        np.where(enough, bits, _SMALLEST_FOR_LOGARITHM).astype(float)
-    )
+    seen = np.where(enough, bits, _SMALLEST_FOR_LOGARITHM)
+    mantissa, exponent = np.frexp(seen.astype(float))
+
     part = (mantissa * (2 * _PARTS)).astype(np.int64)
     centre = (part + 0.5) / (2 * _PARTS)
     part -= _PARTS
     r = (mantissa - centre) * inverses.take(part)
-    series = r * (1 / 5)
 
-    for order in (4, 3, 2, 1):
-        series = r * ((1 / order if order % 2 else -1 / order) + series)
+    # ln(1 + r) by Horner's rule
+    series = r * (1 / 5)
+    for coefficient in (-1 / 4, 1 / 3, -1 / 2, 1.0):
+        series = r * (coefficient + series)
 
     return (63 - exponent) * log_two + logarithms.take(part) - series, enough
 

@@ -87,10 +87,7 @@ def sum_above(values: Iterable[float]) -> float:
 
 def root_above(exact: Fraction) -> float:
     """Return a float that is not below the square root of `exact`, and at most one float higher."""
-    shift = (
-        max(0, 128 - exact.numerator.bit_length() + exact.denominator.bit_length()) // 2
-        + 64
-    )
+    shift = _root_shift(exact)
     scaled = -(-(exact.numerator << 2 * shift) // exact.denominator)
     return float_above(Fraction(isqrt(scaled) + 1, 1 << shift))
 
@@ -100,12 +97,15 @@ def root_below(exact: Fraction) -> float:
     if exact <= 0:
         return 0.0
 
-    shift = (
-        max(0, 128 - exact.numerator.bit_length() + exact.denominator.bit_length()) // 2
-        + 64
-    )
+    shift = _root_shift(exact)
     scaled = (exact.numerator << 2 * shift) // exact.denominator
     return float_below(Fraction(isqrt(scaled), 1 << shift))
+
+
+def _root_shift(exact: Fraction) -> int:
+    """By how many bits to lengthen a number so that its root in integers has at least 128."""
+    length = exact.numerator.bit_length() - exact.denominator.bit_length()
+    return max(0, 128 - length) // 2 + 64
 
 
 def bracket(holds: Callable[[float], bool], start: float) -> tuple[float, float]:
@@ -122,9 +122,13 @@ def bracket(holds: Callable[[float], bool], start: float) -> tuple[float, float]
         if high == inf:
             raise _out_of_range()
 
-    while (
-        high > low * (1 + 2.0**-50) and low < (middle := low + (high - low) / 2) < high
-    ):
-        low, high = (middle, high) if holds(middle) else (low, middle)
+    while high > low * (1 + 2.0**-50):
+        middle = low + (high - low) / 2
+        if not low < middle < high:
+            break
+        if holds(middle):
+            low = middle
+        else:
+            high = middle
 
     return low, high

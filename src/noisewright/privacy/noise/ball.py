@@ -10,6 +10,7 @@ is decided with more bits of all Gaussians.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 from math import isqrt
 
@@ -19,13 +20,11 @@ from noisewright.arrays import FloatArray, IntArray
 from noisewright.privacy.exact.proven import GAUSSIAN_ERROR
 from noisewright.privacy.exact.rounding import checked_scale, root_above
 from noisewright.privacy.noise.source import ByteSource, SystemSource
-from noisewright.privacy.noise.wishart import Gaussians
-
-Interval = tuple[Fraction, Fraction]
+from noisewright.privacy.noise.wishart import Gaussians, Interval, rounded_alike
 
 _UNIT = 2.0**-52  # twice the rounding of one operation on floats
-# of square roots in the exact path, far beyond the bits of any Gaussian there
-_ROOT_BITS = 400
+_ROOT_BITS = 400  # of square roots in integers, far beyond the bits of any Gaussian
+_SMALL_ERROR = 1e-3  # relative; squares of smaller ones are far below themselves
 
 
 def ball_noise(
@@ -35,88 +34,85 @@ def ball_noise(
     source: ByteSource | None = None,
 ) -> IntArray:
     """So many whole numbers, exactly rounded noise for vectors moved by √radius_square at most."""
-    checked_scale(
-        "scale", Fraction(root_above(Fraction(radius_square))) / epsilon * dimension
-    )
+    ball = _Ball(radius_square, epsilon, dimension)
+    scale = Fraction(root_above(Fraction(radius_square))) / epsilon
+    checked_scale("scale", scale * dimension)
+
     gaussians = Gaussians.drawn((3 * dimension,), source or SystemSource())
-    values, margin = _nearly(gaussians.values, radius_square, epsilon, dimension)
+    values, margin = ball.in_floats(gaussians.values)
     nearest = np.rint(values)
     result = nearest.astype(np.int64)
 
-    for place in np.flatnonzero(~(np.abs(values - nearest) < 0.5 - margin)):
-        result[place] = _decided(
-            gaussians, int(place), radius_square, epsilon, dimension
-        )
+    # Told by what is sure, so that a number which is no number is decided too.
+    sure = np.abs(values - nearest) < 0.5 - margin
+    for place in np.flatnonzero(~sure):
+        result[place] = ball.rounded(gaussians, int(place))
 
     return result
 
 
-def _nearly(
-    gaussians: FloatArray, radius_square: int, epsilon: Fraction, dimension: int
-) -> tuple[FloatArray, FloatArray]:
-    """The numbers in floats, and how far at most they are from the true ones."""
-    direction = gaussians[:dimension]
-    rest = gaussians[dimension:]
-    lengths = []
-    wrong = 0.0
-    for part in (direction, rest):
-        square = float((part**2).sum())
-        slack = GAUSSIAN_ERROR * (2 * float(np.abs(part).sum()) + len(part))
-        wrong += slack / max(square, 1e-300) + (len(part) + 4) * _UNIT
-        lengths.append(square)
+@dataclass(frozen=True)
+class _Ball:
+    """How far people move the vector at most, squared, and what hides that."""
 
-    scale = float(np.sqrt(float(radius_square))) / float(epsilon)
-    factor = scale * lengths[1] / 2 / np.sqrt(lengths[0])
-    values = factor * direction
-    # Twice the first order covers the second where what is wrong is small; else all is decided.
-    margin = 2 * (np.abs(values) * (wrong + 8 * _UNIT) + factor * GAUSSIAN_ERROR)
+    radius_square: int
+    epsilon: Fraction
+    dimension: int
 
-    return values, margin if wrong < 1e-3 else np.full(dimension, np.inf)
+    def in_floats(self, gaussians: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The numbers in floats, and how far at most they are from the true ones."""
+        direction = gaussians[: self.dimension]
+        squares = []
+        wrong = 0.0
+        for part in (direction, gaussians[self.dimension :]):
+            square = float((part**2).sum())
+            slack = GAUSSIAN_ERROR * (2 * float(np.abs(part).sum()) + len(part))
+            wrong += slack / max(square, 1e-300) + (len(part) + 4) * _UNIT
+            squares.append(square)
 
+        length_square, twice_gamma = squares
+        scale = float(np.sqrt(float(self.radius_square))) / float(self.epsilon)
+        factor = scale * twice_gamma / 2 / np.sqrt(length_square)
+        values = factor * direction
 
-def _decided(
-    gaussians: Gaussians,
-    place: int,
-    radius_square: int,
-    epsilon: Fraction,
-    dimension: int,
-) -> int:
-    """One number, rounded, with as many bits of all Gaussians as that takes."""
-    while True:
-        low, high = _enclosed(gaussians, place, radius_square, epsilon, dimension)
-        ends = [(end + Fraction(1, 2)).__floor__() for end in (low, high)]
-        if ends[0] == ends[1]:
-            size = ends[0]
-            return size if gaussians.signs[place] > 0 else -size
-        for key in range(3 * dimension):
-            gaussians.refine((key,))
+        # Twice the first order covers the second where errors are small; else all is decided.
+        if wrong >= _SMALL_ERROR:
+            return values, np.full(self.dimension, np.inf)
+        error = np.abs(values) * (wrong + 8 * _UNIT)
+        return values, 2 * (error + factor * GAUSSIAN_ERROR)
 
+    def rounded(self, gaussians: Gaussians, place: int) -> int:
+        """One number, rounded, with as many bits of all Gaussians as that takes."""
+        while True:
+            size = rounded_alike(self._enclosed(gaussians, place))
+            if size is not None:
+                return size if gaussians.signs[place] > 0 else -size
+            for key in range(3 * self.dimension):
+                gaussians.refine((key,))
 
-def _enclosed(
-    gaussians: Gaussians,
-    place: int,
-    radius_square: int,
-    epsilon: Fraction,
-    dimension: int,
-) -> Interval:
-    """Bounds of the size of one number."""
-    ends = [gaussians.enclosure((key,)) for key in range(3 * dimension)]
-    squares = [(low * low, high * high) for low, high in ends]
-    length = _sum(squares[:dimension])
-    gamma = _sum(squares[dimension:])
-    low = ends[place][0] * gamma[0] / 2 / epsilon * _root(radius_square / length[1])[0]
-    if length[0] == 0:
-        return low, low + 1  # nothing is known of the direction yet
+    def _enclosed(self, gaussians: Gaussians, place: int) -> Interval:
+        """Bounds of the size of one number."""
+        ends = [gaussians.enclosure((key,)) for key in range(3 * self.dimension)]
+        squares = [(low * low, high * high) for low, high in ends]
+        length_low, length_high = _sum(squares[: self.dimension])
+        gamma_low, gamma_high = _sum(squares[self.dimension :])
 
-    return low, ends[place][1] * gamma[1] / 2 / epsilon * _root(
-        radius_square / length[0]
-    )[1]
+        low, high = ends[place]
+        low *= gamma_low / 2 / self.epsilon
+        low *= _root(self.radius_square / length_high)[0]
+        if length_low == 0:
+            return low, low + 1  # nothing is known of the direction yet
+
+        high *= gamma_high / 2 / self.epsilon
+        high *= _root(self.radius_square / length_low)[1]
+        return low, high
 
 
 def _sum(parts: list[Interval]) -> Interval:
-    return sum((p[0] for p in parts), Fraction(0)), sum(
-        (p[1] for p in parts), Fraction(0)
-    )
+    """Bounds of a sum."""
+    low = sum((part[0] for part in parts), Fraction(0))
+    high = sum((part[1] for part in parts), Fraction(0))
+    return low, high
 
 
 def _root(value: Fraction) -> Interval:

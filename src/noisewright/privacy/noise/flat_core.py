@@ -16,8 +16,9 @@ from noisewright.arrays import BoolArray, IntArray
 from noisewright.errors import InvalidParameter
 from noisewright.privacy.exact.proven import Enclosure, exp_minus
 from noisewright.privacy.exact.rounding import checked_scale
-from noisewright.privacy.noise.integers import FIRST_BITS, Scale, Uniform, geometric
+from noisewright.privacy.noise.integers import Scale, Uniform, geometric
 from noisewright.privacy.noise.source import (
+    FIRST_BITS,
     WORD_BITS,
     ByteSource,
     SystemSource,
@@ -27,6 +28,7 @@ from noisewright.privacy.noise.source import (
 LARGEST_CORE = 2**46
 """Steps of a core up to which sums over thousands of draws fit a word."""
 
+# of an enclosure that is cut to the bits known at first: far below one of these
 _EXTRA_BITS = 32
 
 
@@ -36,12 +38,16 @@ def flat_core(
     """One draw for every core, in grid steps; a core of zero is discrete Laplace noise."""
     exact = checked_scale("scale", scale)
     source = source or SystemSource()
-    flat = check_cores(cores).ravel()
-    result = np.empty(flat.size, dtype=np.int64)
-    inside = _inside(exact, flat, source)
-    result[inside] = _uniform(2 * flat[inside] + 1, source) - flat[inside]
-    tail = flat[~inside] + 1 + geometric(exact, int((~inside).sum()), source)
-    negative = (uniform_words(tail.size, source) & np.uint64(1)).astype(bool)
+    ends = check_cores(cores).ravel()
+    inside = _inside(exact, ends, source)
+    result = np.empty(ends.size, dtype=np.int64)
+
+    core = ends[inside]
+    result[inside] = _uniform(2 * core + 1, source) - core
+
+    outer = ends[~inside]
+    tail = outer + 1 + geometric(exact, outer.size, source)
+    negative = (uniform_words(outer.size, source) & np.uint64(1)).astype(bool)
     result[~inside] = np.where(negative, -tail, tail)
 
     return result.reshape(cores.shape)
@@ -61,12 +67,14 @@ def _inside(scale: Fraction, cores: IntArray, source: ByteSource) -> BoolArray:
     kinds, places = np.unique(cores, return_inverse=True)
     bounds = [_chance(scale, int(core)) for core in kinds]
     ends = [bound(FIRST_BITS + _EXTRA_BITS) for bound in bounds]
-    low = np.array([lo >> _EXTRA_BITS for lo, _ in ends], dtype=np.uint64)[places]
-    high = np.array([-(-hi >> _EXTRA_BITS) for _, hi in ends], dtype=np.uint64)[places]
-    bits = uniform_words(cores.size, source) >> np.uint64(WORD_BITS - FIRST_BITS)
-    inside = bits < low  # the number lies below (bits + 1)/2^63
+    # Cut to the bits known at first, downwards and upwards.
+    low = np.array([lo >> _EXTRA_BITS for lo, _ in ends], dtype=np.uint64)
+    high = np.array([-(-hi >> _EXTRA_BITS) for _, hi in ends], dtype=np.uint64)
 
-    for position in np.flatnonzero(~inside & (bits < high)):
+    bits = uniform_words(cores.size, source) >> np.uint64(WORD_BITS - FIRST_BITS)
+    inside = bits < low[places]  # the number lies below (bits + 1)/2^63
+    doubtful = ~inside & (bits < high[places])
+    for position in np.flatnonzero(doubtful):
         uniform = Uniform(int(bits[position]), source)
         inside[position] = uniform.at_most(bounds[places[position]])
 
@@ -77,15 +85,19 @@ def _chance(scale: Fraction, core: int) -> Callable[[int], Enclosure]:
     """Enclosures of (2c+1)(1-q) / (2c+1 - (2c-1)q), which falls in q."""
     width = 2 * core + 1
 
-    def at(q: int, precision: int) -> tuple[int, int]:
+    def terms(q: int, precision: int) -> tuple[int, int]:
         one = 1 << precision
-        return width * (one - q) << precision, width * one - (width - 2) * q
+        above = width * (one - q) << precision
+        below = width * one - (width - 2) * q
+        return above, below
 
     def enclosed(precision: int) -> Enclosure:
         least, most = exp_minus(1 / scale, precision)
-        low = at(min(most, 1 << precision), precision)
-        high = at(least, precision)
-        return low[0] // low[1], -(-high[0] // high[1])
+        above, below = terms(min(most, 1 << precision), precision)
+        low = above // below
+        above, below = terms(least, precision)
+        high = -(-above // below)
+        return low, high
 
     return enclosed
 
@@ -93,12 +105,14 @@ def _chance(scale: Fraction, core: int) -> Callable[[int], Enclosure]:
 def _uniform(bounds: IntArray, source: ByteSource) -> IntArray:
     """Independent integers, each exactly uniform below its bound: too large ones are redrawn."""
     result = np.zeros(bounds.size, dtype=np.int64)
-    masks = np.int64(1) << np.frexp(bounds.astype(np.float64))[1].astype(np.int64)
+    _, exponents = np.frexp(bounds.astype(np.float64))
+    masks = (np.int64(1) << exponents.astype(np.int64)) - 1
     pending = np.arange(bounds.size)
 
     while pending.size:
         words = uniform_words(pending.size, source) >> np.uint64(1)
-        result[pending] = words.astype(np.int64) & (masks[pending] - 1)
-        pending = pending[result[pending] >= bounds[pending]]
+        result[pending] = words.astype(np.int64) & masks[pending]
+        redrawn = result[pending] >= bounds[pending]
+        pending = pending[redrawn]
 
     return result

@@ -15,7 +15,6 @@ convex in x, so a sign change of its slope (1+2x)ρ - ε - ln(1+1/x) is the best
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
@@ -34,8 +33,10 @@ _RELATIVE_BITS = 60  # width of an enclosure of δ relative to δ
 _SMALLEST_BITS = 1100  # δ below 2^-1100 lies under the smallest float
 # ratios below 2^-256, for which no noise can be drawn, get a coarse bound
 _COARSE_BITS = 256
-_DIGITS = 50
-_TANH_FROM = Fraction(1, 10**9)
+_DIGITS = 50  # of decimals: more than twice those of a float
+_TANH_FROM = Fraction(
+    1, 10**9
+)  # below, ε tanh(ε/2) and ε²/2 differ by less than a float tells
 # far above the rounding of _DIGITS digits, far below that of a float
 _SLACK = Decimal("1e-30")
 
@@ -61,37 +62,39 @@ def gaussian_delta_enclosure(
     depth = int(a * a)
     while True:
         lo, hi = _delta_at(a, b, precision, depth)
-        if (hi - lo) << _RELATIVE_BITS <= lo or precision > 1 << 14:
-            scale = 1 << (precision + depth)
-            return Fraction(max(lo, 0), scale), Fraction(min(hi, scale), scale)
+        narrow = (hi - lo) << _RELATIVE_BITS <= lo
+        if narrow or precision > 1 << 14:
+            one = 1 << (precision + depth)
+            return Fraction(max(lo, 0), one), Fraction(min(hi, one), one)
         precision *= 2
 
 
 def _delta_at(a: Fraction, b: Fraction, precision: int, depth: int) -> tuple[int, int]:
     """Enclose δ in units of 2^-(precision + depth); e^(-a²/2) alone needs the depth."""
     exp_lo, exp_hi = exp_minus(a * a / 2, precision + depth)
-    c_lo, c_hi = root_half_pi(precision)
-    near = mills_ratio(abs(a), precision)
-    far = mills_ratio(b, precision)
-    if a >= 0:
-        difference = max(near[0] - far[1], 0), max(near[1] - far[0], 0)
-        return exp_lo * difference[0] // (2 * c_hi), -(
-            -exp_hi * difference[1] // (2 * c_lo)
-        )
+    root_lo, root_hi = root_half_pi(precision)
+    near_lo, near_hi = mills_ratio(abs(a), precision)
+    far_lo, far_hi = mills_ratio(b, precision)
 
-    one = 1 << (precision + depth)  # R(a) = sqrt(2π) e^(a²/2) - R(-a)
-    total = near[0] + far[0], near[1] + far[1]
-    return one + (-exp_hi * total[1] // (2 * c_lo)), one - exp_lo * total[0] // (
-        2 * c_hi
-    )
+    if a >= 0:
+        difference_lo = max(near_lo - far_hi, 0)
+        difference_hi = max(near_hi - far_lo, 0)
+        lo = exp_lo * difference_lo // (2 * root_hi)
+        hi = -(-exp_hi * difference_hi // (2 * root_lo))
+        return lo, hi
+
+    # R(a) = sqrt(2π) e^(a²/2) - R(-a)
+    one = 1 << (precision + depth)
+    lo = one + (-exp_hi * (near_hi + far_hi) // (2 * root_lo))
+    hi = one - exp_lo * (near_lo + far_lo) // (2 * root_hi)
+    return lo, hi
 
 
 def gaussian_delta(epsilon: float, ratio: float) -> float:
     """Return the least δ for which ratio = sensitivity/σ is (ε, δ) private, rounded up."""
     exact_epsilon = Fraction(0) if epsilon == 0 else positive("epsilon", epsilon)
-    return float_above(
-        gaussian_delta_enclosure(exact_epsilon, positive("ratio", ratio))[1]
-    )
+    exact_ratio = positive("ratio", ratio)
+    return float_above(gaussian_delta_enclosure(exact_epsilon, exact_ratio)[1])
 
 
 @lru_cache(maxsize=1024)
@@ -101,9 +104,8 @@ def gaussian_ratio(epsilon: float, delta: float) -> float:
     exact_delta = probability("delta", delta)
 
     def private(ratio: float) -> bool:
-        return (
-            gaussian_delta_enclosure(exact_epsilon, Fraction(ratio))[1] <= exact_delta
-        )
+        _, needed = gaussian_delta_enclosure(exact_epsilon, Fraction(ratio))
+        return needed <= exact_delta
 
     return bracket(private, min(epsilon, 1.0))[0]
 
@@ -120,7 +122,8 @@ def gaussian_epsilon(delta: float, ratio: float) -> float:
     exact_ratio = positive("ratio", ratio)
 
     def too_small(epsilon: float) -> bool:
-        return gaussian_delta_enclosure(Fraction(epsilon), exact_ratio)[1] > exact_delta
+        _, needed = gaussian_delta_enclosure(Fraction(epsilon), exact_ratio)
+        return needed > exact_delta
 
     if not too_small(0.0):
         return 0.0
@@ -136,14 +139,16 @@ def pure_to_zcdp(epsilon: float) -> float:
     says D_α <= α ε tanh(ε/2), with equality as α falls to one.
     """
     exact = positive("epsilon", epsilon)
-    if exact < _TANH_FROM:  # the difference is below the rounding of a float
-        return float_above(exact**2 / 2)
+    coarse = exact**2 / 2
+    if exact < _TANH_FROM:
+        return float_above(coarse)
 
     with localcontext(prec=_DIGITS):
         decay = (-Decimal(exact.numerator) / Decimal(exact.denominator)).exp()
-        tanh = Fraction((1 - decay) / (1 + decay)) * (1 + Fraction(_SLACK))
+        tanh = Fraction((1 - decay) / (1 + decay))
+        tanh *= 1 + Fraction(_SLACK)
 
-    return float_above(min(exact * tanh, exact**2 / 2))
+    return float_above(min(exact * tanh, coarse))
 
 
 def gaussian_sigma_for_rho(rho: float, sensitivity: float = 1.0) -> float:
@@ -157,34 +162,40 @@ def gaussian_sigma_for_rho(rho: float, sensitivity: float = 1.0) -> float:
 
 def zcdp_epsilon(rho: float, delta: float) -> float:
     """Return an ε for which ρ-zCDP implies (ε, δ), rounded up."""
-    positive("rho", rho), probability("delta", delta)
-    x = Decimal(_best_order(lambda x: x * rho - log1p(1 / x) - _float_price(x, delta)))
+    positive("rho", rho)
+    probability("delta", delta)
+    x = Decimal(_best_order(rho, delta))
     with localcontext(prec=_DIGITS):
         price = _price(x, delta)
-        least = (1 + x) * Decimal(rho) + price
-        least += _SLACK * (1 + (1 + x) * Decimal(rho) + abs(price))
+        loss = (1 + x) * Decimal(rho)
+        least = loss + price
+        least += _SLACK * (1 + loss + abs(price))
 
     return max(0.0, float_above(Fraction(least)))
 
 
-def _best_order(slope: Callable[[float], float]) -> float:
-    """Return x = α - 1 where the slope changes from negative to positive."""
+def _best_order(rho: float, delta: float) -> float:
+    """Return x = α - 1 where the slope of ε in the order changes from negative to positive."""
+    # in logarithms of x
     low = -45.0
     high = 65.0
     while high - low > 1e-9:
         middle = (low + high) / 2
-        low, high = (middle, high) if slope(exp(middle)) < 0 else (low, middle)
+        low, high = (
+            (middle, high) if _slope(exp(middle), rho, delta) < 0 else (low, middle)
+        )
+
     return exp(low)
 
 
-def _offset(x: Decimal) -> Decimal:
-    return x * (x.ln() - (1 + x).ln()) - (1 + x).ln()
+def _slope(x: float, rho: float, delta: float) -> float:
+    """Return x times the slope of ε at the order 1 + x."""
+    step = log1p(1 / x)
+    price = -step - (log1p(x) + log(delta)) / x
+    return x * rho - step - price
 
 
 def _price(x: Decimal, delta: float) -> Decimal:
     """Return what δ adds to αρ at order α = 1 + x to make ε."""
-    return (_offset(x) - Decimal(delta).ln()) / x
-
-
-def _float_price(x: float, delta: float) -> float:
-    return -log1p(1 / x) - (log1p(x) + log(delta)) / x
+    offset = x * (x.ln() - (1 + x).ln()) - (1 + x).ln()
+    return (offset - Decimal(delta).ln()) / x

@@ -30,16 +30,21 @@ from noisewright.privacy.exact.proven import (
     two_sided_tail,
 )
 from noisewright.privacy.exact.rounding import checked_scale
-from noisewright.privacy.noise.source import ByteSource, SystemSource, uniform_words
+from noisewright.privacy.noise.source import (
+    FIRST_BITS,
+    MORE_BITS,
+    ByteSource,
+    SystemSource,
+    uniform_words,
+    with_more_bits,
+)
 
 Size = int | tuple[int, ...]
 Scale = float | Fraction
 
 # draws handled at once, so that work arrays stay in the processor's cache
 _BATCH = 1 << 16
-FIRST_BITS = 63
-"""Bits of a uniform number that are known at first."""
-_MORE_BITS = 64
+# of an enclosure beyond those of the number compared: one in 2^32 comparisons needs more bits
 _GUARD_BITS = 32
 
 
@@ -47,19 +52,22 @@ def rounded_gaussian(
     sigma: Scale, size: Size, source: ByteSource | None = None
 ) -> IntArray:
     """Draw round(G) with G exactly N(0, σ²); a float σ is taken as the rational it stores."""
-    return _draw(_RoundedGaussian(checked_scale("sigma", sigma)), size, source)
+    law = _RoundedGaussian(checked_scale("sigma", sigma))
+    return _draw(law, size, source)
 
 
 def discrete_laplace(
     scale: Scale, size: Size, source: ByteSource | None = None
 ) -> IntArray:
     """Draw integers k with probability proportional to e^(-|k|/scale), exactly."""
-    return _draw(_DiscreteLaplace(checked_scale("scale", scale)), size, source)
+    law = _DiscreteLaplace(checked_scale("scale", scale))
+    return _draw(law, size, source)
 
 
 def geometric(scale: Scale, size: Size, source: ByteSource | None = None) -> IntArray:
     """Draw integers k >= 0 with Pr(k >= m) = e^(-m/scale), exactly."""
-    return np.abs(_draw(_Geometric(checked_scale("scale", scale)), size, source))
+    law = _Geometric(checked_scale("scale", scale))
+    return np.abs(_draw(law, size, source))
 
 
 def _count(size: Size) -> int:
@@ -83,10 +91,12 @@ class _Law(ABC):
 
 class _RoundedGaussian(_Law):
     def __init__(self, sigma: Fraction) -> None:
-        self.exact, self.sigma = sigma, float(sigma)
+        self.exact = sigma
+        self.sigma = float(sigma)
 
     def survival(self, m: int, precision: int) -> Enclosure:
-        return two_sided_tail((m - Fraction(1, 2)) / self.exact, precision)
+        edge = m - Fraction(1, 2)
+        return two_sided_tail(edge / self.exact, precision)
 
     def magnitudes(self, bits: WordArray) -> tuple[FloatArray, BoolArray]:
         z, within_reach = gaussian_quantile(bits)
@@ -97,42 +107,40 @@ class _RoundedGaussian(_Law):
         return k, sure & within_reach
 
 
-class _DiscreteLaplace(_Law):
-    def __init__(self, scale: Fraction) -> None:
-        self.exact, self.scale = scale, float(scale)
-        self.offset = log_two_over_one_plus_exp_minus(1 / scale)
-
-    def survival(self, m: int, precision: int) -> Enclosure:
-        """Enclose 2 e^(-m/s) / (1 + e^(-1/s))."""
-        one = 1 << precision
-        step = exp_minus(1 / self.exact, precision)
-        power = exp_minus(m / self.exact, precision)
-        doubled = power[0] << (precision + 1), power[1] << (precision + 1)
-
-        return doubled[0] // (one + step[1]), -(-doubled[1] // (one + step[0]))
-
-    def magnitudes(self, bits: WordArray) -> tuple[FloatArray, BoolArray]:
-        """Return the floor of s(ln(2/(1+e^(-1/s))) - ln u), which counts the m with u <= S(m)."""
-        logarithm, enough = minus_log(bits)
-        y = self.scale * (logarithm + self.offset)
-        sure = np.abs(y - np.rint(y)) > self.scale * LOGARITHM_ERROR
-        return np.floor(y), enough & sure
-
-
 class _Geometric(_Law):
+    offset = 0.0  # what is added to -ln u
+
     def __init__(self, scale: Fraction) -> None:
-        self.exact, self.scale = scale, float(scale)
+        self.exact = scale
+        self.scale = float(scale)
 
     def survival(self, m: int, precision: int) -> Enclosure:
         """Enclose e^(-m/s)."""
         return exp_minus(m / self.exact, precision)
 
     def magnitudes(self, bits: WordArray) -> tuple[FloatArray, BoolArray]:
-        """Return the floor of -s ln u, which counts the m with u <= S(m)."""
+        """Return the floor of s(offset - ln u), which counts the m with u <= S(m)."""
         logarithm, enough = minus_log(bits)
-        y = self.scale * logarithm
+        y = self.scale * (logarithm + self.offset)
         sure = np.abs(y - np.rint(y)) > self.scale * LOGARITHM_ERROR
         return np.floor(y), enough & sure
+
+
+class _DiscreteLaplace(_Geometric):
+    def __init__(self, scale: Fraction) -> None:
+        super().__init__(scale)
+        self.offset = log_two_over_one_plus_exp_minus(1 / scale)
+
+    def survival(self, m: int, precision: int) -> Enclosure:
+        """Enclose 2 e^(-m/s) / (1 + e^(-1/s))."""
+        one = 1 << precision
+        step = exp_minus(1 / self.exact, precision)
+        power = super().survival(m, precision)
+        doubled = [end << (precision + 1) for end in power]
+
+        low = doubled[0] // (one + step[1])
+        high = -(-doubled[1] // (one + step[0]))
+        return low, high
 
 
 class Uniform:
@@ -151,11 +159,8 @@ class Uniform:
                 return True
             if self._numerator << _GUARD_BITS >= hi:
                 return False
-            more = self._source.bytes(_MORE_BITS // 8)
-            self._numerator = (self._numerator << _MORE_BITS) + int.from_bytes(
-                more, "little"
-            )
-            self._bits += _MORE_BITS
+            self._numerator = with_more_bits(self._numerator, self._source)
+            self._bits += MORE_BITS
 
 
 def _draw(law: _Law, size: Size, source: ByteSource | None) -> IntArray:
@@ -167,10 +172,14 @@ def _draw(law: _Law, size: Size, source: ByteSource | None) -> IntArray:
         bits = words >> np.uint64(1)
         magnitudes, sure = law.magnitudes(bits)
         part[:] = magnitudes
+
         for position in np.flatnonzero(~sure):
             uniform = Uniform(int(bits[position]), source)
             part[position] = _exact_magnitude(law, uniform, int(magnitudes[position]))
-        np.negative(part, out=part, where=(words & np.uint64(1)).astype(bool))
+
+        # The lowest bit of a word is its sign.
+        negative = (words & np.uint64(1)).astype(bool)
+        np.negative(part, out=part, where=negative)
 
     return result.reshape(size)
 
@@ -194,6 +203,9 @@ def _exact_magnitude(law: _Law, uniform: Uniform, guess: int) -> int:
 
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if reaches(middle) else (low, middle)
+        if reaches(middle):
+            low = middle
+        else:
+            high = middle
 
     return max(low, 0)

@@ -83,6 +83,7 @@ def _rounded_gaussian_variance(sigma: float) -> float:
     if sigma < _DUAL_FROM:
         steps = range(1, 2 + int(12 * sigma))
         return sum((2 * m - 1) * erfc((m - 0.5) / (sqrt(2) * sigma)) for m in steps)
+
     q = exp(-2 * (pi * sigma) ** 2)
     return sigma**2 + 1 / 12 - q * (4 * sigma**2 + 1 / pi**2)
 

@@ -50,13 +50,18 @@ def draw_level(
 ) -> int:
     """Draw M with chance ∝ L(M)e^(-rate·M), exactly."""
     source = source or SystemSource()
-    uniform = Uniform(int(uniform_words(1, source)[0]) >> 1, source)
-    low, high = 0, len(weights) - 1  # the first j with U <= Pr(up to j)
+    word = int(uniform_words(1, source)[0])
+    uniform = Uniform(word >> 1, source)
 
+    # The first j with U <= Pr(up to j), by bisection.
+    low = 0
+    high = len(weights) - 1
     while low < high:
         middle = (low + high) // 2
-        reached = uniform.at_most(partial(_share, weights, rate, middle))
-        low, high = (low, middle) if reached else (middle + 1, high)
+        if uniform.at_most(partial(_share, weights, rate, middle)):
+            high = middle
+        else:
+            low = middle + 1
 
     signed = discrete_laplace(1 / rate, len(weights), source)
     # k >= 0 as it is, k < 0 as -k - 1: both halves of the law are geometric.
@@ -69,18 +74,19 @@ def _share(
     """Enclose the chance of j <= upto."""
     # e^-x >= 4^-x keeps its own digits
     work = precision + 32 + int(2 * rate * len(weights))
-    powers = [exp_minus(rate * j, work) for j in range(len(weights))]
-    own = list(zip(weights, powers, strict=True))
-    inside = own[: upto + 1]
-    outside = own[upto + 1 :]
-    low = sum(w * p[0] for w, p in inside)
-    high = sum(w * p[1] for w, p in inside)
-    rest_low = sum(w * p[0] for w, p in outside)
-    rest_high = sum(w * p[1] for w, p in outside)
+    low = high = rest_low = rest_high = 0
+    for j, weight in enumerate(weights):
+        least, most = exp_minus(rate * j, work)
+        if j <= upto:
+            low += weight * least
+            high += weight * most
+        else:
+            rest_low += weight * least
+            rest_high += weight * most
 
-    return (low << precision) // (low + rest_high), -(
-        -(high << precision) // (high + rest_low)
-    )
+    share_low = (low << precision) // (low + rest_high)
+    share_high = -(-(high << precision) // (high + rest_low))
+    return share_low, share_high
 
 
 def mean_over_levels(sums: Sequence[int], weights: Sequence[int], rate: float) -> float:

@@ -10,7 +10,11 @@ import numpy as np
 from noisewright.arrays import WordArray
 from noisewright.errors import require
 
-WORD_BITS = 64
+WORD_BITS = 64  # of NumPy's widest whole numbers
+FIRST_BITS = 63
+"""Bits of a uniform number that are known at first: a word has one left for a sign."""
+MORE_BITS = 64
+"""Bits that are drawn whenever a comparison needs more: one word."""
 
 
 class ByteSource(Protocol):
@@ -34,8 +38,15 @@ class SystemSource:
 
 def uniform_words(size: int, source: ByteSource | None = None) -> WordArray:
     """Return `size` independent uniform 64-bit words."""
-    fresh = (source or SystemSource()).bytes(8 * size)
+    source = source or SystemSource()
+    fresh = source.bytes(8 * size)
     return np.frombuffer(fresh, dtype="<u8").astype(np.uint64, copy=False)
+
+
+def with_more_bits(numerator: int, source: ByteSource) -> int:
+    """Return a uniform number's bits with `MORE_BITS` fresh ones behind them."""
+    fresh = source.bytes(MORE_BITS // 8)
+    return (numerator << MORE_BITS) + int.from_bytes(fresh, "little")
 
 
 def uniform_integers(
@@ -72,9 +83,9 @@ def uniform_below(bound: int, source: ByteSource | None = None) -> int:
 
     source = source or SystemSource()
     bits = (bound - 1).bit_length()
+    count = -(-bits // 8)
+    mask = (1 << bits) - 1
     while True:
-        drawn = int.from_bytes(source.bytes(-(-bits // 8)), "little") & (
-            (1 << bits) - 1
-        )
+        drawn = int.from_bytes(source.bytes(count), "little") & mask
         if drawn < bound:
             return drawn

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
+from math import floor
 
 import numpy as np
 
@@ -25,43 +26,62 @@ from noisewright.privacy.exact.proven import (
     gaussian_quantile,
     two_sided_tail,
 )
-from noisewright.privacy.noise.source import ByteSource, SystemSource, uniform_words
+from noisewright.privacy.noise.source import (
+    FIRST_BITS,
+    MORE_BITS,
+    ByteSource,
+    SystemSource,
+    uniform_words,
+    with_more_bits,
+)
 
 _UNIT = 2.0**-52  # twice the rounding of one operation on floats
-_NEARLY = Fraction(GAUSSIAN_ERROR) / 2
-_FIRST_BITS = 63
-_MORE_BITS = 64
+_NEARLY = Fraction(GAUSSIAN_ERROR) / 2  # so a float between the ends keeps the error
+Interval = tuple[Fraction, Fraction]
 
 
 def add_wishart_difference(
     exact: IntArray, scale: Fraction, step: int, source: ByteSource | None = None
 ) -> IntArray:
     """Draw round((exact + scale·(G - H))/step) for G, H of unit variance, symmetric and exact."""
-    source = source or SystemSource()
-    gaussians = Gaussians.drawn((2, len(exact) + 1, len(exact)), source)
-    values = gaussians.values
-    plus, minus = values
+    dimension = len(exact)
+    shape = (2, dimension + 1, dimension)
+    gaussians = Gaussians.drawn(shape, source or SystemSource())
+    plus, minus = gaussians.values
     difference = plus.T @ plus - minus.T @ minus
-    sums = np.abs(values).sum(axis=(0, 1))
-    squares = (values**2).sum(axis=(0, 1))
-    # Rounding of a sum of products is below their number times that of one, whatever the order.
-    products = 2 * len(values[0]) + 8
-    error = GAUSSIAN_ERROR * (sums[:, None] + sums + products)
-    error += products * _UNIT * np.sqrt(np.outer(squares, squares))
+
     whole, rest = np.divmod(exact, step)
     ratio = float(scale / step)
     moved = rest / step + ratio * difference
-    margin = ratio * error + 4 * _UNIT * (1 + np.abs(moved))
-    nearest = np.rint(moved)
-    doubtful = np.abs(moved - nearest) >= 0.5 - margin
-    result = whole + nearest.astype(np.int64)
+    margin = ratio * _product_errors(gaussians.values)
+    margin += 4 * _UNIT * (1 + np.abs(moved))
 
+    nearest = np.rint(moved)
+    result = whole + nearest.astype(np.int64)
+    doubtful = np.abs(moved - nearest) >= 0.5 - margin
     for a, b in np.argwhere(np.triu(doubtful)):
         exactly = Fraction(int(exact[a, b]), step)
         result[a, b] = gaussians.rounded(int(a), int(b), exactly, scale / step)
 
     upper = np.triu(result)
     return np.asarray(upper + np.triu(result, 1).T)
+
+
+def _product_errors(values: FloatArray) -> FloatArray:
+    """How far the sums of products of Gaussians, in floats, are from the true ones at most."""
+    sums = np.abs(values).sum(axis=(0, 1))
+    squares = (values**2).sum(axis=(0, 1))
+    # Rounding of a sum of products is below their number times that of one, whatever the order.
+    products = 2 * len(values[0]) + 8
+    error = GAUSSIAN_ERROR * (sums[:, None] + sums + products)
+    error += products * _UNIT * np.sqrt(np.outer(squares, squares))
+    return np.asarray(error)
+
+
+def rounded_alike(ends: Interval) -> int | None:
+    """The whole number to which both ends are rounded, halves upwards; None where they differ."""
+    low, high = (floor(end + Fraction(1, 2)) for end in ends)
+    return low if low == high else None
 
 
 @dataclass(eq=False)
@@ -85,9 +105,11 @@ class Gaussians:
         for place in np.argwhere(~within.reshape(shape)):
             key = tuple(int(i) for i in place)
             low, high = gaussians.enclosure(key)
-            while high - low > _NEARLY:  # far out, 63 bits tell a quantile less well
+            # Far out, 63 bits tell a quantile less well.
+            while high - low > _NEARLY:
                 gaussians.refine(key)
                 low, high = gaussians.enclosure(key)
+
             gaussians.values[key] = float((low + high) / 2)
 
         gaussians.values *= signs
@@ -95,64 +117,64 @@ class Gaussians:
 
     def refine(self, key: tuple[int, ...]) -> None:
         """Draw more bits of one of them."""
-        more = int.from_bytes(self.source.bytes(_MORE_BITS // 8), "little")
-        self.numerators[key] = (int(self.numerators[key]) << _MORE_BITS) + more
-        self.bits[key] = self.bits.get(key, _FIRST_BITS) + _MORE_BITS
+        self.numerators[key] = with_more_bits(int(self.numerators[key]), self.source)
+        self.bits[key] = self.bits.get(key, FIRST_BITS) + MORE_BITS
 
-    def enclosure(self, key: tuple[int, ...]) -> tuple[Fraction, Fraction]:
+    def enclosure(self, key: tuple[int, ...]) -> Interval:
         """Bounds of |z| that hold for all that its bits leave open."""
-        bits = self.bits.get(key, _FIRST_BITS)
         numerator = int(self.numerators[key])
         if numerator == 0:  # its size is not known at all yet
             self.refine(key)
             return self.enclosure(key)
 
-        return _quantile(Fraction(numerator + 1, 1 << bits), bits)[0], _quantile(
-            Fraction(numerator, 1 << bits), bits
-        )[1]
+        bits = self.bits.get(key, FIRST_BITS)
+        low, _ = _quantile(Fraction(numerator + 1, 1 << bits), bits)
+        _, high = _quantile(Fraction(numerator, 1 << bits), bits)
+        return low, high
 
     def rounded(self, a: int, b: int, exact: Fraction, ratio: Fraction) -> int:
         """The entry (a, b), rounded, with as many bits as that takes."""
+        rows = range(self.values.shape[1])
         while True:
             low = high = exact
             for part, sign in ((0, 1), (1, -1)):
-                for row in range(self.values.shape[1]):
-                    one = (part, row, a)
-                    other = (part, row, b)
-                    product = _times(self._signed(one), self._signed(other), a == b)
+                for row in rows:
+                    product = self._product((part, row, a), (part, row, b))
                     ends = sorted(sign * ratio * end for end in product)
-                    low = low + ends[0]
-                    high = high + ends[1]
+                    low += ends[0]
+                    high += ends[1]
 
-            half = Fraction(1, 2)
-            if (low + half).__floor__() == (high + half).__floor__():
-                return (low + half).__floor__()
+            whole = rounded_alike((low, high))
+            if whole is not None:
+                return whole
 
             for part in (0, 1):
-                for row in range(self.values.shape[1]):
+                for row in rows:
                     for column in {a, b}:
                         self.refine((part, row, column))
 
-    def _signed(self, key: tuple[int, ...]) -> tuple[Fraction, Fraction]:
+    def _product(self, key: tuple[int, ...], other: tuple[int, ...]) -> Interval:
+        """Bounds of the product of two of them, or of the square of one."""
+        x = self._signed(key)
+        y = self._signed(other)
+        if key == other:
+            squares = x[0] ** 2, x[1] ** 2
+            return Fraction(0) if x[0] < 0 < x[1] else min(squares), max(squares)
+
+        ends = [p * q for p in x for q in y]
+        return min(ends), max(ends)
+
+    def _signed(self, key: tuple[int, ...]) -> Interval:
         low, high = self.enclosure(key)
-        return (low, high) if self.signs[key] > 0 else (-high, -low)
+        if self.signs[key] > 0:
+            return low, high
+        return -high, -low
 
 
-Interval = tuple[Fraction, Fraction]
-
-
-def _times(x: Interval, y: Interval, square: bool) -> Interval:
-    ends = [p * q for p in x for q in y]
-    if square:
-        least = Fraction(0) if x[0] < 0 < x[1] else min(x[0] ** 2, x[1] ** 2)
-        return least, max(x[0] ** 2, x[1] ** 2)
-    return min(ends), max(ends)
-
-
-def _quantile(u: Fraction, bits: int) -> tuple[Fraction, Fraction]:
+def _quantile(u: Fraction, bits: int) -> Interval:
     """Enclose z with Pr(|Z| >= z) = u, by bisection from below and above in enclosed tails."""
     precision = bits + 64
-    one = 1 << (bits + 64)
+    one = 1 << precision
     low = Fraction(0)
     high = Fraction(1)
 
@@ -172,6 +194,9 @@ def _quantile(u: Fraction, bits: int) -> tuple[Fraction, Fraction]:
         side = above(middle)
         if side is None:
             break
-        low, high = (low, middle) if side else (middle, high)
+        if side:
+            high = middle
+        else:
+            low = middle
 
     return low, high

@@ -26,9 +26,11 @@ _GROUPS = 1024
 _PRECISION = 1e-6  # of ε
 # relative; measured error of the binomial tails: 1e-11 at 3e8 tosses
 _FLOAT_SLACK = 1e-9
-_MOST_PEOPLE = 10**10
+_MOST_PEOPLE = 10**10  # whole numbers and their tails are measured up to here
 _LEAST_DELTA = 1e-300  # added to every δ: binomial tails below it may have vanished
-_LEAST_EPSILON = 1e-100
+_LEAST_EPSILON = (
+    1e-100  # far from where floats lose digits; what is less is private by more
+)
 # δ falls in ε, so that the δ at this ε speaks for all larger ones
 _LARGEST_EPSILON = 600.0
 
@@ -41,12 +43,13 @@ def shuffled(local_epsilon: float, people: int, delta: float) -> Privacy:
     probability("delta", delta)
     low = 0.0
     high = _checked(local_epsilon, people)[0]
-    while high - low > _PRECISION * high and high > max(
-        _PRECISION * delta, _LEAST_EPSILON
-    ):
+    least = max(_PRECISION * delta, _LEAST_EPSILON)
+    while high - low > _PRECISION * high and high > least:
         middle = (low + high) / 2
-        enough = shuffled_delta(local_epsilon, people, middle) <= delta
-        low, high = (low, middle) if enough else (middle, high)
+        if shuffled_delta(local_epsilon, people, middle) <= delta:
+            high = middle
+        else:
+            low = middle
 
     return Privacy(epsilon=high, delta=delta, neighbours="replace-one")
 
@@ -58,9 +61,8 @@ def shuffled_delta(local_epsilon: float, people: int, epsilon: float) -> float:
         return 0.0
 
     local = max(local, _LEAST_EPSILON)  # what is private by less is private by more
-    clones, weights, missing = _clone_groups(
-        size - 1, 2 * exp(-local) / (1 + exp(-local))
-    )
+    chance = 2 * exp(-local) / (1 + exp(-local))
+    clones, weights, missing = _clone_groups(size - 1, chance)
     deltas = _delta_with_clones(clones, local, min(epsilon, _LARGEST_EPSILON))
 
     return min(1.0, float(weights @ deltas) + missing + _LEAST_DELTA)

@@ -116,10 +116,10 @@ class _Losses:
         rest = self.times * (np.log1p(np.exp(-self.pure)) + self.pure / 2)
         many = max(_AT_ONCE // len(self.pure), 1)
         for start in range(0, len(z), many):
-            w = (z[start : start + many, None] + 0.5) * self.pure
-            total[start : start + many] += (
-                w + np.log1p(np.exp(-2 * w))
-            ) @ self.times - rest.sum()
+            block = slice(start, start + many)
+            w = (z[block, None] + 0.5) * self.pure
+            log_cosh = w + np.log1p(np.exp(-2 * w))
+            total[block] += log_cosh @ self.times - rest.sum()
 
         return np.asarray(total)
 
@@ -154,11 +154,11 @@ class _Losses:
     def _period(self, c: float, epsilon: float, delta: float) -> float:
         """How far apart the terms that the trapezoid rule adds must lie to be negligible."""
         below = (_NEGLIGIBLE - log(delta)) / c
-        further = [c * 2.0**k + 1 for k in range(1, 12)]
-        above = min(
-            (self.real(far) - far * epsilon - log(delta) + _NEGLIGIBLE) / (far - c)
-            for far in further
-        )
+        above = inf
+        for k in range(1, 12):
+            far = c * 2.0**k + 1
+            size = self.real(far) - far * epsilon - log(delta) + _NEGLIGIBLE
+            above = min(above, size / (far - c))
 
         return max(below, above, 1.0)
 
@@ -179,7 +179,11 @@ def _meeting(
         slope = -float((z * terms).real.sum())
         if not (value > 0 and slope < 0):
             return inf
-        low, high = (epsilon, high) if value > delta else (low, epsilon)
+        if value > delta:
+            low = epsilon
+        else:
+            high = epsilon
+
         step = (log(delta) - log(value)) * value / slope
         if abs(step) <= 1e-12 * max(1.0, abs(epsilon)):
             return epsilon + max(step, 0.0)

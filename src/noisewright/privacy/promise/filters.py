@@ -59,9 +59,8 @@ STATEMENTS: dict[RuleName, str] = {
 }
 _NONE = Fraction(0)
 _SMALL = 1e-6  # below, the normal law is a straight line in floats
-_LEVELS = (
-    11  # of the odometer: the smallest filter has 2^-10 of the budget, and each its δ
-)
+# of the odometer: the smallest filter has 2^-10 of the budget, and each its δ
+_LEVELS = 11
 _TINY = 2.0**-1022  # a promise has a positive ε
 _MARGIN = 1 + 1e-9  # far above the rounding of floats in the quantile of a normal law
 
@@ -134,11 +133,11 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def _after(self, loss: Loss, used: Amounts) -> Amounts | None:
         if isinstance(loss, Gaussian):
+            if self.rule == "sum":
+                return None
             square = Fraction(loss.mu) ** 2
-            whole = {"gaussian": square, "zcdp": square / 2}.get(self.rule)
-            return (
-                None if whole is None else self._within(used.plus(Amounts(most=whole)))
-            )
+            whole = square if self.rule == "gaussian" else square / 2
+            return self._within(used.plus(Amounts(most=whole)))
 
         delta = Fraction(loss.delta) if isinstance(loss, Promise) else _NONE
         epsilon = loss.epsilon if isinstance(loss, Promise) else loss.ratio
@@ -146,9 +145,8 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if plain is not None or self.rule == "sum":
             return plain
 
-        return self._within(
-            used.plus(Amounts(most=self._converted(epsilon), delta=delta))
-        )
+        converted = Amounts(most=self._converted(epsilon), delta=delta)
+        return self._within(used.plus(converted))
 
     def _converted(self, epsilon: float) -> Fraction:
         if self.rule == "zcdp":
@@ -156,12 +154,8 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return Fraction(pure_to_gaussian(epsilon)) ** 2
 
     def _within(self, used: Amounts) -> Amounts | None:
-        limits = self.amounts
-        return (
-            used
-            if all(u <= most for u, most in zip(used, limits, strict=True))
-            else None
-        )
+        fits = all(u <= most for u, most in zip(used, self.amounts, strict=True))
+        return used if fits else None
 
     def share(self, used: Amounts) -> float:
         """The part of the budget that is used, of whichever limit is used most."""
@@ -212,9 +206,10 @@ def limits_of(
     if rule == "gaussian":
         return Limits(rule, gaussian_ratio(epsilon, delta), pure, aside)
 
-    most = bracket(lambda rho: zcdp_epsilon(rho, delta) <= epsilon, min(epsilon, 1.0))[
-        0
-    ]
+    def kept(rho: float) -> bool:
+        return zcdp_epsilon(rho, delta) <= epsilon
+
+    most, _ = bracket(kept, min(epsilon, 1.0))
     return Limits(rule, most, pure, aside)
 
 

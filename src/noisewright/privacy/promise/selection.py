@@ -23,10 +23,12 @@ from noisewright.errors import InvalidParameter, require
 from noisewright.privacy.exact.rounding import positive, probability
 from noisewright.privacy.noise.source import ByteSource, SystemSource
 
-_BITS = 128
+_BITS = (
+    128  # of a probability: rounding one takes 2^-128 from it, far below any δ allowed
+)
 _WHOLE = 2**_BITS
 _BYTES = _BITS // 8
-_DIGITS = 60
+_DIGITS = 60  # of exponentials: twenty more than a probability has
 _LARGEST_EPSILON = 1e5  # whose exponential decimals hold
 _LEAST_EPSILON = 1e-5  # about a million steps until every value is released
 
@@ -56,7 +58,7 @@ class Selection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tr
     def numerators(self) -> tuple[int, ...]:
         """π(0), π(1), … in multiples of 2^-128, up to the first that is one."""
         grown = _exponential(self.epsilon, above=False)
-        shrunk = _exponential(-self.epsilon, True)
+        shrunk = _exponential(-self.epsilon, above=True)
         slack = int(Fraction(self.delta) * _WHOLE)
         steps = [0]
 
@@ -83,14 +85,12 @@ class Selection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tr
     ) -> BoolArray:
         """Draw, for every count, whether its value is released."""
         drawn = (source or SystemSource()).bytes(_BYTES * len(counts))
-        last = len(self.numerators) - 1
-        kept = [
-            int.from_bytes(drawn[i * _BYTES : (i + 1) * _BYTES], "little")
-            < self.numerators[min(int(count), last)]
-            for i, count in enumerate(counts)
-        ]
+        kept = np.zeros(len(counts), dtype=np.bool_)
+        for i, count in enumerate(counts):
+            uniform = int.from_bytes(drawn[i * _BYTES : (i + 1) * _BYTES], "little")
+            kept[i] = uniform < self.numerators[min(int(count), self.certain)]
 
-        return np.array(kept, dtype=np.bool_)
+        return kept
 
 
 def _exponential(exponent: float, above: bool) -> Fraction:
