@@ -77,11 +77,13 @@ class Sampler:
         self.layout = specification.layout
         self.cells = specification.cells
         nodes = specification.nodes
-        plain = not specification.shapes[-1].payload or len(nodes) <= 1
+        root = nodes[-1]
+        alone = len(nodes) == 1
+        plain = alone or not specification.shapes[-1].payload
         require(plain, "nodes", None, "must not lead a draw to sets or vectors")
 
-        self.block = people_at_once(nodes[-1])
-        self._law = outcomes(nodes[-1]) if len(nodes) == 1 else None
+        self.block = people_at_once(root)
+        self._law = outcomes(root) if alone else None
         self._steps = [step_of(node, specification) for node in nodes]
 
     def randomize(
@@ -89,7 +91,8 @@ class Sampler:
     ) -> Array:
         """One report per value, after checking that every value is a cell."""
         checked = check_values(values, self.cells)
-        reports = np.empty(self.layout.shape(len(checked)), dtype=self.layout.dtype)
+        shape = self.layout.shape(len(checked))
+        reports = np.empty(shape, dtype=self.layout.dtype)
 
         def fill(start: int) -> None:
             some = slice(start, start + self.block)
@@ -109,13 +112,16 @@ class Sampler:
         result = np.zeros(len(values), dtype=np.int64)
         cells = values.copy()
         root = len(self._steps) - 1
-        waiting: dict[int, list[IntArray]] = {root: [np.arange(len(values))]}
+        everybody = np.arange(len(values))
+        waiting: dict[int, list[IntArray]] = {root: [everybody]}
 
         # Children stand before their parents: everybody has come to the last place that is left.
         while waiting:
             place = max(waiting)
             people = np.concatenate(waiting.pop(place))
-            for led in self._steps[place](cells[people], source):
+            step = self._steps[place]
+
+            for led in step(cells[people], source):
                 members = people[led.members]
                 result[members] += led.added
                 cells[members] = led.cells
@@ -164,7 +170,8 @@ def step_of(node: Primitive, specification: Specification) -> Step:
 
     def step(cells: IntArray, source: ByteSource | None) -> Iterator[Led]:
         # What a law reports of anything but its own cells, its ratio says nothing about.
-        yield Led(_EVERYBODY, report(check_values(cells, size), source), cells, None)
+        checked = check_values(cells, size)
+        yield Led(_EVERYBODY, report(checked, source), cells, None)
 
     return step
 
@@ -176,7 +183,8 @@ def _step_of_draw(node: Draw, specification: Specification) -> Step:
     starts = np.cumsum([0, *counts])
 
     def step(cells: IntArray, source: ByteSource | None) -> Iterator[Led]:
-        for index, members in grouped(places(len(cells), source)):
+        drawn = places(len(cells), source)
+        for index, members in grouped(drawn):
             yield Led(members, starts[index], cells[members], node.of[index])
 
     return step
@@ -185,7 +193,8 @@ def _step_of_draw(node: Draw, specification: Specification) -> Step:
 @step_of.register
 def _step_of_view(node: View, specification: Specification) -> Step:
     def step(cells: IntArray, source: ByteSource | None) -> Iterator[Led]:
-        yield Led(_EVERYBODY, 0, node.through.seen(cells), node.of)
+        seen = node.through.seen(cells)
+        yield Led(_EVERYBODY, 0, seen, node.of)
 
     return step
 
@@ -209,7 +218,8 @@ def grouped(values: IntArray) -> list[tuple[int, IntArray]]:
     """Every value that occurs, and where."""
     order = np.argsort(values, kind="stable")
     present, firsts = np.unique(values[order], return_index=True)
-    return list(zip(present.tolist(), np.split(order, firsts[1:]), strict=True))
+    members = np.split(order, firsts[1:])
+    return list(zip(present.tolist(), members, strict=True))
 
 
 def _places(weights: Sequence[int]) -> Places:
@@ -230,14 +240,19 @@ def _vectors(node: Project) -> Places:
 def hashed(base: int, vectors: IntArray, cells: IntArray) -> IntArray:
     """Σ a_j u_j mod base over the digits of vectors and cells, which are broadcast together."""
     if base == 2:
-        return np.asarray(np.bitwise_count(vectors & cells) & 1, dtype=np.int64)
+        common = np.bitwise_count(vectors & cells)
+        return np.asarray(common & 1, dtype=np.int64)
 
-    total: IntArray = np.zeros(np.broadcast(vectors, cells).shape, dtype=np.int64)
+    shape = np.broadcast(vectors, cells).shape
+    total: IntArray = np.zeros(shape, dtype=np.int64)
+
     while vectors.any() and cells.any():
         # Several times as quick as a division with remainder.
         shorter = vectors // base
         fewer = cells // base
-        total += (vectors - base * shorter) * (cells - base * fewer)
+        a = vectors - base * shorter
+        u = cells - base * fewer
+        total += a * u
         vectors = shorter
         cells = fewer
 
@@ -258,13 +273,13 @@ def _outcomes_of_favour(law: Favour) -> Outcomes:
     threshold = int(law.threshold)
     ranked = ranked_outcomes(law.owner)
     own = law.owner.own
-    others = law.owner.outcomes - own
+    counts = {True: own, False: law.owner.outcomes - own}
 
     def draw(cells: IntArray, source: ByteSource | None) -> IntArray:
         inside = bernoulli(threshold, len(cells), source)
         result = np.empty(len(cells), dtype=np.int64)
 
-        for of_own, count in ((True, own), (False, others)):
+        for of_own, count in counts.items():
             members = np.flatnonzero(inside == of_own)
             ranks = integers_below(count, len(members), source)
             result[members] = ranked(cells[members], ranks, of_own)
@@ -292,7 +307,8 @@ def _ranked_outcomes_of_same(owner: Same) -> Ranked:
 @ranked_outcomes.register
 def _ranked_outcomes_of_rows(owner: Rows) -> Ranked:
     def places(own: bool) -> IntArray:
-        return np.nonzero(owner.owned == own)[1].reshape(owner.cells, -1)
+        _, outcomes = np.nonzero(owner.owned == own)
+        return outcomes.reshape(owner.cells, -1)
 
     lists = {own: places(own) for own in (True, False)}
     return lambda cells, ranks, own: lists[own][cells, ranks]
@@ -300,8 +316,9 @@ def _ranked_outcomes_of_rows(owner: Rows) -> Ranked:
 
 @ranked_outcomes.register
 def _ranked_outcomes_of_translate(owner: Translate) -> Ranked:
+    sizes = owner.sizes
     lists = {own: np.flatnonzero(owner.places == own) for own in (True, False)}
-    return lambda cells, ranks, own: difference(owner.sizes, cells, lists[own][ranks])
+    return lambda cells, ranks, own: difference(sizes, cells, lists[own][ranks])
 
 
 @ranked_outcomes.register
@@ -317,9 +334,11 @@ def _ranked_outcomes_of_parity(owner: Parity) -> Ranked:
         # In the cell's own block where the rank lies within its half of others.
         beside = ranks - first
         within = (beside >= 0) & (beside < half)
-        odd = first + _with_parity(np.where(within, beside, 0), column + 1, 1)
+        ranks_within = np.where(within, beside, 0)
+        odd = first + _with_parity(ranks_within, column + 1, 1)
+        elsewhere = ranks + half * (beside >= half)
 
-        return np.where(within, odd, ranks + half * (beside >= half))
+        return np.where(within, odd, elsewhere)
 
     return ranked
 
@@ -331,7 +350,8 @@ def _with_parity(ranks: IntArray, columns: IntArray, parity: int) -> IntArray:
     rank over the other bits and set that bit as the parity needs.
     """
     lowest = columns & -columns
-    spread = ((ranks & ~(lowest - 1)) << 1) | (ranks & (lowest - 1))
+    below = lowest - 1
+    spread = (ranks & ~below) << 1 | ranks & below
     wrong = np.bitwise_count(spread & columns) % 2 != parity
     return np.asarray(spread | lowest * wrong)
 
@@ -341,11 +361,13 @@ def difference(sizes: Sequence[int], cells: IntArray, shifts: IntArray) -> IntAr
     if all(size == 2 for size in sizes):
         return cells ^ shifts
 
-    result = np.zeros(np.broadcast(cells, shifts).shape, dtype=np.int64)
+    shape = np.broadcast(cells, shifts).shape
+    result = np.zeros(shape, dtype=np.int64)
     stride = 1
 
     for size in reversed(sizes):
-        result += (cells // stride - shifts // stride) % size * stride
+        moved = cells // stride - shifts // stride
+        result += moved % size * stride
         stride *= size
 
     return result
@@ -356,14 +378,16 @@ def _outcomes_of_weigh(law: Weigh) -> Outcomes:
     if len(law.rows) == 1:
         return lambda cells, source: np.zeros(len(cells), dtype=np.int64)
 
-    upper = np.cumsum(law.matrix, axis=0).astype(np.uint64).T.copy()
+    sums = np.cumsum(law.matrix, axis=0)
+    upper = sums.T.astype(np.uint64, order="C")
 
     def draw(cells: IntArray, source: ByteSource | None) -> IntArray:
         words = uniform_integers(UNIT, len(cells), source)
         result = np.empty_like(cells)
 
         for cell, members in grouped(cells):
-            result[members] = np.searchsorted(upper[cell], words[members], side="right")
+            drawn = words[members]
+            result[members] = np.searchsorted(upper[cell], drawn, side="right")
 
         return result
 
@@ -373,18 +397,21 @@ def _outcomes_of_weigh(law: Weigh) -> Outcomes:
 @outcomes.register
 def _outcomes_of_subset(law: Subset) -> Outcomes:
     threshold = int(law.threshold)
-    n = law.cells
+    last = law.cells - 1
     width = -(-law.cells // 8)
 
     def draw(cells: IntArray, source: ByteSource | None) -> Array:
         held = bernoulli(threshold, len(cells), source)
-        others = uniform_sets(n - 1, law.size - held.astype(np.int64), source)
+        counts = law.size - held.astype(np.int64)
+        others = uniform_sets(last, counts, source)
+
         reports = np.zeros((len(cells), width), dtype=np.uint8)
         reports[:, : others.shape[1]] = others[:, :width]
 
         # The others were drawn as 0 … n−2 in a world without the true cell: the cell that took
         # its place moves to the last one, and the true cell takes its own.
-        set_bits(reports, np.full(len(cells), n - 1), get_bits(reports, cells))
+        displaced = get_bits(reports, cells)
+        set_bits(reports, np.full(len(cells), last), displaced)
         set_bits(reports, cells, held)
 
         return reports
@@ -394,9 +421,13 @@ def _outcomes_of_subset(law: Subset) -> Outcomes:
 
 @outcomes.register
 def _outcomes_of_flip(law: Flip) -> Outcomes:
+    own = int(law.own)
+    other = int(law.other)
+
     def draw(cells: IntArray, source: ByteSource | None) -> Array:
-        reports = bernoulli_rows(int(law.other), len(cells), law.cells, source)
-        set_bits(reports, cells, bernoulli(int(law.own), len(cells), source))
+        people = len(cells)
+        reports = bernoulli_rows(other, people, law.cells, source)
+        set_bits(reports, cells, bernoulli(own, people, source))
         return reports
 
     return draw
@@ -406,6 +437,9 @@ def _outcomes_of_flip(law: Flip) -> Outcomes:
 def _outcomes_of_grid(law: Grid) -> Outcomes:
     columns = np.array(law.columns, dtype=np.int64)
     noise = NoiseLaw(law.law, float(law.spread))
-    return lambda cells, source: (
-        columns[cells] + noise.sample((len(cells), len(columns.T)), source)
-    )
+
+    def draw(cells: IntArray, source: ByteSource | None) -> Array:
+        held = columns[cells]
+        return held + noise.sample(held.shape, source)
+
+    return draw

@@ -12,6 +12,7 @@ from functools import singledispatch
 from itertools import accumulate
 
 from noisewright.errors import InvalidParameter
+from noisewright.local.fixedpoint import bit_count
 from noisewright.local.randomizer.laws import (
     Favour,
     Flip,
@@ -94,7 +95,8 @@ def report(specification: Specification, value: int, choices: Choices) -> bytes:
         match specification.nodes[place]:
             case Draw() as node:
                 index = choices.place(node.sums)
-                number += sum(shapes[child].outcomes for child in node.of[:index])
+                earlier = node.of[:index]
+                number += sum(shapes[child].outcomes for child in earlier)
                 place = node.of[index]
             case View() as node:
                 cell = int(node.through.seen(cell))
@@ -149,15 +151,17 @@ def report_of(law: Law, cell: int, choices: Choices) -> tuple[int, bytes]:
 @report_of.register
 def _report_of_favour(law: Favour, cell: int, choices: Choices) -> tuple[int, bytes]:
     owner = law.owner
+    others = owner.outcomes - owner.own
     inside = choices.chance(int(law.threshold))
-    rank = choices.below(owner.own if inside else owner.outcomes - owner.own)
+    rank = choices.below(owner.own if inside else others)
     return outcome_of_rank(owner, cell, inside, rank), b""
 
 
 @report_of.register
 def _report_of_weigh(law: Weigh, cell: int, choices: Choices) -> tuple[int, bytes]:
-    entries = (law.entry(row, cell) for row in range(len(law.rows)))
-    return choices.place(list(accumulate(entries))), b""
+    rows = range(len(law.rows))
+    sums = list(accumulate(law.entry(row, cell) for row in rows))
+    return choices.place(sums), b""
 
 
 @report_of.register
@@ -179,17 +183,20 @@ def _report_of_subset(law: Subset, cell: int, choices: Choices) -> tuple[int, by
 
 @report_of.register
 def _report_of_flip(law: Flip, cell: int, choices: Choices) -> tuple[int, bytes]:
-    own = int(law.own)
-    other = int(law.other)
-    held = [v for v in range(law.cells) if choices.chance(own if v == cell else other)]
+    thresholds = [int(law.other)] * law.cells
+    thresholds[cell] = int(law.own)
+    held = [v for v, threshold in enumerate(thresholds) if choices.chance(threshold)]
     return 0, _bits(held, law.cells)
 
 
 @report_of.register
 def _report_of_grid(law: Grid, cell: int, choices: Choices) -> tuple[int, bytes]:
     payload = b""
-    for mean, noise in zip(law.columns[cell], _noise(law, choices), strict=True):
-        coordinate = max(min(mean + noise, _FARTHEST), -_FARTHEST - 1)
+    drawn = _noise(law, choices)
+
+    for mean, noise in zip(law.columns[cell], drawn, strict=True):
+        within = min(mean + noise, _FARTHEST)
+        coordinate = max(within, -_FARTHEST - 1)
         payload += coordinate.to_bytes(8, "little", signed=True)
 
     return 0, payload
@@ -213,7 +220,8 @@ def _outcome_of_rows(owner: Rows, cell: int, inside: bool, rank: int) -> int:
 
 @outcome_of_rank.register
 def _outcome_of_translate(owner: Translate, cell: int, inside: bool, rank: int) -> int:
-    return _difference(owner.sizes, cell, place_of_bit(owner.pattern, rank, inside))
+    place = place_of_bit(owner.pattern, rank, inside)
+    return _difference(owner.sizes, cell, place)
 
 
 @outcome_of_rank.register
@@ -236,7 +244,8 @@ def _with_parity(column: int, rank: int, parity: int) -> int:
     """
     lowest = column & -column
     spread = rank // lowest * 2 * lowest + rank % lowest
-    return spread + lowest * (((spread & column).bit_count() + parity) % 2)
+    common = (spread & column).bit_count()
+    return spread + lowest * ((common + parity) % 2)
 
 
 def place_of_bit(bits: bytes, rank: int, one: bool) -> int:
@@ -246,13 +255,16 @@ def place_of_bit(bits: bytes, rank: int, one: bool) -> int:
 
     while high - low > 1:
         middle = (low + high) // 2
-        ones = int.from_bytes(bits[low:middle], "big").bit_count()
+        ones = bit_count(bits[low:middle])
         before = ones if one else 8 * (middle - low) - ones
-        low, high, rank = (
-            (low, middle, rank) if rank < before else (middle, high, rank - before)
-        )
+        if rank < before:
+            high = middle
+        else:
+            low = middle
+            rank = rank - before
 
-    places = [k for k in range(8) if (bits[low] >> (7 - k) & 1) == one]
+    octet = f"{bits[low]:08b}"
+    places = [place for place, bit in enumerate(octet) if bit == str(int(one))]
     return 8 * low + places[rank]
 
 

@@ -13,6 +13,7 @@ from functools import singledispatch
 
 import numpy as np
 
+from noisewright.arrays import IntArray
 from noisewright.local.fixedpoint import WORD
 from noisewright.local.randomizer.laws import (
     Favour,
@@ -85,15 +86,16 @@ def loss(law: object) -> Loss:
 @loss.register
 def _loss_of_favour(law: Favour) -> Loss:
     own = law.owner.own
-    every = law.owner.outcomes
+    others = law.owner.outcomes - own
     chance = int(law.threshold)
-    return _either_way(chance * (every - own), (WORD - chance) * own)
+    return _either_way(chance * others, (WORD - chance) * own)
 
 
 @loss.register
 def _loss_of_subset(law: Subset) -> Loss:
     chance = int(law.threshold)
-    return _either_way(chance * (law.cells - law.size), (WORD - chance) * law.size)
+    others = law.cells - law.size
+    return _either_way(chance * others, (WORD - chance) * law.size)
 
 
 @loss.register
@@ -108,10 +110,11 @@ def _loss_of_weigh(law: Weigh) -> Loss:
     worst = Fraction(1)
     for row, values in zip(law.rows, law.values, strict=True):
         used = _used_values(row, values, law.cells)
-        ratio = max(used), min(used)
+        high = max(used)
+        low = min(used)
         # Fractions are slow to make: one a row that is worse than all before.
-        if ratio[0] * worst.denominator > worst.numerator * ratio[1]:
-            worst = Fraction(*ratio)
+        if high * worst.denominator > worst.numerator * low:
+            worst = Fraction(high, low)
 
     return Loss(worst)
 
@@ -153,31 +156,42 @@ def _distance(law: Grid) -> tuple[Fraction, bool]:
     """Largest ℓ1 distance between columns, or the sum of the coordinates' ranges above it."""
     columns = np.array(law.columns, dtype=np.int64)
     if not _countable(columns.shape):
-        return Fraction(int((columns.max(axis=0) - columns.min(axis=0)).sum())), False
+        return Fraction(sum(_ranges(columns))), False
 
-    sums = (
-        int(np.abs(columns[u + 1 :] - columns[u]).sum(axis=1).max(initial=0))
-        for u in range(len(columns))
-    )
-    return Fraction(max(sums)), True
+    largest = 0
+    for u in range(len(columns) - 1):
+        differences = columns[u + 1 :] - columns[u]
+        distances = np.abs(differences).sum(axis=1)
+        largest = max(largest, int(distances.max()))
+
+    return Fraction(largest), True
 
 
 def _squared_distance(law: Grid) -> tuple[Fraction, bool]:
     """The square of the largest ℓ2 distance, likewise."""
     columns = np.array(law.columns, dtype=np.int64)
     if not _countable(columns.shape):
-        ranges = (columns.max(axis=0) - columns.min(axis=0)).tolist()
-        return Fraction(sum(r * r for r in ranges)), False
+        return Fraction(sum(extent**2 for extent in _ranges(columns))), False
 
     largest = 0
     for u in range(len(columns) - 1):
         differences = columns[u + 1 :] - columns[u]
         squares = (differences.astype(np.float64) ** 2).sum(axis=1)
+
         # Doubles tell which pairs may be farthest; whole numbers, how far they are.
-        for v in np.flatnonzero(squares >= max(squares.max(), largest) * (1 - 1e-9)):
-            largest = max(largest, sum(d * d for d in differences[v].tolist()))
+        farthest = max(squares.max(), largest)
+        for v in np.flatnonzero(squares >= farthest * (1 - 1e-9)):
+            exact = sum(d * d for d in differences[v].tolist())
+            largest = max(largest, exact)
 
     return Fraction(largest), True
+
+
+def _ranges(columns: IntArray) -> list[int]:
+    """How far the coordinates of columns reach."""
+    extents = columns.max(axis=0) - columns.min(axis=0)
+    ranges: list[int] = extents.tolist()
+    return ranges
 
 
 def _countable(shape: tuple[int, ...]) -> bool:
@@ -191,5 +205,7 @@ def log_above(ratio: Fraction) -> float:
         return 0.0
 
     # The quotient is rounded up; the logarithm, to the nearest, is put right by the margin.
-    quotient = _CONTEXT.divide(Decimal(ratio.numerator), Decimal(ratio.denominator))
-    return float_above(Fraction(_CONTEXT.multiply(_CONTEXT.ln(quotient), _MARGIN)))
+    numerator = Decimal(ratio.numerator)
+    quotient = _CONTEXT.divide(numerator, Decimal(ratio.denominator))
+    above = _CONTEXT.multiply(_CONTEXT.ln(quotient), _MARGIN)
+    return float_above(Fraction(above))
