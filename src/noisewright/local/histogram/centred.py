@@ -69,19 +69,22 @@ class CentredStrategy(Strategy):
     @cached_property
     def spread(self) -> float:
         """g: variance on differences between cells that are not the person's own."""
-        return (self.support.other - self.support.other_pair) / self.support.gap**2
+        apart = self.support.other - self.support.other_pair
+        return apart / self.support.gap**2
 
     @cached_property
     def own_spread(self) -> float:
         """h: what the person's own cell adds."""
-        s = self.support
-        return (s.gap - 2 * (s.own_pair - s.other_pair)) / s.gap**2 - 1.0
+        support = self.support
+        pairs = support.own_pair - support.other_pair
+        return (support.gap - 2 * pairs) / support.gap**2 - 1.0
 
     @cached_property
     def contrast(self) -> float:
         """a: information on differences between cells, the inverse of their mean second moment."""
         # tr of P Cov_u P + (Pe_u)(Pe_u)ᵀ is (n−1)(g + (1+h)/n).
-        return 1.0 / (self.spread + (1.0 + self.own_spread) / self.size)
+        own = (1.0 + self.own_spread) / self.size
+        return 1.0 / (self.spread + own)
 
     @cached_property
     def information(self) -> Information:
@@ -90,8 +93,9 @@ class CentredStrategy(Strategy):
 
     def score(self, tally: IntArray, people: int) -> FloatArray:
         """Σ s with s = 1 + a(T − T̄)/(p − q)."""
-        t = self.supporters(tally)
-        return np.asarray(people + self.contrast / self.slope * (t - t.mean()))
+        supporters = self.supporters(tally)
+        away = supporters - supporters.mean()
+        return np.asarray(people + self.contrast / self.slope * away)
 
     def moment(self, histogram: FloatArray) -> FloatArray:
         """Σ_u x_u E[s sᵀ | u]."""
@@ -111,18 +115,19 @@ class CentredStrategy(Strategy):
     def energy_of(self, diagonal: FloatArray, image: FloatArray) -> FloatArray:
         """The same from the diagonal of S and S1 alone."""
         a = self.contrast
-        own = diagonal - 2 * image / self.size + image.mean() / self.size
-        trace = float(diagonal.sum()) - image.mean()
-        linear = image.sum() + 2 * a * (image - image.mean())
+        mean = image.mean()
+        trace = float(diagonal.sum()) - mean
+        own = (1 + self.own_spread) * _centred_squares(diagonal, image)
 
-        return np.asarray(
-            linear + a**2 * (self.spread * trace + (1 + self.own_spread) * own)
-        )
+        linear = image.sum() + 2 * a * (image - mean)
+        squares = self.spread * trace + own
+
+        return np.asarray(linear + a**2 * squares)
 
     def type_variances(self, gram: Gram) -> FloatArray:
         """g tr(PMP) + h (Pe_u)ᵀM(Pe_u)."""
         image = gram.matvec(np.ones(self.size))
-        own = gram.diagonal() - 2 * image / self.size + image.mean() / self.size
+        own = _centred_squares(gram.diagonal(), image)
         trace = gram.trace() - float(image.mean())
         return np.asarray(self.spread * trace + self.own_spread * own)
 
@@ -132,11 +137,12 @@ class CentredStrategy(Strategy):
         total = histogram.sum()
         mean = workload.matvec(ones) / self.size
         norms = workload.row_squares(ones) - self.size * mean**2
-        own = workload.row_squares(histogram) - 2 * mean * workload.matvec(histogram)
 
-        return np.asarray(
-            self.spread * total * norms + self.own_spread * (own + total * mean**2)
-        )
+        answers = workload.matvec(histogram)
+        own = workload.row_squares(histogram) - 2 * mean * answers
+        own = own + total * mean**2
+
+        return np.asarray(self.spread * total * norms + self.own_spread * own)
 
     def worst_of_each(self, queries: FloatArray) -> FloatArray:
         """max_u g |w − w̄|² + h (w_u − w̄)² for every query (row) w."""
@@ -158,7 +164,14 @@ class CentredStrategy(Strategy):
 def _centred_diagonal(x: FloatArray) -> FloatArray:
     """P Diag(x) P."""
     mean = x / len(x)
-    return np.asarray(np.diag(x) - mean[:, None] - mean[None, :] + mean.mean())
+    shared = mean[:, None] + mean
+    return np.asarray(np.diag(x) - shared + mean.mean())
+
+
+def _centred_squares(diagonal: FloatArray, image: FloatArray) -> FloatArray:
+    """(Pe_u)ᵀM(Pe_u) for every u, from the diagonal of M and M1."""
+    size = len(image)
+    return np.asarray(diagonal - 2 * image / size + image.mean() / size)
 
 
 def check_cells(size: int) -> int:
@@ -184,7 +197,8 @@ class FavouringStrategy(Strategy):
     def threshold(self) -> int:
         """Chance of an own outcome, out of 2^64."""
         own, every = self.favoured
-        return odds_threshold(exponential(self.epsilon) * Fraction(own, every - own))
+        odds = exponential(self.epsilon) * Fraction(own, every - own)
+        return odds_threshold(odds)
 
 
 class PlainStrategy(Strategy):

@@ -55,7 +55,8 @@ class LocalHashing(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrat
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.buckets == 0:
-            object.__setattr__(self, "buckets", best_buckets(self.size, self.epsilon))
+            best = best_buckets(self.size, self.epsilon)
+            object.__setattr__(self, "buckets", best)
 
         # Larger ones fit no table, and would take long to be tried for divisors.
         if not _is_prime(whole("buckets", self.buckets, 2, _LARGEST_TABLE)):
@@ -117,11 +118,13 @@ class LocalHashing(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrat
         """Chances of the true and of one other hash value, of two and of three cells colliding."""
         truth = self.threshold / WORD
         g = self.buckets
-        others = self.functions - 1
-        two = (self.functions // g - 1) / others
-        three = max(self.functions // g**2 - 1, 0) / others
+        lie = (1 - truth) / (g - 1)
 
-        return truth, (1 - truth) / (g - 1), two, three
+        others = self.functions - 1
+        agreeing_on_two = self.functions // g - 1
+        agreeing_on_three = max(self.functions // g**2 - 1, 0)
+
+        return truth, lie, agreeing_on_two / others, agreeing_on_three / others
 
     @cached_property
     def support(self) -> Support:
@@ -142,11 +145,14 @@ class LocalHashing(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrat
 
     @cached_property
     def _digit_table(self) -> Array:
-        powers = self.buckets ** np.arange(self.digits)
         dtype = np.int16 if self.buckets < 128 else np.int64
-        return ((np.arange(self.functions)[:, None] // powers) % self.buckets).astype(
-            dtype
-        )
+        vectors = np.arange(self.functions)[:, None]
+        digits = vectors // self._powers % self.buckets
+        return digits.astype(dtype)
+
+    @cached_property
+    def _powers(self) -> IntArray:
+        return np.asarray(self.buckets ** np.arange(self.digits))
 
     def supporters(self, tally: IntArray) -> IntArray:
         """Σ over reports (a, y) of 1[⟨a, v⟩ = y], by a transform over GF(g)^digits."""
@@ -157,25 +163,25 @@ class LocalHashing(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrat
         spectrum[0] = counts.sum()
 
         for c in range(1, g):
-            spectrum[self._combine((self._digit_table * c) % g)] += waves[:, c]
+            multiples = self._combine(self._digit_table * c)
+            spectrum[multiples] += waves[:, c]
 
         held = field_transform(spectrum, g, sign=1).real / g
         return np.rint(held[: self.size]).astype(np.int64)
 
     def _combine(self, digits: Array) -> IntArray:
-        powers = self.buckets ** np.arange(self.digits)
-        return digits.astype(np.int64) @ powers
+        """The vectors of these digits, up to multiples of g."""
+        return (digits % self.buckets).astype(np.int64) @ self._powers
 
     # --- analysis -----------------------------------------------------------------------------
 
     def _line_partners(self, factor: int) -> IntArray:
         """For every pair (u, v) the cell u + factor·(v − u), or −1 outside the domain."""
-        d = self._digit_table[: self.size].astype(np.int64)
-        powers = self.buckets ** np.arange(self.digits)
+        digits = self._digit_table[: self.size].astype(np.int64)
         result = np.zeros((self.size, self.size), dtype=np.int64)
 
-        for digit, power in zip(d.T, powers, strict=True):
-            moved = (1 - factor) * digit[:, None] + factor * digit[None, :]
+        for digit, power in zip(digits.T, self._powers, strict=True):
+            moved = (1 - factor) * digit[:, None] + factor * digit
             result += power * (moved % self.buckets)
 
         result[result >= self.size] = -1
@@ -190,7 +196,8 @@ class LocalHashing(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrat
 
         for factor in range(2, self.buckets):
             partner = self._line_partners(factor)
-            total += np.where(partner >= 0, quadratic[cells, partner], 0.0).sum(axis=1)
+            entries = np.where(partner >= 0, quadratic[cells, partner], 0.0)
+            total += entries.sum(axis=1)
 
         return total
 
@@ -202,18 +209,19 @@ class LocalHashing(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrat
         inside[: self.size] = 1.0
         wave = field_transform(inside, g, sign=-1)
         spectrum = np.zeros(self.functions, dtype=np.complex128)
-        d = self._digit_table.astype(np.int64)
+        digits = self._digit_table.astype(np.int64)
 
         for factor in range(2, g):
             # Σ_v 1[v] 1[(1−f)u + fv] has transform 1̂(k/(1−f)) 1̂(−fk/(1−f)).
-            inverse = pow((1 - factor) % g, -1, g)
-            out = self._combine(d * inverse % g)
-            back = self._combine(-d * factor * inverse % g)
+            inverse = pow(1 - factor, -1, g)
+            out = self._combine(digits * inverse)
+            back = self._combine(digits * (-factor * inverse))
             spectrum += wave[out] * wave[back]
 
         pairs = field_transform(spectrum, g, sign=1).real / self.functions
-        # the pair (u, u) itself is no line
-        return np.rint(pairs[: self.size]) - (g - 2)
+        counts = np.rint(pairs[: self.size])
+
+        return counts - (g - 2)  # the pair (u, u) itself is no line
 
     def type_variances(self, gram: Gram) -> FloatArray:
         """The histogram formula, and what lines through the true cell add.
@@ -232,7 +240,8 @@ class LocalHashing(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrat
             return plain - scale * weights[0] * self._line_counts / self.size
 
         if self.size > DENSE_SIZE:
-            spread = gram.trace() - float(gram.matvec(np.ones(self.size)).mean())
+            image = gram.matvec(np.ones(self.size))
+            spread = gram.trace() - float(image.mean())
             return plain + abs(scale) * (self.buckets - 2) * spread
 
         return plain + scale * self._line_sums(centred(gram.dense()))
@@ -259,13 +268,12 @@ class LocalHashing(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrat
             return plain
 
         lines = np.zeros((self.size, self.size))
-        cells = np.broadcast_to(np.arange(self.size)[None, :], lines.shape)
-        weights = np.broadcast_to(histogram[:, None], lines.shape)
 
         for factor in range(2, self.buckets):
             partner = self._line_partners(factor)
-            inside = partner >= 0
-            np.add.at(lines, (cells[inside], partner[inside]), weights[inside])
+            person, cell = np.nonzero(partner >= 0)
+            pairs = cell, partner[person, cell]
+            np.add.at(lines, pairs, histogram[person])
 
         scale = self.line_excess / self.support.gap**2
         return plain + scale * centred(lines)
@@ -274,10 +282,14 @@ class LocalHashing(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrat
 def best_buckets(size: int, epsilon: float) -> int:
     """The prime near 1 + e^ε with the smallest variance on the histogram, tables permitting."""
     target = min(1 + exp(min(epsilon, 9.0)), float(size))
-    primes = [g for g in range(2, int(1.5 * target) + 3) if _is_prime(g)]
-    fits = [g for g in primes if _table(size, g) <= _LARGEST_TABLE]
-    near = sorted(fits, key=lambda g: abs(log(g) - log(target)))[:8]
-    return max(near, key=lambda g: LocalHashing(size, epsilon, g).contrast)
+    primes = filter(_is_prime, range(2, int(1.5 * target) + 3))
+    fits = [prime for prime in primes if _table(size, prime) <= _LARGEST_TABLE]
+    nearest = sorted(fits, key=lambda prime: abs(log(prime) - log(target)))
+
+    def contrast(prime: int) -> float:
+        return LocalHashing(size, epsilon, prime).contrast
+
+    return max(nearest[:8], key=contrast)
 
 
 def field_transform(x: Array, prime: int, sign: int) -> ComplexArray:
@@ -294,21 +306,18 @@ def field_transform(x: Array, prime: int, sign: int) -> ComplexArray:
     left = len(x)
 
     while left > 1:
-        block = min(step, left)
-        shape = (len(x) // block, block)
         # Each pass transforms the fastest digits and rotates them to the front.
-        work = np.ascontiguousarray(
-            (work.reshape(shape) @ _digit_waves(prime, block, sign)).T
-        )
+        block = min(step, left)
+        waves = work.reshape(-1, block) @ _digit_waves(prime, block, sign)
+        work = np.ascontiguousarray(waves.T)
         left //= block
 
     return work.reshape(len(x))
 
 
 def _digit_waves(prime: int, block: int, sign: int) -> ComplexArray:
-    one = np.exp(
-        sign * 2j * np.pi * np.outer(np.arange(prime), np.arange(prime)) / prime
-    )
+    digits = np.arange(prime)
+    one = np.exp(sign * 2j * np.pi * np.outer(digits, digits) / prime)
     waves = np.ones((1, 1), dtype=np.complex128)
 
     while len(waves) < block:
@@ -330,7 +339,8 @@ def _is_prime(number: int) -> bool:
 
 def _plan(problem: LocalProblem) -> LocalHashing:
     """Hashing to two values where lines through cells, which more values bring, are too many."""
-    lines = problem.cells > DENSE_SIZE and problem.gram.identity_and_ones() is None
+    many = problem.cells > DENSE_SIZE
+    lines = many and problem.gram.identity_and_ones() is None
     return LocalHashing(problem.listed_cells, problem.epsilon, 2 if lines else 0)
 
 

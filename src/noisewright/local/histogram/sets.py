@@ -30,7 +30,7 @@ from noisewright.local.histogram.centred import (
     Support,
 )
 from noisewright.local.mechanism import LocalMechanism
-from noisewright.local.randomizer.laws import Flip, Rows, Same, Subset
+from noisewright.local.randomizer.laws import Flip, Owner, Rows, Same, Subset
 from noisewright.local.randomizer.specification import Nodes
 from noisewright.local.reports.tallies import FlipTally
 from noisewright.local.storage import Stored, whole
@@ -109,9 +109,12 @@ class SubsetSelection(FavouringStrategy, PlainStrategy, CentredStrategy):
         d = self.chosen
         p = self.threshold / WORD
         other = (d - p) / (n - 1)
-        pairs = (d - 1) * (d - 2 * p) / ((n - 1) * (n - 2)) if n > 2 else 0.0
+        own_pair = p * (d - 1) / (n - 1)
+        other_pair = 0.0
+        if n > 2:
+            other_pair = (d - 1) * (d - 2 * p) / ((n - 1) * (n - 2))
 
-        return Support(p, other, p * (d - 1) / (n - 1), pairs)
+        return Support(p, other, own_pair, other_pair)
 
 
 @dataclass(frozen=True)
@@ -138,8 +141,10 @@ class ListedSubsets(PlainStrategy, CentredStrategy, IndexStrategy):
     @cached_property
     def _membership(self) -> IntArray:
         held = np.zeros((self.outputs, self.size), dtype=np.int64)
-        for row, members in enumerate(combinations(range(self.size), self.sets.chosen)):
+        sets = combinations(range(self.size), self.sets.chosen)
+        for row, members in enumerate(sets):
             held[row, list(members)] = 1
+
         return held
 
     @property
@@ -148,9 +153,11 @@ class ListedSubsets(PlainStrategy, CentredStrategy, IndexStrategy):
         return comb(self.size, self.sets.chosen)
 
     def express(self, nodes: Nodes) -> int:
+        owner: Owner = Rows.of(self._membership.T == 1)
         if self.sets.chosen == 1:  # sets in order are the cells in order
-            return nodes.favour(self.sets.threshold, Same(cells=self.size))
-        return nodes.favour(self.sets.threshold, Rows.of(self._membership.T == 1))
+            owner = Same(cells=self.size)
+
+        return nodes.favour(self.sets.threshold, owner)
 
     @classmethod
     def restored(cls, stored: Stored) -> Self:
@@ -169,15 +176,16 @@ class ListedSubsets(PlainStrategy, CentredStrategy, IndexStrategy):
 def best_subset_size(size: int, epsilon: float) -> int:
     """The set size that tells cells apart best: a whole number next to n/(1+e^ε)."""
     near = int(size / (1 + exp(epsilon)))
-    candidates = sorted({min(max(near + k, 1), size - 1) for k in (0, 1)})
-    return max(candidates, key=lambda d: contrast_limit(size, epsilon, d))
+    candidates = sorted(min(max(count, 1), size - 1) for count in (near, near + 1))
+    return max(candidates, key=lambda count: contrast_limit(size, epsilon, count))
 
 
 def top_cells(scores: FloatArray, count: int) -> BoolArray:
     """In every row, the `count` cells with the largest scores."""
     chosen = np.zeros(scores.shape, dtype=bool)
-    order = np.argpartition(-scores, min(count, scores.shape[1] - 1), axis=1)[:, :count]
-    np.put_along_axis(chosen, order, True, axis=1)
+    last = min(count, scores.shape[1] - 1)
+    order = np.argpartition(-scores, last, axis=1)
+    np.put_along_axis(chosen, order[:, :count], True, axis=1)
     return chosen
 
 
@@ -223,7 +231,8 @@ class UnaryEncoding(PlainStrategy, CentredStrategy):
             return root, WORD - root
 
         # Rounded up, so that the odds of a zero never overstate e^ε.
-        other = -(-WORD * factor.denominator // (factor.numerator + factor.denominator))
+        together = factor.numerator + factor.denominator
+        other = -(-WORD * factor.denominator // together)
         return WORD // 2, other
 
     @property
@@ -252,25 +261,28 @@ class UnaryEncoding(PlainStrategy, CentredStrategy):
 
         Every difference between the own cell and another is p − q times a mean over the rest.
         """
-        p, q = (t / WORD for t in self.thresholds)
-        c = FlipTally(self._law).weights.astype(np.float64)
-        two = _binomial(self.size - 2, q)
-        three = _binomial(max(self.size - 3, 0), q)
+        p, q = (threshold / WORD for threshold in self.thresholds)
+        weights = FlipTally(self._law).weights.astype(np.float64)
+        squares = weights**2
 
-        def mean(chances: FloatArray, values: FloatArray, members: int) -> float:
+        def mean(values: FloatArray, others: int, members: int) -> float:
+            """Of the weights of sets with some members, and those of so many other cells."""
+            chances = _binomial(others, q)
             return float(chances @ values[members : members + len(chances)])
 
-        slope = (p - q) * mean(two, c, 1)
-        other = q * (p * mean(two, c**2, 2) + (1 - p) * mean(two, c**2, 1))
-        if self.size == 2:
-            return (
-                slope,
-                other,
-                (p - q) * mean(two, c**2, 1) - 2 * p * q * mean(two, c**2, 2),
-            )
+        two = self.size - 2
+        slope = (p - q) * mean(weights, two, 1)
+        alone = mean(squares, two, 1)
+        together = mean(squares, two, 2)
+        other = q * (p * together + (1 - p) * alone)
+        if two == 0:
+            gained = (p - q) * alone - 2 * p * q * together
+            return slope, other, gained
 
-        pair = q**2 * (p * mean(three, c**2, 3) + (1 - p) * mean(three, c**2, 2))
-        gained = (p - q) * (mean(two, c**2, 1) - 2 * q * mean(three, c**2, 2))
+        three = self.size - 3
+        pair_alone = mean(squares, three, 2)
+        pair = q**2 * (p * mean(squares, three, 3) + (1 - p) * pair_alone)
+        gained = (p - q) * (alone - 2 * q * pair_alone)
 
         return slope, other - pair, gained
 
@@ -295,7 +307,8 @@ class UnaryEncoding(PlainStrategy, CentredStrategy):
 def _root_below(value: Fraction) -> Fraction:
     """A rational just below the square root."""
     scale = 1 << 128
-    return Fraction(isqrt(value.numerator * scale**2 // value.denominator), scale)
+    scaled = value.numerator * scale**2 // value.denominator
+    return Fraction(isqrt(scaled), scale)
 
 
 def _binomial(trials: int, chance: float) -> FloatArray:
@@ -303,8 +316,10 @@ def _binomial(trials: int, chance: float) -> FloatArray:
     from scipy.special import gammaln, xlog1py, xlogy
 
     k = np.arange(trials + 1)
-    ways = gammaln(trials + 1) - gammaln(k + 1) - gammaln(trials - k + 1)
-    law = np.exp(ways + xlogy(k, chance) + xlog1py(trials - k, -chance))
+    rest = trials - k
+    ways = gammaln(trials + 1) - gammaln(k + 1) - gammaln(rest + 1)
+    chances = xlogy(k, chance) + xlog1py(rest, -chance)
+    law = np.exp(ways + chances)
 
     return np.asarray(law / law.sum())
 
