@@ -14,7 +14,7 @@ from pathlib import Path
 import altair as alt
 
 import noisewright as nw
-from noisewright.local.bounds.trace import floors
+from noisewright.local.bounds.floors import floors
 from noisewright.planning.local.make import plan_local
 from noisewright.workload.base import Workload
 

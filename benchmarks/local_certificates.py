@@ -61,7 +61,7 @@ def figure(text: str, epsilon: float, effort: str | None) -> Figure:
 
 def _quick_ratio(plan: LocalPlan) -> float | None:
     """The same plan against the bounds that need no search of their own."""
-    from noisewright.local.bounds.trace import best_bound
+    from noisewright.local.bounds.floors import best_bound
 
     bound = best_bound(plan.workload, plan.epsilon)
     return None if bound is None else bound.ratio(plan.analysis.worst_case)

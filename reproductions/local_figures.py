@@ -10,7 +10,7 @@ import numpy as np
 from noisewright import api
 from noisewright.arrays import FloatArray
 from noisewright.errors import NoisewrightError
-from noisewright.local.bounds.trace import best_bound
+from noisewright.local.bounds.floors import best_bound
 from noisewright.local.choose.options import Local
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.workload import Workload

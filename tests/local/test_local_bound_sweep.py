@@ -12,7 +12,8 @@ import pytest
 
 from noisewright.errors import InvalidParameter
 from noisewright.local.analysis.grams import table_gram
-from noisewright.local.bounds.trace import floors, prior_bound
+from noisewright.local.bounds.floors import floors
+from noisewright.local.bounds.trace import prior_bound
 from noisewright.local.choose.options import Local
 from noisewright.planning.local.make import plan_local
 from noisewright.privacy.promise.budget import Privacy

@@ -12,16 +12,12 @@ from hypothesis import strategies as st
 
 from noisewright.local.analysis.analysis import Analysis
 from noisewright.local.analysis.grams import table_gram
+from noisewright.local.bounds.floors import best_bound, floors
 from noisewright.local.bounds.ordered.rearrangement import OrderedBound
 from noisewright.local.bounds.tables.delsarte import SchemeBound
 from noisewright.local.bounds.tables.scheme import scheme_of
 from noisewright.local.bounds.tables.small_sets import pair_counts
-from noisewright.local.bounds.trace import (
-    best_bound,
-    floors,
-    lower_bound,
-    off_the_total,
-)
+from noisewright.local.bounds.trace import lower_bound, off_the_total
 from noisewright.local.histogram.sets import RandomizedResponse
 from noisewright.workload import workload
 from oracles import local_matrix as oracle

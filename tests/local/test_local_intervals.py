@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from noisewright.local.analysis.grams import table_gram
+from noisewright.local.bounds.floors import interval_bound
 from noisewright.local.bounds.ordered import intervals
 from noisewright.local.bounds.ordered.intervals import Claim, FallingKernel
 from noisewright.local.bounds.ordered.search import best_claim, merged
-from noisewright.local.bounds.trace import interval_bound, optimised_prior
+from noisewright.local.bounds.trace import optimised_prior
 from noisewright.workload import workload
 from noisewright.workload.kinds.atoms import Explicit
 from oracles.local_optimum import optimum

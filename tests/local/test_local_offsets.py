@@ -11,7 +11,7 @@ import pytest
 from noisewright.errors import Contradiction, InvalidParameter
 from noisewright.local.analysis.analysis import Analysis
 from noisewright.local.analysis.grams import Nothing, table_gram, without_offsets
-from noisewright.local.bounds import trace
+from noisewright.local.bounds import floors as quick
 from noisewright.local.bounds.trace import LowerBound, lower_bound, optimised_prior
 from noisewright.local.choose.cost import LocalComparison
 from noisewright.local.choose.options import Local
@@ -28,7 +28,7 @@ from noisewright.workload.kinds.atoms import Explicit
 def floors(asked, epsilon):
     return {
         bound.name: bound.variance
-        for bound in trace.floors(asked, epsilon, table_gram(asked))
+        for bound in quick.floors(asked, epsilon, table_gram(asked))
     }
 
 

@@ -14,7 +14,8 @@ from local import test_local_cut_proof as cuts
 from local import test_local_set_proof as sets
 from local.test_local_bound_sweep import badly_placed
 from noisewright.local.analysis.grams import table_gram
-from noisewright.local.bounds.trace import floors, prior_bound
+from noisewright.local.bounds.floors import floors
+from noisewright.local.bounds.trace import prior_bound
 from noisewright.workload.kinds.atoms import Explicit
 from oracles.local_optimum import optimum
 

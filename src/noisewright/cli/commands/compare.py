@@ -234,7 +234,7 @@ def _compare_local(
 ) -> None:
     """Every local mechanism with the people it needs, against the lower bound."""
     from noisewright import api
-    from noisewright.local.bounds.trace import best_bound
+    from noisewright.local.bounds.floors import best_bound
     from noisewright.local.choose.candidates import narrowed
     from noisewright.local.choose.cost import ALPHA
     from noisewright.local.choose.options import Local

@@ -15,6 +15,7 @@ from noisewright.local.bounds.trace import LowerBound
 from noisewright.workload.base import Workload
 
 MOST_LISTED = 1024
+"""Cells of a workload whose Gram matrix is written out for a proof: only bounds memory and time."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -12,41 +12,46 @@ two numbers whose difference it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from math import exp, expm1, sinh
 
 import numpy as np
 
 from noisewright.arrays import FloatArray
-from noisewright.errors import NoisewrightError, TooLarge
 from noisewright.local.analysis.analysis import check_alpha
 from noisewright.local.analysis.grams import squared_norm, table_gram
-from noisewright.local.bounds.ordered.rearrangement import OrderedBound
-from noisewright.local.bounds.ordered.search import best_claim, merged
-from noisewright.local.bounds.tables.delsarte import SchemeBound
-from noisewright.local.bounds.tables.scheme import scheme_of
+from noisewright.local.bounds.ordered.search import merged
+from noisewright.local.bounds.proof import MARGIN
 from noisewright.local.fixedpoint import check_epsilon
 from noisewright.local.transform.spectrum import centred_spectrum, lowered
 from noisewright.solution import BoundClass, Certificate, quotient, settled
 from noisewright.workload.base import Workload
 from noisewright.workload.linear.gram import Gram, MarginalGram
 
-MARGIN = 2.0**-40
-"""Share of the numbers in a bound by which it is rounded down: their own rounding, on up to 4096
-cells, is below a quarter of it."""
 
-_PRIOR_CELLS = 2048  # up to here stating the bound for one prior takes some seconds
-_MERGED_FROM = 512  # cells beyond which a prior is looked for over runs of them
-_ORDERED_CELLS = 64
-_INTERVAL_CELLS = 1024  # from there to here cells as intervals prove more, in less time
-# beyond it no prior is tried where cells are alike: the even one is best
-_EVEN_CELLS = 128
-# below this the trace bound leaves falling kernels nothing to gain
-_LEAST_EPSILON = 1.5
-_LEAST_SHARE = 1e-12
-_ASCENT_STEPS = 40
+@dataclass(frozen=True)
+class Ascent:
+    """How a prior is looked for: any prior gives a valid bound."""
+
+    merged_from: int = 512
+    """Cells beyond which it is looked for over runs of neighbours: only bounds time."""
+    steps: int = 40
+    """Half of them prove up to 0.1 % less on random queries, double as much more."""
+    longer: float = 1.3
+    """By which a step grows that went uphill."""
+    shorter: float = 3.0
+    """By which one shrinks that did not."""
+    least_step: float = 1e-4
+    """In the logarithm of a share: shorter ones change nothing that is seen."""
+    least_share: float = 1e-12
+    """Of a type, so that its slope stays finite: a thousand times more or less prove as much."""
+
+
+_ASCENT = Ascent()
+
+_RANK = 1e-13
+"""Of the largest eigenvalue: those below have no part in a slope."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -96,13 +101,18 @@ def contrast_limit(size: int, epsilon: float, high: int | None = None) -> float:
     of the two whole numbers around n/(1+e^ε), unless `high` fixes it.
     """
     near = int(size / (1.0 + exp(epsilon)))
-    candidates = {min(near + k, size) for k in (0, 1)} if high is None else {high}
+    candidates = [min(near, size), min(near + 1, size)] if high is None else [high]
+
     # As a variance, (d/n)(1−d/n) r², it is free of cancellation at small ε.
     r = expm1(epsilon)
 
-    return max(
-        (d / size) * (1 - d / size) * (r / (1 + r * d / size)) ** 2 for d in candidates
-    )
+    def contrast(share: float) -> float:
+        return share * (1 - share) * (r / (1 + r * share)) ** 2
+
+    return max(contrast(d / size) for d in candidates)
+
+
+# --- people spread evenly -----------------------------------------------------------------------
 
 
 def lower_bound(
@@ -135,8 +145,9 @@ def off_the_total(
 
 def variance_off_the_total(gram: Gram, moment: float) -> float:
     """Floor under the variance, from one under the second moment."""
-    together = gram.trace() / gram.size
-    return rounded_down(moment, max(together - _mean_answer(gram), 0.0), together)
+    mean_square = gram.trace() / gram.size
+    known = max(mean_square - _mean_answer(gram), 0.0)
+    return rounded_down(moment, known, mean_square)
 
 
 def _mean_answer(gram: Gram) -> float:
@@ -145,6 +156,9 @@ def _mean_answer(gram: Gram) -> float:
         return gram.eigenvalue(()) / gram.size
     ones = np.ones(gram.size)
     return float(ones @ gram.matvec(ones)) / gram.size**2
+
+
+# --- people spread in any way -------------------------------------------------------------------
 
 
 def prior_bound(workload: Workload, epsilon: float, prior: FloatArray) -> LowerBound:
@@ -163,14 +177,14 @@ def prior_variance(gram: Gram, epsilon: float, prior: FloatArray) -> float:
     """Floor under the mean variance of people distributed as π."""
     m = gram.dense()
     centred = _centred(m, prior)
-    limit = sinh(check_epsilon(epsilon) / 2) ** 2
     root = np.sqrt(prior)
-    together = float(np.diagonal(m) @ prior)
     values = np.linalg.eigvalsh(root[:, None] * centred * root)
-    nuclear = float(np.sqrt(lowered(values, together)).sum())
-    mean_square = max(float(prior @ np.diagonal(centred)), 0.0)
 
-    return rounded_down(nuclear**2 / limit, mean_square, together)
+    mean_square = float(np.diagonal(m) @ prior)
+    nuclear = float(np.sqrt(lowered(values, mean_square)).sum())
+    moment = nuclear**2 / sinh(check_epsilon(epsilon) / 2) ** 2
+    known = max(float(prior @ np.diagonal(centred)), 0.0)
+    return rounded_down(moment, known, mean_square)
 
 
 @lru_cache(maxsize=4)  # a plan states this bound beside the highest
@@ -184,10 +198,10 @@ def optimised_prior(
     """
     m = table_gram(workload).dense()
     prior = np.full(workload.size, 1.0 / workload.size)
-    if workload.size <= _MERGED_FROM:
+    if workload.size <= _ASCENT.merged_from:
         prior = _ascended(m, prior, check_epsilon(epsilon))
     else:
-        few, coarse, runs = merged(m, prior, _MERGED_FROM // 2)
+        few, coarse, runs = merged(m, prior, _ASCENT.merged_from // 2)
         coarse = _ascended(few, coarse, check_epsilon(epsilon))
         prior = (coarse / np.bincount(runs))[runs]
 
@@ -198,45 +212,30 @@ def _ascended(m: FloatArray, prior: FloatArray, epsilon: float) -> FloatArray:
     """Uphill from a distribution."""
     value, gradient = _prior_value(m, prior, epsilon)
     step = 1.0
-    for _ in range(_ASCENT_STEPS):
-        scale = max(
-            float(np.abs(gradient - prior @ gradient).max()), np.finfo(float).tiny
-        )
-        trial = _moved(prior, step * (gradient - prior @ gradient) / scale)
+    for _ in range(_ASCENT.steps):
+        uphill = gradient - prior @ gradient
+        steepest = max(float(np.abs(uphill).max()), np.finfo(float).tiny)
+        trial = _moved(prior, step * uphill / steepest)
         trial_value, trial_gradient = _prior_value(m, trial, epsilon)
+
         if trial_value > value:
             prior = trial
             value = trial_value
             gradient = trial_gradient
-            step = step * 1.3
-        else:
-            step /= 3.0
-            if step < 1e-4:
-                break
+            step *= _ASCENT.longer
+            continue
+
+        step /= _ASCENT.shorter
+        if step < _ASCENT.least_step:
+            break
 
     return prior
-
-
-@lru_cache(maxsize=4)
-def interval_bound(workload: Workload, epsilon: float) -> LowerBound:
-    """The bound for ordered cells as intervals, from the best of two priors on."""
-    m = table_gram(workload).dense()
-    unit = float(m.trace()) or 1.0
-    claim = best_claim(m / unit, epsilon, optimised_prior(workload, epsilon)[1])
-
-    return LowerBound(
-        name="order",
-        variance=unit * claim.floor(m / unit, epsilon),
-        mean_square=float(claim.prior @ workload.gram().diagonal()),
-        size=workload.size,
-        queries=workload.queries,
-    )
 
 
 def _moved(prior: FloatArray, logs: FloatArray) -> FloatArray:
     """π·exp(logs) as a distribution, in which no type fades so far that its slope overflows."""
     moved = prior * np.exp(logs - logs.max())
-    moved = np.maximum(moved / moved.sum(), _LEAST_SHARE)
+    moved = np.maximum(moved / moved.sum(), _ASCENT.least_share)
     return np.asarray(moved / moved.sum())
 
 
@@ -250,66 +249,18 @@ def _prior_value(
     """
     centred = _centred(m, prior)
     root = np.sqrt(prior)
-    values, vectors = np.linalg.eigh(root[:, None] * centred * root[None, :])
-    s = np.sqrt(np.where(values > 1e-13 * values[-1], values, 0.0))
-    nuclear = float(s.sum())
-    limit = sinh(epsilon / 2) ** 2
-    diagonal = np.diagonal(centred)
-    value = nuclear**2 / limit - float(prior @ diagonal)
-    slope = (vectors**2 @ s) / np.maximum(prior, np.finfo(float).tiny)
+    values, vectors = np.linalg.eigh(root[:, None] * centred * root)
+    singular = np.sqrt(np.where(values > _RANK * values[-1], values, 0.0))
+    nuclear = float(singular.sum())
+    slopes = (vectors**2 @ singular) / np.maximum(prior, np.finfo(float).tiny)
 
-    return value, nuclear * slope / limit - diagonal
+    limit = sinh(epsilon / 2) ** 2
+    known = np.diagonal(centred)
+    value = nuclear**2 / limit - float(prior @ known)
+    return value, nuclear * slopes / limit - known
 
 
 def _centred(m: FloatArray, prior: FloatArray) -> FloatArray:
     """(I − π1ᵀ) M (I − 1πᵀ): the Gram matrix of W − Wπ1ᵀ."""
     mean = m @ prior
-    return m - mean[:, None] - mean[None, :] + prior @ mean
-
-
-def floors(workload: Workload, epsilon: float, gram: Gram) -> Iterator[LowerBound]:
-    """All floors that are quick to find: trace, prior, tables, order."""
-    yield lower_bound(workload, epsilon, gram)
-    scheme = scheme_of(gram)
-    if 2 <= workload.size <= (_PRIOR_CELLS if scheme is None else _EVEN_CELLS):
-        yield optimised_prior(workload, epsilon)[0]
-
-    if scheme is not None:
-        unit = float(scheme.eigenvalues.max()) or 1.0  # a search sees one scale
-        moment = SchemeBound(
-            replace(scheme, eigenvalues=scheme.eigenvalues / unit), epsilon
-        ).best()
-        yield off_the_total(workload, gram, unit * moment / workload.size, "tables")
-    elif _ORDERED_CELLS < workload.size <= _INTERVAL_CELLS and epsilon > _LEAST_EPSILON:
-        yield interval_bound(workload, epsilon)
-    elif 2 < workload.size <= _ORDERED_CELLS and epsilon > _LEAST_EPSILON:
-        m = gram.dense()
-        unit = float(m.trace()) or 1.0
-        moment = OrderedBound(m / unit, epsilon).best()
-        yield off_the_total(workload, gram, unit * moment / workload.size, "order")
-
-
-def best_bound(workload: Workload, epsilon: float) -> LowerBound | None:
-    """The highest of them, or None where none is known."""
-    try:
-        known = floors(workload, epsilon, table_gram(workload))
-        return max(known, key=lambda bound: bound.variance)
-    except TooLarge:
-        return None
-
-
-def even_bound(workload: Workload, epsilon: float) -> LowerBound | None:
-    """The floor for people spread evenly, or None where no closed form is known."""
-    try:
-        return lower_bound(workload, epsilon, table_gram(workload))
-    except NoisewrightError:
-        return None
-
-
-def prior_floor(workload: Workload, epsilon: float) -> LowerBound | None:
-    """The highest floor over distributions tried, or None where trying them would take long."""
-    alike = scheme_of(table_gram(workload)) is not None
-    if not 2 <= workload.size <= (_EVEN_CELLS if alike else _PRIOR_CELLS):
-        return None
-    bounds = lower_bound(workload, epsilon), optimised_prior(workload, epsilon)[0]
-    return max(bounds, key=lambda bound: bound.variance)
+    return m - mean[:, None] - mean + prior @ mean

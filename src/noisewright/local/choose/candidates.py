@@ -14,7 +14,8 @@ from noisewright.errors import (
     unknown_name,
 )
 from noisewright.local.analysis.analysis import Analysis
-from noisewright.local.bounds.trace import LowerBound, even_bound
+from noisewright.local.bounds.floors import even_bound
+from noisewright.local.bounds.trace import LowerBound
 from noisewright.local.choose.cost import ALPHA, LocalComparison
 from noisewright.local.choose.options import Local
 from noisewright.local.histogram.centred import check_cells

@@ -14,7 +14,7 @@ from noisewright.display import Shown
 from noisewright.errors import InvalidParameter, NoisewrightError, require
 from noisewright.local.analysis.grams import table_gram
 from noisewright.local.analysis.shrinkage import Shrinkage, people_where_it_ends
-from noisewright.local.bounds.trace import prior_floor
+from noisewright.local.bounds.floors import prior_floor
 from noisewright.local.choose.cost import ALPHA
 from noisewright.local.storage import whole
 from noisewright.planning.plan import LEVEL, Forecast

@@ -24,11 +24,12 @@ from noisewright.local.analysis.shrinkage import (
     Shrinkage,
     minimax_affine,
 )
+from noisewright.local.bounds.floors import best_bound, even_bound
 from noisewright.local.bounds.people.hard_instances import HardInstance
 from noisewright.local.bounds.people.hard_tasks import hard_instance
 from noisewright.local.bounds.proof import Proof
 from noisewright.local.bounds.proved import proved_bound
-from noisewright.local.bounds.trace import LowerBound, best_bound, even_bound
+from noisewright.local.bounds.trace import LowerBound
 from noisewright.local.choose.cost import ALPHA, LocalComparison, check_people
 from noisewright.local.fixedpoint import check_planned
 from noisewright.local.reports.aggregate import Aggregate

@@ -28,19 +28,15 @@ from math import expm1
 import numpy as np
 
 from noisewright.arrays import FloatArray
-from noisewright.local.bounds.proof import EPS
+from noisewright.local.bounds.proof import EPS, MARGIN
 from noisewright.local.transform.spectrum import lowered
 
 _NODES = 512
 """Beside the ends of pieces, so that middles are little above their neighbours: half or double
 changes the fourth digit of a floor."""
 
-_MARGIN = (
-    2.0**-40
-)  # of the two numbers whose difference a floor is: far above their rounding
-_LEAST_EIGENVALUE = (
-    1e-12  # of the largest: above the rounding of the eigenvalues of a kernel
-)
+_LEAST_EIGENVALUE = 1e-12
+"""Of the largest: above the rounding of the eigenvalues of a kernel."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,8 +105,10 @@ class Claim:
         kernel = self.kernel
         steps = np.tensordot(kernel.heights, kernel.matrices(prior), 1)
         steps = (steps + steps.T) / 2
-        point = kernel.point
-        point += _shortfall(steps + np.diag(point * prior), prior)
+
+        # The point mass grows until Z ⪰ 0.
+        short = _shortfall(steps + np.diag(kernel.point * prior), prior)
+        point = kernel.point + short
         t = steps + np.diag(point * prior)
 
         sums = t.sum(axis=1)
@@ -125,53 +123,62 @@ class Claim:
         """Λ, from g − ḡπ and ḡ."""
         r = expm1(epsilon)
         kernel = self.kernel
+
+        # Cells in order of g_i/π_i: the smallest and the largest h of any measure.
         order = np.argsort(above / self.prior)
         ends = _sums_from_zero(self.prior[order])
         smallest = _sums_from_zero(above[order])
         largest = _sums_from_zero(above[order][::-1])
-        height = float(kernel.heights.sum())
+
         # Entries of T are differences of numbers up to one.
+        height = float(kernel.heights.sum())
         entries = 16 * len(self.prior) ** 2 * EPS * height
 
         def ratio(s: FloatArray) -> FloatArray:
             """The right-hand side at s = 1/(1 + rm)."""
             m = np.clip((1 / s - 1) / r, 0.0, 1.0)
             gain = point * m + kernel.heights @ kernel.interval(m) - m * m * total
+
             slope = r * self.tilt / s - 2 * r * r * m
             high = np.interp(m, 1 - ends[::-1], largest)
             low = np.interp(m, ends, smallest)
             sums = slope * np.where(slope > 0, high, low)
+
             sizes = point * m + (height + abs(total)) * m * m
-            rounding = _MARGIN * (sizes + np.abs(sums) / r**2) + entries
-            return np.asarray((r * r * (gain + rounding) + sums) * s * s)
+            sizes = sizes + np.abs(sums) / r**2
+            gain = gain + MARGIN * sizes + entries
+            return np.asarray((r * r * gain + sums) * s * s)
 
         s = self._nodes(ends, r)
-        at = ratio(s)
+        at_nodes = ratio(s)
+        means = (at_nodes[1:] + at_nodes[:-1]) / 2
         middles = ratio((s[1:] + s[:-1]) / 2)
-        bulge = np.maximum(middles - (at[1:] + at[:-1]) / 2, 0.0)
-        highest = np.maximum(at[1:], at[:-1]) + bulge
-        return float(highest.max()) * (1 + _MARGIN)
+        bulge = np.maximum(middles - means, 0.0)
+        highest = np.maximum(at_nodes[1:], at_nodes[:-1]) + bulge
+        return float(highest.max()) * (1 + MARGIN)
 
     def _nodes(self, ends: FloatArray, r: float) -> FloatArray:
         """Where pieces end on which τ is quadratic and h linear, and more between: all s."""
-        # There the factor of h changes sign.
-        flips = self.tilt / (r * (2 - self.tilt)) if self.tilt < 2 else -1.0
+        # The factor of h changes sign at `flip`.
+        flip = self.tilt / (r * (2 - self.tilt)) if self.tilt < 2 else -1.0
         widths = self.kernel.widths
         even = np.linspace(0, 1, _NODES)
-        m = np.concatenate([ends, 1 - ends, widths, 1 - widths, [flips], even])
-        return np.unique(1 / (1 + r * m[(m >= 0) & (m <= 1)]))
+        m = np.concatenate([ends, 1 - ends, widths, 1 - widths, [flip], even])
+        inside = m[(m >= 0) & (m <= 1)]
+        return np.unique(1 / (1 + r * inside))
 
     def floor(self, gram: FloatArray, epsilon: float) -> float:
         """The proven floor under the worst-case variance; −∞ where it says nothing."""
         z, prices = self.witness(epsilon)
         limit = float(prices.sum()) * (1 + 8 * len(prices) * EPS)
-        root, known, together = centred_root(gram, self.prior)
+        root, known, mean_square = centred_root(gram, self.prior)
+
         inner = root @ z @ root.T
         values = np.linalg.eigvalsh((inner + inner.T) / 2)
         values = lowered(values, float(np.diagonal(inner).max(initial=0.0)))
         fidelity = float(np.sqrt(values).sum())
         moment = fidelity**2 / limit if limit > 0 else 0.0
-        return moment - known - _MARGIN * (moment + together)
+        return moment - known - MARGIN * (moment + mean_square)
 
 
 def _shortfall(t: FloatArray, prior: FloatArray) -> float:
@@ -190,6 +197,7 @@ def centred_root(
     centred = gram - mean[:, None] - mean + float(prior @ mean)
     values, vectors = np.linalg.eigh((centred + centred.T) / 2)
     values = lowered(values, float(np.abs(np.diagonal(gram)).max()))
+
     some = values > 0
     root = np.sqrt(values[some])[:, None] * vectors[:, some].T
     known = max(float(prior @ np.diagonal(centred)), 0.0)

@@ -22,21 +22,21 @@ from math import exp, expm1
 import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray
+from noisewright.local.analysis.information import centred
+from noisewright.local.bounds.ordered.intervals import centred_root
 from noisewright.local.bounds.ordered.search import (
-    SHARPNESS,
-    START_HEIGHT,
+    DESCENT,
     KernelLoss,
     SizeLimits,
 )
+from noisewright.local.bounds.proof import MARGIN
 from noisewright.local.transform.spectrum import lowered
 
-_MOST_STEPS = (
-    64  # widths on the line: at 64 cells 32 prove 0.1 % less, at 32 cells as much
-)
-_MARGIN = 2.0**-40  # of the numbers in a limit: above what sums over n² entries lose
-_LEAST_EIGENVALUE = (
-    1e-13  # of the largest: above the rounding of the eigenvalues of a kernel
-)
+_MOST_STEPS = 64
+"""Widths on the line: at 64 cells 32 prove 0.1 % less, at 32 cells as much."""
+
+_LEAST_EIGENVALUE = 1e-13
+"""Of the largest: above the rounding of the eigenvalues of a kernel."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,10 +78,17 @@ class OrderedBound:
     @cached_property
     def _root(self) -> FloatArray:
         """R with RᵀR = P M P."""
-        values, vectors = np.linalg.eigh(_doubly_centred(self.gram))
-        values = lowered(values, float(np.diagonal(self.gram).max()))
-        some = values > 0
-        return np.asarray(np.sqrt(values[some])[:, None] * vectors[:, some].T)
+        even = np.full(self.cells, 1.0 / self.cells)
+        return centred_root(self.gram, even)[0]
+
+    def _kernel(self, heights: FloatArray) -> FloatArray:
+        """T."""
+        return np.asarray((heights @ self.steps)[self._lags])
+
+    @cached_property
+    def _sizes(self) -> FloatArray:
+        """1 … n − 1."""
+        return np.arange(1.0, self.cells)
 
     # --- the proof ----------------------------------------------------------------------------
 
@@ -91,7 +98,7 @@ class OrderedBound:
         if heights.min() < 0 or not 0 < total < np.inf or not np.isfinite(tilt):
             return 0.0
 
-        kernel = _made_definite((heights / total @ self.steps)[self._lags])
+        kernel = _made_definite(self._kernel(heights / total))
         inner = self._root @ kernel @ self._root.T  # R is centred already
         values = np.linalg.eigvalsh((inner + inner.T) / 2)
         values = lowered(values, float(np.diagonal(inner).max()))
@@ -102,67 +109,19 @@ class OrderedBound:
     def _limit(self, kernel: FloatArray, tilt: float) -> float:
         """The least Λ for which no set breaks the condition."""
         n = self.cells
+        d = self._sizes
         r = expm1(self.epsilon)
-        d = np.arange(1, n)
-        sums = kernel.sum(axis=1)
-        neighbours = np.cumsum(np.cumsum(kernel, axis=0), axis=1).diagonal()[:-1]
-
-        # Sums of the d smallest and of the d largest g_i − ḡ.
-        ordered = np.cumsum(np.sort(sums - sums.mean()))
-        smallest = ordered[:-1]
-        largest = ordered[-1] - ordered[-2::-1]
+        gains, smallest, largest = _set_sums(kernel)
 
         slope = tilt * r * (n + r * d) - 2 * r**2 * d / n
-        gain = r**2 * (neighbours - d**2 * sums.mean() / n)
-        gain += np.where(slope > 0, slope * largest, slope * smallest)
-        sizes = r**2 * neighbours + np.abs(slope) * sums.mean() * d
-        gain += _MARGIN * sizes
-        return float((gain / ((n + r * d) * (1 + r * d / n))).max())
+        sums = np.where(slope > 0, largest, smallest)
+        mean = kernel.sum() / n
+        sizes = r**2 * (gains + d**2 * mean / n) + np.abs(slope) * mean * d
+        limits = r**2 * gains + slope * sums + MARGIN * sizes
+        mass = (n + r * d) * (1 + r * d / n)
+        return float((limits / mass).max())
 
     # --- the search ---------------------------------------------------------------------------
-
-    def _limits(self, unit: float) -> SizeLimits:
-        """What sets of d cells gain by every step, β in multiples of a unit."""
-        n = self.cells
-        r = expm1(self.epsilon)
-        d = np.arange(1, n)
-        gains = []
-        smallest = []
-        largest = []
-
-        for by_lag in self.steps:
-            step = by_lag[self._lags]
-            sums = step.sum(axis=1)
-            inside = np.cumsum(np.cumsum(step, axis=0), axis=1).diagonal()[:-1]
-            gains.append(inside - d**2 * sums.mean() / n)
-            ordered = np.cumsum(np.sort(sums - sums.mean()))
-            smallest.append(ordered[:-1])
-            largest.append(ordered[-1] - ordered[-2::-1])
-
-        return SizeLimits(
-            gains=np.array(gains),
-            smallest=np.array(smallest),
-            largest=np.array(largest),
-            rates=np.asarray(unit * r * (n + r * d)),
-            offsets=2 * r**2 * d / n,
-            scale=(n + r * d) * (1 + r * d / n),
-        )
-
-    def _traces(self, matrix: FloatArray) -> FloatArray:
-        """tr(T_k A) of every step: sums along diagonals, all but the main one twice."""
-        sums = np.array([np.trace(matrix, lag) for lag in range(self.cells)])
-        sums[1:] *= 2
-        return np.asarray(self.steps @ sums)
-
-    def loss(self, unit: float) -> KernelLoss:
-        """What the search descends on."""
-        return KernelLoss(
-            root=self._root,
-            r=expm1(self.epsilon),
-            limits=self._limits(unit),
-            kernel=lambda heights: (heights @ self.steps)[self._lags],
-            traces=self._traces,
-        )
 
     def best(self) -> float:
         """The largest floor found, from the identity kernel on."""
@@ -173,26 +132,60 @@ class OrderedBound:
         r = expm1(self.epsilon)
         likely = max(1.0, n / (1 + exp(self.epsilon)))
         unit = 2 * r * likely / (n * (n + r * likely))
-        loss = self.loss(unit)
-        point = np.append(np.full(len(self.steps), (START_HEIGHT / n) ** 0.5), 1.0)
-        point[0] = 1.0
-        floors = [self.floor(np.eye(len(self.steps))[0], 0.0)]
-        floors += [
-            self.floor(point[:-1] ** 2, float(point[-1]) * unit)
-            for point in loss.descents(point, SHARPNESS)
-        ]
-        return max(floors)
+
+        heights = np.full(len(self.steps), DESCENT.start_height / n)
+        heights[0] = 1.0
+        point = np.append(np.sqrt(heights), 1.0)
+        identity = np.eye(len(heights))[0]
+        best = self.floor(identity, 0.0)
+        for end in self.loss(unit).descents(point, DESCENT.sharpness):
+            tilt = float(end[-1]) * unit
+            best = max(best, self.floor(end[:-1] ** 2, tilt))
+        return best
+
+    def loss(self, unit: float) -> KernelLoss:
+        """What the search descends on, β in multiples of a unit."""
+        n = self.cells
+        d = self._sizes
+        r = expm1(self.epsilon)
+        by_step = [_set_sums(step[self._lags]) for step in self.steps]
+        gains, smallest, largest = map(np.array, zip(*by_step, strict=True))
+        limits = SizeLimits(
+            gains=gains,
+            smallest=smallest,
+            largest=largest,
+            rates=unit * r * (n + r * d),
+            offsets=2 * r**2 * d / n,
+            scale=(n + r * d) * (1 + r * d / n),
+        )
+        return KernelLoss(self._root, r, limits, self._kernel, self._traces)
+
+    def _traces(self, matrix: FloatArray) -> FloatArray:
+        """tr(T_k A) of every step: sums along diagonals, all but the main one twice."""
+        sums = np.array([np.trace(matrix, lag) for lag in range(self.cells)])
+        sums[1:] *= 2
+        return np.asarray(self.steps @ sums)
 
 
-def _doubly_centred(matrix: FloatArray) -> FloatArray:
-    """P A P."""
-    centred = matrix - matrix.mean(axis=0)
-    centred = centred - centred.mean(axis=1)[:, None]
-    return np.asarray((centred + centred.T) / 2)
+def _set_sums(kernel: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """τ_d − d²ḡ/n, and sums of the d smallest and of the d largest g_i − ḡ, d = 1 … n − 1."""
+    n = len(kernel)
+    d = np.arange(1.0, n)
+    sums = kernel.sum(axis=1)
+    mean = sums.mean()
+    corner = np.cumsum(np.cumsum(kernel, axis=0), axis=1)
+    neighbours = corner.diagonal()[:-1]
+
+    ordered = np.cumsum(np.sort(sums - mean))
+    smallest = ordered[:-1]
+    largest = ordered[-1] - ordered[-2::-1]
+    return neighbours - d**2 * mean / n, smallest, largest
 
 
 def _made_definite(kernel: FloatArray) -> FloatArray:
     """Enough of the identity added that no centred vector has a negative square."""
-    values = np.linalg.eigvalsh(_doubly_centred(kernel))
-    short = max(-float(values[0]), 0.0) + _LEAST_EIGENVALUE * float(values[-1])
+    inner = centred(kernel)
+    values = np.linalg.eigvalsh((inner + inner.T) / 2)
+    rounding = _LEAST_EIGENVALUE * float(values[-1])
+    short = max(-float(values[0]), 0.0) + rounding
     return kernel + short * np.eye(len(kernel))

@@ -25,35 +25,64 @@ from noisewright.local.bounds.ordered.intervals import (
     centred_root,
 )
 
-SHARPNESS = (30.0, 300.0, 3000.0)
-"""Exponents of the softened maximum, descent by descent: the first alone proves up to 2 % less at
-ε = 4, half or double of all three changes the fourth digit."""
 
-START_HEIGHT = 1e-3
-"""Of all steps together at the start, beside a point mass of one: a height of zero would stay zero,
-and ten times more or less changes the fourth digit."""
+@dataclass(frozen=True)
+class Descent:
+    """How heights of steps are looked for."""
 
-_EVALUATIONS = 25
-"""In a descent: half of them prove up to 2 % less at ε = 4, twice as many up to 0.1 % more."""
+    sharpness: tuple[float, ...] = (30.0, 300.0, 3000.0)
+    """Exponents of the softened maximum, descent by descent: the first alone proves up to 2 % less
+    at ε = 4, half or double of all three changes the fourth digit."""
+    start_height: float = 1e-3
+    """Of all steps together at the start, beside a point mass of one: a height of zero would stay
+    zero, and ten times more or less changes the fourth digit."""
+    evaluations: int = 25
+    """In a descent: half of them prove up to 2 % less at ε = 4, twice as many up to 0.1 % more."""
 
-_MOST_CELLS = 64  # of the search for a prior
-_MORE_CELLS = (
-    256  # of the kernel's last descent: without it floors at 96 cells are 1 % lower
-)
-_WIDTHS = 24  # of steps on the line: half as many prove up to 2.5 % less, 48 take longer for 0.1 %
-_SIZES = (
-    60  # nodes of the measure of a set, on a logarithmic line and on an even one each
-)
-_FLAT = 1e-12  # of the largest eigenvalue: what its square root is kept from, for the slopes
 
-_WAVES = 6  # slow waves along which a prior moves: half as many prove 1 % less at ε = 4
-_TURNS = 3  # of prior and kernel: a single one proves 0.2 % less at ε = 4
-_MOVES = 40  # of a prior that goes on rising: most stop after ten
-_SLOPE_STEP = (
-    1e-4  # of a difference quotient: ten times more or less changes the fourth digit
-)
-_FIRST_MOVE = 0.3  # in the logarithms of the prior, along the steepest wave
-_LAST_MOVE = 1e-3  # shorter ones change nothing that is seen
+@dataclass(frozen=True)
+class Grid:
+    """On what cells, steps and sizes a claim about intervals is looked for."""
+
+    cells: int = 64
+    """Of the search for a prior: only bounds time."""
+    more_cells: int = 256
+    """Of the kernel's last descent: without it floors at 96 cells are 1 % lower."""
+    widths: int = 24
+    """Of steps on the line: half as many prove up to 2.5 % less, 48 take longer for 0.1 %."""
+    sizes: int = 60
+    """Nodes of the measure of a set, on a logarithmic line and on an even one each: half and
+    double prove 0.1 % less or more, but 10 % on prefix:64 at ε = 6."""
+
+
+@dataclass(frozen=True)
+class PriorMoves:
+    """How a prior moves under a claim."""
+
+    waves: int = 6
+    """Slow waves along which it moves: half as many prove 1 % less at ε = 4."""
+    turns: int = 3
+    """Of prior and kernel: a single one proves 0.2 % less at ε = 4."""
+    most: int = 40
+    """Moves of a prior that goes on rising: most stop after ten."""
+    slope_step: float = 1e-4
+    """Of a difference quotient: ten times more or less changes the fourth digit."""
+    first: float = 0.3
+    """In the logarithms of the prior, along the steepest wave: half and double prove up to 2 %
+    less."""
+    last: float = 1e-3
+    """Shorter moves change nothing that is seen; at 1e-2 prefix:16 proves 0.1 % less."""
+
+
+DESCENT = Descent()
+_GRID = Grid()
+_PRIOR = PriorMoves()
+
+_FLAT = 1e-12
+"""Of the largest eigenvalue: what its square root is kept from, for the slopes."""
+
+_TINY = 1e-300
+"""Keeps logarithms and quotients finite."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,30 +124,31 @@ class KernelLoss:
 
     def __call__(self, point: FloatArray, sharpness: float) -> tuple[float, FloatArray]:
         """The loss and its gradient."""
-        heights = point[:-1] ** 2
-        tilt = float(point[-1])
-
-        # t = tr(RTRᵀ)^½; its slope along a step is ½·tr(T_k Rᵀ(RTRᵀ)^-½R).
-        inner = self.root @ self.kernel(heights) @ self.root.T
-        values, vectors = np.linalg.eigh((inner + inner.T) / 2)
-        roots = np.sqrt(np.maximum(values, _FLAT * np.abs(values).max()))
-        fidelity = roots.sum()
-        half = (vectors / np.sqrt(roots)).T @ self.root
-        fidelity_slopes = self.traces(half.T @ half) / fidelity
+        roots = point[:-1]
+        heights = roots**2
+        fidelity, fidelity_slopes = self._fidelity(heights)
 
         # log Λ, the maximum softened: shares of the sizes that decide it.
-        by_step, by_tilt = self.limits.at(tilt, self.r)
-        limits = np.maximum(heights @ by_step, 1e-300)
+        by_step, by_tilt = self.limits.at(float(point[-1]), self.r)
+        limits = np.maximum(heights @ by_step, _TINY)
         logs = sharpness * np.log(limits)
         soft = np.exp(logs - logs.max())
-        shares = soft / soft.sum() / limits
         limit = (logs.max() + np.log(soft.sum())) / sharpness
-        limit_slopes = by_step @ shares
-        tilt_slope = (heights @ by_tilt) @ shares
 
-        height_slopes = (limit_slopes - fidelity_slopes) * 2 * point[:-1]
+        shares = soft / soft.sum() / limits
+        slopes = by_step @ shares - fidelity_slopes / fidelity
+        tilt_slope = (heights @ by_tilt) @ shares
         loss = float(limit - 2 * np.log(fidelity))
-        return loss, np.append(height_slopes, tilt_slope)
+        return loss, np.append(2 * roots * slopes, tilt_slope)
+
+    def _fidelity(self, heights: FloatArray) -> tuple[float, FloatArray]:
+        """t = tr(RTRᵀ)^½, and twice its slopes: along a step ½·tr(T_k Rᵀ(RTRᵀ)^-½R)."""
+        inner = self.root @ self.kernel(heights) @ self.root.T
+        values, vectors = np.linalg.eigh((inner + inner.T) / 2)
+        least = _FLAT * np.abs(values).max()
+        roots = np.sqrt(np.maximum(values, least))
+        half = (vectors / np.sqrt(roots)).T @ self.root
+        return float(roots.sum()), self.traces(half.T @ half)
 
     def descents(
         self, point: FloatArray, sharpness: Sequence[float]
@@ -126,6 +156,7 @@ class KernelLoss:
         """Where descents end, each from the end of the one before."""
         from scipy.optimize import minimize
 
+        most = DESCENT.evaluations
         for exponent in sharpness:
             try:
                 point = minimize(
@@ -134,7 +165,7 @@ class KernelLoss:
                     (exponent,),
                     jac=True,
                     method="L-BFGS-B",
-                    options={"maxiter": _EVALUATIONS, "maxfun": _EVALUATIONS},
+                    options={"maxiter": most, "maxfun": most},
                 ).x
             except np.linalg.LinAlgError:
                 # A step beyond double precision: every point before it proves its floor.
@@ -143,7 +174,7 @@ class KernelLoss:
 
 
 def merged(
-    gram: FloatArray, prior: FloatArray, most: int = _MOST_CELLS
+    gram: FloatArray, prior: FloatArray, most: int = _GRID.cells
 ) -> tuple[FloatArray, FloatArray, IntArray]:
     """Gram matrix and prior over runs of cells, few enough, and the run of each cell."""
     n = len(gram)
@@ -169,7 +200,7 @@ def best_claim(gram: FloatArray, epsilon: float, prior: FloatArray) -> Claim:
     best = _ClaimSearch(few, epsilon, best.prior, steps).improved(best)
 
     prior = _normalised((best.prior / even)[runs])
-    more, middle, _ = merged(gram, prior, _MORE_CELLS)
+    more, middle, _ = merged(gram, prior, _GRID.more_cells)
     if len(more) > len(few):
         best = _ClaimSearch(more, epsilon, middle, steps).claim(best)
     return replace(best, prior=prior)
@@ -177,9 +208,10 @@ def best_claim(gram: FloatArray, epsilon: float, prior: FloatArray) -> Claim:
 
 def _steps(cells: int) -> FallingKernel:
     """Steps of all widths, closer when small."""
-    line = np.geomspace(0.5 / cells, 0.9, _WIDTHS)
-    widths = np.concatenate([line, line[line < 0.45]])
-    circular = (np.arange(len(widths)) >= _WIDTHS).astype(float)
+    line = np.geomspace(0.5 / cells, 0.9, _GRID.widths)
+    circle = line[line < 0.45]
+    circular = np.append(np.zeros(len(line)), np.ones(len(circle)))
+    widths = np.append(line, circle)
     return FallingKernel(0.0, widths, circular, np.zeros(len(widths)))
 
 
@@ -212,72 +244,82 @@ class _ClaimSearch:
     def _limits(self, stack: FloatArray, r: float) -> SizeLimits:
         """Sets of measure m: τ − m²ḡ, and the extreme sums of g − ḡπ, cells taken in part."""
         prior = self.prior
-        spread = np.geomspace(1e-3, 1, _SIZES), np.linspace(0.01, 1, _SIZES)
-        m = np.unique(np.concatenate(spread))
+        small = np.geomspace(1e-3, 1, _GRID.sizes)
+        m = np.unique(np.append(small, np.linspace(0.01, 1, _GRID.sizes)))
         intervals = np.concatenate([m[None], self.steps.interval(m)])
-        gains = []
-        smallest = []
-        largest = []
 
-        for t, interval in zip(stack, intervals, strict=True):
+        gains = np.empty_like(intervals)
+        smallest = np.empty_like(intervals)
+        largest = np.empty_like(intervals)
+        for k, t in enumerate(stack):
             sums = t.sum(axis=1)
             above = sums - sums.sum() * prior
             order = np.argsort(above / prior)
-            ends = np.concatenate([[0.0], np.cumsum(prior[order])])
-            rising = np.concatenate([[0.0], np.cumsum(above[order])])
+            ends = np.append(0.0, np.cumsum(prior[order]))
+            rising = np.append(0.0, np.cumsum(above[order]))
             falling = rising[-1] - rising[::-1]
-            gains.append(interval - m * m * sums.sum())
-            smallest.append(np.interp(m, ends, rising))
-            largest.append(np.interp(m, 1 - ends[::-1], falling))
+
+            gains[k] = intervals[k] - m * m * sums.sum()
+            smallest[k] = np.interp(m, ends, rising)
+            largest[k] = np.interp(m, 1 - ends[::-1], falling)
 
         return SizeLimits(
-            gains=np.array(gains),
-            smallest=np.array(smallest),
-            largest=np.array(largest),
+            gains=gains,
+            smallest=smallest,
+            largest=largest,
             rates=r * (1 + r * m),
             offsets=2 * r * r * m,
             scale=(1 + r * m) ** 2,
         )
 
     def _claim_at(self, point: FloatArray) -> Claim:
-        heights = point[:-1] ** 2 / (point[:-1] ** 2).sum()
+        heights = point[:-1] ** 2
+        heights = heights / heights.sum()
         kernel = replace(self.steps, point=float(heights[0]), heights=heights[1:])
         return Claim(kernel, self.prior, float(point[-1]))
 
     def claim(self, start: Claim | None = None) -> Claim:
         """The best kernel found for this prior, from a point mass on, or from another's."""
         count = 1 + len(self.steps.widths)
+        point_mass = np.eye(count)[0]
         if start is None:
-            r = expm1(self.epsilon)
-            share = 1 / (1 + exp(self.epsilon))
-            tilt = 2 * r * share / (1 + r * share)
-            heights = np.full(count, START_HEIGHT)
+            heights = np.full(count, DESCENT.start_height)
             heights[0] = 1.0
-            claims = [self._claim_at(np.append(np.eye(count)[0], 0.0))]
+            tilt = self._likely_tilt()
+            sharpness = DESCENT.sharpness
+            claims = [self._claim_at(np.append(point_mass, 0.0))]
         else:
-            tilt = start.tilt
             heights = np.append(start.kernel.point, start.kernel.heights)
-            heights = heights + START_HEIGHT / count
+            heights = heights + DESCENT.start_height / count
+            tilt = start.tilt
+            sharpness = DESCENT.sharpness[-1:]
             claims = [replace(start, prior=self.prior)]
 
         point = np.append(np.sqrt(heights), tilt)
-        sharpness = SHARPNESS if start is None else SHARPNESS[-1:]
         claims += map(self._claim_at, self._loss.descents(point, sharpness))
         return max(claims, key=self._floor)
+
+    def _likely_tilt(self) -> float:
+        """The β at which sets of the likeliest measure have no slope."""
+        r = expm1(self.epsilon)
+        share = 1 / (1 + exp(self.epsilon))
+        return 2 * r * share / (1 + r * share)
 
     def _floor(self, claim: Claim) -> float:
         return claim.floor(self.gram, self.epsilon)
 
+    # --- the prior ------------------------------------------------------------------------------
+
     def improved(self, claim: Claim) -> Claim:
         """Prior and kernel in turn: the prior along slow waves, by slopes of the floor itself."""
         places = (np.arange(len(self.prior)) + 0.5) / len(self.prior)
-        waves = np.cos(np.pi * np.outer(np.arange(1, _WAVES + 1), places))
-        for _ in range(_TURNS):
+        waves = np.cos(np.pi * np.outer(np.arange(1, _PRIOR.waves + 1), places))
+        for _ in range(_PRIOR.turns):
             moved = self._moved(claim, waves)
             if moved is claim:
                 break
             again = replace(self, prior=moved.prior).claim(moved)
-            claim = max((moved, again), key=self._floor)
+            claim = max(moved, again, key=self._floor)
         return claim
 
     def _moved(self, claim: Claim, waves: FloatArray) -> Claim:
@@ -288,14 +330,14 @@ class _ClaimSearch:
             return replace(claim, prior=moved)
 
         floor = self._floor(claim)
-        nudges = _SLOPE_STEP * np.eye(len(waves))
-        slopes = np.array([self._floor(along(claim, nudge)) for nudge in nudges])
-        slopes -= floor
+        nudges = _PRIOR.slope_step * np.eye(len(waves))
+        nudged = [self._floor(along(claim, nudge)) for nudge in nudges]
+        slopes = np.array(nudged) - floor
         steepest = float(np.abs(slopes).max())
-        length = _FIRST_MOVE / max(steepest, 1e-300)
 
-        for _ in range(_MOVES):
-            if length * steepest <= _LAST_MOVE:
+        length = _PRIOR.first / max(steepest, _TINY)
+        for _ in range(_PRIOR.most):
+            if length * steepest <= _PRIOR.last:
                 break
             trial = along(claim, length * slopes)
             value = self._floor(trial)
