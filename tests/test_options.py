@@ -191,6 +191,14 @@ INAPPLICABLE: list[tuple[Callable[[], object], str]] = [
         "importance",
     ),
     (lambda: nw.compare(BY_REGION, BUDGET, domain=SEX), "domain"),
+    (lambda: nw.plan(nw.RunningCount(8), BUDGET, nw.Stream(band=3)), "band"),
+    (lambda: nw.plan(nw.RunningCount(8), BUDGET, nw.Stream("square-root")), "kind"),
+    (
+        lambda: nw.plan(
+            nw.RunningCount(8), nw.Privacy(rho=1), nw.Stream("square-root", band=3)
+        ),
+        "band",
+    ),
     (lambda: nw.compare(W, BUDGET, nw.Central(strategy=np.eye(4))), "strategy"),
     (lambda: nw.compare(W, BUDGET, nw.Central(mechanism="carry")), "mechanism"),
     (lambda: nw.compare(W, BUDGET, nw.Local(strategy=HALVES)), "strategy"),

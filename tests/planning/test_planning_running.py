@@ -261,3 +261,13 @@ def test_the_page_shows_answers_alone(plan: Any, tmp_path: Path) -> None:
     assert "A running count of people, one answer at each of" in page.read_text(
         encoding="utf-8"
     )
+
+
+def test_a_band_without_a_kind_is_that_of_a_banded_stream() -> None:
+    """However often people count: it changes what is planned, or is refused."""
+    for asked in (nw.RunningCount(60), nw.RunningCount(60, 2, 30)):
+        plans = [
+            nw.plan(asked, RHO, nw.Stream(kind, band=7)) for kind in (None, "banded")
+        ]
+        assert plans[0].summary() == plans[1].summary()
+        assert plans[0].mechanism.memory == 7

@@ -27,7 +27,7 @@ from noisewright.central.stream import (
 )
 from noisewright.central.wider_bounds import least_factorization
 from noisewright.display import Shown
-from noisewright.errors import InvalidParameter
+from noisewright.errors import InvalidParameter, refuse_given
 from noisewright.norm.exact.prefix import BAND, Kind
 from noisewright.planning.files import Keepable
 from noisewright.planning.plan import (
@@ -383,9 +383,10 @@ def plan_stream(
 ) -> StreamPlan:
     """Plan the private running count of a stream of at most `steps` steps.
 
-    Pure privacy takes carry noise; `kind` chooses between the Gaussian mechanisms of the others. A
-    person counts once, or at up to `appearances` steps of which any two are `apart` steps or more
-    apart: without a `kind`, the band is then at most so wide that nobody's columns overlap.
+    Pure privacy takes carry noise; `kind` chooses between the Gaussian mechanisms of the others,
+    and a `band` is of the banded one. A person counts once, or at up to `appearances` steps of
+    which any two are `apart` steps or more apart: without a `kind`, the band is then at most so
+    wide that nobody's columns overlap.
     """
     counted = Appearances(appearances, apart)
     if counted != ONCE and privacy.kind == "pure":
@@ -393,15 +394,20 @@ def plan_stream(
             "appearances", appearances, "more than one need Gaussian noise",
             "give delta or rho, or a share of epsilon to each appearance",
         )  # fmt: skip
+    if kind not in (None, "banded"):
+        rule = "is the width of a banded one"
+        refuse_given({"band": band}, rule, "take kind='banded', or leave it out")
+    if privacy.kind == "pure":
+        rule = "is for Gaussian noise, and pure noise is carried"
+        refuse_given({"kind": kind, "band": band}, rule)
+        return StreamPlan(carry_stream(steps, privacy))
+
     if counted.times > 1 and kind is None:
         return _narrowest(steps, privacy, counted, band)
 
-    band = BAND if band is None else band
-    if privacy.kind == "pure" and kind is None:
-        return StreamPlan(carry_stream(steps, privacy))
-
-    kind = kind or "column-normalised"
-    return StreamPlan(stream_mechanism(steps, privacy, kind, band, counted))
+    kind = kind or ("column-normalised" if band is None else "banded")
+    width = BAND if band is None else band
+    return StreamPlan(stream_mechanism(steps, privacy, kind, width, counted))
 
 
 def _narrowest(
