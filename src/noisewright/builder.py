@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import floor, log10
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
@@ -59,7 +59,7 @@ class TableQuestions(Shown):
 
     source: Any = field(repr=False)  # whoever holds the builder holds the table
     attributes: tuple[Attribute, ...] = ()
-    queries: tuple[Mapping[str, Any], ...] = ()
+    queries: tuple[Mapping[str, object], ...] = ()
     schema: Domain | None = None
 
     # --- questions ------------------------------------------------------------------------------
@@ -158,9 +158,9 @@ class TableQuestions(Shown):
         if last.pop("total", None):
             last["marginal"] = names
         elif "marginal" in last:
-            last["marginal"] = [*last["marginal"], *names]
+            last["marginal"] = [*_listed(last, "marginal"), *names]
         else:
-            last["by"] = [*last.get("by", []), *names]
+            last["by"] = [*_listed(last, "by"), *names]
 
         result = self
         for attribute in declared:
@@ -195,7 +195,7 @@ class TableQuestions(Shown):
     # --- what it amounts to -----------------------------------------------------------------------
 
     @property
-    def specification(self) -> dict[str, Any]:
+    def specification(self) -> dict[str, object]:
         """The questions as YAML would say them."""
         return {"queries": [dict(query) for query in self.queries]}
 
@@ -244,13 +244,13 @@ class TableQuestions(Shown):
     # --- declarations -----------------------------------------------------------------------------
 
     @property
-    def _last(self) -> Mapping[str, Any]:
+    def _last(self) -> Mapping[str, object]:
         require(
             self.queries, "by", None, "has no question before it", "start with .count()"
         )
         return self.queries[-1]
 
-    def _asking(self, query: Mapping[str, Any]) -> TableQuestions:
+    def _asking(self, query: Mapping[str, object]) -> TableQuestions:
         return replace(self, queries=(*self.queries, query))
 
     def _of_number(
@@ -330,11 +330,16 @@ class TableQuestions(Shown):
         texts = []
         for query in self.queries:
             kind, what = next(iter(query.items()))
-            groups = what if kind == "marginal" else query.get("by", [])
+            groups = _listed(query, "marginal" if kind == "marginal" else "by")
             head = "count" if kind in ("marginal", "total") else f"{kind} of {what}"
             texts.append(head + (f" by {' × '.join(groups)}" if groups else ""))
 
         return [("questions", "; ".join(texts) or "none yet")]
+
+
+def _listed(query: Mapping[str, object], name: str) -> list[str]:
+    """The attributes that a question lists."""
+    return cast("list[str]", query.get(name, []))
 
 
 def _unit(width: float) -> float:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter, refuse_options
@@ -188,8 +188,8 @@ class OpenQuestions:
     Both are as in YAML: text, a path, or plain values. Takes `error` of `nw.Central`.
     """
 
-    queries: str | Path | Mapping[str, Any]
-    schema: str | Path | Mapping[str, Any]
+    queries: str | Path | Mapping[str, object]
+    schema: str | Path | Mapping[str, object]
     share: float = 0.25
     """Of the budget (ε, δ): it tells values that enough people hold; the rest measures the tables
     over them and `other`. Both are one spend."""

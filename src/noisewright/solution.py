@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypedDict
 
 from noisewright.display import Shown
 from noisewright.errors import Contradiction
@@ -86,6 +87,12 @@ _STATEMENTS = {
 }
 
 
+BoundTold = TypedDict(
+    "BoundTold", {"class": str, "lower_bound": float, "ratio": float | None}
+)
+"""A bound ready for JSON, with the name of its class."""
+
+
 @dataclass(frozen=True)
 class ClassBound:
     """What no method of a class goes below, and how many times that a plan's own error is.
@@ -97,7 +104,7 @@ class ClassBound:
     lower_bound: float
     ratio: float | None = None
 
-    def to_dict(self) -> dict[str, str | float | None]:
+    def to_dict(self) -> BoundTold:
         """The figures scripts rely on."""
         return {
             "class": self.bound_class.value,

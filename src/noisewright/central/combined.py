@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
@@ -141,7 +141,7 @@ class Combined(NamedMechanism):
         fitting = [member.fits(part) for member, part in pairs]
         return len(measurement.parts) == 2 and all(fitting)
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> dict[str, object]:
         return {"parts": [member.record() for member in self.members]}
 
     def packed(self) -> StoredCombined:

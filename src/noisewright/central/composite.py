@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from operator import add
-from typing import Any, Self, cast
+from typing import Self, cast
 
 import numpy as np
 
@@ -157,7 +157,7 @@ class Composite(NamedMechanism):
             for part in range(len(self.members))
         ]
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> dict[str, object]:
         return {
             "shares": list(self.shares),
             "parts": [part.record() for part in self.parts],

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
-from typing import Any, Protocol, Self
+from typing import Protocol, Self
 
 import msgspec
 import numpy as np
@@ -195,7 +195,7 @@ class Mechanism(Protocol):
     def check_reach(self, terms: Sequence[Term]) -> None:
         """Refuse, before anything is spent, terms that a measurement does not determine."""
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> dict[str, object]:
         """What is drawn and measured, ready for JSON."""
 
     def packed(self) -> StoredMechanism:

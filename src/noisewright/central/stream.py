@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
@@ -114,11 +113,11 @@ class StreamMechanism:
         return self.factorization.memory
 
     @property
-    def laws(self) -> list[dict[str, Any]]:
+    def laws(self) -> list[dict[str, object]]:
         """The one law that is drawn, with the sensitivity that it is for."""
         return [{**self.law.to_dict(), "sensitivity": self.sensitivity}]
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> dict[str, object]:
         """What is drawn and how fine, ready for JSON."""
         return {
             "noise": self.law.to_dict(),

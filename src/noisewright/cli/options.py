@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -31,9 +32,12 @@ class FileName(click.Path):
     """The name of a file; not the next option, taken where a name was left out."""
 
     def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Any:
-        if isinstance(value, str) and value.startswith("--"):
+        self,
+        value: str | os.PathLike[str],
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> str | bytes | os.PathLike[str]:
+        if str(value).startswith("--"):
             self.fail(
                 f"{value!r} is no name of a file; write ./{value} if it is", param, ctx
             )

@@ -158,7 +158,7 @@ def show_dry_run(
     columns = isinstance(plan, RowPlan)
     read = len(form.columns) if columns else len(form.mechanism.tables)
     answers = len(form.forecast().std) if columns else form.queries
-    facts: dict[str, Any] = {
+    facts: dict[str, object] = {
         "dry_run": True,
         "queries": answers,
         "mechanism": form.mechanism.name,
@@ -203,14 +203,14 @@ def _shares(
     return limits.share(used), limits.share(limits.used_by(plan.spend, used) or used)
 
 
-def noise_text(noise: dict[str, Any]) -> str:
+def noise_text(noise: dict[str, object]) -> str:
     """A law with its figures, for people."""
     figures = [
         f"{name} {noise[name]:.6g}"
         for name in ("scale", "sensitivity")
         if name in noise
     ]
-    return ", ".join([noise["law"], *figures])
+    return ", ".join([str(noise["law"]), *figures])
 
 
 def bar(share: float, width: int = 20) -> str:

@@ -14,7 +14,7 @@ from enum import Enum
 from functools import cached_property
 from math import isfinite
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -283,7 +283,7 @@ class Campaign:
         return digest(msgspec.json.encode(self.terms, order="sorted"), self.content)
 
     @cached_property
-    def public(self) -> dict[str, Any]:
+    def public(self) -> dict[str, object]:
         """All that a device is told: nothing in it depends on any answer."""
         terms = self.terms
         epsilon = self.plan.epsilon
@@ -340,7 +340,7 @@ class Submission(msgspec.Struct, frozen=True):
     aside: str | None = None
 
 
-def read_terms(path: Path) -> dict[str, Any]:
+def read_terms(path: Path) -> dict[str, object]:
     """The plain values of a campaign's YAML."""
     from noisewright.domain.schema import load_yaml
 

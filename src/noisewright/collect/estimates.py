@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from noisewright.collect.campaign import Campaign
@@ -17,10 +15,10 @@ _MOST_SHOWN = 400  # answers on the dashboard; all of them are in its file
 _CURVE = 24  # numbers of people at which errors are told
 
 
-def estimates(campaign: Campaign, aggregate: Aggregate) -> dict[str, Any]:
+def estimates(campaign: Campaign, aggregate: Aggregate) -> dict[str, object]:
     """The dashboard's figures, ready for JSON: statistics in, no single report."""
     people = aggregate.people
-    document: dict[str, Any] = {
+    document: dict[str, object] = {
         "name": campaign.name,
         "title": campaign.terms.title,
         "closed": campaign.closed,
@@ -45,7 +43,7 @@ def estimates(campaign: Campaign, aggregate: Aggregate) -> dict[str, Any]:
     return document
 
 
-def _fit(fit: Fit) -> dict[str, Any]:
+def _fit(fit: Fit) -> dict[str, object]:
     least = (
         f" At least {fit.least_liars:,} were not sent by honest devices."
         if fit.least_liars
@@ -107,7 +105,7 @@ def _influence(campaign: Campaign, aggregate: Aggregate) -> dict[str, str] | Non
     return {"text": text, "about": about}
 
 
-def _population(campaign: Campaign, aggregate: Aggregate) -> dict[str, Any] | None:
+def _population(campaign: Campaign, aggregate: Aggregate) -> dict[str, object] | None:
     """Answers weighted to the population's public margins, where the campaign has them."""
     margins = campaign.terms.margins
     if margins is None:
@@ -119,7 +117,7 @@ def _population(campaign: Campaign, aggregate: Aggregate) -> dict[str, Any] | No
         return {"refused": str(error)}
 
 
-def _answers(release: Release) -> dict[str, Any]:
+def _answers(release: Release) -> dict[str, object]:
     names = np.repeat(
         [t.name for t in release.tables], [t.queries for t in release.tables]
     )
@@ -139,7 +137,7 @@ def _answers(release: Release) -> dict[str, Any]:
     return {"count": len(release), "shown": min(len(release), _MOST_SHOWN), **shown}
 
 
-def _expected(campaign: Campaign, people: int) -> dict[str, Any] | None:
+def _expected(campaign: Campaign, people: int) -> dict[str, object] | None:
     """The expected error of an answer, in percent of people, against the number of reports."""
     most = max(campaign.terms.target or 0, 4 * people, 1000)
     counts = np.unique(np.geomspace(max(10, most / 1000), most, _CURVE).astype(int))

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -76,7 +76,7 @@ class Service:
         self._campaigns: dict[str, Campaign] = {}
         self._names: tuple[float, dict[str, bool]] = (-inf, {})
         self._keys: tuple[float, dict[bytes, Level]] = (-inf, {})
-        self._figures: dict[tuple[str, str], tuple[object, dict[str, Any]]] = {}
+        self._figures: dict[tuple[str, str], tuple[object, dict[str, object]]] = {}
 
     async def start(self) -> None:
         """Begin to take reports."""
@@ -171,10 +171,10 @@ class Service:
         await self.read(lambda store: store.end_session(secret))
         self._keys = (-inf, {})
 
-    async def figures(self, campaign: Campaign, round_name: str) -> dict[str, Any]:
+    async def figures(self, campaign: Campaign, round_name: str) -> dict[str, object]:
         """The dashboard's figures; worked out again only when reports have come."""
 
-        def work(store: Store) -> dict[str, Any]:
+        def work(store: Store) -> dict[str, object]:
             aggregate = store.aggregate(campaign, round_name)
             stamp = (
                 aggregate.people,

@@ -289,7 +289,7 @@ class _Problem:
         if possible is not None:
             most[~possible] = 0.0
 
-        settings: dict[str, Any] = {
+        settings: dict[str, object] = {
             "maxiter": steps,
             "maxfun": 2 * steps,
             "maxcor": 30,

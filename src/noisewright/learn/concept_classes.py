@@ -121,7 +121,7 @@ class ConceptClass(Shown):
             None if self.points is None else {p: k for k, p in enumerate(self.points)}
         )
 
-    def columns(self, points: Iterable[Any] | npt.ArrayLike) -> IntArray:
+    def columns(self, points: Iterable[object] | npt.ArrayLike) -> IntArray:
         """The columns that points stand for; what a point is never appears in an error."""
         if self._places is None:
             return columns_below(self.size, points)
@@ -162,7 +162,7 @@ def listed(points: Any) -> tuple[Hashable, ...]:
     )
 
 
-def columns_below(size: int, points: Iterable[Any] | npt.ArrayLike) -> IntArray:
+def columns_below(size: int, points: Iterable[object] | npt.ArrayLike) -> IntArray:
     """Points that are the numbers of columns themselves, of a class of so many."""
     numbers = np.asarray(points)
     if numbers.ndim != 1 or (numbers.size and numbers.dtype.kind not in "iu"):

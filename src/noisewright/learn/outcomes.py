@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy.typing as npt
 
@@ -21,7 +21,7 @@ class Proven(NamedTuple):
     beta: float
     people: int
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, object]:
         """The figures that fit on a line."""
         return self._asdict()
 
@@ -67,7 +67,7 @@ class Learned(Outcome):
         told = [] if self.loss is None else [("loss", f"{self.loss:.4f}")]
         return [("concept", self.name), *told, *super()._facts()]
 
-    def __call__(self, points: Iterable[Any] | npt.ArrayLike) -> SignArray:
+    def __call__(self, points: Iterable[object] | npt.ArrayLike) -> SignArray:
         return self.labels[self.source.columns(points)]
 
 

@@ -156,7 +156,7 @@ class LearningPlan(Plan):
             return Proven(self.alpha, self.beta, self.people)
         return Proven(self.accuracy(people), self.beta, people)
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, object]:
         """The figures scripts rely on."""
         return {
             "task": self.task,
@@ -173,7 +173,7 @@ class LearningPlan(Plan):
 
     # --- collection ---------------------------------------------------------------------------
 
-    def cells(self, points: Iterable[Any], labels: npt.ArrayLike) -> IntArray:
+    def cells(self, points: Iterable[object], labels: npt.ArrayLike) -> IntArray:
         """The cells that clients report about: a point with label +1, then with −1."""
         return labelled_cells(self.concepts.columns(points), labels, self.concepts.size)
 
@@ -182,7 +182,7 @@ class LearningPlan(Plan):
         """What runs on a person's device; `client.randomize(cell)` gives the bytes to send."""
         return Client(self._asking.format)
 
-    def randomize(self, points: Iterable[Any], labels: npt.ArrayLike) -> Array:
+    def randomize(self, points: Iterable[object], labels: npt.ArrayLike) -> Array:
         """Reports of many people at once."""
         return self._asking.randomize(self.cells(points, labels))
 

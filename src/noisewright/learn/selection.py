@@ -8,7 +8,7 @@ follows from it again, so a file cannot say more than its bits do.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 import msgspec
 import numpy as np
@@ -256,7 +256,7 @@ class Selection(Plan):
         """What is proven where everybody who may be asked is."""
         return Proven(self.contest.alpha, self.contest.beta, self.people)
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, object]:
         """The figures scripts rely on."""
         return {
             "protocol": self.protocol,

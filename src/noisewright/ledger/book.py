@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -32,7 +31,12 @@ from noisewright.ledger.entries import (
     next_line,
 )
 from noisewright.ledger.history import Account, History, checkpoints_in, grouped
-from noisewright.ledger.standing import does_not_fit, other_unit, released_before
+from noisewright.ledger.standing import (
+    Standing,
+    does_not_fit,
+    other_unit,
+    released_before,
+)
 from noisewright.ledger.stores import Store, store_at
 from noisewright.planning.spending import Again, Cost, LedgerNote
 from noisewright.privacy.promise.budget import Privacy
@@ -200,7 +204,7 @@ class Ledger(Shown):
             history.check_goes_on_from(point, file)
         return history
 
-    def export(self, path: str | Path) -> dict[str, Any]:
+    def export(self, path: str | Path) -> dict[str, object]:
         """Write a checkpoint: kept elsewhere, it shows a lost tail or an old copy put back."""
         from noisewright.files import write_text
 
@@ -210,7 +214,7 @@ class Ledger(Shown):
 
         return document
 
-    def show(self, dataset: str, delta: float | None = None) -> dict[str, Any]:
+    def show(self, dataset: str, delta: float | None = None) -> Standing:
         """How a dataset stands: budget, spent, left, entries."""
         from noisewright.ledger.standing import standing
 

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from math import inf
-from typing import Annotated, Any, NamedTuple, Self
+from typing import Annotated, NamedTuple, Self
 
 import msgspec
 
@@ -91,7 +91,7 @@ class Created(Entry, frozen=True, kw_only=True, tag="created"):
     """
 
     dataset: Name
-    budget: dict[str, Any]
+    budget: dict[str, object]
     limits: Limits
     unit: Name | None
     groups: tuple[Name, ...] = ()
@@ -145,7 +145,7 @@ class Committed(Entry, frozen=True, kw_only=True, tag="committed"):
     content: Text | None
 
 
-AnyEntry = Opened | Created | Reserved | Committed
+LedgerEntry = Opened | Created | Reserved | Committed
 
 
 class Line(NamedTuple):
@@ -198,14 +198,14 @@ def chained(number: int, content: bytes, previous: str) -> str:
     return hashlib.sha256(head.encode() + content).hexdigest()
 
 
-def next_line(last: Line | None, entry: AnyEntry) -> Line:
+def next_line(last: Line | None, entry: LedgerEntry) -> Line:
     """The line that keeps an entry after the last one."""
     number, previous = (1, _FIRST) if last is None else (last.number + 1, last.hash)
     content = msgspec.json.encode(entry, order="sorted")
     return Line(number, content, chained(number, content, previous))
 
 
-def decoded(lines: Iterable[Line], where: str) -> Iterator[tuple[Line, AnyEntry]]:
+def decoded(lines: Iterable[Line], where: str) -> Iterator[tuple[Line, LedgerEntry]]:
     """Entries in order, each checked against the chain."""
     previous = _FIRST
     expected = 1
@@ -230,12 +230,12 @@ def decoded(lines: Iterable[Line], where: str) -> Iterator[tuple[Line, AnyEntry]
         expected = expected + 1
 
 
-def _understood(line: Line, where: str) -> AnyEntry:
+def _understood(line: Line, where: str) -> LedgerEntry:
     if line.number == 1:
         _check_format(line.content, where)
 
     try:
-        entry: AnyEntry = msgspec.json.decode(line.content, type=AnyEntry)
+        entry: LedgerEntry = msgspec.json.decode(line.content, type=LedgerEntry)
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
         raise FileFormatError(
             f"{where}: entry {line.number} is not understood, though it was not changed; use the"

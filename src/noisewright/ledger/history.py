@@ -11,15 +11,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from noisewright.errors import FileFormatError, InvalidParameter
 from noisewright.ledger.entries import (
-    AnyEntry,
     Committed,
     Created,
+    LedgerEntry,
     Line,
     Opened,
     Reserved,
@@ -147,7 +146,7 @@ class History:
         self.time = ""
         self.opened: Opened | None = None
         self.accounts: dict[str, Account] = {}
-        self.entries: list[tuple[Line, AnyEntry]] = []
+        self.entries: list[tuple[Line, LedgerEntry]] = []
         self._releases: dict[str, Spent] = {}
 
         for line, entry in decoded(lines, where):
@@ -191,7 +190,7 @@ class History:
         """A release by the name of its spending."""
         return self._releases.get(identity)
 
-    def checkpoint(self) -> dict[str, Any]:
+    def checkpoint(self) -> dict[str, object]:
         """The latest entry, to be kept elsewhere."""
         assert self.last is not None
         return {
@@ -222,7 +221,7 @@ class History:
                 " was written anew after an older copy was put back; do not spend from it"
             )
 
-    def _add(self, line: Line, entry: AnyEntry) -> None:
+    def _add(self, line: Line, entry: LedgerEntry) -> None:
         if isinstance(entry, Opened):
             self.opened = entry
         elif isinstance(entry, Created):
@@ -289,7 +288,7 @@ def checkpoints_in(path: str | Path) -> list[Checkpoint]:
     return found
 
 
-def _found(document: Any) -> list[Checkpoint]:
+def _found(document: object) -> list[Checkpoint]:
     if not isinstance(document, dict):
         return []
     if document.get("format") == CHECKPOINT:
@@ -302,7 +301,7 @@ def _found(document: Any) -> list[Checkpoint]:
     return [point for note in notes if isinstance(note, dict) for point in _read(note)]
 
 
-def _read(document: dict[str, Any]) -> list[Checkpoint]:
+def _read(document: dict[str, object]) -> list[Checkpoint]:
     try:
         return [msgspec.convert(document, Checkpoint)]
     except msgspec.ValidationError:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from math import floor, log10
-from typing import Any
+from typing import TypedDict, cast
 
 import msgspec
 
 from noisewright.errors import BudgetExceeded, InvalidParameter, ReleasedBefore
 from noisewright.ledger.entries import (
-    AnyEntry,
     Committed,
     Created,
+    LedgerEntry,
     Line,
     Opened,
     Reserved,
@@ -35,7 +35,71 @@ _DIGITS = 4  # a budget that people type again
 _CRUMBS = 10**6  # what is left counts as nothing below this part of the whole
 
 
-def standing(account: Account, delta: float | None = None) -> dict[str, Any]:
+class BudgetTold(TypedDict, total=False):
+    """The budget of a dataset: a promise, and the rule by which releases are admitted."""
+
+    kind: str
+    epsilon: float
+    delta: float
+    rho: float
+    neighbours: str
+    rule: str
+    statement: str
+    limits: dict[str, float]
+
+
+class SpentTold(TypedDict, total=False):
+    """What was spent of a budget."""
+
+    share: float
+    unfinished: int
+    rho: float
+    mu: float
+    epsilon: float
+    delta: float
+    odometer: dict[str, float]
+    composed: dict[str, float]
+
+
+class Standing(TypedDict):
+    """How a dataset stands, ready for JSON."""
+
+    dataset: str
+    unit: str | None
+    person: str
+    budget: BudgetTold
+    spent: SpentTold
+    left: dict[str, float]
+    groups: dict[str, float]
+    entries: int
+
+
+class EntryTold(TypedDict, total=False):
+    """An entry of any kind, ready for JSON: all have the first four, a kind some of the others."""
+
+    number: int
+    time: str
+    hash: str
+    entry: str
+    ledger: str
+    dataset: str
+    version: str
+    budget: dict[str, object]
+    groups: list[str]
+    rule: str
+    release: str
+    kept: bool
+    group: str
+    title: str
+    unit: object
+    plan: str
+    spend: dict[str, object]
+    noise: list[dict[str, object]]
+    charged: dict[str, float]
+    finished: bool
+
+
+def standing(account: Account, delta: float | None = None) -> Standing:
     """Budget, what was spent and what is left, ready for JSON.
 
     `odometer` holds whenever one stops, for plans that followed earlier answers; `composed` is what
@@ -43,16 +107,18 @@ def standing(account: Account, delta: float | None = None) -> dict[str, Any]:
     """
     created = account.created
     budget = created.privacy
+    told = {
+        **budget.to_dict(),
+        "rule": created.limits.rule,
+        "statement": STATEMENTS[created.limits.rule],
+        "limits": _named(created.limits, created.limits.amounts),
+    }
+
     return {
         "dataset": account.name,
         "unit": created.unit,
         "person": created.person,
-        "budget": {
-            **budget.to_dict(),
-            "rule": created.limits.rule,
-            "statement": STATEMENTS[created.limits.rule],
-            "limits": _named(created.limits, created.limits.amounts),
-        },
+        "budget": cast(BudgetTold, told),
         "spent": _spent(account, delta or budget.delta),
         "left": _left(account, delta or budget.delta or DELTA),
         "groups": {
@@ -63,14 +129,15 @@ def standing(account: Account, delta: float | None = None) -> dict[str, Any]:
     }
 
 
-def _spent(account: Account, delta: float | None) -> dict[str, Any]:
+def _spent(account: Account, delta: float | None) -> SpentTold:
     limits = account.created.limits
     used = account.used
-    spent: dict[str, Any] = {
+    told = {
         "share": limits.share(used),
         **_named(limits, used),
         "unfinished": sum(spent.committed is None for spent in account.releases),
     }
+    spent = cast(SpentTold, told)
     if not account.releases or not account.spend.losses:
         return spent
 
@@ -86,7 +153,7 @@ def _spent(account: Account, delta: float | None) -> dict[str, Any]:
     return spent
 
 
-def _left(account: Account, delta: float) -> dict[str, Any]:
+def _left(account: Account, delta: float) -> dict[str, float]:
     """The largest plans that are still admitted, one of each kind; 0 for none."""
     limits = account.created.limits
     used = account.used
@@ -97,7 +164,8 @@ def _left(account: Account, delta: float) -> dict[str, Any]:
     }
     fits = {name: largest_fitting(limits, used, kind) for name, kind in kinds.items()}
     left = {
-        name: (fit.rho or fit.epsilon) if fit else 0.0 for name, fit in fits.items()
+        name: (fit.rho or fit.epsilon or 0.0) if fit else 0.0
+        for name, fit in fits.items()
     }
 
     return {**left, "delta": delta}
@@ -127,9 +195,7 @@ def _plain(privacy: Privacy) -> dict[str, float]:
     return {name: value for name, value in stated.items() if value is not None}
 
 
-def told_entries(
-    history: History, dataset: str | None = None
-) -> Iterator[dict[str, Any]]:
+def told_entries(history: History, dataset: str | None = None) -> Iterator[EntryTold]:
     """Every entry ready for JSON, each with the rule by which it was admitted."""
     for line, entry in history.entries:
         told = _told(history, line, entry)
@@ -137,8 +203,8 @@ def told_entries(
             yield told
 
 
-def _told(history: History, line: Line, entry: AnyEntry) -> dict[str, Any]:
-    told: dict[str, Any] = {
+def _told(history: History, line: Line, entry: LedgerEntry) -> EntryTold:
+    told: EntryTold = {
         "number": line.number,
         "time": entry.time,
         "hash": line.hash,
@@ -158,14 +224,15 @@ def _told(history: History, line: Line, entry: AnyEntry) -> dict[str, Any]:
 
     spent = history.release(entry.release)
     assert spent is not None
-    told |= {"dataset": spent.reserved.dataset, "release": entry.release}
+    told["dataset"] = spent.reserved.dataset
+    told["release"] = entry.release
     if isinstance(entry, Committed):
         return {**told, "entry": "committed", "kept": entry.content is not None}
 
     return {**told, "entry": "reserved", **_release(history, spent, entry)}
 
 
-def _release(history: History, spent: Spent, entry: Reserved) -> dict[str, Any]:
+def _release(history: History, spent: Spent, entry: Reserved) -> EntryTold:
     limits = history.accounts[entry.dataset].created.limits
     return {
         "version": entry.version,
@@ -184,7 +251,7 @@ def _release(history: History, spent: Spent, entry: Reserved) -> dict[str, Any]:
     }
 
 
-def so_far(facts: dict[str, Any]) -> tuple[dict[str, float], str]:
+def so_far(facts: Standing) -> tuple[dict[str, float], str]:
     """What all that was spent promises together, and what there is to say of it.
 
     The odometer shares δ among the stops at which it may be read, so that towards the end of a

@@ -131,7 +131,7 @@ class Keepable(ABC):
         """The kind of file that this is kept as: a tag of `KINDS`."""
 
     @abstractmethod
-    def description(self) -> dict[str, Any]:
+    def description(self) -> dict[str, object]:
         """What `noisewright show` says of it, ready for JSON."""
 
     def save(self, path: str | Path) -> None:
@@ -193,12 +193,14 @@ def opened(content: bytes, kind: str | None = None, name: str = "the file") -> K
     return container.understood(header, _struct_of(told), name, _REMEDY, tensors)
 
 
-def domain_beside(workload: Workload, domain: Domain | None) -> dict[str, Any] | None:
+def domain_beside(
+    workload: Workload, domain: Domain | None
+) -> dict[str, object] | None:
     """The domain, unless the workload holds it."""
     return None if domain is None or workload.domain else domain.to_dict()
 
 
-def domain_of(workload: Workload, stored: Mapping[str, Any] | None) -> Domain | None:
+def domain_of(workload: Workload, stored: Mapping[str, object] | None) -> Domain | None:
     """The domain again."""
     if workload.domain is not None or stored is None:
         return workload.domain

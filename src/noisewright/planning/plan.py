@@ -57,7 +57,7 @@ Result = TypeVar("Result")
 class Outlook(Protocol):
     """What any forecast tells."""
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, object]:
         """The figures that fit on a line."""
 
 
@@ -88,7 +88,7 @@ class Plan(Shown, Keepable):
         """What is asked, in words, and by which mechanism."""
 
     @property
-    def laws(self) -> Sequence[dict[str, Any]]:
+    def laws(self) -> Sequence[dict[str, object]]:
         """Every law that is drawn, with its scale and sensitivity, ready for JSON."""
         return ()
 
@@ -114,10 +114,10 @@ class Plan(Shown, Keepable):
         """How good the answers will be, before any budget is spent."""
 
     @abstractmethod
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, object]:
         """The figures scripts rely on."""
 
-    def description(self) -> dict[str, Any]:
+    def description(self) -> dict[str, object]:
         """What `noisewright show` says of it, ready for JSON."""
         facts = {"privacy": self.privacy.to_dict(), "spend": self.spend.to_dict()}
         return {**facts, **{n: v for n, v in self.summary().items() if n not in facts}}
@@ -261,7 +261,7 @@ class Forecast(Shown):
         """The methods that `lower_bound` limits."""
         return central_class(self.lower_bound)
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, object]:
         """The figures that fit on a line."""
         return {
             "rmse": None if isnan(self.rmse) else self.rmse,
@@ -373,7 +373,7 @@ def table_errors(
     ]
 
 
-def told_errors(errors: Sequence[TableError]) -> list[dict[str, Any]]:
+def told_errors(errors: Sequence[TableError]) -> list[dict[str, object]]:
     """The errors of tables, ready for JSON."""
     names = ("name", "queries", "rmse", "max")
     return [{name: getattr(row, name) for name in names} for row in errors]

@@ -96,10 +96,10 @@ class Releasing(Protocol):
     def unbiased(self, measurement: Any, steps: Any) -> Column:
         """What a measurement says by itself."""
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> dict[str, object]:
         """What an execution of the plan spends and how, ready for JSON."""
 
-    def outcome_record(self, measurement: Any) -> dict[str, Any]:
+    def outcome_record(self, measurement: Any) -> dict[str, object]:
         """What a measurement adds to that."""
 
 
@@ -109,7 +109,7 @@ class Answers(Keepable):
     if TYPE_CHECKING:
 
         @property
-        def metadata(self) -> Mapping[str, Any]:
+        def metadata(self) -> Mapping[str, object]:
             """What was spent and how: ready for JSON, nothing private in it."""
 
     @abstractmethod
@@ -143,7 +143,7 @@ class Answers(Keepable):
             target, self.metadata, lambda file: write_tables(file, parts, excel=excel)
         )
 
-    def description(self) -> dict[str, Any]:
+    def description(self) -> dict[str, object]:
         """What `noisewright show` says of it, ready for JSON."""
         return dict(self.metadata)
 
@@ -213,7 +213,7 @@ class Release(Answers):
         return list(self.plan.each_label())
 
     @cached_property
-    def metadata(self) -> Mapping[str, Any]:
+    def metadata(self) -> Mapping[str, object]:
         """What was spent and how, and what was done afterwards: ready for JSON."""
         named = {"release": self.identity, "time": self.time}
         recorded = UNRECORDED if self.ledger is None else self.ledger.to_dict()
@@ -226,7 +226,7 @@ class Release(Answers):
             **reduce(lambda before, step: step.told(self.plan, before), self.steps, {}),
         }
 
-    def statement(self) -> dict[str, Any]:
+    def statement(self) -> dict[str, object]:
         """What is promised to whom, by which noise, and what was done since: ready for JSON.
 
         It is in the record beside answers as well, so that it travels with them.
@@ -280,7 +280,7 @@ class Release(Answers):
     def _tidy(self) -> TidyAnswers:
         return TidyAnswers(self.tables, self.plan.domain, self.intervals, self.beside)
 
-    def description(self) -> dict[str, Any]:
+    def description(self) -> dict[str, object]:
         """What `noisewright show` says of it, with its tables."""
         record = dict(self.metadata)
         facts = {name: record.pop(name, None) for name in ("privacy", "spend")}
@@ -360,7 +360,7 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def read_record(path: str | Path) -> list[dict[str, Any]]:
+def read_record(path: str | Path) -> list[dict[str, object]]:
     """Every entry of the record at `path`, oldest first; none where there is no record yet.
 
     A file that is no record is refused: whatever it says would be lost by writing over it.

@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeVar, get_args
+from typing import Literal, Protocol, TypeVar, cast, get_args
 
 import msgspec
 
@@ -40,7 +40,7 @@ class LedgerNote(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     hash: str
     rule: str
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """The note ready for JSON."""
         return {"recorded": True, **msgspec.structs.asdict(self)}
 
@@ -57,7 +57,7 @@ class Cost:
     privacy: Privacy
     plan: str
     title: str
-    noise: Sequence[dict[str, Any]] = field(default_factory=tuple)
+    noise: Sequence[dict[str, object]] = field(default_factory=tuple)
     unit: Unit | None = None
 
 
@@ -172,13 +172,14 @@ def spent_if_it_fails(reservation: Reservation) -> Iterator[None]:
         raise
 
 
-def noise_of(record: dict[str, Any]) -> list[dict[str, Any]]:
+def noise_of(record: dict[str, object]) -> list[dict[str, object]]:
     """Every law drawn with its scale and sensitivity, from what a mechanism says of itself."""
     if "parts" in record:
-        return [noise for part in record["parts"] for noise in noise_of(part)]
+        parts = cast("Sequence[dict[str, object]]", record["parts"])
+        return [noise for part in parts for noise in noise_of(part)]
 
-    law = record.get("noise")
-    sensitivity = record.get("sensitivity")
+    law = cast("dict[str, object] | None", record.get("noise"))
+    sensitivity = cast("float | None", record.get("sensitivity"))
     if not law or not sensitivity:
         return []
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 import numpy as np
@@ -33,7 +34,7 @@ _TOLD = "; tables are over the values that the first part of the plan told, as i
 _ALONE = f"{_FIXED}; what other releases about these people cost is not known here"
 
 
-def statement(release: Release) -> dict[str, Any]:
+def statement(release: Release) -> dict[str, object]:
     """Unit, neighbours, law, scale, sensitivity, adaptivity, steps, versions: ready for JSON.
 
     Everything is derived from the plan that draws the noise and from the steps of the release.
@@ -69,7 +70,7 @@ def adaptivity(ledger: LedgerNote | None) -> str:
     )
 
 
-def central_record(plan: CentralPlan) -> dict[str, Any]:
+def central_record(plan: CentralPlan) -> dict[str, object]:
     """What a release spends and how, but for bounds of wider classes: ready for JSON."""
     errors = plan.errors
     return {
@@ -99,7 +100,7 @@ def central_record(plan: CentralPlan) -> dict[str, Any]:
     }
 
 
-def central_summary(plan: CentralPlan) -> dict[str, Any]:
+def central_summary(plan: CentralPlan) -> dict[str, object]:
     """The figures of a plan, before anything is released."""
     forecast = plan.forecast()
     return {
@@ -118,29 +119,31 @@ def central_summary(plan: CentralPlan) -> dict[str, Any]:
     }
 
 
-def _asked(plan: CentralPlan) -> dict[str, Any]:
+def _asked(plan: CentralPlan) -> dict[str, object]:
     """The promise that was asked for, where the plan keeps a stronger one."""
     return {} if plan.asked is None else {"asked": plan.asked.to_dict()}
 
 
-def measured(plan: CentralPlan) -> dict[str, Any]:
+def measured(plan: CentralPlan) -> dict[str, object]:
     """What is drawn and measured; a person moves it by so many times what a row does."""
     return _of_rows(plan.mechanism.record(), plan.contribution)
 
 
-def _of_rows(record: dict[str, Any], contribution: Contribution) -> dict[str, Any]:
+def _of_rows(
+    record: dict[str, object], contribution: Contribution
+) -> dict[str, object]:
     """What a mechanism says of itself, with the sensitivity of all rows of a person."""
     if contribution.rows == 1:
         return record
 
     told = dict(record)
     if "sensitivity" in told:
-        told["sensitivity"] = float_above(
-            Fraction(told["sensitivity"]) * contribution.multiple
-        )
+        of_row = Fraction(cast("float", told["sensitivity"]))
+        told["sensitivity"] = float_above(of_row * contribution.multiple)
 
     if "parts" in told:
-        told["parts"] = [_of_rows(part, contribution) for part in told["parts"]]
+        parts = cast("Sequence[dict[str, object]]", told["parts"])
+        told["parts"] = [_of_rows(part, contribution) for part in parts]
 
     return told
 

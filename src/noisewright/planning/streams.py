@@ -95,7 +95,7 @@ class StreamPlan(Plan):
         return f"running count of {self.steps:,} steps, {self.mechanism.name}"
 
     @property
-    def laws(self) -> list[dict[str, Any]]:
+    def laws(self) -> list[dict[str, object]]:
         """The laws that are drawn by themselves."""
         return list(self.mechanism.laws)
 
@@ -137,15 +137,19 @@ class StreamPlan(Plan):
         # of, so that a ratio against it would say nothing of how good the plan is.
         once = mechanism.appearances.within(self.steps) == 1
         achieved = mean_error(std, 2)
+        problem = CentralProblem(Prefix(self.steps), (self.steps,), self.privacy, 2.0)
+        linear = _least_error(problem) if once else None
 
         return Forecast(
             std=std,
             halfwidth=mechanism.multiplier(LEVEL) * std,
             simultaneous_halfwidth=mechanism.simultaneous_multiplier(LEVEL) * std,
-            **(_limits(self.steps, self.privacy, achieved) if once else {}),
+            lower_bound=linear,
+            ratio=certified_ratio(achieved, linear),
+            bounds=class_bounds(problem, 1, achieved, exact=True) if once else (),
         )
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, object]:
         """The figures scripts rely on."""
         forecast = self.forecast()
         mechanism = self.mechanism
@@ -225,7 +229,7 @@ class StreamRelease(Shown, Answers):
         return np.asarray(self.answers + self._halfwidths[2])
 
     @property
-    def metadata(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, object]:
         """What was spent and how: ready for JSON, and the same after every step."""
         plan = self.plan
         return {
@@ -241,7 +245,7 @@ class StreamRelease(Shown, Answers):
             "statement": self.statement(),
         }
 
-    def statement(self) -> dict[str, Any]:
+    def statement(self) -> dict[str, object]:
         """What is promised to whom and by which noise, for the whole stream: ready for JSON."""
         plan = self.plan
         return {
@@ -271,11 +275,11 @@ class StreamRelease(Shown, Answers):
 
         return pa.table({**columns, **ends})
 
-    def description(self) -> dict[str, Any]:
+    def description(self) -> dict[str, object]:
         """What `noisewright show` says of it: the latest answer with the record."""
         record = dict(self.metadata)
         facts = {name: record.pop(name) for name in ("privacy", "spend")}
-        figures: dict[str, Any] = {"answered": len(self)}
+        figures: dict[str, object] = {"answered": len(self)}
         if len(self):
             figures |= {
                 "latest_answer": float(self.answers[-1]),
@@ -345,7 +349,7 @@ class RunningStream(Shown, Keepable):
             self.plan, self.answers, paid.identity, paid.note, self.time
         )
 
-    def description(self) -> dict[str, Any]:
+    def description(self) -> dict[str, object]:
         """What may be shown of it."""
         return self.release.description()
 
@@ -356,20 +360,15 @@ class RunningStream(Shown, Keepable):
         return [("answered", f"{self.steps:,}"), *self.plan._facts()]
 
 
-def _limits(steps: int, privacy: Privacy, achieved: float) -> dict[str, Any]:
-    """Bounds for running counts of people who count once, streaming or offline."""
-    problem = CentralProblem(Prefix(steps), (steps,), privacy, 2.0)
-    bounds = class_bounds(problem, 1, achieved, exact=True)
+def _least_error(problem: CentralProblem) -> float | None:
+    """The least error of linear strategies for people who count once, streaming or offline."""
+    privacy = problem.privacy
     if privacy.kind == "pure":
-        return {"bounds": bounds}
-
+        return None
     least = least_factorization(
         problem.workload, problem.sizes, 2.0, privacy.neighbours
     )
-    linear = least * continuous_deviation(privacy) if least else None
-    ratio = certified_ratio(achieved, linear)
-
-    return {"bounds": bounds, "lower_bound": linear, "ratio": ratio}
+    return least * continuous_deviation(privacy) if least else None
 
 
 def plan_stream(

@@ -281,7 +281,7 @@ def _with_gaps(values: FloatArray) -> pa.Array:
     return pa.array(values, mask=np.isnan(values))
 
 
-def _in_order(names: Any, domain: Domain) -> list[str]:
+def _in_order(names: Mapping[str, object], domain: Domain) -> list[str]:
     """Columns in the order of the schema, levels behind their attribute, quantiles last."""
     order: list[str] = []
     for attribute in domain:

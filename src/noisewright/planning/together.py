@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from math import inf
 from operator import add
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 
@@ -93,7 +93,7 @@ class Together(CuratorPlan[list[Counts], tuple[Release, ...]]):
         return "; ".join(plan.title for plan in self.plans)
 
     @property
-    def laws(self) -> list[dict[str, Any]]:
+    def laws(self) -> list[dict[str, object]]:
         """What every plan draws."""
         return [drawn for plan in self.plans for drawn in plan.laws]
 
@@ -150,7 +150,7 @@ class Together(CuratorPlan[list[Counts], tuple[Release, ...]]):
         """With the engine that counts the tables of every plan."""
         return replace(self, plans=tuple(plan.equipped(counter) for plan in self.plans))
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, object]:
         """The figures scripts rely on."""
         return {
             "privacy": self.privacy.to_dict(),

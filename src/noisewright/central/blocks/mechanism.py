@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from math import prod
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
@@ -199,7 +199,7 @@ class BlockMechanism(NamedMechanism):
     def fits(self, measurement: Measurement) -> bool:
         return measurement.lengths == [block.rows for block in self.strategy.blocks]
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> dict[str, object]:
         return {
             "noise": self.law.to_dict(),
             "sensitivity": self.sensitivity,

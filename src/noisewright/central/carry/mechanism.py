@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
@@ -239,7 +239,7 @@ class CarryMechanism(CountsPeople):
     def fits(self, measurement: Measurement) -> bool:
         return self.measured.fits(measurement)
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> dict[str, object]:
         cores = self.carries.cores
         return {
             "noise": {

@@ -143,7 +143,7 @@ class CarryStreamMechanism:
     appearances = ONCE
     """A person counts at one step."""
 
-    laws: ClassVar[tuple[dict[str, Any], ...]] = ()
+    laws: ClassVar[tuple[dict[str, object], ...]] = ()
     """No law by itself: what one level draws is taken back by the next."""
 
     @property
@@ -151,7 +151,7 @@ class CarryStreamMechanism:
         """How many numbers a stream remembers."""
         return len(self.levels)
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> dict[str, object]:
         """What is drawn and how fine, ready for JSON."""
         noise = {"law": "carried-laplace", "scale": self.levels[0].scale}
         return {"noise": noise, "grid_step": 1.0}

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from math import prod
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
@@ -276,7 +276,7 @@ class BallMechanism(CountsPeople):
     def check_reach(self, asked: Sequence[Term]) -> None:
         self.reading(asked)
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> dict[str, object]:
         parts = [
             {
                 "noise": {

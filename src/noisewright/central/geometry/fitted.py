@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 
@@ -275,8 +275,8 @@ class FittedMechanism(CountsPeople):
         drawn = float((noise**2).mean())
         return float(np.sqrt(unbiased.variance.mean() / drawn)) if drawn else 1.0
 
-    def record(self) -> dict[str, Any]:
-        fit: dict[str, Any] = {
+    def record(self) -> dict[str, object]:
+        fit: dict[str, object] = {
             "space": self.space,
             "people": self.given.people,
         }

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from math import ceil, lcm, prod
-from typing import Any, Self, cast
+from typing import Self, cast
 
 import msgspec
 import numpy as np
@@ -228,7 +228,7 @@ class KNormMechanism(CountsPeople):
     def check_reach(self, terms: Sequence[Term]) -> None:
         self.reading.of(terms)
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> dict[str, object]:
         noise = {"law": "k-norm", "scale": float(1 / self.rate)}
         return {
             "noise": noise,

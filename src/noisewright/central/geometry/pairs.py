@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import sqrt
-from typing import Any
 
 import numpy as np
 
@@ -271,7 +270,7 @@ class PairMoments:
             + of_people
         )
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> dict[str, object]:
         """What is drawn, ready for JSON; moments are at the longest rows there can be."""
         first = (
             self._cube.record()

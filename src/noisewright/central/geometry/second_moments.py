@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from math import isqrt, sqrt
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
@@ -286,10 +286,10 @@ class SecondMoments:
         values = np.sort(np.concatenate(drawn))
         return np.asarray((values - values[::-1]) / 2)  # the law is symmetric
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> dict[str, object]:
         """What is drawn, ready for JSON."""
         if self.pure:
-            noise: dict[str, Any] = {
+            noise: dict[str, str | float] = {
                 "law": "wishart-difference",
                 "scale": float(self.scale),
             }

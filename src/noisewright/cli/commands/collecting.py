@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 import click
 
@@ -60,7 +60,9 @@ def client(plan_file: str, specification: bool, as_json: bool) -> None:
 
     about = {name: value for name, value in document.items() if name != "specification"}
     about["report_bytes"] = form.length
-    about["nodes"] = [node["op"] for node in document["specification"]["nodes"]]
+    written = cast("dict[str, list[dict[str, str]]]", document["specification"])
+    nodes = [node["op"] for node in written["nodes"]]
+    about["nodes"] = nodes
     if as_json:
         print_json(about)
         return
@@ -72,7 +74,7 @@ def client(plan_file: str, specification: bool, as_json: bool) -> None:
         (f"every report spends {spent}", promise),
         ("values", document["cells"]),
         ("one report", f"{about['report_bytes']:,} bytes"),
-        ("primitives", ", ".join(sorted(set(about["nodes"])))),
+        ("primitives", ", ".join(sorted(set(nodes)))),
         ("runs in", languages),
         ("digest", document["digest"]),
     ]
@@ -281,7 +283,7 @@ def _robust(options: tuple[str, ...]) -> tuple[int, float | None]:
 
 def _warn(release: Release) -> None:
     """Say on standard error where reports fit no honest people."""
-    fit = release.metadata["fit"]
+    fit = cast("dict[str, object]", release.metadata["fit"])
     if fit["status"] == "alarm":
         least = fit["least_liars"]
         number = (
@@ -348,7 +350,7 @@ def _write_shares(plan: LocalPlan, merged: Aggregate, path: str) -> None:
     write_table(path, pa.table(shares))
 
 
-def _fit_text(fit: dict[str, Any]) -> str:
+def _fit_text(fit: dict[str, object]) -> str:
     if fit["status"] == "unknown":
         return "not tested: too few reports, or too many cells"
     honest = f"(p = {fit['p_value']:.2g}, alarm in {fit['level']:.1%} of honest cases)"
@@ -356,16 +358,19 @@ def _fit_text(fit: dict[str, Any]) -> str:
 
 
 def _show(release: Release, output: str | None, page: str | None) -> None:
-    aside = {reason: n for reason, n in release.metadata["set_aside"].items() if n}
+    aside = cast("dict[str, int]", release.metadata["set_aside"])
     reasons = ", ".join(
-        f"{n:,} {reason.replace('_', ' ')}" for reason, n in aside.items()
+        f"{n:,} {reason.replace('_', ' ')}" for reason, n in aside.items() if n
     )
     rows = [
         ("reports that count", f"{release.metadata['people']:,}"),
         ("set aside", reasons or "none"),
         ("mechanism", release.metadata["mechanism"]),
         ("standard errors", release.metadata["standard_errors"]),
-        ("fit of the reports", _fit_text(release.metadata["fit"])),
+        (
+            "fit of the reports",
+            _fit_text(cast("dict[str, object]", release.metadata["fit"])),
+        ),
     ]
     print_table("Estimates", ["", ""], rows)
     more = len(release) - SHOWN

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from noisewright.cli.options import FILE, Budget, Sectioned, grouped, json_option
 from noisewright.cli.output import print_json, print_table
 from noisewright.cli.spending import bar
+
+if TYPE_CHECKING:
+    from noisewright.ledger.standing import EntryTold, Standing
+    from noisewright.privacy.promise.filters import RuleName
 
 ledger_argument = click.argument("location", metavar="LEDGER")
 dataset_option = click.option("--dataset", help="One dataset alone.")
@@ -58,7 +62,7 @@ def create(
     location: str,
     dataset: str,
     budget: Budget,
-    rule: Any,
+    rule: RuleName | None,
     pure: float,
     aside: float,
     unit: str | None,
@@ -193,7 +197,7 @@ def export(location: str, output: str, as_json: bool) -> None:
         click.echo("keep it where whoever can write the ledger cannot")
 
 
-def _row(entry: dict[str, Any]) -> tuple[object, ...]:
+def _row(entry: EntryTold) -> tuple[object, ...]:
     time = entry["time"][:19].replace("T", " ")
     if entry["entry"] == "created":
         from noisewright.ledger.standing import amount
@@ -215,7 +219,7 @@ def _row(entry: dict[str, Any]) -> tuple[object, ...]:
     )
 
 
-def _show_one(facts: dict[str, Any]) -> None:
+def _show_one(facts: Standing) -> None:
     """A dataset as a person reads it."""
     from noisewright.ledger.standing import left_text, so_far
     from noisewright.privacy.promise.budget import Privacy

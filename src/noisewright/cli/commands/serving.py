@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from ipaddress import ip_network
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -180,7 +180,7 @@ def _terms(
     """The declared terms; what is not declared follows from the name of the plan file."""
     from noisewright.collect.campaign import Terms, read_terms
 
-    document: dict[str, Any] = {} if campaign is None else read_terms(Path(campaign))
+    document: dict[str, object] = {} if campaign is None else read_terms(Path(campaign))
     stem = (
         re.sub(r"[^a-z0-9]+", "-", Path(plan_file).stem.lower()).strip("-")[:64]
         or "survey"

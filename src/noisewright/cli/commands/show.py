@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import click
 
@@ -33,7 +33,7 @@ def show(file: str, as_json: bool) -> None:
         print_json(facts)
         return
 
-    tables = facts.pop("tables", [])
+    tables = cast("list[dict[str, object]]", facts.pop("tables", []))
     # what the other lines say, for whoever reads the record alone
     facts.pop("statement", None)
     lines = [
@@ -48,7 +48,7 @@ def show(file: str, as_json: bool) -> None:
         print_table("", names, rows, f"and {more:,} more" if more > 0 else "")
 
 
-def description(path: Path) -> dict[str, Any]:
+def description(path: Path) -> dict[str, object]:
     """What a file is and holds, ready for JSON."""
     from noisewright.errors import FileFormatError
     from noisewright.files import is_sqlite
@@ -69,7 +69,7 @@ def description(path: Path) -> dict[str, Any]:
     return _container(path)
 
 
-def _ledger(path: Path) -> dict[str, Any]:
+def _ledger(path: Path) -> dict[str, object]:
     from noisewright.ledger.book import Ledger
     from noisewright.ledger.standing import standing
 
@@ -96,13 +96,13 @@ def _ledger(path: Path) -> dict[str, Any]:
     }
 
 
-def _container(path: Path) -> dict[str, Any]:
+def _container(path: Path) -> dict[str, object]:
     import noisewright as nw
     from noisewright import container
     from noisewright.planning.files import KINDS
 
     kind, version = container.kind_of(path)
-    facts: dict[str, Any] = {
+    facts: dict[str, object] = {
         "kind": kind,
         "what": KINDS[kind].words if kind in KINDS else _SEARCHES.get(kind, ""),
         "version": version,
@@ -115,7 +115,7 @@ def _container(path: Path) -> dict[str, Any]:
     return facts | nw.load(path).description()
 
 
-def _running(path: Path) -> dict[str, Any]:
+def _running(path: Path) -> dict[str, object]:
     """What is public of a running stream, and whether it can go on from this state."""
     from noisewright.planning.stream_files import stored_stream
 
@@ -129,7 +129,7 @@ def _running(path: Path) -> dict[str, Any]:
     return {"position": place, "state": state, **release.description()}
 
 
-def _record(path: Path) -> dict[str, Any]:
+def _record(path: Path) -> dict[str, object]:
     from noisewright.planning.release import read_record, spendings
 
     entries = read_record(path)
@@ -140,7 +140,7 @@ def _record(path: Path) -> dict[str, Any]:
     return {**kind, "version": latest.pop("version", None), **times, **latest}
 
 
-def _answers(path: Path) -> dict[str, Any]:
+def _answers(path: Path) -> dict[str, object]:
     """The table's form alone: whose rows these are is told by the record beside it."""
     from noisewright.planning.release import metadata_path
 
@@ -156,7 +156,7 @@ def _answers(path: Path) -> dict[str, Any]:
     }
 
 
-def _yaml(path: Path) -> dict[str, Any]:
+def _yaml(path: Path) -> dict[str, object]:
     from noisewright.domain import Domain
     from noisewright.domain.schema import load_yaml
     from noisewright.planning.found.open_values import declares_open

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -174,7 +174,11 @@ def column_list(text: str) -> list[str]:
     return names
 
 
-def _expected(plan: RowsPlanned, people: int) -> dict[str, Any]:
+Errors = Mapping[str, float] | Mapping[str, dict[str, float]]
+"""Root mean square errors by name: of figures, or of populations that were made up."""
+
+
+def _expected(plan: RowsPlanned, people: int) -> Errors:
     """Errors of shares among so many people."""
     from noisewright.planning.rows.covariance import CovariancePlan
     from noisewright.planning.rows.pairs import PairsPlan
@@ -186,7 +190,7 @@ def _expected(plan: RowsPlanned, people: int) -> dict[str, Any]:
     return plan.expected(people)
 
 
-def _flat(told: Mapping[str, Any]) -> list[tuple[str, float]]:
+def _flat(told: Errors) -> list[tuple[str, float]]:
     """Errors by name: of a covariance plan as they are, of populations one by one."""
     rows: list[tuple[str, float]] = []
     for name, value in told.items():
@@ -285,7 +289,7 @@ def show_regression(
         click.echo(f"written to {output}")
 
 
-def open_schema(question: Question) -> dict[str, Any] | None:
+def open_schema(question: Question) -> dict[str, object] | None:
     """The schema as it stands, where some attribute of it is open; None otherwise."""
     from noisewright.domain.schema import load_yaml
     from noisewright.planning.found.open_values import declares_open
@@ -303,7 +307,7 @@ def open_schema(question: Question) -> dict[str, Any] | None:
 
 def plan_open(
     question: Question,
-    schema: dict[str, Any],
+    schema: dict[str, object],
     share: float,
     privacy: Privacy,
     error: str,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 import click
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from noisewright.cli.plan import Method, Output
     from noisewright.local.choose.options import Local
     from noisewright.local.mechanism import Progress
-    from noisewright.planning.local.plan import LocalPlan
+    from noisewright.planning.local.plan import LocalPlan, RunnerUp
 
 PROOFS = {
     "trace": "the trace of the information",
@@ -156,19 +157,28 @@ def plan_local(
         _show_forecast(plan, plan.people)
 
 
-def _why_local(plan: LocalPlan, document: dict[str, Any]) -> str:
+def _why_local(plan: LocalPlan, document: dict[str, object]) -> str:
     """Why the plan is by its mechanism, in a sentence."""
     why = f"the fewest people of {len(plan.runners_up) + 1} mechanisms planned"
     if plan.runners_up:
-        name = "sample_complexity" if plan.goal is None else "people_for_max_error"
-        second = min(plan.runners_up, key=lambda row: row[name])
-        times = second[name] / document[name]
+        second = min(plan.runners_up, key=partial(_needed, plan))
+        own = "sample_complexity" if plan.goal is None else "people_for_max_error"
+        times = _needed(plan, second) / cast("float", document[own])
         why += f"; {second['mechanism']} would need {times:.3f} times as many"
 
     return why
 
 
-def _show_local(plan: LocalPlan, document: dict[str, Any], output: str | None) -> None:
+def _needed(plan: LocalPlan, other: RunnerUp) -> float:
+    """The people that another mechanism needs for what the plan was made for."""
+    if plan.goal is None:
+        return other["sample_complexity"]
+    return other["people_for_max_error"]
+
+
+def _show_local(
+    plan: LocalPlan, document: dict[str, object], output: str | None
+) -> None:
     from noisewright.planning.local.forecast import CUT_SHORT
 
     ratio = document["certified_ratio"]
@@ -190,9 +200,8 @@ def _show_local(plan: LocalPlan, document: dict[str, Any], output: str | None) -
     bound_class = plan.comparison.bound_class if ratio else None
     if bound_class is not None:
         rows.append(("bound for", str(bound_class)))
-        rows.append(
-            ("bound by", PROOFS.get(document["certificate"], document["certificate"]))
-        )
+        proved = str(document["certificate"])
+        rows.append(("bound by", PROOFS.get(proved, proved)))
 
     if "people_needed" in document:
         needed = f"{document['people_needed']:,}"
@@ -210,7 +219,7 @@ def _show_local(plan: LocalPlan, document: dict[str, Any], output: str | None) -
         rows.append(("largest bias, included", f"{document['largest_bias']:g}"))
 
     if document.get("shuffled"):
-        shuffled = document["shuffled"]
+        shuffled = cast("dict[str, float]", document["shuffled"])
         text = f"ε = {shuffled['epsilon']:.4g}, δ = {shuffled['delta']:g} (beside ε, not instead)"
         rows.append(("reports together, once shuffled", text))
 
@@ -221,8 +230,7 @@ def _show_local(plan: LocalPlan, document: dict[str, Any], output: str | None) -
         rows.append(("written to", output))
 
     print_table("Plan without a curator", ["", ""], rows, bound_note(bound_class))
-    name = "sample_complexity" if plan.goal is None else "people_for_max_error"
-    others = [(r["mechanism"], f"{r[name]:,.0f}") for r in plan.runners_up]
+    others = [(r["mechanism"], f"{_needed(plan, r):,.0f}") for r in plan.runners_up]
     if others:
         print_table("What others would need", ["mechanism", "people"], others)
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, log
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -58,7 +58,7 @@ class Hypothesis(Shown):
     def _facts(self) -> list[tuple[str, str]]:
         return [("hypothesis", self.name), ("points", f"{len(self.labels):,}")]
 
-    def __call__(self, points: Iterable[Any] | npt.ArrayLike) -> SignArray:
+    def __call__(self, points: Iterable[object] | npt.ArrayLike) -> SignArray:
         if self.source is not None:
             return self.labels[self.source.columns(points)]
         return self.labels[columns_below(len(self.labels), points)]

@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -57,7 +56,7 @@ class KeptStrategy(Header, tag="local-strategy", frozen=True):
 
     question: str
     mechanism: str
-    strategy: dict[str, Any]
+    strategy: dict[str, object]
     arrays: dict[str, Array]
 
 

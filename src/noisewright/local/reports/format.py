@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -154,7 +153,7 @@ class Client(Shown):
         return int(self.domain.encode(columns)[0])
 
 
-def _record(value: object, names: Sequence[str]) -> Mapping[str, Any]:
+def _record(value: object, names: Sequence[str]) -> Mapping[str, object]:
     """A person's values by their attributes' names."""
     match value:
         case Mapping():
@@ -170,7 +169,7 @@ def _record(value: object, names: Sequence[str]) -> Mapping[str, Any]:
     return dict(zip(names, listed, strict=True))
 
 
-def exported(format: ReportFormat) -> dict[str, Any]:
+def exported(format: ReportFormat) -> dict[str, object]:
     """The document of `noisewright client PLAN --specification`, ready for JSON."""
     # Read back, so that what was written here is held to the rules for what anybody wrote.
     specification = decode(encode(format.specification))

@@ -26,6 +26,8 @@ from noisewright.workload.linear.tensor import sum_out
 from noisewright.workload.structure import Term
 
 if TYPE_CHECKING:
+    from scipy.sparse import csc_array, csr_array
+
     from noisewright.planning.central.plan import CentralPlan
 
 
@@ -134,7 +136,7 @@ def possible_cells(domain: Domain, attributes: Table) -> BoolArray:
 
 def spread_rows(
     terms: Sequence[Term], sizes: Sequence[int], inside: IntArray
-) -> Any | None:
+) -> csr_array[np.float64] | None:
     """The queries of terms, one per row, over cells of attributes; None if they are too many."""
     from scipy.sparse import csr_array, vstack
 
@@ -161,7 +163,7 @@ def spread_rows(
     return csr_array(vstack(parts, format="csr"))
 
 
-def sparse_rows(workload: Workload) -> Any | None:
+def sparse_rows(workload: Workload) -> csc_array[np.float64] | None:
     """A workload as a sparse matrix by columns; None where it is too large to be written out."""
     from scipy.sparse import csc_array, eye_array, kron
 
@@ -176,7 +178,7 @@ def sparse_rows(workload: Workload) -> Any | None:
             return None
         if prod(factor.nnz for factor in factors) > _MOST_ENTRIES:
             return None
-        return reduce(lambda a, b: kron(a, b, format="csc"), factors)
+        return csc_array(reduce(lambda a, b: kron(a, b, format="csc"), factors))
 
     if workload.queries * workload.size > _MOST_DENSE:
         return None

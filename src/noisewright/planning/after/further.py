@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from noisewright.planning.release import Release
 
 
-Further: TypeAlias = "Queries | Mapping[str, Any] | Sequence[Mapping[str, Any]] | Path"
+Further: TypeAlias = (
+    "Queries | Mapping[str, object] | Sequence[Mapping[str, object]] | Path"
+)
 """A workload, or questions by name: a path, YAML text, or one or several as plain values."""
 
 _MOST_SHOWN = 8

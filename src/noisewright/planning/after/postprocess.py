@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 import numpy as np
@@ -90,7 +90,9 @@ class Steps(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         """Whether one table of people is fitted to all answers."""
         return self.non_negative or self.integer
 
-    def told(self, plan: CentralPlan, before: Mapping[str, Any]) -> dict[str, Any]:
+    def told(
+        self, plan: CentralPlan, before: Mapping[str, object]
+    ) -> dict[str, object]:
         """What the record says of these steps; `before` is what it said of earlier ones."""
         chosen = {
             "invariants": dict(self.invariants),
@@ -109,8 +111,9 @@ class Steps(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
         record = {"steps": steps, "effects": effects}
         if before:
-            earlier = dict(before["post_processing"])
-            record["history"] = [*earlier.pop("history", []), earlier]
+            earlier = dict(cast("Mapping[str, object]", before["post_processing"]))
+            history = cast("list[object]", earlier.pop("history", []))
+            record["history"] = [*history, earlier]
 
         return {"post_processing": record}
 

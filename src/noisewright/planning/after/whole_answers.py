@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from noisewright.workload.cliques import CliqueTree, clique_tree
 from noisewright.workload.linear.interactions import Table
 from noisewright.workload.linear.tensor import sum_out
 from noisewright.workload.structure import Term
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 _FEWEST = 2**10  # cells among which moving people is of any use
 
@@ -97,14 +100,18 @@ def _beyond_writing(asked: AskedCells, cells: FloatArray, kept: Kept) -> IntArra
     return result
 
 
-def _nothing(cells: int) -> Any:
+def _nothing(cells: int) -> csr_array[np.float64]:
     from scipy.sparse import csr_array
 
     return csr_array((0, cells))
 
 
 def _sums(
-    near: Any, kept: Kept, asked: AskedCells, links: Any = None, first: int = 0
+    near: csr_array[np.float64],
+    kept: Kept,
+    asked: AskedCells,
+    links: csr_array[np.float64] | None = None,
+    first: int = 0,
 ) -> Sums:
     """Sums to stay near, and those to come out: all people, links of zero, whole declared values.
 
@@ -179,7 +186,7 @@ class _Groups:
         """The axes of a table among those of a group."""
         return tuple(self.tree.cliques[number].index(i) for i in table)
 
-    def questions(self, terms: Sequence[Term]) -> Any | None:
+    def questions(self, terms: Sequence[Term]) -> csr_array[np.float64] | None:
         """Every question over the cells of the first group that holds its table."""
         from scipy.sparse import block_diag, csr_array
 
@@ -207,7 +214,7 @@ class _Groups:
         order = np.argsort(np.argsort(by_group, kind="stable"), kind="stable")
         return csr_array(csr_array(block_diag(parts, format="csr"))[order])
 
-    def links(self) -> Any:
+    def links(self) -> csr_array[np.float64]:
         """A group's table less that of the group it meets, for every cell that they share."""
         from scipy.sparse import csr_array, vstack
 

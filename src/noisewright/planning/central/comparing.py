@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy.typing as npt
 
@@ -82,7 +82,7 @@ class Comparison:
         limits = {bound.bound_class: bound.ratio for bound in self.bounds}
         return limits.get(BoundClass.ANY_MECHANISM)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """The figures scripts rely on."""
         names = (
             "mechanism",
@@ -228,7 +228,7 @@ class Reason:
     reason: str
     spends: Mapping[str, float] = field(default_factory=dict)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """The figures, ready for JSON."""
         return {**vars(self), "spends": dict(self.spends)}
 

@@ -11,7 +11,6 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 import numpy as np
 
@@ -81,7 +80,7 @@ def _on_cells(domain: Domain, box: Box, queries: Callable[[int], FloatArray]) ->
 
 def contradictions(
     mechanism: Mechanism, domain: Domain, measurement: Measurement
-) -> dict[str, Any] | None:
+) -> dict[str, object] | None:
     """Whether noisy measurements say that people are in impossible cells: for records, no cost.
 
     Each declaration that the mechanism can see is tested by its cells one by one and all together.
@@ -114,7 +113,7 @@ def contradictions(
     }
 
 
-def warn_of(record: Mapping[str, Any] | None) -> None:
+def warn_of(record: Mapping[str, object] | None) -> None:
     """Warn where a record of `contradictions` names any."""
     if record is not None and record["contradicted"]:
         cells = shown(record["contradicted"], 200)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -417,7 +417,7 @@ class CentralPlan(CuratorPlan[Counts, Release]):
         return f"{shortened(asked, 80)} ({self.mechanism.name})"
 
     @property
-    def laws(self) -> list[dict[str, Any]]:
+    def laws(self) -> list[dict[str, object]]:
         """Every law that is drawn, with its scale and the sensitivity of a person."""
         return noise_of(measured(self))
 
@@ -435,7 +435,7 @@ class CentralPlan(CuratorPlan[Counts, Release]):
             [asked, domain, self.privacy, strategy_hash(self.mechanism)]
         )
 
-    def description(self) -> dict[str, Any]:
+    def description(self) -> dict[str, object]:
         """What `noisewright show` says of it, with the errors of its tables."""
         return {**super().description(), "tables": told_errors(self.table_errors())}
 
@@ -498,7 +498,7 @@ class CentralPlan(CuratorPlan[Counts, Release]):
         """How many standard errors hold an answer to a term; simulated laws are drawn once."""
         return planned_widths(self)
 
-    def contradictions(self, measurement: Measurement) -> Mapping[str, Any] | None:
+    def contradictions(self, measurement: Measurement) -> Mapping[str, object] | None:
         """What a measurement says of declared impossible cells; None where nothing is tested."""
         if self.domain is None or not self.domain.boxes or not self.spend.losses:
             return None
@@ -506,26 +506,26 @@ class CentralPlan(CuratorPlan[Counts, Release]):
 
     # --- what people and scripts see --------------------------------------------------------------
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> dict[str, object]:
         """What a release spends and how: ready for JSON, nothing private in it."""
         return dict(self._record)
 
     @cached_property
-    def _record(self) -> dict[str, Any]:
+    def _record(self) -> dict[str, object]:
         bounds = [bound.to_dict() for bound in self.bounds]
         return {**self._record_of_noise, "bounds": bounds}
 
     @cached_property
-    def _record_of_noise(self) -> dict[str, Any]:
+    def _record_of_noise(self) -> dict[str, object]:
         """The same before bounds are proved, which decide nothing that is released."""
         return central_record(self)
 
-    def outcome_record(self, measurement: Measurement) -> dict[str, Any]:
+    def outcome_record(self, measurement: Measurement) -> dict[str, object]:
         """What the record of a release adds to that of its plan."""
         impossible = self.contradictions(measurement)
         return {} if impossible is None else {"impossible": impossible}
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, object]:
         """The figures scripts rely on."""
         return central_summary(self)
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from noisewright.arrays import FloatArray
 from noisewright.central.mechanism import Table
 from noisewright.display import Shown
-from noisewright.domain import Numeric
+from noisewright.domain import Attribute, Numeric
 from noisewright.errors import require
 from noisewright.planning.counting import Counter, Data, is_histogram
 from noisewright.privacy.promise.budget import Privacy
@@ -87,7 +87,7 @@ class Rehearsal(Shown):
 
         return pd.DataFrame([asdict(table) for table in self.tables])
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, object]:
         """All figures, ready for JSON."""
         return {
             "kind": "rehearsal",
@@ -177,8 +177,8 @@ class _Truth:
     def _first_order(
         self,
         statistic: Statistic,
-        parts: dict[Any, FloatArray],
-        errors: dict[Any, FloatArray],
+        parts: dict[tuple[object, ...], FloatArray],
+        errors: dict[tuple[object, ...], FloatArray],
     ) -> FloatArray:
         if isinstance(statistic, Quantiles):
             return np.full(statistic.queries, np.nan)
@@ -201,7 +201,7 @@ class _Truth:
         parts = [Noisy(value, np.zeros_like(value)) for value in values]
         return statistic.derive(parts, self.plan.widths).answers
 
-    def _parts(self, values: FloatArray) -> dict[Any, FloatArray]:
+    def _parts(self, values: FloatArray) -> dict[tuple[object, ...], FloatArray]:
         ends = np.cumsum([term.queries for term in self.plan.terms])[:-1]
         keys = (term.key for term in self.plan.terms)
         return dict(zip(keys, np.split(values, ends), strict=True))
@@ -291,7 +291,7 @@ def _declared(
 
 
 def _cost(
-    attribute: Any, values: FloatArray, unit: float, levels: tuple[float, ...]
+    attribute: Attribute, values: FloatArray, unit: float, levels: tuple[float, ...]
 ) -> DeclarationCost:
     assert isinstance(attribute, Numeric)
     known = values[np.isfinite(values)]

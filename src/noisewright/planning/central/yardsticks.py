@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
 
 import numpy as np
 
@@ -142,9 +141,9 @@ class Limits:
             self.packing is not None and people is not None
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """The figures, ready for JSON."""
-        told: dict[str, Any] = {}
+        told: dict[str, object] = {}
         if self.packing is not None:
             told["packing_bound"] = self.packing
 

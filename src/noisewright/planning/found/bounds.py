@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial, reduce
 from operator import add
-from typing import Any
 
 import numpy as np
 
@@ -107,7 +106,7 @@ class BoundsSearch:
             )
         return Domain(known, unit=self.unit)
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> dict[str, object]:
         """What was spent and how, ready for JSON."""
         first = dict(self.releases[0].metadata)
         names = (

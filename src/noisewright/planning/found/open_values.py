@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from noisewright.domain import Domain, Unit
 from noisewright.domain.schema import load_yaml
@@ -57,8 +56,8 @@ class OpenPlan(CuratorPlan[Held, Release]):
     `schema` and `queries` are as in YAML; `share` of ε and of δ goes to the values.
     """
 
-    schema: Mapping[str, Any]
-    queries: Mapping[str, Any]
+    schema: Mapping[str, object]
+    queries: Mapping[str, object]
     privacy: Privacy
     share: float = SHARE
     error: str = "rmse"
@@ -92,7 +91,9 @@ class OpenPlan(CuratorPlan[Held, Release]):
     def open_names(self) -> tuple[str, ...]:
         """The attributes whose values are told first."""
         return tuple(
-            entry["name"] for entry in _entries(self.schema) if entry["kind"] == OPEN
+            str(entry["name"])
+            for entry in _entries(self.schema)
+            if entry["kind"] == OPEN
         )
 
     @property
@@ -133,7 +134,7 @@ class OpenPlan(CuratorPlan[Held, Release]):
         attributes = [
             entry
             if entry["kind"] != OPEN
-            else _listed(entry["name"], values[entry["name"]])
+            else _listed(str(entry["name"]), values[str(entry["name"])])
             for entry in _entries(self.schema)
         ]
         return Domain.from_dict({**self.schema, "attributes": attributes})
@@ -188,7 +189,7 @@ class OpenPlan(CuratorPlan[Held, Release]):
         )
         return {count: self.chance(count) for count in people}
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, object]:
         """The figures scripts rely on; errors are for a number of values that is assumed."""
         forecast = self.forecast()
         values = self.value_plans[0].summary()
@@ -303,7 +304,7 @@ class OpenTables(CentralPlan):
         """What telling values and measuring tables cost together."""
         return self.selection.spend
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> dict[str, object]:
         """What is spent and how, with how many values were told."""
         return {
             **super().record(),
@@ -322,8 +323,8 @@ class OpenTables(CentralPlan):
 
 
 def plan_open(
-    queries: str | Path | Mapping[str, Any],
-    schema: str | Path | Mapping[str, Any],
+    queries: str | Path | Mapping[str, object],
+    schema: str | Path | Mapping[str, object],
     privacy: Privacy,
     *,
     share: float = SHARE,
@@ -341,14 +342,16 @@ def plan_open(
     )
 
 
-def _document(name: str, source: str | Path | Mapping[str, Any]) -> dict[str, Any]:
+def _document(
+    name: str, source: str | Path | Mapping[str, object]
+) -> dict[str, object]:
     document = source if isinstance(source, Mapping) else load_yaml(source)
     if not isinstance(document, Mapping):
         raise InvalidParameter(name, type(document).__name__, "must be a mapping")
     return dict(document)
 
 
-def declares_open(schema: Mapping[str, Any]) -> bool:
+def declares_open(schema: Mapping[str, object]) -> bool:
     """Whether some attribute of a schema, as it is written, is open."""
     entries = schema.get("attributes")
     listed = entries if isinstance(entries, list) else []
@@ -357,7 +360,7 @@ def declares_open(schema: Mapping[str, Any]) -> bool:
     )
 
 
-def _entries(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _entries(schema: Mapping[str, object]) -> list[Mapping[str, object]]:
     """The attributes that a schema declares; an open one has a name and nothing else."""
     entries = schema.get("attributes")
     if not isinstance(entries, list) or not all(
@@ -379,7 +382,7 @@ def _entries(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return entries
 
 
-def _listed(name: str, values: Sequence[str]) -> dict[str, Any]:
+def _listed(name: str, values: Sequence[str]) -> dict[str, object]:
     label = "other"
     while label in values:
         label = f"({label})"

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -63,7 +62,7 @@ class ReleasedValues(Shown):
         )
 
     @property
-    def metadata(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, object]:
         """What was spent and how, ready for JSON."""
         return {
             "format": "noisewright-values",
@@ -188,7 +187,7 @@ class ValuePlan(CuratorPlan[Mapping[str, int], ReleasedValues]):
 
         return ReleasedValues(self, told, paid.identity, paid.note)
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, object]:
         """The figures scripts rely on."""
         likely = [
             next(c for c in range(10**9) if self.chance(c) >= p) for p in (0.5, 0.95)

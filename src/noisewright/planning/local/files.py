@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import inf, isfinite
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 import msgspec
 import numpy as np
@@ -17,7 +17,12 @@ from noisewright.planning.files import (
     domain_beside,
     domain_of,
 )
-from noisewright.planning.local.plan import LocalPlan, NamedStrategy
+from noisewright.planning.local.plan import (
+    LocalPlan,
+    NamedStrategy,
+    RunnerUp,
+    runner_up,
+)
 from noisewright.planning.local.reading import Reading
 from noisewright.planning.release import Release
 from noisewright.workload.forms.stored import (
@@ -27,7 +32,7 @@ from noisewright.workload.forms.stored import (
 )
 
 
-class RunnerUp(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class StoredRunnerUp(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A mechanism that was planned and not taken."""
 
     mechanism: Text
@@ -46,16 +51,16 @@ class LocalFile(Kept, frozen=True, tag="local-plan"):
     """A plan without a curator."""
 
     workload: StoredWorkload
-    domain: dict[str, Any] | None
+    domain: dict[str, object] | None
     mechanism: Text
-    strategy: dict[str, Any]
+    strategy: dict[str, object]
     arrays: dict[str, Array]
     """What belongs to the strategy beside its settings."""
     proof: dict[str, Array]
     """The arrays of the proof that came with the plan; none where there is no such proof."""
     targets: FloatArray | None
     """What is answered in place of the queries."""
-    runners_up: list[RunnerUp]
+    runners_up: list[StoredRunnerUp]
     people: int | None
     alpha: float | None
     goal: StoredGoal | None
@@ -76,7 +81,7 @@ class LocalFile(Kept, frozen=True, tag="local-plan"):
             proof={} if plan.proof is None else dict(vars(plan.proof)),
             targets=plan.targets,
             runners_up=[
-                RunnerUp(
+                StoredRunnerUp(
                     row["mechanism"],
                     _finite(row["sample_complexity"]),
                     row.get("people_for_max_error"),
@@ -116,11 +121,9 @@ class LocalFile(Kept, frozen=True, tag="local-plan"):
         )
 
 
-def _runner_up(row: RunnerUp) -> dict[str, Any]:
-    people = row.people_for_max_error
+def _runner_up(row: StoredRunnerUp) -> RunnerUp:
     known = inf if row.sample_complexity is None else row.sample_complexity
-    told = {} if people is None else {"people_for_max_error": people}
-    return {"mechanism": row.mechanism, "sample_complexity": known, **told}
+    return runner_up(row.mechanism, known, row.people_for_max_error)
 
 
 def _proof_of(arrays: dict[str, Array], cells: int) -> Proof | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -66,7 +66,7 @@ class LocalForecast(Forecast):
             *shown,
         ]
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, object]:
         names = ("people", "rmse", "max", "worst_rmse")
         told = {name: getattr(self, name) for name in names}
         if self.max_error is not None:
@@ -115,13 +115,13 @@ SHUFFLE_DELTA = 1e-9
 """The δ at which summaries state what shuffled reports promise together."""
 
 
-def local_summary(plan: LocalPlan) -> dict[str, Any]:
+def local_summary(plan: LocalPlan) -> dict[str, object]:
     """The figures at α = 0.01, and those that the plan was made for."""
     best = plan.certificate
     prior = best and prior_floor(plan.workload, plan.epsilon)
     floor = 0.0 if best is None else best.sample_complexity(ALPHA)
     certified = None if best is None else best.ratio(plan.analysis.worst_case)
-    asked: dict[str, Any] = {}
+    asked: dict[str, object] = {}
     if plan.alpha is not None:
         asked |= {"alpha": plan.alpha, "people_needed": plan.people_for()}
 
@@ -146,7 +146,7 @@ def local_summary(plan: LocalPlan) -> dict[str, Any]:
     }
 
 
-def local_record(plan: LocalPlan) -> dict[str, Any]:
+def local_record(plan: LocalPlan) -> dict[str, object]:
     """What reports promise and what they were made with: ready for JSON, nothing private."""
     return {
         "format": "noisewright-estimate",
@@ -165,7 +165,7 @@ def local_record(plan: LocalPlan) -> dict[str, Any]:
     }
 
 
-def _goal_figures(plan: LocalPlan) -> dict[str, Any]:
+def _goal_figures(plan: LocalPlan) -> dict[str, object]:
     """The largest error that the plan is for, and the people that it needs."""
     if plan.goal is None:
         return {}

@@ -13,7 +13,7 @@ from noisewright.local.listed import own_mechanism
 from noisewright.local.mechanism import LocalProblem, Progress, Search
 from noisewright.local.time_limit import TimeLimit, keeping_the_best
 from noisewright.planning.counting import Counter
-from noisewright.planning.local.plan import LocalPlan, NamedStrategy
+from noisewright.planning.local.plan import LocalPlan, NamedStrategy, runner_up
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.workload.base import Workload
 
@@ -69,11 +69,7 @@ def plan_local(
         mechanism=NamedStrategy(best.mechanism, best.analysis.strategy),
         seconds=limit.seconds,
         runners_up=tuple(
-            {
-                "mechanism": c.mechanism,
-                "sample_complexity": c.analysis.sample_complexity(ALPHA),
-                **({} if c.people is None else {"people_for_max_error": c.people}),
-            }
+            runner_up(c.mechanism, c.analysis.sample_complexity(ALPHA), c.people)
             for c in others
             if c.analysis is not None
         ),

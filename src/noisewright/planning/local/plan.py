@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from math import ceil
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, NotRequired, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -73,6 +73,22 @@ class NamedStrategy(NamedTuple):
     strategy: Strategy
 
 
+class RunnerUp(TypedDict):
+    """A mechanism that was planned and not taken, and the people that it needs."""
+
+    mechanism: str
+    sample_complexity: float
+    people_for_max_error: NotRequired[int]
+
+
+def runner_up(mechanism: str, variance: float, error: int | None) -> RunnerUp:
+    """What another mechanism needs for a small variance, and for a largest error if asked."""
+    needed: RunnerUp = {"mechanism": mechanism, "sample_complexity": variance}
+    if error is not None:
+        needed["people_for_max_error"] = error
+    return needed
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class LocalPlan(Plan):
     """A strategy for a workload: its clients, its errors and its estimates.
@@ -90,7 +106,7 @@ class LocalPlan(Plan):
     domain: Domain | None
     mechanism: NamedStrategy
     seconds: float = 0.0
-    runners_up: tuple[Mapping[str, Any], ...] = ()
+    runners_up: tuple[RunnerUp, ...] = ()
     people: int | None = None
     alpha: float | None = None
     counter: Counter | None = None
@@ -396,7 +412,7 @@ class LocalPlan(Plan):
         (reading,) = steps
         return read(self, measurement, reading.plain)
 
-    def outcome_record(self, measurement: Aggregate) -> dict[str, Any]:
+    def outcome_record(self, measurement: Aggregate) -> dict[str, object]:
         """What the reports add to the record of the plan."""
         return {
             "round": measurement.round,
@@ -443,7 +459,7 @@ class LocalPlan(Plan):
         widths = forecast.halfwidth, forecast.simultaneous_halfwidth
         return table_errors(self.tables(), forecast.std, *widths)
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> dict[str, object]:
         """What reports promise and what they were made with: ready for JSON, nothing private."""
         return local_record(self)
 
@@ -489,11 +505,11 @@ class LocalPlan(Plan):
         except NoisewrightError:
             return None
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, object]:
         """The figures scripts rely on, at α = 0.01, and those that the plan was made for."""
         return local_summary(self)
 
-    def description(self) -> dict[str, Any]:
+    def description(self) -> dict[str, object]:
         """What `noisewright show` says of it, with the errors of its tables for so many people."""
         facts = super().description()
         if self.people is None:

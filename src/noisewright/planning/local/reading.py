@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import reduce
 from math import ceil, prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast
+from typing import TYPE_CHECKING, Annotated, Literal, Self, cast
 
 import msgspec
 import numpy as np
@@ -172,7 +172,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             self, non_negative=False, shrink=False, liars=0.0
         )
 
-    def told(self, plan: LocalPlan, before: Mapping[str, Any]) -> dict[str, Any]:
+    def told(self, plan: LocalPlan, before: Mapping[str, object]) -> dict[str, object]:
         """What the record says of it."""
         return {
             **before,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast, get_args
+from typing import TYPE_CHECKING, cast, get_args
 
 import numpy as np
 
@@ -119,7 +119,7 @@ class CovariancePlan(RowPlan[SecondMoments, IntArray, "CovarianceRelease"]):
 
         return result
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, object]:
         """The figures scripts rely on."""
         forecast = self.forecast()
         return {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -115,7 +115,7 @@ class PairsPlan(RowPlan[PairMoments, Rows, "PairsRelease"]):
             )
         }
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, object]:
         """The figures scripts rely on."""
         forecast = self.forecast()
         return {

@@ -49,19 +49,19 @@ class RowMethod(Protocol):
     def protected(self) -> bool:
         """Whether the number of people is."""
 
-    def record(self) -> dict[str, Any]: ...
+    def record(self) -> dict[str, object]: ...
 
 
 Method = TypeVar("Method", bound=RowMethod)
 Measured = TypeVar("Measured")
 Exact = TypeVar("Exact")
-AnyPlan = TypeVar("AnyPlan", bound="RowPlan[Any, Any, Any]")
-AnyRelease = TypeVar("AnyRelease", bound="RowRelease[Any, Any]")
+PlanT = TypeVar("PlanT", bound="RowPlan[Any, Any, Any]")
+ReleaseT = TypeVar("ReleaseT", bound="RowRelease[Any, Any]")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RowPlan(
-    CuratorPlan[tuple[Exact, int], AnyRelease], Generic[Method, Exact, AnyRelease]
+    CuratorPlan[tuple[Exact, int], ReleaseT], Generic[Method, Exact, ReleaseT]
 ):
     """A measurement of the rows of `columns` by a `method`."""
 
@@ -80,7 +80,7 @@ class RowPlan(
         return self.mechanism.spend
 
     @property
-    def laws(self) -> list[dict[str, Any]]:
+    def laws(self) -> list[dict[str, object]]:
         """Every law that is drawn, with its scale and sensitivity."""
         return noise_of(self.mechanism.record())
 
@@ -113,7 +113,7 @@ class RowPlan(
         people: int | None,
         spending: Spending,
         source: ByteSource | None,
-    ) -> AnyRelease:
+    ) -> ReleaseT:
         """The release under fresh noise; `people` where their number is public."""
 
     def noisy(
@@ -121,7 +121,7 @@ class RowPlan(
         exact: tuple[Exact, int],
         spending: Spending | None = None,
         source: ByteSource | None = None,
-    ) -> AnyRelease:
+    ) -> ReleaseT:
         """The release of exact values, and of the number of people where it is public."""
         values, people = exact
         public = None if self.mechanism.protected else people
@@ -129,10 +129,10 @@ class RowPlan(
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RowRelease(Shown, Answers, Generic[AnyPlan, Measured]):
+class RowRelease(Shown, Answers, Generic[PlanT, Measured]):
     """What was measured of rows, and all that follows from it at no further cost."""
 
-    plan: AnyPlan
+    plan: PlanT
     measured: Measured
     public_people: int | None
     identity: str
@@ -160,7 +160,7 @@ class RowRelease(Shown, Answers, Generic[AnyPlan, Measured]):
         return self.note
 
     @property
-    def metadata(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, object]:
         """What was spent and how: ready for JSON, nothing private in it."""
         return {
             "format": "noisewright-release",

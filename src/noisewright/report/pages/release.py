@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 
 from noisewright.arrays import FloatArray
@@ -65,7 +67,8 @@ def release_page(
     plan = release.plan
     local = plan.model == "local"
     proved = certified(plan, known)
-    told = known["statement"]
+    told = release.statement()
+    steps = cast("list[dict[str, object]]", told["post_processing"])
     made = "estimated on" if local else "released on"
 
     return render(
@@ -74,13 +77,13 @@ def release_page(
         byline=byline(known, made),
         lead=_lead(release, truth),
         tiles=[promise_tile(plan.privacy), *_tiles(release), proved.tile],
-        person=Person.of(plan.spend, plan.privacy, told["unit"], local=local),
+        person=Person.of(plan.spend, plan.privacy, str(told["unit"]), local=local),
         limits=proved.limits,
         compared=proved.compared,
         sections=sections(release, truth),
         notes=_notes(release),
         truth=None if truth is None else _against(release, truth),
-        steps=steps_in_words(told["post_processing"], changed=release.is_changed),
+        steps=steps_in_words(steps, changed=release.is_changed),
         provenance=provenance({**_digest(plan), **known}, {**PROVENANCE, "time": made}),
         record=record(known),
     )

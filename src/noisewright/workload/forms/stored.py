@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import singledispatch
-from typing import Any
 
 import msgspec
 
@@ -28,7 +27,7 @@ class _Form(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="
 
 class _Questions(_Form, frozen=True, tag="questions"):
     queries: str
-    domain: dict[str, Any]
+    domain: dict[str, object]
 
     def workload(self) -> Workload:
         return questions(self.queries, Domain.from_dict(self.domain))

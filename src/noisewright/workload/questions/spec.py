@@ -33,7 +33,7 @@ from itertools import chain, combinations, islice, product
 from math import comb, floor, log10
 from operator import methodcaller
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import numpy as np
 
@@ -190,14 +190,16 @@ class Questions(Stack):
         return list(self.each_label())
 
 
-def _entries(spec: str) -> list[dict[str, Any]]:
+def _entries(spec: str) -> list[dict[str, object]]:
     """The questions of a specification that was understood before."""
     document: Any = load_yaml(spec)
     return list(document["queries"])
 
 
 def questions(
-    source: str | Path | Mapping[str, Any], domain: Domain, unsaid: Missing = "left-out"
+    source: str | Path | Mapping[str, object],
+    domain: Domain,
+    unsaid: Missing = "left-out",
 ) -> Questions:
     """Read a specification: YAML text, a path to it, or plain values.
 
@@ -259,7 +261,7 @@ def _weighted(weight: float, part: Workload) -> Workload:
     return part if weight == 1.0 else Weighted(float(weight), part)
 
 
-def _read(entry: Any, domain: Domain, unsaid: Missing) -> list[Statistic]:
+def _read(entry: object, domain: Domain, unsaid: Missing) -> list[Statistic]:
     if not isinstance(entry, Mapping):
         raise InvalidParameter("queries", entry, "must be a mapping", _colon(entry))
 
@@ -309,17 +311,22 @@ def _colon(entry: object) -> str:
 
 
 def _importance(
-    entry: Mapping[str, Any], domain: Domain
+    entry: Mapping[str, object], domain: Domain
 ) -> tuple[float, Weights | None]:
     """How much accuracy matters, and the survey weight of people where one is named."""
     weight = entry.get("weight", 1.0)
     if isinstance(weight, str):
-        return float(entry.get("importance", 1.0)), survey_weights(weight, domain)
+        return _number(entry, "importance", 1.0), survey_weights(weight, domain)
     if "importance" in entry and "weight" in entry:
         raise InvalidParameter(
             "importance", entry["importance"], "is given twice", "leave weight"
         )
-    return float(entry.get("importance", weight)), None
+    return _number(entry, "importance", weight), None
+
+
+def _number(entry: Mapping[str, object], name: str, default: object) -> float:
+    """A number that an entry may say; `understood` refuses what is none."""
+    return float(cast("float", entry.get(name, default)))
 
 
 def survey_weights(name: str, domain: Domain) -> Weights:
@@ -346,15 +353,17 @@ def _meaning(unknown: Sequence[object]) -> str:
     return meant(str(unknown[0]), (*KINDS, *_OPTIONS)) if unknown else ""
 
 
-def _total(kind: str, entry: Mapping[str, Any], domain: Domain) -> list[Statistic]:
+def _total(kind: str, entry: Mapping[str, object], domain: Domain) -> list[Statistic]:
     return [_table({}, domain)]
 
 
-def _marginals(kind: str, entry: Mapping[str, Any], domain: Domain) -> list[Statistic]:
+def _marginals(
+    kind: str, entry: Mapping[str, object], domain: Domain
+) -> list[Statistic]:
     by = _by(entry)
     among = _each_once(kind, [*_names(entry.get("of", list(domain.names))), *by])
     among = among[: len(among) - len(by)]
-    ways = int(entry[kind])
+    ways = int(cast("int", entry[kind]))
     require(0 <= ways <= len(among), kind, ways, f"must lie between 0 and {len(among)}")
     if comb(len(among), ways) > _MOST_TABLES:
         raise TooLarge(
@@ -366,7 +375,7 @@ def _marginals(kind: str, entry: Mapping[str, Any], domain: Domain) -> list[Stat
     return [_table(dict.fromkeys(chosen, Identity), domain) for chosen in sets]
 
 
-def _counts(kind: str, entry: Mapping[str, Any], domain: Domain) -> list[Statistic]:
+def _counts(kind: str, entry: Mapping[str, object], domain: Domain) -> list[Statistic]:
     """Counts of one table: of values, up to values, or within intervals of them."""
     by = _by(entry)
     names = _names(entry[kind])
@@ -387,7 +396,9 @@ def _counts(kind: str, entry: Mapping[str, Any], domain: Domain) -> list[Statist
     ]
 
 
-def _of_number(kind: str, entry: Mapping[str, Any], domain: Domain) -> list[Statistic]:
+def _of_number(
+    kind: str, entry: Mapping[str, object], domain: Domain
+) -> list[Statistic]:
     """Sums or means of a bounded number by group."""
     name = str(entry[kind])
     by = _by(entry)
@@ -406,7 +417,8 @@ def _of_number(kind: str, entry: Mapping[str, Any], domain: Domain) -> list[Stat
         "mean": Means,
         "variance": Variances,
     }
-    measure = summed(attribute, float(entry.get("unit", 1.0)), entry["missing"])
+    missing = cast("Missing", entry["missing"])
+    measure = summed(attribute, _number(entry, "unit", 1.0), missing)
 
     return [kinds[kind](domain, title, groups.table, measure=measure)]
 
@@ -441,7 +453,9 @@ def summed(
     return CentredSum(attribute.name, unit, low, high, missing == "zero" or "left-out")
 
 
-def _quantiles(kind: str, entry: Mapping[str, Any], domain: Domain) -> list[Statistic]:
+def _quantiles(
+    kind: str, entry: Mapping[str, object], domain: Domain
+) -> list[Statistic]:
     name = str(entry[kind])
     by = _by(entry)
     levels = entry.get("at", [0.5])
@@ -458,12 +472,16 @@ def _quantiles(kind: str, entry: Mapping[str, Any], domain: Domain) -> list[Stat
     return [Quantiles(domain, title, table, levels=levels)]
 
 
-def _by(entry: Mapping[str, Any]) -> list[str]:
+def _by(entry: Mapping[str, object]) -> list[str]:
     return _each_once("by", _names(entry.get("by", [])))
 
 
-def _names(value: Any) -> list[str]:
-    return [value] if isinstance(value, str) else [str(name) for name in value]
+def _names(value: object) -> list[str]:
+    return (
+        [value]
+        if isinstance(value, str)
+        else [str(name) for name in cast("Sequence[object]", value)]
+    )
 
 
 def _each_once(kind: str, names: list[str]) -> list[str]:
@@ -494,7 +512,9 @@ def _table(bases: Mapping[str, type[Atom]], domain: Domain) -> Counts:
     return Counts(domain, name, Term.of_product(1.0, positions, factors))
 
 
-def _predicate(kind: str, entry: Mapping[str, Any], domain: Domain) -> list[Statistic]:
+def _predicate(
+    kind: str, entry: Mapping[str, object], domain: Domain
+) -> list[Statistic]:
     text = str(entry[kind])
     predicate = parse_predicate(text, domain)
     name = str(entry.get("label") or text)
@@ -515,7 +535,7 @@ def _predicate(kind: str, entry: Mapping[str, Any], domain: Domain) -> list[Stat
     return [Counts(domain, name, term)]
 
 
-KINDS: dict[str, Callable[[str, Mapping[str, Any], Domain], Sequence[Statistic]]] = {
+KINDS: dict[str, Callable[[str, Mapping[str, object], Domain], Sequence[Statistic]]] = {
     "cdf": _counts,
     "ranges": _counts,
     "histogram": _counts,

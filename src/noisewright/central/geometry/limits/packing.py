@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from math import comb, exp, floor, inf, lgamma, log, sqrt
-from typing import Any
 
 import numpy as np
 
@@ -184,7 +183,7 @@ class Width:
     lower: float
     upper: float
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """The figures, ready for JSON."""
         return vars(self).copy()
 
