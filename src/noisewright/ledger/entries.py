@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from math import inf
-from typing import Annotated, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple, Self
 
 import msgspec
 
@@ -91,7 +91,7 @@ class Created(Entry, frozen=True, kw_only=True, tag="created"):
     """
 
     dataset: Name
-    budget: dict[str, object]
+    budget: dict[str, Any]
     limits: Limits
     unit: Name | None
     groups: tuple[Name, ...] = ()

@@ -40,7 +40,7 @@ _ANSWERS = {
 class Publication(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A campaign to be published: its terms, and the content of a plan file in base64."""
 
-    terms: dict[str, object]
+    terms: dict[str, Any]
     plan: str
 
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -56,7 +57,7 @@ class KeptStrategy(Header, tag="local-strategy", frozen=True):
 
     question: str
     mechanism: str
-    strategy: dict[str, object]
+    strategy: dict[str, Any]
     arrays: dict[str, Array]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import inf, prod
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 import msgspec
 
@@ -55,7 +55,7 @@ class CentralFile(Kept, frozen=True, tag="central-plan"):
     """A plan with a curator."""
 
     workload: StoredWorkload
-    domain: dict[str, object] | None
+    domain: dict[str, Any] | None
     sizes: tuple[Annotated[int, msgspec.Meta(ge=0)], ...]
     privacy: Privacy
     mechanism: Text

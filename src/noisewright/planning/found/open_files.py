@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Self, cast
+from typing import Any, Self, cast
 
 from noisewright.planning.central.files import ReleaseFile
 from noisewright.planning.central.plan import CentralPlan
@@ -19,7 +19,7 @@ class ValuesFile(Kept, frozen=True, tag="values-plan"):
 
     column: Text
     privacy: Privacy
-    unit: dict[str, object] | None
+    unit: dict[str, Any] | None
 
     @classmethod
     def of(cls, plan: ValuePlan) -> Self:
@@ -35,8 +35,8 @@ class ValuesFile(Kept, frozen=True, tag="values-plan"):
 class OpenFile(Kept, frozen=True, kw_only=True, tag="open"):
     """Values that nobody listed, and tables over them: all follows from what was declared."""
 
-    schema: dict[str, object]
-    queries: dict[str, object]
+    schema: dict[str, Any]
+    queries: dict[str, Any]
     privacy: Privacy
     share: float
     error: Text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import inf, isfinite
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 import msgspec
 import numpy as np
@@ -51,9 +51,9 @@ class LocalFile(Kept, frozen=True, tag="local-plan"):
     """A plan without a curator."""
 
     workload: StoredWorkload
-    domain: dict[str, object] | None
+    domain: dict[str, Any] | None
     mechanism: Text
-    strategy: dict[str, object]
+    strategy: dict[str, Any]
     arrays: dict[str, Array]
     """What belongs to the strategy beside its settings."""
     proof: dict[str, Array]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import singledispatch
+from typing import Any
 
 import msgspec
 
@@ -27,7 +28,7 @@ class _Form(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="
 
 class _Questions(_Form, frozen=True, tag="questions"):
     queries: str
-    domain: dict[str, object]
+    domain: dict[str, Any]
 
     def workload(self) -> Workload:
         return questions(self.queries, Domain.from_dict(self.domain))
