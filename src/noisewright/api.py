@@ -127,17 +127,7 @@ def plan(
         return Pairs(len(asked.structure.sizes)).plan_under(budget)
 
     with one_thread_if_small(max(asked.structure.sizes)):
-        return plan_central(
-            asked,
-            budget,
-            chosen.norm,
-            chosen.mechanism,
-            domain,
-            default_counter(),
-            chosen.strategy,
-            chosen.given,
-            chosen.composition,
-        )
+        return plan_central(asked, budget, chosen, domain, default_counter())
 
 
 def explain(
@@ -162,17 +152,7 @@ def explain(
 
     _warn(budget)
     with one_thread_if_small(max(asked.structure.sizes)):
-        return explain_central(
-            asked,
-            budget,
-            chosen.norm,
-            chosen.mechanism,
-            domain,
-            default_counter(),
-            chosen.strategy,
-            chosen.given,
-            chosen.composition,
-        )
+        return explain_central(asked, budget, chosen, domain, default_counter())
 
 
 @overload
@@ -223,9 +203,7 @@ def compare(
             "composition",
             rule="is for a plan, not for a comparison",
         )
-        return compare_central(
-            asked, privacy, chosen.norm, domain, chosen.given, chosen.composition
-        )
+        return compare_central(asked, privacy, chosen, domain)
 
 
 def find_bounds(
@@ -245,6 +223,7 @@ def find_bounds(
     `ledger` and `dataset` enter the search into a ledger, as in `plan.release`.
     """
     from noisewright.planning.found.bounds import search_bounds
+    from noisewright.planning.spending import purse_of
 
     return search_bounds(
         table,
@@ -252,9 +231,7 @@ def find_bounds(
         privacy,
         default_counter(),
         unit=unit,
-        ledger=ledger,
-        dataset=dataset,
-        again=again,
+        purse=purse_of(ledger, dataset, again),
     )
 
 
@@ -290,16 +267,7 @@ def _meeting(
     )
 
     with one_thread_if_small(max(asked.structure.sizes)):
-        fit = plan_for_targets(
-            asked,
-            aim.listed,
-            aim.start,
-            options.norm,
-            options.mechanism,
-            domain,
-            default_counter(),
-            options.composition,
-        )
+        fit = plan_for_targets(asked, aim, options, domain, default_counter())
 
     why = "it meets the targets with the least budget"
     return Explanation(fit.plan, why, (), fit.binding, fit.limited)

@@ -29,8 +29,8 @@ from noisewright.workload.questions.spec import Questions
 
 if TYPE_CHECKING:
     from noisewright.api import Budget
+    from noisewright.planning.central.options import Composition
     from noisewright.planning.central.plan import CentralPlan
-    from noisewright.planning.central.problems import Composition
     from noisewright.planning.counting import Source
     from noisewright.planning.release import Release
     from noisewright.planning.spending import Again, LedgerLike

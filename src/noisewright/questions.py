@@ -103,12 +103,11 @@ class Several:
         return plan_together(
             asked,
             budget,
+            chosen,
             shares=self.shares,
             importance=self.importance,
-            error=chosen.error,
             domain=self.domain,
             counter=default_counter(),
-            composition=chosen.composition,
         )
 
 

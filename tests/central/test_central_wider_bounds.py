@@ -15,6 +15,7 @@ from noisewright.central.wider_bounds import least_factorization, wider_bounds
 from noisewright.domain.unit import Unit
 from noisewright.errors import NoisewrightError
 from noisewright.planning.central.choose import plan_central
+from noisewright.planning.central.options import Central
 from noisewright.solution import BoundClass
 from noisewright.workload.forms.text import workload
 from oracles.k_norm import changes, k_norm_moments
@@ -49,7 +50,7 @@ def check(
     """The best plan under every budget of a kind: no bound of any class is above its error."""
     first, *others = (nw.Privacy(**b, neighbours=neighbours) for b in BUDGETS[kind])
     try:
-        plan = plan_central(workload(text), first, norm, mechanism)
+        plan = plan_central(workload(text), first, Central(norm, mechanism))
     except NoisewrightError:
         assert neighbours == "replace-one"  # nothing but the number of people is asked
         return

@@ -12,6 +12,7 @@ from noisewright import plan
 from noisewright.central.registry import CENTRAL
 from noisewright.errors import InvalidParameter
 from noisewright.planning.central.comparing import compare_central
+from noisewright.planning.central.options import Central
 from noisewright.planning.targets import Target, fit_budget, with_budget
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.workload import workload
@@ -90,7 +91,7 @@ def test_impossible_and_empty_targets_are_refused() -> None:
 def test_comparisons_list_every_mechanism_best_first(
     text: str, privacy: Privacy
 ) -> None:
-    rows = compare_central(workload(text), privacy)
+    rows = compare_central(workload(text), privacy, Central())
     assert {row.mechanism for row in rows} == set(CENTRAL)
     planned = [row for row in rows if row.refusal is None]
     assert planned

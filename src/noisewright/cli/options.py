@@ -16,8 +16,8 @@ from noisewright.errors import InvalidParameter, refuse_given, require
 if TYPE_CHECKING:
     from noisewright.domain import Domain, Unit
     from noisewright.local.reports.format import ReportFormat
+    from noisewright.planning.central.options import Composition
     from noisewright.planning.central.plan import CentralPlan
-    from noisewright.planning.central.problems import Composition
     from noisewright.planning.found.open_values import OpenPlan
     from noisewright.planning.local.plan import LocalPlan
     from noisewright.planning.rows.plan import RowsPlanned

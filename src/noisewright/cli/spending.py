@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from noisewright.domain import Domain
     from noisewright.ledger.book import Ledger
+    from noisewright.planning.central.options import Composition
     from noisewright.planning.central.plan import CentralPlan
-    from noisewright.planning.central.problems import Composition
     from noisewright.planning.found.open_values import OpenPlan
     from noisewright.planning.rows.plan import RowsPlanned
     from noisewright.planning.spending import Again

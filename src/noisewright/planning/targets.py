@@ -27,8 +27,9 @@ from noisewright.planning.central.choose import (
     planned,
     too_far,
 )
+from noisewright.planning.central.options import Central
 from noisewright.planning.central.plan import CentralPlan
-from noisewright.planning.central.problems import Composition, central_problems
+from noisewright.planning.central.problems import central_problems
 from noisewright.planning.counting import Counter
 from noisewright.planning.plan import table_number
 from noisewright.privacy.promise.budget import Neighbours, Privacy
@@ -269,27 +270,30 @@ class _Asked:
     """What is to be kept, by plans of one kind of noise: that for the promise, or for pure ε."""
 
     targets: Sequence[Target]
-    norm: float
-    mechanism: str | CentralMechanism
+    options: Central
     domain: Domain | None
     counter: Counter | None
     pure: bool
 
-    def plan(self, workload: Workload, budget: Privacy, norm: float) -> CentralPlan:
+    def plan(
+        self, workload: Workload, budget: Privacy, error: str | float | None = None
+    ) -> CentralPlan:
         """The best plan under this noise."""
-        problems = central_problems(workload, budget, norm, self.domain)
+        error = self.options.error if error is None else error
+        options = Central(error, self.options.mechanism)
+        problems = central_problems(workload, budget, options, self.domain)
         own = problems[-1:] if self.pure else problems[:1]
-        return planned(own, self.mechanism, counter=self.counter)[0]
+        return planned(own, options, self.counter)[0]
 
     def fit(self, workload: Workload, privacy: Privacy) -> Fit:
         """The smallest budget of the kind of `privacy`."""
 
         def plain(budget: Privacy) -> CentralPlan:
-            return self.plan(workload, budget, self.norm)
+            return self.plan(workload, budget)
 
         fit = _fit(plain, self.targets, privacy)
         largest = any(target.measure == "max" for target in self.targets)
-        if self.norm != 2 or self.mechanism != "auto":
+        if self.options.norm != 2 or self.options.mechanism != "auto":
             return fit
         if not fit.plan.counts_only:
             return self._balanced(fit)
@@ -309,7 +313,7 @@ class _Asked:
             weighed = best.plan.workload.weighed(_misses(best.plan, self.targets))
 
             def plain(budget: Privacy, weighed: Workload = weighed) -> CentralPlan:
-                return self.plan(weighed, budget, 2.0)
+                return self.plan(weighed, budget, "rmse")
 
             fit = _fit(plain, self.targets, best.plan.stated)
             if _spent(fit) >= _spent(best):
@@ -321,7 +325,7 @@ class _Asked:
     def _weighed(self, plan: CentralPlan) -> CentralPlan:
         """The same questions by a strategy for the largest error in units of the limits."""
         asked = _in_units_of_limits(plan, self.targets)
-        weighed = self.plan(asked, plan.stated, float("inf"))
+        weighed = self.plan(asked, plan.stated, "max")
         own = replace(
             weighed.proposal,
             value=None,
@@ -336,25 +340,25 @@ class _Asked:
 
 def plan_for_targets(
     workload: Workload,
-    targets: Sequence[Target],
-    privacy: Privacy,
-    norm: float,
-    mechanism: str | CentralMechanism,
+    accuracy: Accuracy,
+    options: Central,
     domain: Domain | None,
     counter: Counter | None = None,
-    composition: Composition = "one",
 ) -> Fit:
-    """The plan that meets all targets with the smallest budget of the kind of `privacy`.
+    """The plan that meets all targets with the smallest budget of the kind that is looked for.
 
     Under (ε, δ) noise for pure ε, which keeps it, is fitted besides, and the smaller ε is taken.
     """
-    problems = central_problems(workload, privacy, norm, domain, None, composition)
+    targets = accuracy.listed
+    privacy = accuracy.start
+    mechanism = options.mechanism
+    problems = central_problems(workload, privacy, options, domain)
     fits: list[Fit] = []
     for problem in fitting(problems, mechanism):
         pure = problem.asked is not None
         if fits and _beyond(workload, targets, fits[0].plan.stated, domain, mechanism):
             continue
-        asked = _Asked(targets, norm, mechanism, domain, counter, pure)
+        asked = _Asked(targets, options, domain, counter, pure)
         try:
             fits.append(asked.fit(workload, privacy))
         except (InvalidParameter, OutOfReach, TooLarge):
@@ -381,7 +385,7 @@ def _beyond(
     if any(statistic.weight != 1.0 for statistic in workload.statistics):
         return False
 
-    pure = central_problems(workload, privacy, 2.0, domain)[-1]
+    pure = central_problems(workload, privacy, Central(), domain)[-1]
     return all(
         too_far(entry, pure, limit) is not None for entry in candidates(pure, mechanism)
     )

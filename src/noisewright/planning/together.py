@@ -21,9 +21,10 @@ from noisewright.errors import (
     refuse_given,
     require,
 )
-from noisewright.planning.central.choose import error_norm, plan_central
+from noisewright.planning.central.choose import plan_central
+from noisewright.planning.central.options import Central
 from noisewright.planning.central.plan import CentralPlan
-from noisewright.planning.central.problems import Composition, check_composition
+from noisewright.planning.central.problems import check_composition
 from noisewright.planning.counting import Counter, Data, is_histogram
 from noisewright.planning.plan import CuratorPlan, Forecast, Plan
 from noisewright.planning.release import Release
@@ -169,13 +170,12 @@ class Together(CuratorPlan[list[Counts], tuple[Release, ...]]):
 def plan_together(
     queries: Sequence[Queries],
     privacy: Privacy,
+    options: Central,
     *,
     shares: Sequence[float] | None = None,
     importance: Sequence[float] | None = None,
-    error: str | float = "rmse",
     domain: Domain | None = None,
     counter: Counter | None = None,
-    composition: Composition = "one",
 ) -> Together:
     """Plan several releases about the same people, each with its share of one budget.
 
@@ -183,7 +183,7 @@ def plan_together(
     counting `importance` times (once, by default). Under (ε, δ) all have Gaussian noise, whose ρ
     adds up, or all share pure ε, whichever errs less; with `composition="many"` the former.
     """
-    check_composition(composition, privacy)
+    check_composition(options.composition, privacy)
     if not queries:
         raise InvalidParameter("queries", [], "must not be empty", "ask something")
 
@@ -194,15 +194,12 @@ def plan_together(
         )
 
     asked = [workload(query) for query in queries]
-    norm = error_norm(error)
+    one_alone = Central(options.error)
     weights = _positive("importance", importance or [1.0] * len(asked), len(asked))
 
     def made(budget: Privacy) -> tuple[float, Together]:
         whole = splittable(budget)
-        alone = [
-            plan_central(one, whole, norm, domain=domain, counter=counter)
-            for one in asked
-        ]
+        alone = [plan_central(one, whole, one_alone, domain, counter) for one in asked]
         portions = (
             _portions(alone, weights, budget)
             if shares is None
@@ -215,9 +212,9 @@ def plan_together(
         return sum(_costs(plans, weights)), Together(budget, plans, portions)
 
     cost, best = made(privacy)
-    pure = None if composition == "many" else pure_promise(privacy)
+    pure = None if options.composition == "many" else pure_promise(privacy)
     # ε is dearer to share than ρ: where it pays for no plan alone, it does not for all together.
-    alone = (plan_central(one, privacy, norm, domain=domain) for one in asked)
+    alone = (plan_central(one, privacy, one_alone, domain) for one in asked)
     if pure is None or all(plan.asked is None for plan in alone):
         return best
 

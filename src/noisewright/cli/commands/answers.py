@@ -37,8 +37,8 @@ from noisewright.cli.spending import (
 from noisewright.errors import require
 
 if TYPE_CHECKING:
+    from noisewright.planning.central.options import Composition
     from noisewright.planning.central.plan import CentralPlan
-    from noisewright.planning.central.problems import Composition
     from noisewright.planning.release import Release
     from noisewright.planning.rows.covariance import CovarianceRelease
     from noisewright.questions import Sums

@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from noisewright.central.baselines import OWN_STRATEGY, own_candidate
 from noisewright.central.groups import RowBounds, in_every_group, one_group
-from noisewright.central.mechanism import Given
 from noisewright.central.problem import (
     CentralMechanism,
     CentralProblem,
@@ -29,8 +28,9 @@ from noisewright.errors import (
     unknown_name,
 )
 from noisewright.estimate.accuracy import Accuracy
+from noisewright.planning.central.options import Central
 from noisewright.planning.central.plan import CentralPlan, check_answerable
-from noisewright.planning.central.problems import Composition, central_problems
+from noisewright.planning.central.problems import central_problems
 from noisewright.planning.central.yardsticks import yardsticks
 from noisewright.planning.counting import Counter
 from noisewright.privacy.least_noise import least_second_moment
@@ -122,30 +122,26 @@ class Contender:
 def plan_central(
     workload: Workload,
     privacy: Privacy,
-    norm: float = 2.0,
-    mechanism: str | CentralMechanism = "auto",
+    options: Central | None = None,
     domain: Domain | None = None,
     counter: Counter | None = None,
-    strategy: npt.ArrayLike | None = None,
-    given: Given | None = None,
-    composition: Composition = "one",
 ) -> CentralPlan:
     """The plan of the named mechanism, of the strategy given, or of the best that applies."""
-    problems = central_problems(workload, privacy, norm, domain, given, composition)
-    return planned(problems, mechanism, strategy, counter)[0]
+    chosen = options or Central()
+    problems = central_problems(workload, privacy, chosen, domain)
+    return planned(problems, chosen, counter)[0]
 
 
 def planned(
     problems: Sequence[CentralProblem],
-    mechanism: str | CentralMechanism = "auto",
-    strategy: npt.ArrayLike | None = None,
+    options: Central,
     counter: Counter | None = None,
 ) -> tuple[CentralPlan, Ranking]:
     """The best plan under any of these promises, and what it was chosen from."""
     began = time.perf_counter()
-    ranking = _of_all(problems, mechanism, strategy)
+    ranking = _of_all(problems, options)
     plan = check_answerable(ranking.best.plan(time.perf_counter() - began, counter))
-    if strategy is None:
+    if options.strategy is None:
         plan = _beside_yardsticks(problems[0], plan)
     return plan, ranking
 
@@ -172,16 +168,12 @@ class Ranking:
     left_out: dict[str, str]
 
 
-def _of_all(
-    problems: Sequence[CentralProblem],
-    mechanism: str | CentralMechanism,
-    strategy: npt.ArrayLike | None,
-) -> Ranking:
+def _of_all(problems: Sequence[CentralProblem], options: Central) -> Ranking:
     """The best for any of the promises: the one asked for, or a stronger one with less noise."""
-    first, *others = fitting(problems, mechanism)
-    ranking = _of_one(first, mechanism, strategy)
+    first, *others = fitting(problems, options.mechanism)
+    ranking = _of_one(first, options)
     for problem in others:
-        ranking = _or_better(ranking, problem, mechanism, strategy)
+        ranking = _or_better(ranking, problem, options)
     return ranking
 
 
@@ -201,31 +193,21 @@ def fitting(
     return [last] if own_kind else problems[:1]
 
 
-def _of_one(
-    problem: CentralProblem,
-    mechanism: str | CentralMechanism,
-    strategy: npt.ArrayLike | None,
-    beat: float = inf,
-) -> Ranking:
+def _of_one(problem: CentralProblem, options: Central, beat: float = inf) -> Ranking:
     """The best for one promise."""
-    if strategy is not None:
-        return own_ranking(problem, strategy)
+    if options.strategy is not None:
+        return own_ranking(problem, options.strategy)
     if _counts(problem):
-        return ranked(problem, mechanism, beat)
+        return ranked(problem, options.mechanism, beat)
 
     from noisewright.planning.central.sums import by_measures
 
-    contender = by_measures(problem, problem.workload, _named(mechanism))
+    contender = by_measures(problem, problem.workload, _named(options.mechanism))
 
     return Ranking(contender, (contender,), {})
 
 
-def _or_better(
-    known: Ranking,
-    problem: CentralProblem,
-    mechanism: str | CentralMechanism,
-    strategy: npt.ArrayLike | None,
-) -> Ranking:
+def _or_better(known: Ranking, problem: CentralProblem, options: Central) -> Ranking:
     """The ranking with all for another promise: what cannot be planned for it is left out."""
     beat = known.best.cost
     try:
@@ -233,10 +215,11 @@ def _or_better(
             raise OutOfReach(
                 f"no noise for {problem.privacy.text()} is nearer, by its lower bound"
             )
-        other = _of_one(problem, mechanism, strategy, beat)
+        other = _of_one(problem, options, beat)
         better = check_answerable(other.best.trial).achieved and other.best.cost < beat
     except (InvalidParameter, OutOfReach, TooLarge) as error:
-        left_out = {entry.name: str(error) for entry in candidates(problem, mechanism)}
+        entries = candidates(problem, options.mechanism)
+        left_out = {entry.name: str(error) for entry in entries}
         other = Ranking(known.best, (), left_out)
         better = False
 
@@ -453,18 +436,3 @@ def _known(mechanism: str | CentralMechanism) -> CentralMechanism:
             "mechanism", mechanism, "is not a central mechanism", ["auto", *CENTRAL]
         )
     return CENTRAL[mechanism]
-
-
-def error_norm(error: str | float) -> float:
-    """The exponent of an error's name."""
-    if isinstance(error, str):
-        named = {"rmse": 2.0, "max": float("inf")}
-        if error not in named:
-            raise unknown_name(
-                "error", error, "must be 'rmse', 'max' or a number >= 2", named
-            )
-        return named[error]
-
-    require(float(error) >= 2, "error", error, "must be >= 2", "use 'rmse', which is 2")
-
-    return float(error)

@@ -7,9 +7,6 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import TYPE_CHECKING
 
-import numpy.typing as npt
-
-from noisewright.central.mechanism import Given
 from noisewright.central.problem import (
     CentralMechanism,
     CentralProblem,
@@ -26,8 +23,9 @@ from noisewright.planning.central.choose import (
     propose,
     too_far,
 )
+from noisewright.planning.central.options import Central
 from noisewright.planning.central.plan import CentralPlan
-from noisewright.planning.central.problems import Composition, central_problems
+from noisewright.planning.central.problems import central_problems
 from noisewright.planning.central.yardsticks import Limits, yardsticks
 from noisewright.planning.counting import Counter
 from noisewright.planning.plan import central_class, certified_ratio
@@ -102,16 +100,11 @@ class Comparison:
 
 
 def compare_central(
-    workload: Workload,
-    privacy: Privacy,
-    norm: float = 2.0,
-    domain: Domain | None = None,
-    given: Given | None = None,
-    composition: Composition = "one",
+    workload: Workload, privacy: Privacy, options: Central, domain: Domain | None = None
 ) -> list[Comparison]:
     """All central mechanisms for a workload, best first; those that refuse come last.
 
-    With something public of the people `given`, mechanisms whose errors depend on them are planned
+    With something public of the people, mechanisms whose errors depend on them are planned
     too, beside the answers that look at nobody. Under (ε, δ) those of pure ε compete, which keeps
     it; bounds for all mechanisms are for the promise that is asked.
     """
@@ -120,7 +113,7 @@ def compare_central(
         remedy = "compare questions that count people, or plan these"
         raise InvalidParameter("workload", workload.brief(), rule, remedy)
 
-    problems = central_problems(workload, privacy, norm, domain, given, composition)
+    problems = central_problems(workload, privacy, options, domain)
     rows, reasons = _planned_for(problems[0])
     for problem in problems[1:]:
         beat = min(
@@ -250,32 +243,26 @@ class Explanation:
 def explain_central(
     workload: Workload,
     privacy: Privacy,
-    norm: float,
-    mechanism: str | CentralMechanism = "auto",
+    options: Central,
     domain: Domain | None = None,
     counter: Counter | None = None,
-    strategy: npt.ArrayLike | None = None,
-    given: Given | None = None,
-    composition: Composition = "one",
 ) -> Explanation:
     """The plan that the same arguments give, with its reasons; nothing is planned twice."""
-    problems = central_problems(workload, privacy, norm, domain, given, composition)
-    plan, ranking = planned(problems, mechanism, strategy, counter)
+    problems = central_problems(workload, privacy, options, domain)
+    plan, ranking = planned(problems, options, counter)
     if workload.measures != (COUNT,):
         return Explanation(
             plan, "counts and sums are each planned by their best mechanism", ()
         )
 
-    return Explanation(
-        plan, _why(ranking, mechanism, strategy is not None), _others(ranking)
-    )
+    return Explanation(plan, _why(ranking, options), _others(ranking))
 
 
-def _why(ranking: Ranking, mechanism: str | CentralMechanism, own: bool) -> str:
+def _why(ranking: Ranking, options: Central) -> str:
     best = ranking.best
-    if own:
+    if options.strategy is not None:
         return "its matrix was given; ours are planned for the lower bound"
-    if mechanism != "auto":
+    if options.mechanism != "auto":
         return "it was asked for by name"
 
     proposal = best.proposal

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from noisewright.central.mechanism import Given
 from noisewright.central.problem import CentralMechanism
-from noisewright.errors import refuse_given, require
-from noisewright.planning.central.choose import error_norm
-from noisewright.planning.central.problems import Composition
+from noisewright.errors import refuse_given, require, unknown_name
+
+Composition = Literal["one", "many"]
+"""Whether a release is the one that its promise (ε, δ) is for, or one of many that add up in ρ."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,3 +96,18 @@ class Central:
         assert set(chosen) == {each.name for each in fields(self)}
         refused = {name: chosen[name] for name in chosen if name not in taken}
         refuse_given(refused, rule, remedy)
+
+
+def error_norm(error: str | float) -> float:
+    """The exponent of an error's name."""
+    if isinstance(error, str):
+        named = {"rmse": 2.0, "max": float("inf")}
+        if error not in named:
+            raise unknown_name(
+                "error", error, "must be 'rmse', 'max' or a number >= 2", named
+            )
+        return named[error]
+
+    require(float(error) >= 2, "error", error, "must be >= 2", "use 'rmse', which is 2")
+
+    return float(error)

@@ -7,21 +7,18 @@ implies, which is far more than that of Gaussian noise for (ε, δ).
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import get_args
 
 from noisewright.central.groups import RowBounds
-from noisewright.central.mechanism import Given
 from noisewright.central.problem import CentralProblem
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter
+from noisewright.planning.central.options import Central, Composition
 from noisewright.privacy.promise.budget import Contribution, Privacy, pure_promise
 from noisewright.privacy.promise.calibration import row_budget
 from noisewright.workload import Workload
 from noisewright.workload.questions.measures import COUNT
 from noisewright.workload.structure import check_magnitudes
-
-Composition = Literal["one", "many"]
-"""Whether a release is the one that its promise (ε, δ) is for, or one of many that add up in ρ."""
 
 
 def check_composition(composition: str, privacy: Privacy) -> None:
@@ -40,17 +37,12 @@ def check_composition(composition: str, privacy: Privacy) -> None:
 
 
 def central_problems(
-    workload: Workload,
-    privacy: Privacy,
-    norm: float,
-    domain: Domain | None = None,
-    given: Given | None = None,
-    composition: Composition = "one",
+    workload: Workload, privacy: Privacy, options: Central, domain: Domain | None = None
 ) -> tuple[CentralProblem, ...]:
     """The problem under the promise asked for, then under one that is stronger, if any."""
-    check_composition(composition, privacy)
-    asked = central_problem(workload, privacy, norm, domain, given)
-    pure = None if composition == "many" else pure_promise(privacy)
+    check_composition(options.composition, privacy)
+    asked = central_problem(workload, privacy, options, domain)
+    pure = None if options.composition == "many" else pure_promise(privacy)
     if pure is None:
         return (asked,)
 
@@ -59,17 +51,15 @@ def central_problems(
 
 
 def central_problem(
-    workload: Workload,
-    privacy: Privacy,
-    norm: float,
-    domain: Domain | None = None,
-    given: Given | None = None,
+    workload: Workload, privacy: Privacy, options: Central, domain: Domain | None = None
 ) -> CentralProblem:
     """The workload with its attributes, as mechanisms see it."""
     domain = workload.domain or domain
     sizes = _sizes(workload, domain)
     own, promise = _of_a_row(privacy, RowBounds.of(domain, sizes).rows)
-    problem = CentralProblem(workload, sizes, own, norm, domain, promise, given)
+    problem = CentralProblem(
+        workload, sizes, own, options.norm, domain, promise, options.given
+    )
     check_magnitudes(workload)
     if problem.structure.zero:
         raise InvalidParameter(

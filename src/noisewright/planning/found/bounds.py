@@ -23,16 +23,15 @@ from noisewright.domain import Domain, Numeric, Unit
 from noisewright.domain.unit import read_unit
 from noisewright.errors import InvalidParameter, require
 from noisewright.planning.central.choose import plan_central
+from noisewright.planning.central.options import Central
 from noisewright.planning.central.plan import CentralPlan
 from noisewright.planning.counting import Counter, Source
 from noisewright.planning.found import bound_rules
 from noisewright.planning.release import Release
 from noisewright.planning.spending import (
-    Again,
     Cost,
-    LedgerLike,
     LedgerNote,
-    purse_of,
+    Purse,
 )
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.privacy.promise.calibration import split
@@ -137,22 +136,19 @@ def search_bounds(
     counter: Counter,
     *,
     unit: object = None,
-    ledger: LedgerLike | None = None,
-    dataset: str | None = None,
-    again: Again = "refuse",
+    purse: Purse | None = None,
 ) -> BoundsSearch:
     """Find bounds of numeric columns, and of rows per person, each under its share of the budget.
 
     A ledger is asked once, for the whole search, before anything is measured.
     """
     search = _Search(tuple(columns), privacy, read_unit(unit))
-    purse = purse_of(ledger, dataset, again)
     if purse is None:
         return search.run(source, counter, None)
     require(
-        again != "stored",
+        purse.again != "stored",
         "again",
-        again,
+        purse.again,
         "keeps no bounds",
         "find them anew, or keep a schema",
     )
@@ -278,7 +274,7 @@ def _cdf_plan(cells: int, budget: Privacy) -> CentralPlan:
     Carry noise is what the search for the best ends in for such CDFs, after seven times as long.
     """
     mechanism = "carry" if budget.kind == "pure" else "auto"
-    return plan_central(Prefix(cells), budget, mechanism=mechanism)
+    return plan_central(Prefix(cells), budget, Central(mechanism=mechanism))
 
 
 def _plan(release: Release) -> CentralPlan:

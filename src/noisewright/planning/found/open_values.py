@@ -18,7 +18,8 @@ from noisewright.domain import Domain, Unit
 from noisewright.domain.schema import load_yaml
 from noisewright.domain.unit import read_unit
 from noisewright.errors import DomainError, InvalidParameter, NoisewrightError, require
-from noisewright.planning.central.choose import error_norm, plan_central
+from noisewright.planning.central.choose import plan_central
+from noisewright.planning.central.options import Central
 from noisewright.planning.central.plan import CentralPlan
 from noisewright.planning.counting import Counter, Source
 from noisewright.planning.found.values import ValuePlan
@@ -146,10 +147,8 @@ class OpenPlan(CuratorPlan[Held, Release]):
         """
         domain = self.domain(values)
         asked = questions(self.queries, domain)
-        norm = error_norm(self.error)
-        return plan_central(
-            asked, self.rest, norm, "auto", domain, self.counter, composition="many"
-        )
+        options = Central(self.error, composition="many")
+        return plan_central(asked, self.rest, options, domain, self.counter)
 
     def told(
         self, tables: CentralPlan, values: Mapping[str, Sequence[str]]
