@@ -148,13 +148,6 @@ composition_settings: dict[str, Any] = {
 composition_option: Option = click.option("--composition", **composition_settings)
 
 
-def non_negative_option(text: str) -> Option:
-    """`--non-negative`, which means something else before and after a curator."""
-    return click.option(
-        "--non-negative", "--nonnegative", "non_negative", is_flag=True, help=text
-    )
-
-
 @dataclass(frozen=True)
 class Budget:
     """What may be spent."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -9,12 +11,14 @@ import click
 
 from noisewright.cli.options import (
     FILE,
+    Sectioned,
     check_output,
     check_recorded,
     client_format,
+    grouped,
     json_option,
     local_plan,
-    non_negative_option,
+    option,
     plan_argument,
 )
 from noisewright.cli.output import (
@@ -25,6 +29,7 @@ from noisewright.cli.output import (
     progress,
 )
 from noisewright.cli.spending import opened, table_argument
+from noisewright.errors import InvalidParameter
 
 if TYPE_CHECKING:
     from noisewright.local.reports.aggregate import Aggregate
@@ -131,69 +136,150 @@ def randomize(
     print_table("Reports", ["", ""], rows)
 
 
-@click.command()
+@dataclass(frozen=True)
+class Estimates:
+    """What is written and printed."""
+
+    output: str | None = option(
+        "-o",
+        "--output",
+        type=FILE,
+        help="Answers: CSV, Parquet or .nwr by suffix. What they rest on goes beside it in "
+        ".meta.json.",
+    )
+    aggregate: str | None = option(
+        "--aggregate",
+        type=FILE,
+        help="Write the merged statistics here (.agg); such files can be given as REPORTS again.",
+    )
+    distribution: str | None = option(
+        "--distribution",
+        type=FILE,
+        help="Write the share of people in every cell here (CSV): none negative, summing to one.",
+    )
+    page: str | None = option(
+        "--report", type=FILE, help="Write a page about the estimates here (.html)."
+    )
+    as_json: bool = option(
+        "--json", is_flag=True, help="Print JSON on standard output."
+    )
+
+    def check(self, *inputs: str) -> None:
+        """Refuse what cannot be written."""
+        from noisewright.files import check_table
+
+        if self.distribution is not None:
+            check_table(self.distribution, "distribution")
+
+        if self.output is not None:
+            check_recorded(self.output, *inputs)
+
+        for path in (self.aggregate, self.distribution, self.page):
+            if path is not None:
+                check_output(path, *inputs)
+
+
+@dataclass(frozen=True)
+class Collected:
+    """Which reports count."""
+
+    robust: tuple[str, ...] = option(
+        "--robust",
+        multiple=True,
+        help="Against poisoned reports: median:20 (medians over 20 groups), cap:6 (set aside "
+        "reports more than 6 standard deviations out); may be repeated.",
+    )
+    different_people: bool = option(
+        "--different-people",
+        is_flag=True,
+        help="Add up rounds of a campaign although the same people may be in several of them.",
+    )
+
+    def merged(self, plan: LocalPlan, paths: Sequence[str]) -> Aggregate:
+        """The statistics of all reports."""
+        from noisewright.local.reports.aggregate import Aggregate
+
+        groups, cap = _robust(self.robust)
+        parts = []
+
+        for path in paths:
+            if not path.endswith(".agg"):
+                parts.append(plan.aggregate(path, groups=groups, cap=cap))
+            elif Path(path).is_file():
+                parts.append(Aggregate.from_bytes(Path(path).read_bytes(), plan.format))
+            else:
+                remedy = "check the path"
+                raise InvalidParameter("reports", path, "is not a file", remedy)
+
+        total, *others = parts
+        for part in others:
+            total = total.merge(part, different_people=self.different_people)
+
+        return total
+
+
+@dataclass(frozen=True)
+class Read:
+    """How answers are read from reports."""
+
+    non_negative: bool = option(
+        "--non-negative",
+        "--nonnegative",
+        is_flag=True,
+        help="Answers of the best fitting table of people.",
+    )
+    shrink: bool = option(
+        "--shrink", is_flag=True, help="Biased answers with the least worst error."
+    )
+    population: bool = option(
+        "--population",
+        is_flag=True,
+        help="Errors for the population people come from.",
+    )
+    worst_case: bool = option(
+        "--worst-case",
+        is_flag=True,
+        help="Errors on the worst data, not the estimated.",
+    )
+    liars: float = option(
+        "--liars",
+        type=float,
+        default=0.0,
+        help="Answers and intervals that hold even if this share of the reports was sent to "
+        "deceive.",
+    )
+    margins: str | None = option(
+        "--margins",
+        type=FILE,
+        help="Weight answers to a population: CSV with columns of attributes, and how many "
+        "`people` it has of each combination.",
+    )
+
+    def estimate(self, plan: LocalPlan, merged: Aggregate) -> Release:
+        """The estimates, read like this."""
+        return plan.estimate(
+            merged,
+            errors="worst" if self.worst_case else "plug-in",
+            population=self.population,
+            non_negative=self.non_negative,
+            shrink=self.shrink,
+            liars=self.liars,
+            margins=None if self.margins is None else _margins(plan, self.margins),
+        )
+
+
+@click.command(cls=Sectioned)
 @plan_argument
 @click.argument("reports", nargs=-1, required=True, type=FILE)
-@click.option(
-    "-o", "--output", type=FILE,
-    help="Answers: CSV, Parquet or .nwr by suffix. What they rest on goes beside it in .meta.json.",
-)  # fmt: skip
-@click.option(
-    "--aggregate", type=FILE,
-    help="Write the merged statistics here (.agg); such files can be given as REPORTS again.",
-)  # fmt: skip
-@click.option(
-    "--distribution", type=FILE,
-    help="Write the share of people in every cell here (CSV): none negative, summing to one.",
-)  # fmt: skip
-@click.option(
-    "--report", "page", type=FILE, help="Write a page about the estimates here (.html)."
-)
-@non_negative_option("Answers of the best fitting table of people.")
-@click.option(
-    "--shrink", is_flag=True, help="Biased answers with the least worst error."
-)
-@click.option(
-    "--population", is_flag=True, help="Errors for the population people come from."
-)
-@click.option(
-    "--worst-case", is_flag=True, help="Errors on the worst data, not the estimated."
-)
-@click.option(
-    "--robust", multiple=True,
-    help="Against poisoned reports: median:20 (medians over 20 groups), cap:6 (set aside reports "
-    "more than 6 standard deviations out); may be repeated.",
-)  # fmt: skip
-@click.option(
-    "--liars", type=float, default=0.0,
-    help="Answers and intervals that hold even if this share of the reports was sent to deceive.",
-)  # fmt: skip
-@click.option(
-    "--margins", type=FILE,
-    help="Weight answers to a population: CSV with columns of attributes, and how many `people` it "
-    "has of each combination.",
-)  # fmt: skip
-@click.option(
-    "--different-people", is_flag=True,
-    help="Add up rounds of a campaign although the same people may be in several of them.",
-)  # fmt: skip
-@json_option
+@grouped("written", Estimates, "Output")
+@grouped("read", Read, "How answers are read")
+@grouped("collected", Collected, "Which reports count")
 def estimate(
     plan_file: str,
     reports: tuple[str, ...],
-    output: str | None,
-    aggregate: str | None,
-    distribution: str | None,
-    page: str | None,
-    non_negative: bool,
-    shrink: bool,
-    population: bool,
-    worst_case: bool,
-    robust: tuple[str, ...],
-    liars: float,
-    margins: str | None,
-    different_people: bool,
-    as_json: bool,
+    written: Estimates,
+    read: Read,
+    collected: Collected,
 ) -> None:
     """Estimate the answers of PLAN from REPORTS (Parquet, CSV or .agg files).
 
@@ -205,64 +291,47 @@ def estimate(
       noisewright estimate people.nw reports.parquet -o answers.csv --report answers.html
       noisewright estimate people.nw monday.agg tuesday.agg --non-negative
     """
-    from noisewright.files import check_table
     from noisewright.report import report
 
-    if distribution is not None:
-        check_table(distribution, "distribution")
-
-    if output is not None:
-        check_recorded(output, plan_file, *reports)
-
-    for path in (aggregate, distribution, page):
-        if path is not None:
-            check_output(path, plan_file, *reports)
-
+    written.check(plan_file, *reports)
     plan = local_plan(plan_file)
-    groups, cap = _robust(robust)
     with progress("adding up reports"):
-        merged = _merged(plan, reports, groups, cap, different_people)
-        release = plan.estimate(
-            merged,
-            errors="worst" if worst_case else "plug-in",
-            population=population,
-            non_negative=non_negative,
-            shrink=shrink,
-            liars=liars,
-            margins=None if margins is None else _margins(plan, margins),
-        )
+        merged = collected.merged(plan, reports)
+        release = read.estimate(plan, merged)
 
     _warn(release)
-    if aggregate is not None:
-        merged.save(aggregate)
+    if written.aggregate is not None:
+        merged.save(written.aggregate)
 
-    if distribution is not None:
-        _write_shares(plan, merged, distribution)
+    if written.distribution is not None:
+        _write_shares(plan, merged, written.distribution)
 
-    if output is not None:
-        release.write(output)
+    if written.output is not None:
+        release.write(written.output)
 
-    if page is not None:
-        report(release, page)
+    if written.page is not None:
+        report(release, written.page)
 
-    if as_json:
-        lower, upper = release.intervals.each
-        figures = {"answers": release.answers, "std_error": release.std}
-        ends = {"lower": lower, "upper": upper}
-        written = {"output": output, **({} if page is None else {"report": page})}
-        print_json({**release.metadata, **figures, **ends, **written})
-    else:
-        _show(release, output, page)
+    if not written.as_json:
+        _show(release, written.output, written.page)
+        return
+
+    lower, upper = release.intervals.each
+    figures = {"answers": release.answers, "std_error": release.std}
+    ends = {"lower": lower, "upper": upper}
+    files = {"output": written.output}
+    if written.page is not None:
+        files["report"] = written.page
+
+    print_json({**release.metadata, **figures, **ends, **files})
 
 
 def _robust(options: tuple[str, ...]) -> tuple[int, float | None]:
     """`median:20` and `cap:6` as the groups and the cap of an aggregate."""
-    from noisewright.errors import InvalidParameter
-
     groups = 1
     cap = None
-    for option in options:
-        name, _, number = option.partition(":")
+    for chosen in options:
+        name, _, number = chosen.partition(":")
         try:
             if name == "median":
                 groups = int(number)
@@ -273,7 +342,7 @@ def _robust(options: tuple[str, ...]) -> tuple[int, float | None]:
         except ValueError:
             raise InvalidParameter(
                 "robust",
-                option,
+                chosen,
                 "must be median:GROUPS or cap:DEVIATIONS",
                 "try median:20",
             ) from None
@@ -312,33 +381,6 @@ def _margins(plan: LocalPlan, path: str) -> Margins:
             "margins", path, "need a plan with a schema", "plan with --schema"
         )
     return Margins.read(path, plan.domain)
-
-
-def _merged(
-    plan: LocalPlan,
-    paths: tuple[str, ...],
-    groups: int,
-    cap: float | None,
-    different_people: bool,
-) -> Aggregate:
-    from noisewright.errors import InvalidParameter
-    from noisewright.local.reports.aggregate import Aggregate
-
-    parts = []
-
-    for path in paths:
-        if not path.endswith(".agg"):
-            parts.append(plan.aggregate(path, groups=groups, cap=cap))
-        elif Path(path).is_file():
-            parts.append(Aggregate.from_bytes(Path(path).read_bytes(), plan.format))
-        else:
-            raise InvalidParameter("reports", path, "is not a file", "check the path")
-
-    total, *others = parts
-    for part in others:
-        total = total.merge(part, different_people=different_people)
-
-    return total
 
 
 def _write_shares(plan: LocalPlan, merged: Aggregate, path: str) -> None:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
-from noisewright.cli.options import FILE, Budget, Sectioned, grouped, json_option
+from noisewright.cli.options import (
+    FILE,
+    Budget,
+    Sectioned,
+    grouped,
+    json_option,
+    option,
+)
 from noisewright.cli.output import print_json, print_table
 from noisewright.cli.spending import bar
 
@@ -16,6 +24,31 @@ if TYPE_CHECKING:
 
 ledger_argument = click.argument("location", metavar="LEDGER")
 dataset_option = click.option("--dataset", help="One dataset alone.")
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Whose a budget is, and how what is spent of it adds up."""
+
+    rule: RuleName | None = option(
+        "--rule",
+        type=click.Choice(["gaussian", "zcdp", "sum"]),
+        help="How spends add up: gaussian for ε at δ, zcdp for ρ and sum for ε alone, unless told.",
+    )
+    pure: float = option(
+        "--pure", type=float, default=0.0, help="Of ε, kept for releases of pure ε."
+    )
+    aside: float = option(
+        "--aside", type=float, default=0.0, help="Of δ, kept for promises (ε, δ)."
+    )
+    unit: str | None = option(
+        "--unit",
+        metavar="COLUMN",
+        help="The column that names the people whose budget it is; without it a row is a person.",
+    )
+    groups: tuple[str, ...] = option(
+        "--group", multiple=True, help="A part that shares nobody with the others."
+    )
 
 
 @click.group()
@@ -37,51 +70,20 @@ def ledger() -> None:
 @ledger_argument
 @click.argument("dataset")
 @grouped("budget", Budget, "The budget")
-@click.option(
-    "--rule", type=click.Choice(["gaussian", "zcdp", "sum"]),
-    help="How spends add up: gaussian for ε at δ, zcdp for ρ and sum for ε alone, unless told.",
-)  # fmt: skip
-@click.option(
-    "--pure", type=float, default=0.0, help="Of ε, kept for releases of pure ε."
-)
-@click.option(
-    "--aside", type=float, default=0.0, help="Of δ, kept for promises (ε, δ)."
-)
-@click.option(
-    "--unit", metavar="COLUMN",
-    help="The column that names the people whose budget it is; without it a row is a person.",
-)  # fmt: skip
-@click.option(
-    "--group",
-    "groups",
-    multiple=True,
-    help="A part that shares nobody with the others.",
-)
+@grouped("rules", Rules, "Whose it is, and how spends add up")
 @json_option
 def create(
     location: str,
     dataset: str,
     budget: Budget,
-    rule: RuleName | None,
-    pure: float,
-    aside: float,
-    unit: str | None,
-    groups: tuple[str, ...],
+    rules: Rules,
     as_json: bool,
 ) -> None:
     """Add DATASET with its budget; make LEDGER where there is none. The budget is for good."""
     from noisewright.ledger.book import Ledger
     from noisewright.ledger.standing import standing
 
-    account = Ledger(location).create(
-        dataset,
-        budget.privacy,
-        rule=rule,
-        pure=pure,
-        aside=aside,
-        unit=unit,
-        groups=groups,
-    )
+    account = Ledger(location).create(dataset, budget.privacy, **vars(rules))
     facts = standing(account)
     print_json(facts) if as_json else _show_one(facts)
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 import click
 
 from noisewright.cli.options import (
     FILE,
+    Sectioned,
+    grouped,
     json_option,
     named_workload,
     neighbours_settings,
+    option,
     typed,
 )
 from noisewright.cli.output import bound_note, print_json, print_table, progress
@@ -25,7 +28,24 @@ if TYPE_CHECKING:
     from noisewright.privacy.promise.budget import Neighbours
 
 
-@click.command()
+@dataclass(frozen=True)
+class Nearness:
+    """How near answers must be, and how near to the least the search ends."""
+
+    entrywise: float | None = option(
+        "--entrywise",
+        type=float,
+        help="Answer queries only to within this much per entry: the approximate norm γ2(W, ·).",
+    )
+    shift: bool = option(
+        "--shift", is_flag=True, help="With --entrywise: shifting a query is free."
+    )
+    tolerance: float | None = option(
+        "--tolerance", type=float, help="Relative gap at which to stop."
+    )
+
+
+@click.command(cls=Sectioned)
 @click.argument("workloads", metavar="WORKLOAD...", nargs=-1, required=True)
 @click.option(
     "--norm",
@@ -35,16 +55,8 @@ if TYPE_CHECKING:
     show_default=True,
     help="Exponent of the error, from 2 (rmse) to inf (largest); may be repeated.",
 )
-@click.option(
-    "--entrywise",
-    type=float,
-    help="Answer queries only to within this much per entry: the approximate norm γ2(W, ·).",
-)
-@click.option(
-    "--shift", is_flag=True, help="With --entrywise: shifting a query is free."
-)
+@grouped("nearness", Nearness, "How near")
 @click.option("--neighbours", **neighbours_settings)
-@click.option("--tolerance", type=float, help="Relative gap at which to stop.")
 @click.option(
     "--chart",
     type=FILE,
@@ -54,10 +66,8 @@ if TYPE_CHECKING:
 def norm(
     workloads: tuple[str, ...],
     norms: tuple[str, ...],
-    entrywise: float | None,
-    shift: bool,
+    nearness: Nearness,
     neighbours: Neighbours,
-    tolerance: float | None,
     chart: str | None,
     as_json: bool,
 ) -> None:
@@ -80,7 +90,7 @@ def norm(
         check_chart(chart)
 
     results: list[Factorization] | list[ApproximateNorm]
-    if entrywise is not None:
+    if nearness.entrywise is not None:
         from noisewright.norm.approximate.approximate import TOLERANCE, approximate_norm
         from noisewright.norm.factorize import check_norm
 
@@ -90,19 +100,24 @@ def norm(
         refuse_given(
             typed("neighbours"), rule, "say --shift where shifting a query is free"
         )
-        stop = TOLERANCE if tolerance is None else tolerance
+        stop = TOLERANCE if nearness.tolerance is None else nearness.tolerance
+        shift = nearness.shift
 
         with progress("approximating"):
             results = [
                 approximate_norm(
-                    named_workload(text), entrywise, shift=shift, tolerance=stop
+                    named_workload(text),
+                    nearness.entrywise,
+                    shift=shift,
+                    tolerance=stop,
                 )
                 for text in workloads
             ]
     else:
-        refuse_given({"shift": shift}, "needs --entrywise", "add --entrywise 0.1, say")
+        given = {"shift": nearness.shift}
+        refuse_given(given, "needs --entrywise", "add --entrywise 0.1, say")
         tasks = [(text, exponent) for text in workloads for exponent in norms]
-        results = _factorized(tasks, neighbours, tolerance)
+        results = _factorized(tasks, neighbours, nearness.tolerance)
 
     if chart is not None:
         draw_norms(results, chart)

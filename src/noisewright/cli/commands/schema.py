@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from noisewright.cli.options import (
     check_recorded,
     grouped,
     json_option,
+    option,
 )
 from noisewright.cli.output import print_json, print_table, progress
 from noisewright.cli.spending import (
@@ -150,20 +152,41 @@ def _some(labels: tuple[str, ...]) -> str:
     return ", ".join(shown)
 
 
+@dataclass(frozen=True)
+class Bounded:
+    """What is bounded, and whose rows are whose."""
+
+    columns: tuple[str, ...] = option(
+        "--column", multiple=True, help="A numeric column; may be repeated."
+    )
+    all_columns: bool = option(
+        "--all-columns",
+        is_flag=True,
+        help="A first private summary of every column.",
+    )
+    schema: str | None = option(
+        "--schema", type=FILE, help="A schema to put the bounds into."
+    )
+    unit: str | None = option(
+        "--unit",
+        metavar="COLUMN",
+        help="Who names people with several rows: one row of each counts, and rows per person are"
+        " bounded too. The schema's own, unless told.",
+    )
+
+    def __post_init__(self) -> None:
+        require(
+            bool(self.columns) != self.all_columns,
+            "column",
+            list(self.columns),
+            "or else --all-columns must be given",
+            "name the columns",
+        )
+
+
 @click.command(cls=Sectioned)
 @click.argument("table", type=FILE)
-@click.option(
-    "--column", "columns", multiple=True, help="A numeric column; may be repeated."
-)
-@click.option(
-    "--all-columns", is_flag=True, help="A first private summary of every column."
-)
-@click.option("--schema", type=FILE, help="A schema to put the bounds into.")
-@click.option(
-    "--unit", metavar="COLUMN",
-    help="Who names people with several rows: one row of each counts, and rows per person are"
-    " bounded too. The schema's own, unless told.",
-)  # fmt: skip
+@grouped("bounded", Bounded, "What is bounded")
 @grouped("budget", Budget, "The budget")
 @spending_options
 @click.option("-o", "--output", type=FILE, help="Write a schema with the bounds here.")
@@ -172,10 +195,7 @@ def bounds(
     budget: Budget,
     spending: Spending,
     table: str,
-    columns: tuple[str, ...],
-    all_columns: bool,
-    schema: str | None,
-    unit: str | None,
+    bounded: Bounded,
     output: str | None,
     as_json: bool,
 ) -> None:
@@ -196,24 +216,18 @@ def bounds(
     from noisewright.domain.unit import read_unit
     from noisewright.planning.found.bounds import bounds_cost
 
-    require(
-        bool(columns) != all_columns,
-        "column",
-        list(columns),
-        "or else --all-columns must be given",
-        "name the columns",
-    )
-
     if output is not None:
-        check_recorded(output, table, *([] if schema is None else [schema]))
+        schemas = [] if bounded.schema is None else [bounded.schema]
+        check_recorded(output, table, *schemas)
         spending.check_free(output)
 
-    known = _declared(schema)
-    own = known.unit if unit is None and known is not None else read_unit(unit)
+    known = _declared(bounded.schema)
+    told = bounded.unit
+    own = known.unit if told is None and known is not None else read_unit(told)
     privacy = budget.privacy
     names = [
         name
-        for name in columns or _column_names(table)
+        for name in bounded.columns or _column_names(table)
         if own is None or name not in own.columns
     ]
     if spending.dry_run:
@@ -232,8 +246,8 @@ def bounds(
 
     if as_json:
         rows = None if search.unit is None else search.unit.rows
-        told = {"columns": search.columns, "rows_per_person": rows, "schema": output}
-        print_json({**search.record(), **told})
+        found = {"columns": search.columns, "rows_per_person": rows, "schema": output}
+        print_json({**search.record(), **found})
         return
 
     _show_bounds(search, output)
