@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import singledispatch
+from typing import cast
 
 from noisewright.display import Shown
 from noisewright.learn.one_each import ONE_EACH
@@ -48,7 +49,11 @@ def learning_page(subject: LearningPlan | Selection) -> str:
     known = subject.summary()
     privacy = subject.privacy
     told = _told(subject)
-    chance = Tile("may fail", share(known["beta"]), f"β = {known['beta']:g}, at most")
+    chance = Tile(
+        "may fail",
+        share(cast("float", known["beta"])),
+        f"β = {known['beta']:g}, at most",
+    )
 
     return _page(
         known,

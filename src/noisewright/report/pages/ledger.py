@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from noisewright.ledger.book import Ledger
 from noisewright.ledger.history import Account
-from noisewright.ledger.standing import so_far, standing, told_entries
+from noisewright.ledger.standing import (
+    EntryTold,
+    Standing,
+    so_far,
+    standing,
+    told_entries,
+)
 from noisewright.privacy.promise.spend import best_guess
 from noisewright.report.pages import record, render
-from noisewright.report.words.facts import Record, Tile, byline
+from noisewright.report.words.facts import Tile, byline
 from noisewright.report.words.numbers import plain, share, when
 from noisewright.report.words.promises import equals, parameters
 
@@ -57,12 +63,12 @@ def ledger_page(ledger: Ledger, title: str = "What was spent") -> str:
     )
 
 
-def _of_dataset(name: str, entries: Sequence[Record]) -> list[Record]:
+def _of_dataset(name: str, entries: Sequence[EntryTold]) -> list[EntryTold]:
     return [entry for entry in entries if entry["dataset"] == name]
 
 
 def _account(
-    known: Record, account: Account, entries: Sequence[Record]
+    known: Standing, account: Account, entries: Sequence[EntryTold]
 ) -> dict[str, object]:
     budget = known["budget"]
     spent = known["spent"]
@@ -75,7 +81,7 @@ def _account(
             for entry in entries
         ],
         "left": _left(known["left"]),
-        "holds": _parameters(so_far(dict(known))[0]) if "odometer" in spent else "",
+        "holds": _parameters(so_far(known)[0]) if "odometer" in spent else "",
         "guess": share(best_guess(account.spend)) if entries else "",
         "releases": known["entries"],
         "person": known["person"],
@@ -83,7 +89,7 @@ def _account(
     }
 
 
-def _parameters(promise: Record) -> str:
+def _parameters(promise: Mapping[str, object]) -> str:
     return parameters(promise, _DIGITS)
 
 
@@ -102,7 +108,7 @@ def _equals(symbol: str, value: float) -> str:
     return equals(symbol, plain(value, _DIGITS))
 
 
-def _release(entry: Record) -> dict[str, str]:
+def _release(entry: EntryTold) -> dict[str, str]:
     version = f"@{entry['version']}" if entry.get("version") else ""
     return {
         "number": str(entry["number"]),

@@ -68,7 +68,7 @@ def plan_page(
             *([proved.tile] if words.tells_ratio else []),
         ],
         person=Person.of(
-            plan.spend, plan.privacy, known.get("person", unit), local=local
+            plan.spend, plan.privacy, str(known.get("person", unit)), local=local
         ),
         limits=proved.limits,
         compared=proved.compared if words.is_bounded else "",

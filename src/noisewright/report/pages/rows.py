@@ -227,7 +227,7 @@ def stream_page(release: StreamRelease, title: str = "Private running count") ->
     lead = (
         f"{len(release):,} of {known['steps']:,} planned steps, every one under the same promise: "
         "all that is published of this stream, now and later, would look almost the same had any "
-        f"one person {_CHANGES[known['neighbours']]}."
+        f"one person {_CHANGES[plan.privacy.neighbours]}."
     )
     return render(
         "release.html",
@@ -235,7 +235,7 @@ def stream_page(release: StreamRelease, title: str = "Private running count") ->
         byline=byline(known, "started on"),
         lead=lead,
         tiles=[promise_tile(plan.privacy), *_stream_tiles(release)],
-        person=Person.of(plan.spend, plan.privacy, known["person"]),
+        person=Person.of(plan.spend, plan.privacy, plan.person),
         limits=proved.limits,
         compared=proved.compared,
         sections=[_stream_section(release)],
