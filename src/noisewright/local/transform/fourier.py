@@ -22,7 +22,7 @@ from noisewright.local.analysis.information import (
     DenseInformation,
     Information,
 )
-from noisewright.local.composed.table_strategy import TableStrategy
+from noisewright.local.composed.table_strategy import TableStrategy, counts_or_even
 from noisewright.local.fixedpoint import (
     WORD,
     check_epsilon,
@@ -43,14 +43,18 @@ from noisewright.local.strategy import (
     out_of_reach,
 )
 from noisewright.local.transform.invariants import (
-    WalshInformation,
+    InvariantInformation,
     block_mask,
     local_subsets,
     padded_size,
     walsh_energies,
     xor_table,
 )
-from noisewright.local.transform.translations import is_power_of_two
+from noisewright.local.transform.translations import (
+    Translations,
+    binary_sizes,
+    is_power_of_two,
+)
 from noisewright.workload.base import Workload
 from noisewright.workload.linear.gram import Gram, MarginalGram
 from noisewright.workload.linear.tensor import walsh_hadamard
@@ -76,10 +80,11 @@ class Fourier(FavouringStrategy, TableStrategy, IndexStrategy):
         check_epsilon(self.epsilon)
 
         masks = self.masks
-        whole = masks.dtype == np.int64 and masks.ndim == 1 and masks.size > 0
-        different = whole and len(np.unique(masks)) == masks.size
+        whole = masks.dtype == np.int64 and masks.ndim == 1
+        known = np.unique(masks)
+        different = whole and 0 < len(known) == masks.size
         require(
-            different and masks.min() >= 1 and masks.max() < self.full,
+            different and known[0] >= 1 and known[-1] < self.full,
             "masks",
             f"{masks.dtype} {masks.shape}",
             f"must be different whole numbers in 1..{self.full - 1}",
@@ -100,7 +105,7 @@ class Fourier(FavouringStrategy, TableStrategy, IndexStrategy):
     @property
     def sizes(self) -> tuple[int, ...]:  # type: ignore[override]
         """One binary attribute per bit."""
-        return (2,) * (self.full.bit_length() - 1)
+        return binary_sizes(self.full)
 
     @property
     def outputs(self) -> int:
@@ -193,7 +198,7 @@ class Fourier(FavouringStrategy, TableStrategy, IndexStrategy):
         if is_power_of_two(self.size):
             spectrum *= self.size
             spectrum[0] = self.size
-            return WalshInformation(spectrum)
+            return InvariantInformation(Translations(self.sizes), spectrum, least=0.0)
 
         spectrum[0] = 1.0
         return DenseInformation(self._xor(walsh_hadamard(spectrum)))
@@ -207,16 +212,18 @@ class Fourier(FavouringStrategy, TableStrategy, IndexStrategy):
         """Σ_χ w_χ (N 11ᵀ + δ² x̂_χ (χ1ᵀ + 1χᵀ) + N δ² χχᵀ)."""
         coefficients = walsh_hadamard(self._padded(histogram))[self.masks]
         cross = self._waves(self.gains * coefficients)
-        squares = self._xor(walsh_hadamard(self._spectrum(self.gains)))
+        column = walsh_hadamard(self._spectrum(self.gains))
+        squares = self._xor(column)
 
         result = histogram.sum() * (1 + squares)
-        return np.asarray(result + cross[:, None] + cross[None, :])
+        return np.asarray(result + cross[:, None] + cross)
 
     def energy(self, quadratic: FloatArray) -> FloatArray:
         """1ᵀS1 + δ² Σ_χ w_χ (2χ(u) χᵀS1 + χᵀSχ)."""
         half = walsh_hadamard(self._padded(quadratic))
+        image = half.sum(axis=1)[self.masks]
+        cross = self._waves(2 * self.gains * image)
         squares = np.diagonal(walsh_hadamard(half.T))[self.masks]
-        cross = self._waves(2 * self.gains * half.sum(axis=1)[self.masks])
         return np.asarray(quadratic.sum() + self.gains @ squares + cross)
 
     def type_variances(self, gram: Gram) -> FloatArray:
@@ -238,9 +245,10 @@ class Fourier(FavouringStrategy, TableStrategy, IndexStrategy):
 
         masks, energies = _asked_of_tables(tables)
         drawn = [self._position[mask] for mask in masks.tolist()]
-        squares = float((energies / self.gains[drawn]).sum())
+        squares = energies / self.gains[drawn]
+
         n = float(gram.size)
-        total = squares / n + tables.eigenvalue(()) / n
+        total = float(squares.sum()) / n + tables.eigenvalue(()) / n
         return total - float(sum(tables.weights.values()))
 
     def average_variance(self, gram: Gram) -> float:
@@ -270,11 +278,13 @@ class Fourier(FavouringStrategy, TableStrategy, IndexStrategy):
 
     def reaches(self, attributes: tuple[int, ...]) -> bool:
         """Whether every interaction of the table is drawn."""
-        return bool((self._inside(attributes)[1:] >= 0).all())
+        drawn = self._inside(attributes)[1:]
+        return bool((drawn >= 0).all())
 
     def interactions(self, tally: IntArray, people: int) -> FloatArray:
         """The coefficients of the characters drawn, after the number of people."""
-        return np.concatenate([[float(people)], self.coefficients(tally)])
+        coefficients = self.coefficients(tally)
+        return np.concatenate([[float(people)], coefficients])
 
     def table(
         self, interactions: FloatArray, attributes: tuple[int, ...]
@@ -290,14 +300,14 @@ class Fourier(FavouringStrategy, TableStrategy, IndexStrategy):
         counts: FloatArray | None = None,
     ) -> FloatArray:
         """Covariance of one table, at its true counts or at even ones."""
-        k = 1 << len(attributes)
-        x = np.full(k, people / k) if counts is None else counts
+        cells = 1 << len(attributes)
+        x = counts_or_even(counts, cells, people)
         spectrum = 1 / self.gains[self._inside(attributes)]
         spectrum[0] = -1.0
 
-        squares = walsh_hadamard(spectrum)[xor_table(k)]
-        result = (people * squares / k + x[:, None] + x[None, :]) / k
-        return np.asarray(result - np.diag(x))
+        squares = walsh_hadamard(spectrum)[xor_table(cells)]
+        pairs = people * squares / cells + x[:, None] + x
+        return np.asarray(pairs / cells - np.diag(x))
 
     def check_reach(self, workload: Workload) -> None:
         """Raise `OutOfReach` naming the first query that needs a character never drawn."""
@@ -311,20 +321,24 @@ class Fourier(FavouringStrategy, TableStrategy, IndexStrategy):
     def _lost(self, workload: Workload) -> tuple[int, float] | None:
         """First query with a part on characters never drawn, and the share of that part."""
         # A query far smaller than others hides in their energies: few are asked one by one.
-        if is_power_of_two(self.size) and workload.queries * self.size > _ONE_BY_ONE:
+        queries = workload.queries
+        if is_power_of_two(self.size) and queries * self.size > _ONE_BY_ONE:
             missing = np.ones(self.full, dtype=bool)
-            missing[self.masks] = missing[0] = False
+            missing[self.masks] = False
+            missing[0] = False
             energies = walsh_energies(table_gram(workload))
             if energies[missing].sum() <= 1e-14 * energies.sum():
                 return None
 
         step = max(1, LARGEST_VECTOR // self.size)
-        for start in range(0, workload.queries, step):
-            rows = workload.rows(start, min(start + step, workload.queries))
+
+        for start in range(0, queries, step):
+            rows = workload.rows(start, min(start + step, queries))
             shares = self.information.beyond_reach(rows)
             lost = np.flatnonzero(shares > REACH_TOLERANCE)
             if lost.size:
-                return start + int(lost[0]), float(shares[lost[0]])
+                first = int(lost[0])
+                return start + first, float(shares[first])
 
         return None
 
@@ -340,8 +354,9 @@ def binary_tables(gram: Gram) -> MarginalGram | None:
 
 def _asked_of_tables(gram: MarginalGram) -> tuple[IntArray, FloatArray]:
     """The characters that marginals ask, and how much."""
+    attributes = len(gram.sizes)
     blocks = [block for block in gram.closure if block]
-    masks = [block_mask(block, len(gram.sizes)) for block in blocks]
+    masks = [block_mask(block, attributes) for block in blocks]
     energies = [gram.eigenvalue(block) for block in blocks]
     return np.array(masks, dtype=np.int64), np.array(energies)
 
@@ -359,12 +374,14 @@ def _asked(gram: Gram) -> tuple[IntArray, FloatArray]:
     energies = walsh_energies(gram)
     if is_power_of_two(gram.size):
         energies[0] = 0.0
-        masks = np.flatnonzero(energies > 1e-12 * energies.max(initial=0.0))
+        least = 1e-12 * energies.max(initial=0.0)
+        masks = np.flatnonzero(energies > least)
         return masks, energies[masks]
 
     # Cells beyond the domain tie characters together: all are asked.
-    rest = energies[1:]
-    return np.arange(1, len(energies)), np.maximum(rest, 1e-9 * rest.max() or 1.0)
+    masks = np.arange(1, len(energies))
+    least = 1e-9 * energies[1:].max() or 1.0
+    return masks, np.maximum(energies[1:], least)
 
 
 def fourier(gram: Gram, epsilon: float) -> Fourier:
@@ -375,10 +392,12 @@ def fourier(gram: Gram, epsilon: float) -> Fourier:
         masks = np.array([1])
         energies = np.ones(1)
 
-    roots = np.sqrt(energies)
     # A floor keeps every needed character alive in fixed point.
+    roots = np.sqrt(energies)
     weights = whole_weights(np.maximum(roots, roots.max() * 1e-12))
-    return Fourier(size, check_epsilon(epsilon), masks.astype(np.int64), tuple(weights))
+    masks = masks.astype(np.int64)
+
+    return Fourier(size, check_epsilon(epsilon), masks, tuple(weights))
 
 
 ENTRY = LocalMechanism(

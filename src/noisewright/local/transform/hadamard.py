@@ -55,14 +55,16 @@ class HadamardResponse(FavouringStrategy, PlainStrategy, IndexStrategy):
 
         if self.parts == 0:
             reach = min(exp(self.epsilon), 2.0 * self.size)
-            object.__setattr__(self, "parts", int(2 ** max(ceil(log2(reach)) - 1, 0)))
+            bits = max(ceil(log2(reach)) - 1, 0)
+            object.__setattr__(self, "parts", 2**bits)
 
         whole("parts", self.parts, 1, 2 * self.size)
 
     @cached_property
     def width(self) -> int:
         """b, the number of outputs of a block."""
-        return int(2 ** ceil(log2(self.size / self.parts + 1)))
+        bits = ceil(log2(self.size / self.parts + 1))
+        return int(2**bits)
 
     @property
     def used(self) -> int:
@@ -105,32 +107,37 @@ class HadamardResponse(FavouringStrategy, PlainStrategy, IndexStrategy):
 
     def _inside_sums(self, x: FloatArray) -> FloatArray:
         """For every output of a block in use, the sum of x over cells that have it inside."""
-        placed = np.zeros((self.used * (self.width - 1), *x.shape[1:]))
-        placed[: self.size] = x
-        grid = np.zeros((self.used, self.width, *x.shape[1:]))
-        grid[:, 1:] = placed.reshape(self.used, self.width - 1, *x.shape[1:])
-        waves = walsh_hadamard(np.moveaxis(grid, 1, 0))
+        columns = np.zeros(self.used * (self.width - 1))
+        columns[: self.size] = x
+        grid = np.zeros((self.used, self.width))
+        grid[:, 1:] = columns.reshape(self.used, -1)
+        waves = walsh_hadamard(grid.T)
 
-        return np.asarray((np.moveaxis(waves, 0, 1) + waves[0][:, None]) / 2)
+        return np.asarray((waves.T + waves[0][:, None]) / 2)
+
+    def _waves(self, z: FloatArray) -> FloatArray:
+        """Transforms within the blocks in use of weights over outputs."""
+        grid = z[: self.used * self.width].reshape(self.used, -1)
+        return walsh_hadamard(grid.T).T
+
+    def _inside(self, waves: FloatArray) -> FloatArray:
+        """For every cell, the sum of weights over the outputs that it has inside."""
+        sums = (waves[:, :1] + waves[:, 1:]) / 2
+        return np.asarray(sums.ravel()[: self.size])
 
     def forward(self, x: FloatArray) -> FloatArray:
         """Qx: chances of the outputs under weights over cells."""
         low, gain = self._chances
-        result = np.zeros((self.outputs, *x.shape[1:]))
-        result += low * x.sum(axis=0)
-        result[: self.used * self.width] += gain * self._inside_sums(x).reshape(
-            -1, *x.shape[1:]
-        )
+        result = np.full(self.outputs, low * x.sum())
+        inside = self._inside_sums(x).ravel()
+        result[: len(inside)] += gain * inside
 
         return result
 
     def backward(self, z: FloatArray) -> FloatArray:
         """Qᵀz for weights z over outputs."""
         low, gain = self._chances
-        grid = z[: self.used * self.width].reshape(self.used, self.width)
-        waves = walsh_hadamard(grid.T).T
-        padded = low * z.sum() + gain * (waves[:, :1] + waves[:, 1:]) / 2
-        return np.asarray(padded.ravel()[: self.size])
+        return np.asarray(low * z.sum() + gain * self._inside(self._waves(z)))
 
     @cached_property
     def _prior_chances(self) -> FloatArray:
@@ -153,23 +160,25 @@ class HadamardResponse(FavouringStrategy, PlainStrategy, IndexStrategy):
         """Σ_o w_o q_o q_oᵀ with w = (Qx)/(Qπ)²: ones, two vectors and XOR-invariant blocks."""
         low, gain = self._chances
         w = self.forward(histogram) / self._prior_chances**2
-        grid = w[: self.used * self.width].reshape(self.used, self.width)
-        waves = walsh_hadamard((self._owned * grid).T).T
-        inside = ((waves[:, :1] + waves[:, 1:]) / 2).ravel()[: self.size]
-        result = low**2 * w.sum() + low * gain * (inside[:, None] + inside[None, :])
-        columns = np.arange(1, self.width)
+        owned = self._owned.ravel()
+        waves = self._waves(w[: len(owned)] * owned)
+        inside = self._inside(waves)
+        cross = inside[:, None] + inside
+        result = low**2 * w.sum() + low * gain * cross
 
-        for block in range(self.used):
-            start = block * (self.width - 1)
-            c = columns[: self.size - start]
-            g = waves[block]
-            stop = start + len(c)
-            pairs = (
-                g[0] + g[c][:, None] + g[c][None, :] + g[c[:, None] ^ c[None, :]]
-            ) / 4
-            result[start:stop, start:stop] += gain**2 * pairs
+        for g, cells in zip(waves, self._blocks(), strict=True):
+            column = np.arange(1, 1 + cells.stop - cells.start)
+            own = g[column]
+            both = g[column[:, None] ^ column]
+            pairs = (g[0] + own[:, None] + own + both) / 4
+            result[cells, cells] += gain**2 * pairs
 
         return np.asarray(result)
+
+    def _blocks(self) -> list[slice]:
+        """The cells that have their columns in each block in use."""
+        starts = range(0, self.size, self.width - 1)
+        return [slice(s, min(s + self.width - 1, self.size)) for s in starts]
 
     def energy(self, quadratic: FloatArray) -> FloatArray:
         """Σ_o Q[o,u] s_oᵀSs_o, by a two-sided transform of each diagonal block of S."""
@@ -178,29 +187,26 @@ class HadamardResponse(FavouringStrategy, PlainStrategy, IndexStrategy):
         energies = np.full(self.outputs, low**2 * image.sum())
         linear = 2 * low * gain * self._inside_sums(image)
 
-        for block in range(self.used):
-            start = block * (self.width - 1)
-            stop = min(start + self.width - 1, self.size)
+        for block, cells in enumerate(self._blocks()):
+            columns = slice(1, 1 + cells.stop - cells.start)
             part = np.zeros((self.width, self.width))
-            part[1 : 1 + stop - start, 1 : 1 + stop - start] = quadratic[
-                start:stop, start:stop
-            ]
+            part[columns, columns] = quadratic[cells, cells]
+
             half = walsh_hadamard(part)
-            both = walsh_hadamard(half.T)
-            squares = (part.sum() + 2 * half.sum(axis=1) + np.diagonal(both)) / 4
-            outputs = slice(block * self.width, (block + 1) * self.width)
-            energies[outputs] += self._owned[block] * (
-                linear[block] + gain**2 * squares
-            )
+            both = np.diagonal(walsh_hadamard(half.T))
+            squares = (part.sum() + 2 * half.sum(axis=1) + both) / 4
+
+            added = linear[block] + gain**2 * squares
+            first = block * self.width
+            energies[first : first + self.width] += self._owned[block] * added
 
         return self.backward(energies / self._prior_chances**2)
 
 
 def block_counts(size: int) -> list[int]:
     """How many blocks of each width hold all cells; more would take chances and tell nothing."""
-    return sorted(
-        {-(-size // (2**bits - 1)) for bits in range(1, size.bit_length() + 1)}
-    )
+    columns = [2**bits - 1 for bits in range(1, size.bit_length() + 1)]
+    return sorted({-(-size // count) for count in columns})
 
 
 def best_blocks(
@@ -214,16 +220,19 @@ def best_blocks(
     best = HadamardResponse(size, epsilon)
     least = inf
     counts = block_counts(size)
-    middle = min(range(len(counts)), key=lambda k: abs(log2(counts[k] / best.parts)))
+    ratios = [abs(log2(count / best.parts)) for count in counts]
+    middle = ratios.index(min(ratios))
 
     for way in (counts[middle:], counts[:middle][::-1]):
         worse = 0
         for count in way:
             strategy = HadamardResponse(size, epsilon, count)
             value = cost(strategy)
-            best, least, worse = (
-                (strategy, value, 0) if value < least else (best, least, worse + 1)
-            )
+            worse += 1
+            if value < least:
+                best = strategy
+                least = value
+                worse = 0
             if worse == _PATIENCE:
                 break
 
@@ -231,11 +240,12 @@ def best_blocks(
 
 
 def _plan(problem: LocalProblem) -> HadamardResponse:
-    size = problem.listed_cells
     gram = problem.gram
-    return best_blocks(
-        size, problem.epsilon, lambda strategy: strategy.worst_variance(gram)
-    )
+
+    def cost(strategy: HadamardResponse) -> float:
+        return strategy.worst_variance(gram)
+
+    return best_blocks(problem.listed_cells, problem.epsilon, cost)
 
 
 ENTRY = LocalMechanism(

@@ -9,7 +9,10 @@ with the domain, so both are an invariant matrix plus a multiple of aaᵀ, where
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
+from itertools import chain
 
 import numpy as np
 
@@ -17,11 +20,14 @@ from noisewright.arrays import FloatArray, IntArray
 from noisewright.errors import TooLarge
 from noisewright.local.analysis.information import (
     Information,
-    along_first,
     inverse_where_seen,
 )
 from noisewright.local.strategy import DENSE_SIZE
-from noisewright.local.transform.translations import Translations, is_power_of_two
+from noisewright.local.transform.translations import (
+    Translations,
+    binary_sizes,
+    is_power_of_two,
+)
 from noisewright.workload.linear.gram import (
     Gram,
     IdentityGram,
@@ -57,12 +63,14 @@ class Decomposition:
 
     def scaled(self, weight: float) -> Decomposition:
         """The same times a factor."""
-        return Decomposition(weight * self.eigenvalues, weight * self.ramp, self.whole)
+        eigenvalues = weight * self.eigenvalues
+        return replace(self, eigenvalues=eigenvalues, ramp=weight * self.ramp)
 
 
 def ramp_vector(cells: int) -> FloatArray:
     """a: the mean of the prefix sums of a histogram is aᵀx, up to its total."""
-    return ((cells - 1) / 2 - np.arange(cells)) / cells
+    middle = (cells - 1) / 2
+    return (middle - np.arange(cells)) / cells
 
 
 def decompose(gram: Gram, group: Translations) -> Decomposition | None:
@@ -79,13 +87,13 @@ def character_energies(gram: Gram, group: Translations) -> FloatArray | None:
         if gram.size > _AVERAGED_SIZE:
             return None
         column = _average_column(gram.dense(), group)
-        return np.asarray(np.maximum(group.forward(column[None])[0].real, 0.0))
+        (waves,) = group.forward(column[None])
+        return np.asarray(np.maximum(waves.real, 0.0))
 
     energies = known.eigenvalues.copy()
     if known.ramp:
-        energies += (
-            known.ramp * group.power(ramp_vector(group.cells)[None])[0] / group.cells
-        )
+        (power,) = group.power(ramp_vector(group.cells)[None])
+        energies += known.ramp * power / group.cells
         energies[0] = 0.0
 
     return energies
@@ -98,7 +106,9 @@ def possible_groups(gram: Gram) -> list[Translations]:
 
 def _possible_sizes(gram: Gram) -> list[tuple[int, ...]]:
     n = gram.size
-    binary = [(2,) * (n.bit_length() - 1)] if is_power_of_two(n) and n > 2 else []
+    binary: list[tuple[int, ...]] = []
+    if is_power_of_two(n) and n > 2:
+        binary = [binary_sizes(n)]
 
     match gram:
         case MarginalGram():
@@ -109,7 +119,7 @@ def _possible_sizes(gram: Gram) -> list[tuple[int, ...]]:
             return [sizes for part in gram.parts for sizes in _possible_sizes(part)]
         case KronGram():
             likeliest = [_possible_sizes(factor)[0] for factor in gram.factors]
-            first = tuple(size for sizes in likeliest for size in sizes if size > 1)
+            first = tuple(size for size in chain(*likeliest) if size > 1)
             return [first or (1,), *binary]
         case XorGram():
             return binary or [(n,)]
@@ -124,7 +134,8 @@ def _average_column(m: FloatArray, group: Translations) -> FloatArray:
     column = np.empty(n)
 
     for d in range(n):
-        column[d] = m[group.subtract(cells, np.full(n, d)), cells].mean()
+        back = group.subtract(cells, np.full(n, d))
+        column[d] = m[back, cells].mean()
 
     return column
 
@@ -135,7 +146,9 @@ def _decompose(gram: Gram, group: Translations) -> Decomposition | None:
         case IdentityGram():
             return Decomposition(np.ones(kept))
         case OnesGram():
-            return Decomposition(np.append(float(gram.size), np.zeros(kept - 1)))
+            eigenvalues = np.zeros(kept)
+            eigenvalues[0] = gram.size
+            return Decomposition(eigenvalues)
         case XorGram():
             return Decomposition(gram.eigenvalues.copy()) if group.binary else None
         case MarginalGram():
@@ -148,8 +161,7 @@ def _decompose(gram: Gram, group: Translations) -> Decomposition | None:
             inner = decompose(gram.inner, group)
             return None if inner is None else inner.scaled(gram.weight)
         case SumGram():
-            parts = [decompose(part, group) for part in gram.parts]
-            return _sum_of([part for part in parts if part is not None], len(parts))
+            return _sum_of([decompose(part, group) for part in gram.parts])
         case KronGram():
             return _decompose_product(gram, group)
         case _:
@@ -164,12 +176,13 @@ def _decompose_any(gram: Gram, group: Translations) -> Decomposition | None:
     first = np.zeros(gram.size)
     first[0] = 1.0
     column = np.asarray(gram.matvec(first), dtype=np.float64)
-    spectrum = group.forward(column[None])[0]
+    (spectrum,) = group.forward(column[None])
 
     x = np.random.default_rng(0).standard_normal((3, gram.size))
     image = gram.matvec(x.T).T
-    missed = np.abs(group.apply(spectrum, x) - image).max()
-    if missed > _TOLERANCE * max(float(np.abs(image).max()), 1e-300):
+    missed = np.abs(group.apply(spectrum, x) - image)
+    largest = max(float(np.abs(image).max()), 1e-300)
+    if missed.max() > _TOLERANCE * largest:
         return None
 
     return Decomposition(np.maximum(spectrum.real, 0.0))
@@ -196,22 +209,24 @@ def _decompose_ordered(
     if len(group.sizes) != 1:
         return None
 
-    k = np.arange(len(group.counts))
-    eigenvalues = np.zeros(len(k))
-    eigenvalues[1:] = scale / (4 * np.sin(np.pi * k[1:] / cells) ** 2)
+    half_angles = np.pi * np.arange(1, len(group.counts)) / cells
+    eigenvalues = np.zeros(len(group.counts))
+    eigenvalues[1:] = scale / (4 * np.sin(half_angles) ** 2)
 
     return Decomposition(eigenvalues, float(cells), whole=False)
 
 
-def _sum_of(parts: list[Decomposition], count: int) -> Decomposition | None:
-    """The sum of so many matrices; None where one of them is not of this form."""
-    if len(parts) < count:
+def _sum_of(parts: Sequence[Decomposition | None]) -> Decomposition | None:
+    """The sum of some matrices; None where one of them is not of this form."""
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts):
         return None
 
-    eigenvalues = np.asarray(sum(part.eigenvalues for part in parts))
-    ramp = sum(part.ramp for part in parts)
+    eigenvalues = np.asarray(sum(part.eigenvalues for part in known))
+    ramp = sum(part.ramp for part in known)
+    whole = all(part.whole for part in known)
 
-    return Decomposition(eigenvalues, ramp, all(part.whole for part in parts))
+    return Decomposition(eigenvalues, ramp, whole)
 
 
 def _decompose_product(gram: KronGram, group: Translations) -> Decomposition | None:
@@ -241,11 +256,10 @@ def _decompose_product(gram: KronGram, group: Translations) -> Decomposition | N
     if rest:
         return None
 
-    full = tensors[0]
-    for tensor in tensors[1:]:
-        full = np.multiply.outer(full, tensor)
+    full = reduce(np.multiply.outer, tensors).reshape(group.sizes)
+    kept = full[..., : group.shape[-1]]
 
-    return Decomposition(full.reshape(group.sizes)[..., : group.shape[-1]].ravel())
+    return Decomposition(kept.ravel())
 
 
 # --- walsh ----------------------------------------------------------------------------------------
@@ -296,7 +310,7 @@ def _energies(gram: Gram) -> FloatArray:
         case KronGram():
             return _dense(gram)
         case _:
-            known = decompose(gram, Translations((2,) * (gram.size.bit_length() - 1)))
+            known = decompose(gram, Translations(binary_sizes(gram.size)))
             return _dense(gram) if known is None else gram.size * known.eigenvalues
 
 
@@ -305,18 +319,20 @@ def prefix_sums(size: int) -> _Sums:
 
     Over the second half of the cells a character repeats its first half, up to its sign.
     """
-    level = (np.ones(1), np.ones(1), np.ones(1))  # one cell: S = 1
-    while len(level[0]) < size:
-        length = len(level[0])
-        signs = np.array([1.0, -1.0]).repeat(len(level[0]))
-        total, sums, squares = (np.tile(part, 2) for part in level)
-        level = (
-            total + signs * total,
-            sums + length * total + signs * sums,
-            2 * squares + length * total**2 + 2 * total * signs * sums,
-        )
+    total = sums = squares = np.ones(1)  # one cell: S = 1
+    length = 1
 
-    return level
+    while length < size:
+        signs = np.array([1.0, -1.0]).repeat(length)
+        first, sums, squares = (np.tile(part, 2) for part in (total, sums, squares))
+        second = signs * sums
+
+        total = first + signs * first
+        squares = 2 * squares + length * first**2 + 2 * first * second
+        sums = sums + length * first + second
+        length = 2 * length
+
+    return total, sums, squares
 
 
 def block_mask(block: tuple[int, ...], attributes: int) -> int:
@@ -327,7 +343,7 @@ def block_mask(block: tuple[int, ...], attributes: int) -> int:
 def xor_table(size: int) -> IntArray:
     """u ⊕ v for all pairs of cells."""
     cells = np.arange(size)
-    return np.asarray(cells[:, None] ^ cells[None, :])
+    return np.asarray(cells[:, None] ^ cells)
 
 
 def local_subsets(attributes: tuple[int, ...]) -> list[tuple[int, ...]]:
@@ -339,29 +355,39 @@ def local_subsets(attributes: tuple[int, ...]) -> list[tuple[int, ...]]:
 
 
 @dataclass(frozen=True, eq=False)
-class WalshInformation(Information):
-    """X = 11ᵀ + δ² Σ_χ w_χ χχᵀ over 2^k cells."""
+class InvariantInformation(Information):
+    """An information matrix that translations leave unchanged, by its eigenvalues."""
 
+    group: Translations
     eigenvalues: FloatArray
+    least: float = 1e-12
+    """Of the largest eigenvalue: what lies at or below it counts as lost."""
 
     @property
     def size(self) -> int:
         """Number of types."""
-        return len(self.eigenvalues)
+        return self.group.cells
 
     @property
     def full_rank(self) -> bool:
-        """Whether every character is drawn."""
-        return bool((self.eigenvalues > 0).all())
+        """Whether every character is seen."""
+        return bool(self.inverse.all())
 
-    def _filtered(self, x: FloatArray, gains: FloatArray) -> FloatArray:
-        waves = walsh_hadamard(x) * along_first(gains, x)
-        return walsh_hadamard(waves) / self.size
+    @cached_property
+    def inverse(self) -> FloatArray:
+        """Eigenvalues of the pseudo-inverse."""
+        lost = self.least * float(self.eigenvalues.max())
+        return inverse_where_seen(self.eigenvalues, lost)
+
+    def _apply(self, eigenvalues: FloatArray, x: FloatArray) -> FloatArray:
+        rows = x[None] if x.ndim == 1 else x.T
+        result = self.group.apply(eigenvalues, np.asarray(rows, dtype=np.float64))
+        return result[0] if x.ndim == 1 else result.T
 
     def matvec(self, x: FloatArray) -> FloatArray:
         """Product with `x`."""
-        return self._filtered(x, self.eigenvalues)
+        return self._apply(self.eigenvalues, x)
 
     def solve(self, x: FloatArray) -> FloatArray:
         """Pseudo-inverse applied to `x`."""
-        return self._filtered(x, inverse_where_seen(self.eigenvalues))
+        return self._apply(self.inverse, x)

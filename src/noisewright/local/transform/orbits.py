@@ -8,10 +8,10 @@ matrix without structure.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby
+from itertools import accumulate, groupby
 from math import prod
 from typing import Self
 
@@ -19,7 +19,6 @@ import numpy as np
 
 from noisewright.arrays import Array, BoolArray, FloatArray, IntArray
 from noisewright.errors import InvalidParameter, require
-from noisewright.local.analysis.information import Information
 from noisewright.local.composed.table_strategy import shown_table
 from noisewright.local.fixedpoint import WORD, check_epsilon, whole_weights
 from noisewright.local.randomizer.laws import Favour, Owner, Translate
@@ -33,7 +32,11 @@ from noisewright.local.strategy import (
     Settings,
     check_dense,
 )
-from noisewright.local.transform.invariants import decompose, ramp_vector
+from noisewright.local.transform.invariants import (
+    InvariantInformation,
+    decompose,
+    ramp_vector,
+)
 from noisewright.local.transform.translations import (
     Family,
     Translations,
@@ -46,47 +49,8 @@ from noisewright.workload.linear.gram import Gram
 _BLOCK_ENTRIES = 2**22
 """Of the products of queries with reports that are held at a time: 32 MiB."""
 
-
-@dataclass(frozen=True, eq=False)
-class InvariantInformation(Information):
-    """An information matrix that translations leave unchanged, by its eigenvalues."""
-
-    group: Translations
-    eigenvalues: FloatArray
-
-    @property
-    def size(self) -> int:
-        """Number of types."""
-        return self.group.cells
-
-    @cached_property
-    def _seen(self) -> BoolArray:
-        return np.asarray(self.eigenvalues > 1e-12 * self.eigenvalues.max())
-
-    @property
-    def full_rank(self) -> bool:
-        """Whether every character is seen."""
-        return bool(self._seen.all())
-
-    @cached_property
-    def inverse(self) -> FloatArray:
-        """Eigenvalues of the pseudo-inverse."""
-        return np.where(
-            self._seen, 1.0 / np.where(self._seen, self.eigenvalues, 1.0), 0.0
-        )
-
-    def _apply(self, eigenvalues: FloatArray, x: FloatArray) -> FloatArray:
-        rows = x[None] if x.ndim == 1 else x.T
-        result = self.group.apply(eigenvalues, np.asarray(rows, dtype=np.float64))
-        return result[0] if x.ndim == 1 else result.T
-
-    def matvec(self, x: FloatArray) -> FloatArray:
-        """Product with `x`."""
-        return self._apply(self.eigenvalues, x)
-
-    def solve(self, x: FloatArray) -> FloatArray:
-        """Pseudo-inverse applied to `x`."""
-        return self._apply(self.inverse, x)
+_Orbit = tuple[BoolArray, int]
+"""A pattern, and the chance of its orbit out of 2^64."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,20 +69,13 @@ class OrbitStrategy(IndexStrategy):
 
         for family in self.families:
             check_axes("axes", family.axes, len(sizes))
-            fits = family.group.sizes == tuple(sizes[axis] for axis in family.axes)
-            require(
-                fits and family.epsilon == self.epsilon,
-                "families",
-                family.axes,
-                "must fit the domain",
-            )
+            shape = tuple(sizes[axis] for axis in family.axes)
+            fits = family.group.sizes == shape and family.epsilon == self.epsilon
+            require(fits, "families", family.axes, "must fit the domain")
 
-        require(
-            self.families and self.spare >= 0,
-            "families",
-            len(self.families),
-            "must hold a chance of one",
-        )
+        count = len(self.families)
+        some = count > 0 and self.spare >= 0
+        require(some, "families", count, "must hold a chance of one")
 
     @classmethod
     def from_patterns(
@@ -132,22 +89,33 @@ class OrbitStrategy(IndexStrategy):
 
         A pattern that holds all cells, or none, says nothing.
         """
-        grouped: dict[tuple[int, ...], list[tuple[BoolArray, int]]] = {}
-        for pattern, weight in zip(patterns, whole_weights(shares), strict=True):
-            axes = attributes_of(pattern.reshape(sizes))
-            small = pattern.reshape(sizes)[
-                tuple(slice(None) if axis in axes else 0 for axis in range(len(sizes)))
-            ].ravel()
-            if weight and axes:
-                grouped.setdefault(axes, []).append((small, weight))
+        orbits: dict[tuple[int, ...], list[_Orbit]] = {}
 
+        for pattern, weight in zip(patterns, whole_weights(shares), strict=True):
+            tensor = pattern.reshape(sizes)
+            axes = attributes_of(tensor)
+            if weight and axes:
+                kept = [slice(None) if a in axes else 0 for a in range(len(sizes))]
+                small = tensor[tuple(kept)].ravel()
+                orbits.setdefault(axes, []).append((small, weight))
+
+        return cls._of(sizes, orbits.items(), epsilon)
+
+    @classmethod
+    def _of(
+        cls,
+        sizes: tuple[int, ...],
+        orbits: Iterable[tuple[tuple[int, ...], list[_Orbit]]],
+        epsilon: float,
+    ) -> Self:
+        """Orbits by the attributes that their patterns are over."""
         families = []
-        for axes, members in grouped.items():
+
+        for axes, members in orbits:
+            check_axes("axes", axes, len(sizes))
             group = Translations(tuple(sizes[axis] for axis in axes))
-            bits = np.array([pattern for pattern, _ in members])
-            families.append(
-                Family(axes, group, bits, tuple(w for _, w in members), epsilon)
-            )
+            patterns, weights = zip(*members, strict=True)
+            families.append(Family(axes, group, np.stack(patterns), weights, epsilon))
 
         return cls(sizes, tuple(families), epsilon)
 
@@ -158,19 +126,9 @@ class OrbitStrategy(IndexStrategy):
 
     def representatives(self) -> BoolArray:
         """A pattern of every orbit, over all cells."""
-        rows = []
-        for family in self.families:
-            shape = [
-                size if axis in family.axes else 1
-                for axis, size in enumerate(self.sizes)
-            ]
-            small = family.patterns.reshape(-1, *shape)
-            rows.append(
-                np.broadcast_to(small, (len(small), *self.sizes)).reshape(
-                    len(small), -1
-                )
-            )
-
+        rows = [
+            family.patterns[:, self._marginal_cells(family)] for family in self.families
+        ]
         return np.concatenate(rows)
 
     @cached_property
@@ -183,12 +141,16 @@ class OrbitStrategy(IndexStrategy):
         """What is left of the chances, out of 2^64."""
         return WORD - sum(sum(family.weights) for family in self.families)
 
+    @property
+    def silence(self) -> float:
+        """The same as a fraction: the chance of the report that says nothing."""
+        return self.spare / WORD
+
     @cached_property
     def starts(self) -> tuple[int, ...]:
         """First report of each family; then the report that says nothing."""
-        return tuple(
-            np.cumsum([0, *(family.reports for family in self.families)]).tolist()
-        )
+        reports = (family.reports for family in self.families)
+        return tuple(accumulate(reports, initial=0))
 
     def express(self, nodes: Nodes) -> int:
         weights: list[int] = []
@@ -196,12 +158,14 @@ class OrbitStrategy(IndexStrategy):
 
         for family in self.families:
             through = Axes(sizes=self.sizes, keep=family.axes)
-            for pattern, threshold in zip(
-                family.patterns, family.thresholds, strict=True
-            ):
+            orbits = zip(family.patterns, family.thresholds, strict=True)
+
+            for pattern, threshold in orbits:
                 bits = np.packbits(pattern).tobytes()
                 owner = Translate(sizes=family.group.sizes, pattern=bits)
-                of.append(nodes.view(nodes.favour(threshold, owner), through))
+                favoured = nodes.favour(threshold, owner)
+                of.append(nodes.view(favoured, through))
+
             weights += family.weights
 
         if self.spare:
@@ -223,37 +187,39 @@ class OrbitStrategy(IndexStrategy):
         for weight, (through, below) in zip(weights, shown, strict=True):
             axes = shown_table(through, len(sizes))
             if axes:  # nothing is shown to a report that says nothing
-                orbits.append((axes, _pattern(below.node(Favour).owner), weight))
+                orbits.append((axes, (_pattern(below.node(Favour).owner), weight)))
 
-        families = []
-        for axes, members in groupby(orbits, key=lambda orbit: orbit[0]):
-            check_axes("axes", axes, len(sizes))
-            group = Translations(tuple(sizes[axis] for axis in axes))
-            _, patterns, weights = zip(*members, strict=True)
-            families.append(Family(axes, group, np.stack(patterns), weights, epsilon))
+        runs = groupby(orbits, key=lambda orbit: orbit[0])
+        families = ((axes, [orbit for _, orbit in run]) for axes, run in runs)
 
-        return cls(sizes, tuple(families), epsilon)
+        return cls._of(sizes, families, epsilon)
 
     def _spread(self, small: FloatArray, axes: tuple[int, ...]) -> FloatArray:
         """A vector over a marginal's cells, as a tensor that broadcasts over the domain."""
-        return small.reshape(
-            [size if axis in axes else 1 for axis, size in enumerate(self.sizes)]
-        )
+        sizes = enumerate(self.sizes)
+        return small.reshape([size if axis in axes else 1 for axis, size in sizes])
 
     # --- the collector ------------------------------------------------------------------------
 
-    def _tallies(self, tally: Array) -> Iterator[tuple[Family, Array]]:
-        for index, family in enumerate(self.families):
-            part = tally[self.starts[index] : self.starts[index + 1]]
-            yield family, part.reshape(len(family.patterns), family.group.cells)
+    def _tallies(self, tally: Array) -> Iterator[tuple[Family, FloatArray]]:
+        """What there is of every report, a row per pattern of a family."""
+        parts = np.split(tally, self.starts[1:])
+        for family, part in zip(self.families, parts, strict=False):
+            rows = part.reshape(family.patterns.shape)
+            yield family, rows.astype(np.float64)
+
+    def _convolved(self, family: Family, x: FloatArray, y: FloatArray) -> FloatArray:
+        """Σ of the convolutions of rows over a family's cells, over the domain."""
+        group = family.group
+        waves = (group.forward(x) * group.forward(y)).sum(axis=0)
+        return self._spread(group.backward(waves[None])[0], family.axes)
 
     def score(self, tally: IntArray, people: int) -> FloatArray:
         """Σ s: counts of translations convolved with the patterns."""
-        total = np.full(self.sizes, float(tally[self.starts[-1] :].sum()))
+        silent = tally[self.starts[-1] :].sum()
+        total = np.full(self.sizes, float(silent))
         for family, counts in self._tallies(tally):
-            waves = family.group.forward(counts.astype(np.float64))
-            waves = (waves * family.group.forward(family.values)).sum(axis=0)
-            total += self._spread(family.group.backward(waves[None])[0], family.axes)
+            total += self._convolved(family, counts, family.values)
 
         return total.ravel()
 
@@ -267,30 +233,26 @@ class OrbitStrategy(IndexStrategy):
     @cached_property
     def eigenvalues(self) -> FloatArray:
         """Eigenvalues of X, from its first column: autocorrelations of the patterns."""
-        column = np.full(self.sizes, self.spare / WORD)
-        for family in self.families:
-            power = (
-                family.shares @ family.group.power(family.values) / family.group.cells
-            )
-            waves = (
-                power[None]
-                if family.group.binary
-                else power[None].astype(np.complex128)
-            )
-            column += self._spread(family.group.backward(waves)[0], family.axes)
+        column = np.full(self.sizes, self.silence)
 
-        return np.asarray(self.group.forward(column.reshape(1, -1))[0].real)
+        for family in self.families:
+            group = family.group
+            power = family.shares @ group.power(family.values) / group.cells
+            waves = power if group.binary else power.astype(np.complex128)
+            column += self._spread(group.backward(waves[None])[0], family.axes)
+
+        (spectrum,) = self.group.forward(column.reshape(1, -1))
+        return np.asarray(spectrum.real)
 
     def expectation(self, energies: FloatArray) -> FloatArray:
         """E[e | u] for every type u and a value e of each report."""
-        total = np.full(
-            self.sizes, self.spare / WORD * energies[self.starts[-1] :].sum()
-        )
+        silent = energies[self.starts[-1] :].sum()
+        total = np.full(self.sizes, self.silence * silent)
+
         for family, part in self._tallies(energies):
-            waves = family.group.forward(np.ascontiguousarray(part))
-            chances = family.values * (family.shares / family.group.cells)[:, None]
-            waves = (waves * family.group.forward(chances)).sum(axis=0)
-            total += self._spread(family.group.backward(waves[None])[0], family.axes)
+            shares = family.shares / family.group.cells
+            chances = family.values * shares[:, None]
+            total += self._convolved(family, part, chances)
 
         return total.ravel()
 
@@ -300,17 +262,16 @@ class OrbitStrategy(IndexStrategy):
         tensors = vectors.reshape(-1, *self.sizes)
 
         for family in self.families:
-            others = tuple(
-                1 + a for a in range(len(self.sizes)) if a not in family.axes
-            )
+            group = family.group
+            others = tuple(1 + axis for axis in self._others(family))
             small = tensors.sum(axis=others).reshape(len(vectors), -1)
-            waves = family.group.forward(np.ascontiguousarray(small))
-            patterns = np.conj(family.group.forward(family.values))
-            for pattern in patterns:
-                pieces.append(family.group.backward(waves * pattern))
+            waves = group.forward(np.ascontiguousarray(small))
+            for pattern in np.conj(group.forward(family.values)):
+                pieces.append(group.backward(waves * pattern))
 
         if self.spare:
-            pieces.append(vectors.sum(axis=1)[:, None])
+            silent = vectors.sum(axis=1)
+            pieces.append(silent[:, None])
 
         return np.concatenate(pieces, axis=1)
 
@@ -320,17 +281,19 @@ class OrbitStrategy(IndexStrategy):
         if known is None:
             return super().type_variances(gram)
 
-        information = self.information
+        inverse = self.information.inverse
         weights = known.eigenvalues * self.group.counts
         weights[0] = 0.0
-        if (weights[information.inverse == 0.0] > 1e-12 * weights.max()).any():
+        unseen = weights[inverse == 0.0]
+        if (unseen > 1e-12 * weights.max()).any():
             return np.full(self.size, np.inf)  # something asked is never reported
 
-        constant = float(weights @ information.inverse) - weights.sum() / self.size
+        constant = float(weights @ inverse) - weights.sum() / self.size
         result = np.full(self.size, constant)
         if known.ramp:
             a = ramp_vector(self.size)
-            products = self._products(information.solve(a)[None])[0]
+            solved = self.information.solve(a)
+            (products,) = self._products(solved[None])
             result += known.ramp * (self.expectation(products**2) - a**2)
 
         return result
@@ -345,41 +308,49 @@ class OrbitStrategy(IndexStrategy):
 
         for start in range(0, workload.queries, step):
             rows = workload.rows(start, min(start + step, workload.queries))
-            products = self._products(self.information.solve(rows.T).T)
-            weights = np.array(
-                [self.expectation(part**2) @ histogram for part in products]
-            )
-            pieces.append(weights - (rows**2) @ histogram)
+            solved = self.information.solve(rows.T)
+            squares = self._products(solved.T) ** 2
+            energies = [self.expectation(each) @ histogram for each in squares]
+            pieces.append(np.array(energies) - (rows**2) @ histogram)
 
         return np.concatenate(pieces)
 
     def moment(self, histogram: FloatArray) -> FloatArray:
         """Σ_o (q_oᵀx) s_o s_oᵀ, one family at a time on the cells of its marginal."""
         check_dense(self.size)
-        total = np.full((self.size, self.size), self.spare / WORD * histogram.sum())
-        cells = np.arange(self.size)
+        silent = self.silence * histogram.sum()
+        total = np.full((self.size, self.size), silent)
         tensor = histogram.reshape(self.sizes)
 
         for family in self.families:
-            others = tuple(a for a in range(len(self.sizes)) if a not in family.axes)
-            small = family_moment(family, tensor.sum(axis=others).ravel())
-            index = Axes(sizes=self.sizes, keep=family.axes).seen(cells)
-            total += small[np.ix_(index, index)]
+            marginal = tensor.sum(axis=self._others(family))
+            small = family_moment(family, marginal.ravel())
+            cells = self._marginal_cells(family)
+            total += small[np.ix_(cells, cells)]
 
         return total
 
+    def _others(self, family: Family) -> tuple[int, ...]:
+        """The attributes that a family's patterns are not over."""
+        return tuple(a for a in range(len(self.sizes)) if a not in family.axes)
+
+    def _marginal_cells(self, family: Family) -> IntArray:
+        """The cell of a family's attributes that each cell is in."""
+        through = Axes(sizes=self.sizes, keep=family.axes)
+        return through.seen(np.arange(self.size))
+
     def energy(self, quadratic: FloatArray) -> FloatArray:
         """Σ_o Q[o,u] s_oᵀ S s_o, one family at a time on the cells of its marginal."""
-        total = np.full(self.size, self.spare / WORD * quadratic.sum())
-        cells = np.arange(self.size)
+        total = np.full(self.size, self.silence * quadratic.sum())
 
         for family in self.families:
-            index = Axes(sizes=self.sizes, keep=family.axes).seen(cells)
-            small = np.zeros((family.group.cells, self.size))
-            np.add.at(small, index, quadratic)
-            both = np.zeros((family.group.cells, family.group.cells))
-            np.add.at(both, index, small.T)
-            total += family_energy(family, both)[index]
+            seen = self._marginal_cells(family)
+            cells = family.group.cells
+            half = np.zeros((cells, self.size))
+            np.add.at(half, seen, quadratic)
+            both = np.zeros((cells, cells))
+            np.add.at(both, seen, half.T)
+            total += family_energy(family, both)[seen]
 
         return total
 
@@ -396,8 +367,8 @@ def _pattern(owner: Owner) -> BoolArray:
 
 def attributes_of(pattern: BoolArray) -> tuple[int, ...]:
     """Attributes on which a pattern depends."""
-    return tuple(
-        axis
-        for axis in range(pattern.ndim)
-        if (pattern != np.roll(pattern, 1, axis=axis)).any()
-    )
+
+    def moves(axis: int) -> bool:
+        return bool((pattern != np.roll(pattern, 1, axis=axis)).any())
+
+    return tuple(filter(moves, range(pattern.ndim)))

@@ -70,9 +70,10 @@ def _dense_spectrum(gram: Gram) -> Spectrum:
     m = gram.dense()
     largest = float(np.diagonal(m).max(initial=0.0))
     m = centred(m)
+    values = np.linalg.eigvalsh((m + m.T) / 2)
 
     # One of the zeros is the total's; which one does not matter, so the smallest is dropped.
-    return _single(lowered(np.linalg.eigvalsh((m + m.T) / 2), largest)[1:])
+    return _single(lowered(values, largest)[1:])
 
 
 def centred_spectrum(gram: Gram) -> Spectrum:
@@ -86,16 +87,14 @@ def centred_spectrum(gram: Gram) -> Spectrum:
         case PrefixGram():
             # On vectors that sum to zero the prefix sums vanish at both ends, so M inverts the
             # Laplacian of a path with fixed ends.
-            return _single(0.25 / np.sin(np.pi * np.arange(1, n) / (2 * n)) ** 2)
+            half_angles = np.pi * np.arange(1, n) / (2 * n)
+            return _single(0.25 / np.sin(half_angles) ** 2)
         case RangesGram():
             return _ranges_spectrum(n)
         case XorGram():
             return _single(gram.eigenvalues[1:])
         case MarginalGram():
-            blocks = [block for block in gram.closure if block]
-            values = np.array([gram.eigenvalue(block) for block in blocks])
-            counts = [prod(gram.sizes[i] - 1 for i in block) for block in blocks]
-            return Spectrum(values, np.array(counts, dtype=np.float64))
+            return _tables_spectrum(gram)
         case ScaledGram():
             return centred_spectrum(gram.inner).scaled(gram.weight)
         case KronGram():
@@ -109,6 +108,18 @@ def centred_spectrum(gram: Gram) -> Spectrum:
             return Spectrum(best.values, best.counts, exact=len(parts) == 1)
         case _:
             raise TooLarge(f"no closed-form spectrum for this workload over {n} cells")
+
+
+def _tables_spectrum(gram: MarginalGram) -> Spectrum:
+    values = []
+    counts = []
+
+    for block in gram.closure:
+        if block:
+            values.append(gram.eigenvalue(block))
+            counts.append(float(prod(gram.sizes[i] - 1 for i in block)))
+
+    return Spectrum(np.array(values), np.array(counts))
 
 
 def _ranges_spectrum(n: int) -> Spectrum:
@@ -147,8 +158,11 @@ def _product_spectrum(gram: KronGram) -> Spectrum:
             np.outer(counts, factor_counts).ravel(),
         )
 
-    counts[int(np.argmin(np.abs(values - total)))] -= 1.0
-    return Spectrum(values, counts, all(rest.exact for _, rest in spectra))
+    nearest = int(np.argmin(np.abs(values - total)))
+    counts[nearest] -= 1.0
+    exact = all(rest.exact for _, rest in spectra)
+
+    return Spectrum(values, counts, exact)
 
 
 def _split_spectrum(gram: Gram) -> tuple[float, Spectrum] | None:
@@ -156,8 +170,10 @@ def _split_spectrum(gram: Gram) -> tuple[float, Spectrum] | None:
     ones = np.ones(gram.size)
     image = gram.matvec(ones)
     own = float(image.mean())
-    if np.abs(image - own).max() > 1e-13 * float(np.abs(image).max()):
+    missed = np.abs(image - own).max()
+    if missed > 1e-13 * float(np.abs(image).max()):
         return None
+
     return own, centred_spectrum(gram)
 
 
@@ -170,10 +186,11 @@ def _merged(values: FloatArray, counts: FloatArray) -> tuple[FloatArray, FloatAr
     keys = np.stack([np.round(mantissa, 12), exponent])
     _, inverse = np.unique(keys, axis=1, return_inverse=True)
     groups = np.ravel(inverse)
-    least = np.full(int(groups.max()) + 1, np.inf)
+    together = np.bincount(groups, weights=counts).astype(np.float64)
+    least = np.full(len(together), np.inf)
     np.minimum.at(least, groups, values)
 
-    return least, np.bincount(groups, weights=counts).astype(np.float64)
+    return least, together
 
 
 # --- sums over blocks of cells ------------------------------------------------------------------
@@ -209,7 +226,8 @@ class SummedGram(Gram):
             raise TooLarge(f"no closed form for sums over blocks of {gram.size} cells")
 
         sums = np.zeros((gram.size + 1, gram.size + 1))
-        np.cumsum(np.cumsum(gram.dense(), axis=0), axis=1, out=sums[1:, 1:])
+        columns = np.cumsum(gram.dense(), axis=0)
+        np.cumsum(columns, axis=1, out=sums[1:, 1:])
         return cls(gram, sums)
 
     @property
@@ -229,7 +247,8 @@ def block_traces(gram: Gram, width: int) -> float:
     """Σ over blocks of 1ᵀM1: the trace of the Gram matrix of block totals."""
     starts = np.arange(0, gram.size, width)
     stops = np.minimum(starts + width, gram.size)
-    return float(interval_products(gram, Intervals(starts, stops, starts, stops)).sum())
+    blocks = Intervals(starts, stops, starts, stops)
+    return float(interval_products(gram, blocks).sum())
 
 
 def has_closed_form(gram: Gram) -> bool:
@@ -273,12 +292,15 @@ def _prefix_products(n: int, over: Intervals) -> FloatArray:
     """Σ_t S(t) S'(t): prefix sums rise by one a cell inside an interval and stay after it."""
     inner, outer = over.lengths
     lead = over.start - over.outer_start
-    inside = lead * inner * (inner + 1) / 2 + inner * (inner + 1) * (2 * inner + 1) / 6
+    ahead = lead * inner * (inner + 1) / 2
+    inside = ahead + inner * (inner + 1) * (2 * inner + 1) / 6
 
     reached = over.stop - over.outer_start
-    between = inner * (outer * (outer + 1) - reached * (reached + 1.0)) / 2
+    rest = outer * (outer + 1) - reached * (reached + 1.0)
+    between = inner * rest / 2
+    after = (n - over.outer_stop) * inner * outer
 
-    return np.asarray(inside + between + (n - over.outer_stop) * inner * outer)
+    return np.asarray(inside + between + after)
 
 
 def _ranges_products(n: int, over: Intervals) -> FloatArray:
@@ -286,4 +308,5 @@ def _ranges_products(n: int, over: Intervals) -> FloatArray:
     inner, outer = over.lengths
     total = inner * (inner + 1) / 2 + (n - over.stop) * inner
     outer_total = outer * (outer + 1) / 2 + (n - over.outer_stop) * outer
-    return np.asarray((n + 1) * _prefix_products(n, over) - total * outer_total)
+    squares = (n + 1) * _prefix_products(n, over)
+    return np.asarray(squares - total * outer_total)

@@ -20,6 +20,7 @@ import numpy as np
 from noisewright.arrays import Array, BoolArray, FloatArray, IntArray
 from noisewright.errors import require
 from noisewright.local.fixedpoint import WORD, exponential, odds_threshold
+from noisewright.local.randomizer.batch import difference
 
 _BITS = 5
 """Bits that one matrix product transforms."""
@@ -30,6 +31,11 @@ _UNTHREADED = 2**18  # multiplications up to which a matrix product stays on one
 def is_power_of_two(number: int) -> bool:
     """Whether cells of that number are binary strings."""
     return number > 0 and number & (number - 1) == 0
+
+
+def binary_sizes(cells: int) -> tuple[int, ...]:
+    """The attributes of so many cells as binary strings."""
+    return (2,) * (cells.bit_length() - 1)
 
 
 @dataclass(frozen=True)
@@ -51,9 +57,11 @@ class Translations:
     @cached_property
     def shape(self) -> tuple[int, ...]:
         """Shape of the kept characters."""
-        return (
-            self.sizes if self.binary else (*self.sizes[:-1], self.sizes[-1] // 2 + 1)
-        )
+        if self.binary:
+            return self.sizes
+
+        *others, last = self.sizes
+        return (*others, last // 2 + 1)
 
     @cached_property
     def counts(self) -> FloatArray:
@@ -75,9 +83,15 @@ class Translations:
 
         from scipy import fft
 
-        axes = tuple(range(1, len(self.sizes) + 1))
+        tensors = x.reshape(-1, *self.sizes)
+        waves = fft.rfftn(tensors, axes=self._axes)
 
-        return fft.rfftn(x.reshape(-1, *self.sizes), axes=axes).reshape(len(x), -1)
+        return waves.reshape(len(x), -1)
+
+    @property
+    def _axes(self) -> tuple[int, ...]:
+        """The axes of a stack of tensors over the cells."""
+        return tuple(range(1, len(self.sizes) + 1))
 
     def backward(self, spectrum: Array) -> FloatArray:
         """The rows with these coefficients: the inverse of `forward`."""
@@ -86,8 +100,8 @@ class Translations:
 
         from scipy import fft
 
-        axes = tuple(range(1, len(self.sizes) + 1))
-        full = fft.irfftn(spectrum.reshape(-1, *self.shape), s=self.sizes, axes=axes)
+        waves = spectrum.reshape(-1, *self.shape)
+        full = fft.irfftn(waves, s=self.sizes, axes=self._axes)
 
         return full.reshape(len(spectrum), -1)
 
@@ -114,27 +128,13 @@ class Translations:
 
     def subtract(self, u: IntArray, t: IntArray) -> IntArray:
         """Cells u − t, by their numbers."""
-        if self.binary:
-            return np.bitwise_xor(u, t)
-        if len(self.sizes) == 1:
-            return np.asarray(np.mod(u - t, self.sizes[0]))
-
-        a = np.unravel_index(u, self.sizes)
-        b = np.unravel_index(t, self.sizes)
-        moved = tuple(
-            (i - j) % size for i, j, size in zip(a, b, self.sizes, strict=True)
-        )
-
-        return np.asarray(np.ravel_multi_index(moved, self.sizes), dtype=np.int64)
+        return difference(self.sizes, u, t)
 
 
 def squared_modulus(spectrum: Array) -> FloatArray:
     """|z|² of real or complex coefficients."""
-    return (
-        spectrum.real**2 + spectrum.imag**2
-        if spectrum.dtype.kind == "c"
-        else spectrum**2
-    )
+    squares = spectrum.real**2
+    return squares + spectrum.imag**2 if spectrum.dtype.kind == "c" else squares
 
 
 def _walsh(x: FloatArray) -> FloatArray:
@@ -160,9 +160,9 @@ def _walsh(x: FloatArray) -> FloatArray:
         else:
             width = min(most, inner)
             shape = (-1, block, inner // width, width)
-            order = (0, 2, 1, 3)
-            into = result.reshape(shape).transpose(order)
-            np.matmul(factor, work.reshape(shape).transpose(order), out=into)
+            taken = work.reshape(shape).transpose(0, 2, 1, 3)
+            into = result.reshape(shape).transpose(0, 2, 1, 3)
+            np.matmul(factor, taken, out=into)
 
         work = result
         done = done + take
@@ -173,12 +173,8 @@ def _walsh(x: FloatArray) -> FloatArray:
 @cache
 def _hadamard(bits: int) -> FloatArray:
     index = np.arange(1 << bits)
-    parity = np.zeros((1 << bits, 1 << bits), dtype=np.int64)
-
-    for bit in range(bits):
-        parity ^= np.outer(index >> bit, index >> bit) & 1
-
-    return np.asarray(1.0 - 2.0 * parity)
+    common = np.bitwise_count(index[:, None] & index)
+    return np.where(common & 1, -1.0, 1.0)
 
 
 # --- orbit families -------------------------------------------------------------------------------
@@ -200,25 +196,16 @@ class Family:
     epsilon: float
 
     def __post_init__(self) -> None:
-        rows = len(self.patterns)
-        require(
-            rows and self.patterns.shape == (rows, self.group.cells),
-            "patterns",
-            self.patterns.shape,
-            "must hold all cells",
-        )
-        require(
-            len(self.weights) == rows and min(self.weights) >= 1,
-            "weights",
-            len(self.weights),
-            "must be a chance a pattern",
-        )
-        require(
-            self.counts.min() >= 1 and self.counts.max() < self.group.cells,
-            "patterns",
-            self.axes,
-            "must hold some cells, and not all",
-        )
+        rows = len(self.weights)
+        shape = self.patterns.shape
+        chances = rows > 0 and min(self.weights) >= 1
+        require(chances, "weights", rows, "must be a chance a pattern")
+        full = shape == (rows, self.group.cells)
+        require(full, "patterns", shape, "must hold all cells, one row a chance")
+
+        some = 0 < self.counts.min() <= self.counts.max() < self.group.cells
+        rule = "must hold some cells, and not all"
+        require(some, "patterns", self.axes, rule)
 
     @cached_property
     def counts(self) -> IntArray:
@@ -241,10 +228,11 @@ class Family:
     def values(self) -> FloatArray:
         """Scores of the untranslated reports: chances under each cell over their mean."""
         cells = self.group.cells
-        chance = np.array([t / WORD for t in self.thresholds])
-        high = chance / self.counts
-        low = (1.0 - chance) / (cells - self.counts)
-        return cells * np.where(self.patterns, high[:, None], low[:, None])
+        chances = np.array([threshold / WORD for threshold in self.thresholds])
+        high = chances / self.counts
+        low = (1.0 - chances) / (cells - self.counts)
+        rows = np.where(self.patterns, high[:, None], low[:, None])
+        return cells * rows
 
     @property
     def shares(self) -> FloatArray:
@@ -258,14 +246,8 @@ class Family:
 def _sums(group: Translations) -> IntArray:
     """Cell numbers of i + d, by d and i."""
     cells = np.arange(group.cells)
-    zero = np.zeros(group.cells, dtype=np.int64)
-
-    return np.stack(
-        [
-            group.subtract(cells, group.subtract(zero, zero + d))
-            for d in range(group.cells)
-        ]
-    )
+    opposite = group.subtract(np.zeros_like(cells), cells)
+    return group.subtract(cells, opposite[:, None])
 
 
 def family_moment(family: Family, histogram: FloatArray) -> FloatArray:
@@ -279,11 +261,10 @@ def family_moment(family: Family, histogram: FloatArray) -> FloatArray:
     for share, values, spectrum in zip(
         family.shares, family.values, spectra, strict=True
     ):
-        chances = group.backward(waves * np.conj(spectrum)) * (share / group.cells)
-        diagonals = group.backward(
-            group.forward(values * values[sums]) * group.forward(chances)
-        )
-        result[np.arange(group.cells), sums] += diagonals
+        correlated = group.backward(waves * np.conj(spectrum))
+        chances = group.forward(correlated * (share / group.cells))
+        products = group.forward(values * values[sums])
+        result[np.arange(group.cells), sums] += group.backward(products * chances)
 
     return result
 
@@ -299,9 +280,8 @@ def family_energy(family: Family, quadratic: FloatArray) -> FloatArray:
     for share, values, spectrum in zip(
         family.shares, family.values, spectra, strict=True
     ):
-        squares = (diagonals * np.conj(group.forward(values * values[sums]))).sum(
-            axis=0
-        )
+        products = group.forward(values * values[sums])
+        squares = (diagonals * np.conj(products)).sum(axis=0)
         total = total + squares * spectrum * (share / group.cells)
 
     return np.asarray(group.backward(total[None])[0])
