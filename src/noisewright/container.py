@@ -23,6 +23,7 @@ from noisewright.errors import FileFormatError
 from noisewright.files import replacing
 
 FORMAT_VERSION = 3
+"""Of files: raised by whatever earlier releases would read wrongly."""
 _FIELD = "noisewright"
 _DIGEST = "digest"
 # bytes that say how long the header of a safetensors file is, and its alignment

@@ -10,6 +10,7 @@ from types import ModuleType
 from noisewright.errors import shortened
 
 _MOST_TEXT = 100
+"""Characters of one fact: a line of a console holds one and its name."""
 
 
 def counted(number: int) -> str:

@@ -216,7 +216,9 @@ class Solution(Shown):
 
 def quotient(value: float, bound: float) -> float:
     """A value over its bound: infinite where the bound says nothing, one where both are zero."""
-    return value / bound if bound > 0 else math.inf if value > 0 else 1.0
+    if bound > 0:
+        return value / bound
+    return math.inf if value > 0 else 1.0
 
 
 def settled(value: float, bound: float, what: str) -> float:

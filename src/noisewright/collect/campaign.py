@@ -230,13 +230,11 @@ class Campaign:
                 "draws continuous noise, which browsers do not run exactly",
                 f"plan with --epsilon {plan.epsilon:g} and no --delta: matrix-l1 is the nearest",
             )  # fmt: skip
-        if (
-            plan.format.length > MOST_BYTES
-            or plan.format.collector.counters > MOST_COUNTERS
-        ):
+        length, counters = plan.format.length, plan.format.collector.counters
+        if length > MOST_BYTES or counters > MOST_COUNTERS:
             raise TooLarge(
-                f"reports of {plan.format.length:,} bytes that add up to "
-                f"{plan.format.collector.counters:,} numbers are too large to collect here; "
+                f"reports of {length:,} bytes that add up to {counters:,} numbers are too large "
+                "to collect here; "
                 "plan with local-hashing or hadamard"
             )
 

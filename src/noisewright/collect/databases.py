@@ -24,7 +24,9 @@ Row = tuple[Any, ...]
 
 _SHARD_CLASS = 0x6E77  # the class of our advisory locks
 _MOST_SHARDS = 256
+"""Connections that write at once, each to tallies of its own; reading adds up all of them."""
 _WAIT_SECONDS = 5
+"""For a server that answers no more, or for a lock that another program holds."""
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS campaigns (

@@ -44,34 +44,30 @@ def estimates(campaign: Campaign, aggregate: Aggregate) -> dict[str, object]:
 
 
 def _fit(fit: Fit) -> dict[str, object]:
-    least = (
-        f" At least {fit.least_liars:,} were not sent by honest devices."
-        if fit.least_liars
-        else ""
-    )
+    least = ""
+    if fit.least_liars:
+        least = f" At least {fit.least_liars:,} were not sent by honest devices."
+
     known = [test for test in fit.tests if test.p_value is not None]
     rate = f"An alarm is false in at most {fit.level:.1%} of looks at honest reports"
 
     return {
         "status": fit.status,
-        "text": "too few reports yet"
-        if fit.p_value is None
-        else f"p = {fit.p_value:.2g}",
+        "text": _p_value(fit.p_value, "too few reports yet"),
         "about": f"{rate}; {len(known)} of {len(fit.tests)} tests apply. Lies about an answer that "
         "are randomised honestly cannot be seen.",
         "warning": "These reports do not fit any honest people, whatever their answers are: so bad "
         f"a fit has chance {fit.p_value or 0:.1g} at most.{least} Estimates may be "
         "poisoned, and the intervals do not cover that.",
         "tests": [
-            {
-                "name": test.about,
-                "text": "not tested"
-                if test.p_value is None
-                else f"p = {test.p_value:.2g}",
-            }
+            {"name": test.about, "text": _p_value(test.p_value, "not tested")}
             for test in fit.tests
         ],
     }
+
+
+def _p_value(value: float | None, otherwise: str) -> str:
+    return otherwise if value is None else f"p = {value:.2g}"
 
 
 def _influence(campaign: Campaign, aggregate: Aggregate) -> dict[str, str] | None:
@@ -118,9 +114,8 @@ def _population(campaign: Campaign, aggregate: Aggregate) -> dict[str, object] |
 
 
 def _answers(release: Release) -> dict[str, object]:
-    names = np.repeat(
-        [t.name for t in release.tables], [t.queries for t in release.tables]
-    )
+    tables = release.tables
+    names = np.repeat([t.name for t in tables], [t.queries for t in tables])
     bounds = release.intervals
     columns = {
         "table": names,

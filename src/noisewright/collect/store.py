@@ -11,7 +11,7 @@ import hmac
 import secrets
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -20,13 +20,15 @@ import numpy as np
 
 from noisewright.arrays import IntArray
 from noisewright.collect.campaign import Campaign, Outcome, Submission, Terms
-from noisewright.collect.databases import Database
+from noisewright.collect.databases import Database, Row
 from noisewright.errors import InvalidParameter
 from noisewright.local.reports.aggregate import REASONS, Aggregate
 from noisewright.local.reports.format import HEADER
 
 _CHUNK = 512
 """Whole numbers of one row of a tally: a page of the database."""
+
+_CAMPAIGN = "SELECT number, terms, plan, closed FROM campaigns WHERE name = ?"
 
 Level = Literal["admin", "view"]
 """What a key allows: everything, or to look at what reports add up to."""
@@ -51,10 +53,7 @@ class Store:
         """Keep a campaign; the same one again is no news, another of its name is refused."""
         terms = msgspec.json.encode(campaign.terms, order="sorted")
         with self.database.transaction():
-            rows = self.database.run(
-                "SELECT number, terms, plan, closed FROM campaigns WHERE name = ?",
-                [campaign.name],
-            )
+            rows = self.database.run(_CAMPAIGN, [campaign.name])
             if not rows:
                 last = self.database.run(
                     "SELECT COALESCE(MAX(number), 0) FROM campaigns"
@@ -79,20 +78,12 @@ class Store:
 
     def campaigns(self) -> list[tuple[int, str, bool]]:
         """Number, name and whether it is closed, of every campaign."""
-        with self.database.transaction(writes=False):
-            rows = self.database.run(
-                "SELECT number, name, closed FROM campaigns ORDER BY number"
-            )
+        rows = self._read("SELECT number, name, closed FROM campaigns ORDER BY number")
         return [(number, name, bool(closed)) for number, name, closed in rows]
 
     def campaign(self, name: str) -> Campaign | None:
         """The campaign of a name, checked like a file from anybody."""
-        with self.database.transaction(writes=False):
-            rows = self.database.run(
-                "SELECT number, terms, plan, closed FROM campaigns WHERE name = ?",
-                [name],
-            )
-
+        rows = self._read(_CAMPAIGN, name)
         if not rows:
             return None
 
@@ -102,10 +93,7 @@ class Store:
 
     def close_campaign(self, number: int) -> None:
         """Take no more reports."""
-        with self.database.transaction():
-            self.database.run(
-                "UPDATE campaigns SET closed = 1 WHERE number = ?", [number]
-            )
+        self._write("UPDATE campaigns SET closed = 1 WHERE number = ?", number)
 
     # --- keys and invitations -----------------------------------------------------------------
 
@@ -113,12 +101,11 @@ class Store:
         """A new secret, of which only a hash is kept: a key, or a session that ends by itself."""
         secret = secrets.token_urlsafe(32)
         now = int(time.time())
+        if level == "admin" and not session:
+            self._write("INSERT INTO admin_keys (hash) VALUES (?)", hashed(secret))
+            return secret
+
         with self.database.transaction():
-            if level == "admin" and not session:
-                self.database.run(
-                    "INSERT INTO admin_keys (hash) VALUES (?)", [hashed(secret)]
-                )
-                return secret
             self.database.run("DELETE FROM passes WHERE expires <= ?", [now])
             self.database.run(
                 "INSERT INTO passes (hash, level, expires) VALUES (?, ?, ?)",
@@ -129,11 +116,8 @@ class Store:
 
     def end_session(self, secret: str) -> None:
         """Forget a session."""
-        with self.database.transaction():
-            self.database.run(
-                "DELETE FROM passes WHERE hash = ? AND expires IS NOT NULL",
-                [hashed(secret)],
-            )
+        ended = "DELETE FROM passes WHERE hash = ? AND expires IS NOT NULL"
+        self._write(ended, hashed(secret))
 
     def levels(self, *, sessions: bool = True) -> dict[bytes, Level]:
         """The hashes of all keys, and of open sessions, each with what it allows."""
@@ -169,13 +153,13 @@ class Store:
 
         outcomes = [Outcome.NOTED] * len(batch)
         with self.database.transaction():
-            for key in sorted(groups):
+            for _, places in sorted(groups.items()):
                 self._set_aside(
-                    [batch[place] for place in groups[key] if batch[place].aside]
+                    [batch[place] for place in places if batch[place].aside]
                 )
-                places = [place for place in groups[key] if not batch[place].aside]
-                added = self._add([batch[place] for place in places]) if places else []
-                for place, outcome in zip(places, added, strict=True):
+                sent = [place for place in places if not batch[place].aside]
+                added = self._taken([batch[place] for place in sent]) if sent else []
+                for place, outcome in zip(sent, added, strict=True):
                     outcomes[place] = outcome
 
         return outcomes
@@ -187,13 +171,12 @@ class Store:
                 counted.set_aside[str(each.aside)] += 1
             self._count(part[0].campaign, part[0].round, counted)
 
-    def _add(self, part: Sequence[Submission]) -> list[Outcome]:
+    def _taken(self, part: Sequence[Submission]) -> list[Outcome]:
         campaign = part[0].campaign
         round_name = part[0].round
         format = campaign.plan.format
-        rows = np.frombuffer(b"".join(s.report for s in part), np.uint8).reshape(
-            len(part), -1
-        )
+        joined = np.frombuffer(b"".join(each.report for each in part), np.uint8)
+        rows = joined.reshape(len(part), -1)
         assert rows.shape[1] == format.length, "the door lets no other length in"
         assert format.length > HEADER
         numbers = format.decode(rows)
@@ -234,23 +217,21 @@ class Store:
         self, campaign: Campaign, round_name: str, reports: dict[bytes, bytes]
     ) -> set[bytes]:
         """Keep reports by name; the names that were not there before."""
+        if not reports:
+            return set()
+
         # one order for all workers, who then cannot block each other
         names = sorted(reports)
-        kept = (
-            [reports[name] for name in names] if campaign.terms.keep_reports else None
-        )
-        return (
-            self.database.keep(campaign.number, round_name, names, kept)
-            if names
-            else set()
-        )
+        keeps = campaign.terms.keep_reports
+        kept = [reports[name] for name in names] if keeps else None
+        return self.database.keep(campaign.number, round_name, names, kept)
 
     def _known(
-        self, campaign: Campaign, round_name: str, names: Sequence[bytes]
+        self, campaign: Campaign, round_name: str, names: Collection[bytes]
     ) -> set[bytes]:
-        marks = ", ".join("?" * len(names))
         rows = self.database.run(
-            f"SELECT name FROM reports WHERE campaign = ? AND round = ? AND name IN ({marks})",
+            "SELECT name FROM reports WHERE campaign = ? AND round = ? "
+            f"AND name IN ({_marks(names)})",
             [campaign.number, round_name, *names],
         )
         return {bytes(row[0]) for row in rows}
@@ -268,30 +249,28 @@ class Store:
         if not wanted:
             return wanted
 
-        known = self._known(campaign, round_name, list(wanted))
+        known = self._known(campaign, round_name, wanted)
         claims: dict[bytes, bytes] = {}  # the first report that brings a token has it
         for name, each in zip(names, part, strict=True):
             if name in wanted and name not in known and each.token is not None:
                 claims.setdefault(each.token, name)
 
-        burnt: set[bytes] = set()
+        invited: set[bytes] = set()
         if claims:
-            marks = ", ".join("?" * len(claims))
             rows = self.database.run(
                 "UPDATE tokens SET burnt = 1 WHERE campaign = ? AND burnt = 0 "
-                f"AND hash IN ({marks}) RETURNING hash",
+                f"AND hash IN ({_marks(claims)}) RETURNING hash",
                 [campaign.number, *sorted(claims)],
             )
-            burnt = {bytes(row[0]) for row in rows}
+            invited = {claims[bytes(row[0])] for row in rows}
 
-        invited = {claims[token] for token in burnt}
         # Another worker may have taken the same report in between, with the same token.
-        known |= self._known(campaign, round_name, list(wanted))
+        known |= self._known(campaign, round_name, wanted)
         for place, name in enumerate(names):
             if name in wanted and name not in known | invited:
                 outcomes[place] = Outcome.UNINVITED
 
-        return dict.fromkeys(name for name in wanted if name in invited)
+        return {name: None for name in wanted if name in invited}
 
     # --- statistics ---------------------------------------------------------------------------
 
@@ -303,21 +282,16 @@ class Store:
             return
 
         place = [campaign.number, round_name, self.database.shard]
-        marks = ", ".join("?" * len(chunks))
         rows = self.database.run(
             "SELECT chunk, counts FROM tallies WHERE campaign = ? AND round = ? AND shard = ? "
-            f"AND chunk IN ({marks})",
+            f"AND chunk IN ({_marks(chunks)})",
             [*place, *chunks],
         )
-        earlier = {
-            chunk: np.frombuffer(bytes(counts), np.int64) for chunk, counts in rows
-        }
-        values: list[object] = []
+        _add(numbers, rows)
 
+        values: list[object] = []
         for chunk in chunks:
-            total = numbers[chunk * _CHUNK : (chunk + 1) * _CHUNK]
-            total = total + earlier[chunk] if chunk in earlier else total
-            values += [*place, chunk, total.tobytes()]
+            values += [*place, chunk, numbers[_part(chunk)].tobytes()]
 
         marks = ", ".join(["(?, ?, ?, ?, ?)"] * len(chunks))
         self.database.run(
@@ -328,48 +302,62 @@ class Store:
 
     def rounds(self, campaign: Campaign) -> list[str]:
         """The rounds in which anything came, the latest last."""
-        with self.database.transaction(writes=False):
-            rows = self.database.run(
-                "SELECT DISTINCT round FROM tallies WHERE campaign = ? ORDER BY round",
-                [campaign.number],
-            )
-        return [row[0] for row in rows]
+        asked = "SELECT DISTINCT round FROM tallies WHERE campaign = ? ORDER BY round"
+        return [row[0] for row in self._read(asked, campaign.number)]
 
     def aggregate(self, campaign: Campaign, round_name: str = "") -> Aggregate:
         """What the reports of a round add up to; no report is read."""
         empty = campaign.empty(round_name)
         numbers = _flat(empty)
-        with self.database.transaction(writes=False):
-            rows = self.database.run(
-                "SELECT chunk, counts FROM tallies WHERE campaign = ? AND round = ?",
-                [campaign.number, round_name],
-            )
-
-        for chunk, counts in rows:
-            numbers[chunk * _CHUNK : (chunk + 1) * _CHUNK] += np.frombuffer(
-                bytes(counts), np.int64
-            )
-
+        asked = "SELECT chunk, counts FROM tallies WHERE campaign = ? AND round = ?"
+        _add(numbers, self._read(asked, campaign.number, round_name))
         return _unflat(empty, numbers)
 
     def reports(self, campaign: Campaign, round_name: str = "") -> Iterator[bytes]:
         """The reports of a round that were kept, in the order of their names: shuffled."""
         last = b""
         while True:
-            with self.database.transaction(writes=False):
-                rows = self.database.run(
-                    "SELECT name, report FROM reports WHERE campaign = ? AND round = ? "
-                    "AND name > ? AND report IS NOT NULL ORDER BY name LIMIT 10000",
-                    [campaign.number, round_name, last],
-                )
+            rows = self._read(
+                "SELECT name, report FROM reports WHERE campaign = ? AND round = ? "
+                "AND name > ? AND report IS NOT NULL ORDER BY name LIMIT 10000",
+                *(campaign.number, round_name, last),
+            )
             if not rows:
                 return
             yield from (bytes(report) for _, report in rows)
             last = bytes(rows[-1][0])
 
+    # --- the database -------------------------------------------------------------------------
+
+    def _read(self, text: str, *values: object) -> list[Row]:
+        """The rows of one question, in a transaction of its own."""
+        with self.database.transaction(writes=False):
+            return self.database.run(text, values)
+
+    def _write(self, text: str, *values: object) -> None:
+        """One change, in a transaction of its own."""
+        with self.database.transaction():
+            self.database.run(text, values)
+
     def close(self) -> None:
         """Close the connection."""
         self.database.close()
+
+
+def _marks(values: Collection[object]) -> str:
+    """A mark for every value of a list."""
+    return ", ".join("?" * len(values))
+
+
+def _part(chunk: int) -> slice:
+    """The numbers of a chunk."""
+    return slice(chunk * _CHUNK, (chunk + 1) * _CHUNK)
+
+
+def _add(numbers: IntArray, rows: Sequence[Row]) -> None:
+    """Add chunks, each with its number."""
+    for chunk, counts in rows:
+        numbers[_part(chunk)] += np.frombuffer(bytes(counts), np.int64)
 
 
 def hashed(secret: str) -> bytes:

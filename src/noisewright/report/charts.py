@@ -158,14 +158,7 @@ def draw_comparison(
     labels = base.mark_text(align="left", dx=10, color=INK).encode(x=x, text="shown:N")
     layers = [dots, labels]
     if least:
-        rule = alt.Chart(
-            alt.Data(values=[{"least": least, "text": f"bound: {bound_class}"}])
-        )
-        line = rule.mark_rule(strokeDash=[5, 4], color=TRUTH, strokeWidth=1.5)
-        text = rule.mark_text(
-            align="left", baseline="bottom", dx=3, color=TRUTH
-        ).encode(x="least:Q", y=alt.value(-4), text="text:N")
-        layers = [line.encode(x="least:Q"), text, *layers]
+        layers = [*_bound(least, f"bound: {bound_class}"), *layers]
 
     heading = alt.TitleParams(title, anchor="start", color=INK, fontSize=14, offset=18)
     chart = alt.layer(*layers).properties(
@@ -175,6 +168,17 @@ def draw_comparison(
         grid=False, labelColor=INK, labelFontSize=12
     )
     write_chart(chart, path)
+
+
+def _bound(least: float, name: str) -> list[alt.Chart]:
+    """A line at the bound, and its name."""
+    import altair as alt
+
+    rule = alt.Chart(alt.Data(values=[{"least": least, "text": name}]))
+    line = rule.mark_rule(strokeDash=[5, 4], color=TRUTH, strokeWidth=1.5)
+    text = rule.mark_text(align="left", baseline="bottom", dx=3, color=TRUTH)
+    above = {"y": alt.value(-4), "text": "text:N"}
+    return [line.encode(x="least:Q"), text.encode(x="least:Q", **above)]
 
 
 def _range(values: list[float]) -> tuple[float, float]:

@@ -17,9 +17,11 @@ from noisewright.tables.backends.duckdb import Table, connect, open_table
 from noisewright.tables.encode import read_as
 
 _MOST_ROWS = 100_000  # a draft needs no more, and has to be checked by a person anyway
-_MOST_VALUES = 40
+_MOST_VALUES = 40  # of texts: more are rarely a list of codes, and nobody reviews them
 _MOST_CODES = 12  # whole numbers with more distinct values are binned
-_BINS = 10
+_BINS = 10  # or so, between round numbers: few enough to be looked at one by one
+_MOST_DAYS = 32  # told day by day: a month
+_MOST_MONTHS = 3 * 366  # in days, told month by month: three years
 
 _HEADING = """\
 # A DRAFT, made by looking at private data: keep it as private as the table itself.
@@ -44,16 +46,15 @@ class Draft:
 
     def to_yaml(self) -> str:
         """Return the draft with its warning, ready to be edited."""
-        lines = [f"#   {name!r}: {reason}\n" for name, reason in self.left_out.items()]
-        notes = "#\n# Columns left out:\n" + "".join(lines) if lines else ""
-        guesses = [f"#   {name!r}: {note}\n" for name, note in self.notes.items()]
-        notes += (
-            "#\n# Codes or quantities? Look twice:\n" + "".join(guesses)
-            if guesses
-            else ""
-        )
+        left_out = _listed("Columns left out:", self.left_out)
+        guesses = _listed("Codes or quantities? Look twice:", self.notes)
+        return _HEADING + left_out + guesses + self.domain.to_yaml()
 
-        return _HEADING + notes + self.domain.to_yaml()
+
+def _listed(title: str, notes: dict[str, str]) -> str:
+    """Notes on columns as comments; nothing where there are none."""
+    lines = [f"#   {name!r}: {note}\n" for name, note in notes.items()]
+    return "".join([f"#\n# {title}\n", *lines]) if lines else ""
 
 
 def suggest_schema(
@@ -189,34 +190,26 @@ def _draft(column: _Column | None, code: bool, quantity: bool) -> Attribute | st
     if column.truths == column.present > column.numbers:
         return Boolean(column.name, outside="other")
 
-    if (
-        column.numbers == column.present
-        and column.low is not None
-        and column.high is not None
-    ):
+    numbers = column.numbers == column.present
+    if numbers and column.low is not None and column.high is not None:
         whole = column.whole and max(abs(column.low), abs(column.high)) < 2**53
         if code and not (whole and column.values):
-            return (
-                f"it holds more than {_MOST_VALUES} different codes: list them by hand"
-            )
+            most = f"more than {_MOST_VALUES} different codes"
+            return f"it holds {most}: list them by hand"
         if whole and not quantity and (code or column.distinct <= _MOST_CODES):
-            numbers = [float(value) for value in column.values]
-            codes = sorted({int(number) for number in numbers if math.isfinite(number)})
+            values = map(float, column.values)
+            codes = sorted({int(value) for value in values if math.isfinite(value)})
             return Categorical(column.name, codes, outside="other")
         return _binned(column.name, column.low, column.high, whole)
 
-    if (
-        column.dates == column.present
-        and column.first is not None
-        and column.last is not None
-    ):
+    dates = column.dates == column.present
+    if dates and column.first is not None and column.last is not None:
         return _dated(column.name, column.first, column.last)
     if any(len(value) > LONGEST_LABEL for value in column.values):
         return f"it holds texts of more than {LONGEST_LABEL} characters"
     if column.values:
-        return Categorical(
-            column.name, column.values, outside="other", other=_unused(column)
-        )
+        other = _unused(column)
+        return Categorical(column.name, column.values, outside="other", other=other)
 
     return f"it holds more than {_MOST_VALUES} different texts"
 
@@ -234,9 +227,8 @@ def _binned(name: str, low: float, high: float, whole: bool) -> Numeric:
     # edges must differ as floats
     rough = max(rough, 2.0**-40 * max(abs(low), abs(high)), 1e-300)
     power = 10.0 ** math.floor(math.log10(rough))
-    step = next(
-        power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999
-    )
+    steps = (power * factor for factor in (1, 2, 5, 10))
+    step = next(step for step in steps if step >= rough * 0.999)
     step = max(step, 1.0) if whole else step
     digits = max(0, -math.floor(math.log10(step)))
 
@@ -262,7 +254,10 @@ def _binned(name: str, low: float, high: float, whole: bool) -> Numeric:
 def _dated(name: str, first: dt.date, last: dt.date) -> Date:
     """Return whole calendar years, cut more or less finely by how many there are."""
     days = (last - first).days
-    period = "day" if days < 32 else "month" if days < 3 * 366 else "year"
+    period = "year"
+    if days < _MOST_MONTHS:
+        period = "day" if days < _MOST_DAYS else "month"
+
     start = dt.date(first.year, 1, 1)
     end = dt.date(last.year, 12, 31)
     return Date(name, start, end, period, outside="clip", missing="other")  # type: ignore[arg-type]

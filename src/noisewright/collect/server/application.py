@@ -24,6 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from noisewright.collect.campaign import Campaign
 from noisewright.collect.server.connections import Places
 from noisewright.collect.server.door import (
+    Endpoint,
     Ready,
     Refusal,
     answered,
@@ -139,7 +140,9 @@ class Guard:
     """
 
     def __init__(self, app: ASGIApp, routes: Routes) -> None:
-        self.app, self.routes, self.service = app, routes, routes.service
+        self.app = app
+        self.routes = routes
+        self.service = routes.service
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -173,10 +176,8 @@ class Guard:
         except Exception as error:
             log.error("unexpected %s\n%s", type(error).__name__, _code_lines(error))
             if status == 500:
-                response = refused(
-                    Refusal(500, "internal", "something went wrong here")
-                )
-                await response(scope, receive, guarded_send)
+                refusal = Refusal(500, "internal", "something went wrong here")
+                await refused(refusal)(scope, receive, guarded_send)
         finally:
             self.service.counters["requests", str(status)] += 1
             if log.isEnabledFor(logging.INFO):
@@ -235,7 +236,6 @@ def application(settings: Settings, *, own_process: bool = False) -> ASGIApp:
     """The collector over a database."""
     service = Service(settings, own_process)
     routes = Routes(service)
-    pages = Pages(service)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[dict[str, Places]]:
@@ -243,39 +243,46 @@ def application(settings: Settings, *, own_process: bool = False) -> ASGIApp:
         yield {"places": service.places}  # where every connection finds them
         await service.stop()
 
-    async def openapi(request: Request) -> Response:
-        return json(description())
-
-    def route(path: str, endpoint: object, *methods: str) -> Route:
-        return Route(path, guarded(endpoint), methods=list(methods or ("GET",)))  # type: ignore[arg-type]
-
-    campaign = "/api/campaigns/{name}"
     app = Starlette(
-        routes=[
-            Route(campaign, _preflight, methods=["OPTIONS"]),
-            Route(f"{campaign}/reports", _preflight, methods=["OPTIONS"]),
-            route(f"{campaign}/reports", routes.submit, "POST"),
-            route(campaign, routes.public),
-            route("/api/campaigns", routes.campaigns, "GET", "POST"),
-            route(f"{campaign}/estimates", routes.figures),
-            route(f"{campaign}/answers.{{kind}}", routes.answers),
-            route(f"{campaign}/reports.parquet", routes.reports),
-            route(f"{campaign}/statistics.agg", routes.statistics),
-            route(f"{campaign}/invitations", routes.invite, "POST"),
-            route(f"{campaign}/close", routes.close, "POST"),
-            route("/api/session", routes.session, "GET", "POST", "DELETE"),
-            route("/openapi.json", openapi),
-            route("/health", routes.health),
-            route("/metrics", routes.metrics),
-            route("/", pages.home),
-            route("/campaigns/{name}", pages.survey),
-            route("/campaigns/{name}/dashboard", pages.dashboard),
-            route("/assets/{name}", pages.asset),
-        ],
+        routes=_addresses(routes, Pages(service)),
         exception_handlers={HTTPException: _no_such_page},
         lifespan=lifespan,
     )
     return Guard(app, routes)
+
+
+async def _openapi(request: Request) -> Response:
+    return json(description())
+
+
+def _addresses(routes: Routes, pages: Pages) -> list[Route]:
+    """What stands at which address."""
+
+    def route(path: str, endpoint: Endpoint, *methods: str) -> Route:
+        return Route(path, guarded(endpoint), methods=list(methods or ("GET",)))
+
+    campaign = "/api/campaigns/{name}"
+    return [
+        Route(campaign, _preflight, methods=["OPTIONS"]),
+        Route(f"{campaign}/reports", _preflight, methods=["OPTIONS"]),
+        route(f"{campaign}/reports", routes.submit, "POST"),
+        route(campaign, routes.public),
+        route("/api/campaigns", routes.campaigns, "GET", "POST"),
+        route(f"{campaign}/estimates", routes.figures),
+        route(f"{campaign}/answers.{{kind}}", routes.answers),
+        route(f"{campaign}/reports.parquet", routes.reports),
+        route(f"{campaign}/statistics.agg", routes.statistics),
+        route(f"{campaign}/invitations", routes.invite, "POST"),
+        route(f"{campaign}/close", routes.close, "POST"),
+        route("/api/session", routes.session, "GET", "POST", "DELETE"),
+        route("/openapi.json", _openapi),
+        route("/health", routes.health),
+        route("/metrics", routes.metrics),
+        route("/", pages.home),
+        route("/campaigns/{name}", pages.survey),
+        route("/campaigns/{name}/dashboard", pages.dashboard),
+        route("/assets/{name}", pages.asset),
+    ]
 
 
 def held_by_files(wanted: int) -> int:

@@ -79,43 +79,43 @@ def admitted(campaign: Campaign, body: bytes) -> Submission:
         nonce = decoded(sent.nonce, strict_mode=True)
         report = decoded(sent.report, strict_mode=True)
     except (msgspec.MsgspecError, ValueError, RecursionError):
-        raise Refusal(
-            422, "malformed", "a JSON object of nonce and report in base64 is expected"
-        ) from None
+        text = "a JSON object of nonce and report in base64 is expected"
+        raise Refusal(422, "malformed", text) from None
 
     if campaign.closed:
         raise Refusal(410, "closed", "the campaign takes no more reports")
 
-    header = campaign.header
-    length = campaign.report_bytes
-    if report[:HEADER] != header:
-        name = (
-            "foreign"
-            if report[:1] == header[:1] and len(report) >= HEADER
-            else "malformed"
-        )
-        raise Refusal(
-            422, name, "the report is not of this campaign's plan and version"
-        )
-
-    if len(report) != length:
-        raise Refusal(422, "malformed", f"a report has {length} bytes")
-
-    repetition = campaign.terms.repetition
-    if repetition.repeats:
-        if not repetition.is_current(sent.round, dt.datetime.now(dt.UTC)):
-            every = repetition.every
-            raise Refusal(
-                422, "round", f"the {every} of the report is not the current one"
-            )
-    elif sent.round:
-        raise Refusal(422, "round", "the campaign has no rounds")
-
+    _check_report(campaign, report)
+    _check_round(campaign, sent.round)
     if campaign.terms.invitations and sent.token is None:
         raise Refusal(403, "uninvited", "the campaign needs an invitation")
 
     token = None if sent.token is None else hashed(sent.token)
     return Submission(campaign, sent.round, nonce, report, token)
+
+
+def _check_report(campaign: Campaign, report: bytes) -> None:
+    """Refuse a report of another plan, of another version or of another length."""
+    header = campaign.header
+    if report[:HEADER] != header:
+        of_kind = report[:1] == header[:1] and len(report) >= HEADER
+        name = "foreign" if of_kind else "malformed"
+        text = "the report is not of this campaign's plan and version"
+        raise Refusal(422, name, text)
+
+    length = campaign.report_bytes
+    if len(report) != length:
+        raise Refusal(422, "malformed", f"a report has {length} bytes")
+
+
+def _check_round(campaign: Campaign, name: str) -> None:
+    """Refuse a report of another round than the current one."""
+    repetition = campaign.terms.repetition
+    if not repetition.repeats and name:
+        raise Refusal(422, "round", "the campaign has no rounds")
+    if repetition.repeats and not repetition.is_current(name, dt.datetime.now(dt.UTC)):
+        text = f"the {repetition.every} of the report is not the current one"
+        raise Refusal(422, "round", text)
 
 
 _MOST_SENDERS = 100_000  # remembered; beyond, whoever was silent longest is forgotten
@@ -125,7 +125,8 @@ class RateLimit:
     """At most `rate` a second for each sender, `burst` at once; a rate of zero limits nobody."""
 
     def __init__(self, rate: float, burst: float | None = None) -> None:
-        self.rate, self.burst = rate, burst or max(10.0, 5 * rate)
+        self.rate = rate
+        self.burst = burst or max(10.0, 5 * rate)
         self._key = secrets.token_bytes(16)
         self._buckets: OrderedDict[bytes, tuple[float, float]] = OrderedDict()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -13,6 +13,8 @@ from noisewright.collect.server.door import Body
 from noisewright.collect.server.routes import COOKIE, Entrance, Invitations, Publication
 from noisewright.collect.store import Level
 
+Node: TypeAlias = dict[str, Any]
+"""A part of the document: plain values by name, as OpenAPI nests them."""
 _NAME = r"^[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?$"
 _SECURITY: dict[Level, list[dict[str, list[str]]]] = {
     "admin": [{"admin": []}],
@@ -30,7 +32,7 @@ _SCHEMES = {
 
 
 @cache
-def description() -> dict[str, Any]:
+def description() -> Node:
     """The whole document."""
     kinds = (Body, Publication, Invitations, Entrance, Terms)
     _, schemas = msgspec.json.schema_components(
@@ -57,63 +59,12 @@ def description() -> dict[str, Any]:
     }
 
 
-def _paths() -> dict[str, Any]:
-    one = "/api/campaigns/{name}"
-    listed = _operation("Names of all campaigns.", {200: "names"}, level="view")
-    published = _operation(
-        "Publish a plan; the same one again is no news.",
-        {201: "published"},
-        Publication,
-        level="admin",
-    )
-    submitted = _operation(
-        "Send one report. Sent again with the same nonce it is counted once.",
-        {201: "on the disk", 200: "was on the disk", 403: "no invitation", 404: "no campaign",
-         410: "closed", 413: "too long", 429: "too fast", 503: "come again"},
-        Body,
-    )  # fmt: skip
-    exists = {404: "no campaign"}
-    admin: dict[str, Any] = {
-        f"{one}/estimates": {"get": _figures("Answers with intervals.")},
-        f"{one}/answers.{{kind}}": {"get": _figures("Answers as a file.", kind=True)},
-        f"{one}/reports.parquet": {"get": _figures("Reports, shuffled.", level="admin")},
-        f"{one}/statistics.agg": {"get": _figures("What reports add up to.")},
-        f"{one}/invitations": {
-            "post": _operation(
-                "New one-time tokens.", {201: "tokens", **exists, 413: "too long"}, Invitations,
-                level="admin",
-            ),
-        },
-        f"{one}/close": {"post": _operation("No more.", {200: "done", **exists}, level="admin")},
-    }  # fmt: skip
-    paths: dict[str, Any] = {
-        "/api/campaigns": {"get": listed, "post": published},
-        one: {
-            "get": _operation(
-                "All that a device needs.", {200: "the campaign", **exists}
-            )
-        },
-        f"{one}/reports": {"post": submitted},
-        **admin,
-        "/health": {
-            "get": _operation(
-                "Whether the worker lives.", {200: "it does", 503: "hardly"}
-            )
-        },
-        "/metrics": {
-            "get": _operation(
-                "Counts of this worker.", {200: "Prometheus' text"}, level="view"
-            )
-        },
-        "/api/session": _session(),
-        "/openapi.json": {"get": _operation("This document.", {200: "OpenAPI"})},
-    }
-
+def _paths() -> Node:
+    paths = {**_of_devices(), **_of_analysts(), **_of_machines()}
     for path, item in paths.items():
         if "{name}" in path:
-            item["parameters"] = [
-                _in_path("name", {"type": "string", "pattern": _NAME})
-            ]
+            name = {"type": "string", "pattern": _NAME}
+            item["parameters"] = [_in_path("name", name)]
         if "{kind}" in path:
             kinds = {"type": "string", "enum": ["csv", "parquet"]}
             item["parameters"].append(_in_path("kind", kinds))
@@ -121,7 +72,61 @@ def _paths() -> dict[str, Any]:
     return paths
 
 
-def _session() -> dict[str, Any]:
+_CAMPAIGN = "/api/campaigns/{name}"
+_EXISTS = {404: "no campaign"}
+
+
+def _of_devices() -> Node:
+    taken = {
+        201: "on the disk",
+        200: "was on the disk",
+        403: "no invitation",
+        404: "no campaign",
+        410: "closed",
+        413: "too long",
+        429: "too fast",
+        503: "come again",
+    }
+    told = _operation("All that a device needs.", {200: "the campaign", **_EXISTS})
+    summary = "Send one report. Sent again with the same nonce it is counted once."
+    sent = _operation(summary, taken, Body)
+    return {_CAMPAIGN: {"get": told}, f"{_CAMPAIGN}/reports": {"post": sent}}
+
+
+def _of_analysts() -> Node:
+    summary = "Publish a plan; the same one again is no news."
+    published = _operation(summary, {201: "published"}, Publication, level="admin")
+    listed = _operation("Names of all campaigns.", {200: "names"}, level="view")
+    tokens = {201: "tokens", **_EXISTS, 413: "too long"}
+    invited = _operation("New one-time tokens.", tokens, Invitations, level="admin")
+    closed = _operation("No more.", {200: "done", **_EXISTS}, level="admin")
+    reports = _figures("Reports, shuffled.", level="admin")
+
+    return {
+        "/api/campaigns": {"get": listed, "post": published},
+        f"{_CAMPAIGN}/estimates": {"get": _figures("Answers with intervals.")},
+        f"{_CAMPAIGN}/answers.{{kind}}": {
+            "get": _figures("Answers as a file.", kind=True)
+        },
+        f"{_CAMPAIGN}/reports.parquet": {"get": reports},
+        f"{_CAMPAIGN}/statistics.agg": {"get": _figures("What reports add up to.")},
+        f"{_CAMPAIGN}/invitations": {"post": invited},
+        f"{_CAMPAIGN}/close": {"post": closed},
+        "/api/session": _session(),
+    }
+
+
+def _of_machines() -> Node:
+    health = {200: "it does", 503: "hardly"}
+    counts = {200: "Prometheus' text"}
+    return {
+        "/health": {"get": _operation("Whether the worker lives.", health)},
+        "/metrics": {"get": _operation("Counts of this worker.", counts, level="view")},
+        "/openapi.json": {"get": _operation("This document.", {200: "OpenAPI"})},
+    }
+
+
+def _session() -> Node:
     opened = {201: "a cookie for some hours", 401: "no such key"}
     return {
         "get": _operation("What the session allows.", {200: "a level, or null"}),
@@ -130,7 +135,7 @@ def _session() -> dict[str, Any]:
     }
 
 
-def _figures(summary: str, kind: bool = False, level: Level = "view") -> dict[str, Any]:
+def _figures(summary: str, kind: bool = False, level: Level = "view") -> Node:
     answers = {200: "the figures", 404: "no campaign, or no such round"}
     more = {409: "no reports yet"} if kind else {}
     operation = _operation(summary, answers | more, level=level)
@@ -139,7 +144,7 @@ def _figures(summary: str, kind: bool = False, level: Level = "view") -> dict[st
     return operation
 
 
-def _in_path(name: str, schema: dict[str, Any]) -> dict[str, Any]:
+def _in_path(name: str, schema: Node) -> Node:
     return {"name": name, "in": "path", "required": True, "schema": schema}
 
 
@@ -149,7 +154,7 @@ def _operation(
     body: type | None = None,
     *,
     level: Level | None = None,
-) -> dict[str, Any]:
+) -> Node:
     told = dict(answers)
     if body is not None:
         told |= {422: "not understood", 413: "too long"}
@@ -167,7 +172,7 @@ def _operation(
         | ({"content": error} if status >= 400 else {})
         for status, text in sorted(told.items())
     }
-    operation: dict[str, Any] = {"summary": summary, "responses": responses}
+    operation: Node = {"summary": summary, "responses": responses}
     if body is not None:
         schema = {"$ref": f"#/components/schemas/{body.__name__}"}
         operation["requestBody"] = {

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import io
-from base64 import b64decode
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import msgspec
 from starlette.requests import Request
@@ -23,7 +22,12 @@ from noisewright.collect.server.door import (
 from noisewright.collect.service import Service, check_round
 from noisewright.collect.store import Level
 from noisewright.files import csv_bytes
+from noisewright.local.reports.aggregate import Aggregate
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_PARQUET = "application/vnd.apache.parquet"
 _MOST_PLAN = 2**26  # bytes of a campaign to publish
 _ADMIN_BODY = 2**17  # bytes of any other request with a key
 
@@ -41,7 +45,7 @@ class Publication(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A campaign to be published: its terms, and the content of a plan file in base64."""
 
     terms: dict[str, Any]
-    plan: str
+    plan: bytes
 
 
 class Entrance(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -54,6 +58,20 @@ class Invitations(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How many tokens are wanted."""
 
     count: Annotated[int, msgspec.Meta(ge=1, le=100_000)]
+
+
+_Struct = TypeVar("_Struct", bound=msgspec.Struct)
+
+
+async def _sent(
+    request: Request, kind: type[_Struct], expected: str, most: int = _ADMIN_BODY
+) -> _Struct:
+    """What a request with a key holds, or a refusal that says what is expected."""
+    content = await body(request.receive, most)
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        raise Refusal(422, "malformed", expected) from None
 
 
 class Routes:
@@ -78,11 +96,8 @@ class Routes:
         """
         scheme, _, secret = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer":
-            secret = (
-                request.cookies.get(COOKIE, "")
-                if request.method in ("GET", "HEAD")
-                else ""
-            )
+            looks = request.method in ("GET", "HEAD")
+            secret = request.cookies.get(COOKIE, "") if looks else ""
 
         level = await self.service.level(secret.strip())
         if level is None:
@@ -148,18 +163,11 @@ class Routes:
 
     async def _publish(self, request: Request) -> Response:
         await self._require(request, "admin")
-        content = await body(request.receive, _MOST_PLAN)
-        try:
-            sent = msgspec.json.decode(content, type=Publication)
-            plan = b64decode(sent.plan, validate=True)
-        except (msgspec.MsgspecError, ValueError, RecursionError):
-            raise Refusal(
-                422, "malformed", "terms and a plan in base64 are expected"
-            ) from None
-
+        expected = "terms and a plan in base64 are expected"
+        sent = await _sent(request, Publication, expected, _MOST_PLAN)
         campaign = await self.service.read(
             lambda store: store.publish(
-                Campaign.published(Terms.read(sent.terms), plan)
+                Campaign.published(Terms.read(sent.terms), sent.plan)
             )
         )
         self.service.forget()
@@ -175,13 +183,8 @@ class Routes:
             await self.service.end_session(request.cookies.get(COOKIE, ""))
             return _session_cookie(request, Response(status_code=204), "")
 
-        content = await body(request.receive, _ADMIN_BODY)
-        try:
-            key = msgspec.json.decode(content, type=Entrance).key
-        except (msgspec.MsgspecError, RecursionError):
-            raise Refusal(422, "malformed", "a key is expected") from None
-
-        level = await self.service.level(key.strip())
+        sent = await _sent(request, Entrance, "a key is expected")
+        level = await self.service.level(sent.key.strip())
         if level is None:
             raise Refusal(401, "unauthorised", "this key is not known here")
 
@@ -192,32 +195,29 @@ class Routes:
         """Estimates with intervals, and what there is to say about them."""
         await self._require(request, "view")
         campaign, round_name = await self._round(request)
-        return json(
-            await self.service.figures(campaign, round_name), cache_control="no-store"
-        )
+        document = await self.service.figures(campaign, round_name)
+        return json(document, cache_control="no-store")
 
     async def _round(self, request: Request) -> tuple[Campaign, str]:
         campaign = await self._campaign(request)
         rounds = await self.service.read(lambda store: store.rounds(campaign))
-        return campaign, check_round(
-            campaign, rounds, request.query_params.get("round")
-        )
+        asked = request.query_params.get("round")
+        return campaign, check_round(campaign, rounds, asked)
+
+    async def _added_up(self, request: Request) -> tuple[Campaign, Aggregate]:
+        await self._require(request, "view")
+        campaign, name = await self._round(request)
+        reports = await self.service.read(lambda store: store.aggregate(campaign, name))
+        return campaign, reports
 
     async def answers(self, request: Request) -> Response:
         """The answers as a file."""
-        await self._require(request, "view")
-        campaign, round_name = await self._round(request)
-        aggregate = await self.service.read(
-            lambda store: store.aggregate(campaign, round_name)
-        )
+        campaign, aggregate = await self._added_up(request)
         if not aggregate.people:
             raise Refusal(409, "no_reports", "no report has come yet")
 
-        return _table_file(
-            campaign.plan.estimate(aggregate).to_arrow(),
-            request.path_params["kind"],
-            campaign.name,
-        )
+        table = campaign.plan.estimate(aggregate).to_arrow()
+        return _table_file(table, request.path_params["kind"], campaign.name)
 
     async def reports(self, request: Request) -> Response:
         """The reports that were kept, shuffled, as Parquet."""
@@ -228,41 +228,21 @@ class Routes:
                 list(store.reports(campaign, round_name)), round_name
             )
         )
-
-        return _file(
-            content,
-            "application/vnd.apache.parquet",
-            f"{campaign.name}-reports.parquet",
-        )
+        return _file(content, _PARQUET, f"{campaign.name}-reports.parquet")
 
     async def statistics(self, request: Request) -> Response:
         """What the reports add up to: a file for `noisewright estimate`."""
-        await self._require(request, "view")
-        campaign, round_name = await self._round(request)
-        aggregate = await self.service.read(
-            lambda store: store.aggregate(campaign, round_name)
-        )
-
-        return _file(
-            aggregate.to_bytes(), "application/octet-stream", f"{campaign.name}.agg"
-        )
+        campaign, aggregate = await self._added_up(request)
+        content = aggregate.to_bytes()
+        return _file(content, "application/octet-stream", f"{campaign.name}.agg")
 
     async def invite(self, request: Request) -> Response:
         """New one-time tokens, told once."""
         await self._require(request, "admin")
         campaign = await self._campaign(request)
-        content = await body(request.receive, _ADMIN_BODY)
-
-        try:
-            wanted = msgspec.json.decode(content, type=Invitations)
-        except (msgspec.MsgspecError, RecursionError):
-            raise Refusal(
-                422, "malformed", "a count from 1 to 100000 is expected"
-            ) from None
-
-        tokens = await self.service.read(
-            lambda s: s.invite(campaign.number, wanted.count)
-        )
+        expected = "a count from 1 to 100000 is expected"
+        count = (await _sent(request, Invitations, expected)).count
+        tokens = await self.service.read(lambda s: s.invite(campaign.number, count))
         return json({"tokens": tokens}, 201, cache_control="no-store")
 
     async def close(self, request: Request) -> Response:
@@ -287,29 +267,23 @@ class Routes:
         if not self.service.settings.open_metrics:
             await self._require(request, "view")
 
-        kinds = {"reports": "outcome", "requests": "status", "connections": "cut"}
-        now = {
-            "waiting": self.service.writer.waiting,
-            "connections": len(self.service.places),
-        }
+        service = self.service
+        now = {"waiting": service.writer.waiting, "connections": len(service.places)}
         lines = []
-
         for name, level in now.items():
             lines += [f"# TYPE noisewright_{name} gauge", f"noisewright_{name} {level}"]
 
-        cut = {
-            ("connections", why): count
-            for why, count in self.service.places.cut.items()
-        }
+        cut = {("connections", why): n for why, n in service.places.cut.items()}
+        counted = sorted({**service.counters, **cut}.items())
+        kinds = {"reports": "outcome", "requests": "status", "connections": "cut"}
         for kind, label in kinds.items():
-            lines.append(f"# TYPE noisewright_{kind}_total counter")
-            for (group, value), count in sorted(
-                {**self.service.counters, **cut}.items()
-            ):
-                if group == kind:
-                    lines.append(
-                        f'noisewright_{kind}_total{{{label}="{value}"}} {count}'
-                    )
+            total = f"noisewright_{kind}_total"
+            lines.append(f"# TYPE {total} counter")
+            lines += [
+                f'{total}{{{label}="{value}"}} {count}'
+                for (group, value), count in counted
+                if group == kind
+            ]
 
         return Response("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4")
 
@@ -332,29 +306,25 @@ def _session_cookie(request: Request, response: Response, secret: str) -> Respon
 def reports_parquet(reports: list[bytes], round_name: str) -> bytes:
     """Reports as the file that `noisewright estimate` and counting engines read."""
     import pyarrow as pa
-    import pyarrow.parquet as parquet
 
     from noisewright.local.reports.exchange import COLUMN, ROUND
 
-    schema = pa.schema(
-        [(COLUMN, pa.binary())], metadata={ROUND: round_name} if round_name else None
-    )
-    sink = io.BytesIO()
-    parquet.write_table(pa.table([pa.array(reports, pa.binary())], schema=schema), sink)
+    named = {ROUND: round_name} if round_name else None
+    schema = pa.schema([(COLUMN, pa.binary())], metadata=named)
+    return _parquet(pa.table([pa.array(reports, pa.binary())], schema=schema))
 
+
+def _parquet(table: pa.Table) -> bytes:
+    import pyarrow.parquet as parquet
+
+    sink = io.BytesIO()
+    parquet.write_table(table, sink)
     return sink.getvalue()
 
 
-def _table_file(table: Any, kind: str, name: str) -> Response:
-    import pyarrow.parquet as parquet
-
+def _table_file(table: pa.Table, kind: str, name: str) -> Response:
     if kind == "parquet":
-        sink = io.BytesIO()
-        parquet.write_table(table, sink)
-        return _file(
-            sink.getvalue(), "application/vnd.apache.parquet", f"{name}.parquet"
-        )
-
+        return _file(_parquet(table), _PARQUET, f"{name}.parquet")
     if kind != "csv":
         raise Refusal(404, "unknown", "answers are csv or parquet")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import ClassVar
@@ -11,7 +11,7 @@ import numpy as np
 
 from noisewright.arrays import FloatArray
 from noisewright.planning.plan import ReleasedTable
-from noisewright.report.words.numbers import brief, ticks, with_error
+from noisewright.report.words.numbers import mark_texts, ticks, with_error
 from noisewright.workload.questions.statistics import PEOPLE, Column, Ends
 
 
@@ -46,28 +46,26 @@ class Scale:
 
     def marks(self, most: int) -> tuple[Place, ...]:
         """Round numbers on the scale."""
-        return marked(self, ticks(self.low, self.high, most))
+        values = ticks(self.low, self.high, most)
+        return self.marked(values, mark_texts(values))
 
-
-def marked(
-    scale: Callable[[float], float],
-    values: Sequence[float],
-    text: Callable[[float], str] = brief,
-) -> tuple[Place, ...]:
-    """Marks at values; where more than four do not fit, every other one goes."""
-    return tuple(
-        Place(scale(value), text(value), spare=len(values) > 4 and k % 2 == 1)
-        for k, value in enumerate(values)
-    )
+    def marked(
+        self, values: Sequence[float], texts: Sequence[str]
+    ) -> tuple[Place, ...]:
+        """Marks at values; where more than four do not fit, every other one goes."""
+        crowded = len(values) > 4
+        return tuple(
+            Place(self(value), text, spare=crowded and k % 2 == 1)
+            for k, (value, text) in enumerate(zip(values, texts, strict=True))
+        )
 
 
 MOST_BARS = 60
 """Rows of one drawing: two screens of a phone."""
 # times the next answer: drawn whole, a bar this long hides the errors of all others
 _FAR = 12
-_BEYOND = (
-    1.15  # of the longest bar that is drawn whole: how far one goes on that is cut
-)
+_BEYOND = 1.15
+"""Of the longest bar that is drawn whole: how far one goes on that is cut."""
 
 
 @dataclass(frozen=True)

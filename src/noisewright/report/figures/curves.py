@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray
-from noisewright.report.figures.bars import Place, Scale, marked
+from noisewright.report.figures.bars import Place, Scale
 from noisewright.report.words.numbers import figure, ticks
 from noisewright.workload.questions.statistics import Column
 from noisewright.workload.questions.table_axes import Axis
 
 _THIN = 0.05  # bands below this part of the scale cannot be read
 _ALIKE = 4  # times: panels whose answers differ by less share one scale
+_ZOOM = "how far off it may be"
 _LETTERS = 48  # of all labels below a curve
 
 
@@ -38,6 +39,17 @@ class Curve:
     up: tuple[Place, ...]
     says: str
     zoom: Curve | None = None
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What is written around a curve; `own_scale` where others beside it have another."""
+
+    title: str
+    horizontal: str
+    unit: str
+    across: tuple[Place, ...]
+    own_scale: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,24 +109,19 @@ def curves(
     ends = (min(each.ends[0] for each in drawn), max(tops)) if one else None
     thin = any(each.width < _THIN * each.ends[1] for each in drawn)
 
-    return [
-        curve(
-            each, name, f"{axis.name}, up to", unit, across, ends=ends,
-            own_scale=not one, zoomed=thin,
-        )
-        for name, each in zip(names, drawn, strict=True)
-    ]  # fmt: skip
+    result = []
+    for name, each in zip(names, drawn, strict=True):
+        frame = Frame(name, f"{axis.name}, up to", unit, across, own_scale=not one)
+        result.append(curve(each, frame, ends=ends, zoomed=thin))
+
+    return result
 
 
 def curve(
     drawn: Banded,
-    title: str,
-    horizontal: str,
-    unit: str,
-    across: tuple[Place, ...],
+    frame: Frame,
     *,
     ends: tuple[float, float] | None = None,
-    own_scale: bool = False,
     zoomed: bool = False,
 ) -> Curve:
     """A curve in its bands, between `ends` or its own; with the bands alone where asked."""
@@ -125,22 +132,24 @@ def curve(
 
     zoom = None
     if zoomed:
-        zoom = curve(drawn.around(), "how far off it may be", "", unit, across)
+        zoom = curve(
+            drawn.around(), replace(frame, title=_ZOOM, horizontal="", own_scale=False)
+        )
 
     answers = drawn.column.answers
     first, last = figure(float(answers[0])), figure(float(answers[-1]))
     reach = f"band at most {figure(drawn.width / 2)} either side"
     return Curve(
-        title=title,
-        horizontal=horizontal,
-        unit=f"{unit}, own scale" if own_scale else unit,
+        title=frame.title,
+        horizontal=frame.horizontal,
+        unit=f"{frame.unit}, own scale" if frame.own_scale else frame.unit,
         line=_path(scale, drawn.places, answers),
         band=_area(scale, drawn.places, drawn.column.all),
         inner=_area(scale, drawn.places, drawn.column.each),
         truth="" if drawn.truth is None else _path(scale, drawn.places, drawn.truth),
-        across=across,
+        across=frame.across,
         up=scale.marks(4),
-        says=f"{title or horizontal}: from {first} to {last} {unit}, {reach}",
+        says=f"{frame.title or frame.horizontal}: from {first} to {last} {frame.unit}, {reach}",
         zoom=zoom,
     )
 
@@ -153,7 +162,7 @@ def even(count: int) -> FloatArray:
 def step_marks(steps: int) -> tuple[Place, ...]:
     """A few round steps between the first and the last."""
     marks = [mark for mark in ticks(1.0, steps) if mark.is_integer()]
-    return marked(Scale(1, max(steps, 2)), marks, lambda mark: f"{mark:,.0f}")
+    return Scale(1, max(steps, 2)).marked(marks, [f"{mark:,.0f}" for mark in marks])
 
 
 def _along(axis: Axis) -> tuple[FloatArray, tuple[Place, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
@@ -21,9 +22,8 @@ _HEADS = 8  # labels above columns without numbers
 _UNSURE = 0.5
 _DEEPEST = 50  # per cent of the accent colour that text stays readable on
 _LONGEST = 7  # letters of a number in a cell
-# widths of a letter and around a number, as the stylesheet has them
-_LETTER = 0.55
-_PADDING = 1.0
+_LETTER = 0.55  # the width of a letter, as the stylesheet has it
+_PADDING = 1.0  # and the room around a number
 _LEAST_COLUMN = 3.6  # the same of a column
 _MOST_NAMES = 11.0  # and of the names of rows
 _DIGITS = 2  # after the point, of numbers without an error
@@ -60,12 +60,16 @@ class Grid:
         """How wide it is where nothing is cut off, in the page's units, generously."""
         texts = [cell.text for _, cells in self.rows for cell in cells]
         longest = max(map(len, texts), default=0)
-        column = max(_LEAST_COLUMN, _LETTER * longest + _PADDING)
+        columns = 0.0
+        for head, _ in self.heads:
+            word = max(map(len, re.split("[ -]", head)))  # where a line may break
+            widest = max(longest, word)
+            columns += max(_LEAST_COLUMN, _LETTER * widest + _PADDING)
 
         longest = max((len(name) for name, _ in self.rows), default=0)
         names = min(_MOST_NAMES, _LETTER * longest)
 
-        return round(names + _PADDING + column * len(self.heads), 1)
+        return round(names + _PADDING + columns, 1)
 
 
 @dataclass(frozen=True)

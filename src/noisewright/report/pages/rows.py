@@ -17,7 +17,14 @@ from noisewright.planning.rows.pairs import PairsRelease
 from noisewright.planning.streams import RunningStream, StreamRelease
 from noisewright.report.figures import Figure
 from noisewright.report.figures.bars import MOST_BARS, bars
-from noisewright.report.figures.curves import Banded, Curve, curve, even, step_marks
+from noisewright.report.figures.curves import (
+    Banded,
+    Curve,
+    Frame,
+    curve,
+    even,
+    step_marks,
+)
 from noisewright.report.figures.grids import grids
 from noisewright.report.pages import record, render
 from noisewright.report.pages.release import PROVENANCE
@@ -280,4 +287,5 @@ def _curve(release: StreamRelease) -> Curve:
     column = Column(release.answers, release.std, each, all_)
     drawn = Banded(column, even(count)).thinned(_MOST_POINTS)
 
-    return curve(drawn, "", "step", PEOPLE, step_marks(count), zoomed=True)
+    frame = Frame("", "step", PEOPLE, step_marks(count))
+    return curve(drawn, frame, zoomed=True)

@@ -89,7 +89,7 @@ def _fact(value: object) -> str:
         return f"{value:,}"
     if not isinstance(value, float):
         return str(value)
-    return f"{value:,}" if value.is_integer() else figure(value)
+    return f"{value:,.0f}" if value.is_integer() else figure(value)
 
 
 def provenance(known: Record, names: Mapping[str, str]) -> list[tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from math import ceil, floor, isfinite, log10
 
@@ -12,6 +12,7 @@ _MOST_DECIMALS = 6
 _LEAST_DIGITS = 1  # after the point of an answer, for counts with errors of tens
 # of an answer: a smaller error is that of floating point, and shows no digits
 _ROUNDING = 1e-8
+_WHOLE = 10  # from here on a short number has no digits after its point
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -89,7 +90,19 @@ def brief(value: float) -> str:
             )
             return _typeset(text)
 
-    return _typeset(f"{value:,.0f}" if abs(value) >= 10 else f"{value:.2g}")
+    return _typeset(f"{value:,.0f}" if abs(value) >= _WHOLE else f"{value:.2g}")
+
+
+def mark_texts(values: Sequence[float]) -> list[str]:
+    """Marks of a scale: short, with as many digits as it takes to tell neighbours apart."""
+    texts = [brief(value) for value in values]
+    step = values[1] - values[0] if len(values) > 1 else 0.0
+    told = len(set(texts)) == len(texts)
+    if step <= 0 or (told and (step >= 1 or max(map(abs, values)) < _WHOLE)):
+        return texts
+
+    digits = max(0, ceil(-log10(step) - 1e-9))
+    return [rounded(value, digits) for value in values]
 
 
 def share(value: float) -> str:

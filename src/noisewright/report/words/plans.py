@@ -21,7 +21,7 @@ from noisewright.planning.streams import StreamPlan
 from noisewright.planning.together import Together
 from noisewright.report.figures import Figure
 from noisewright.report.figures.bars import Bar, Bars
-from noisewright.report.figures.curves import Banded, curve, even, step_marks
+from noisewright.report.figures.curves import Banded, Frame, curve, even, step_marks
 from noisewright.report.words.facts import Tile, asked_for, tables_in_words
 from noisewright.report.words.numbers import error_figure, figure, plain
 from noisewright.workload.questions.statistics import PEOPLE, Column
@@ -119,12 +119,13 @@ def words_of_stream(plan: StreamPlan) -> PlanWords:
     below = Column(std, std, (std, std), (0 * std, std))
     drawn = Banded(below, even(len(std))).thinned(_MOST_POINTS)
     marks = step_marks(len(std))
+    frame = Frame("standard error of every step", "step", PEOPLE, marks)
 
     return PlanWords(
         title="Plan of a running count",
         asked=f"A running count of people, one answer at each of {len(std):,} steps.",
         tiles=_error_tiles(forecast),
-        drawings=[curve(drawn, "standard error of every step", "step", PEOPLE, marks)],
+        drawings=[curve(drawn, frame)],
     )
 
 

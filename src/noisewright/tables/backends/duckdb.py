@@ -21,7 +21,13 @@ import duckdb
 import pyarrow as pa
 
 from noisewright.domain.attribute import Storage
-from noisewright.errors import DomainError, FileFormatError, InvalidParameter, withheld
+from noisewright.errors import (
+    DomainError,
+    FileFormatError,
+    InvalidParameter,
+    require,
+    withheld,
+)
 from noisewright.planning.counting import Source
 from noisewright.tables.encode import python_objects, read_objects, readable
 
@@ -200,31 +206,37 @@ def _files_of(folder: Path) -> list[Path]:
 def _open_files(
     connection: duckdb.DuckDBPyConnection, paths: list[Path], names: Sequence[str]
 ) -> Table:
+    listed = [path.name for path in paths]
     formats = {_format(path) for path in paths}
-    if len(formats) > 1:
-        raise InvalidParameter(
-            "table", [p.name for p in paths], "must all be of one format"
-        )
+    require(len(formats) == 1, "table", listed, "must all be of one format")
+    distinct = {path.resolve() for path in paths}
+    rule = "must name every file once: each person counts once"
+    require(len(distinct) == len(paths), "table", listed, rule)
 
-    if len({path.resolve() for path in paths}) < len(paths):
-        rule = "must name every file once: each person counts once"
-        raise InvalidParameter("table", [p.name for p in paths], rule)
-
-    description = repr(str(paths[0])) + (" and others" if len(paths) > 1 else "")
-    patterns = [glob.escape(str(path)) for path in paths]
     if formats == {"parquet"}:
-        for path in paths:
-            check_different(_parquet_names(path), repr(str(path)))
-        relation = withheld(
-            lambda: connection.sql(
-                "SELECT * FROM read_parquet(?, hive_types_autocast = false)",
-                params=[patterns],
-            ),
-            duckdb.Error,
-            unreadable(description),
-        )
-        return Table(relation, tuple(relation.columns), description)
+        return _open_parquet(connection, paths)
+    return _open_csv(connection, paths, names)
 
+
+def _described(paths: list[Path]) -> str:
+    return repr(str(paths[0])) + (" and others" if len(paths) > 1 else "")
+
+
+def _open_parquet(connection: duckdb.DuckDBPyConnection, paths: list[Path]) -> Table:
+    for path in paths:
+        check_different(_parquet_names(path), repr(str(path)))
+
+    description = _described(paths)
+    patterns = [glob.escape(str(path)) for path in paths]
+    query = "SELECT * FROM read_parquet(?, hive_types_autocast = false)"
+    read = partial(connection.sql, query, params=[patterns])
+    relation = withheld(read, duckdb.Error, unreadable(description))
+    return Table(relation, tuple(relation.columns), description)
+
+
+def _open_csv(
+    connection: duckdb.DuckDBPyConnection, paths: list[Path], names: Sequence[str]
+) -> Table:
     columns, delimiter = _header(paths[0], names)
     for path in paths[1:]:
         if _header(path, names) != (columns, delimiter):
@@ -233,7 +245,7 @@ def _open_files(
             )
 
     relation = connection.read_csv(
-        patterns,
+        [glob.escape(str(path)) for path in paths],
         auto_detect=False,
         header=True,
         columns={f"c{i}": "VARCHAR" for i in range(len(columns))},
@@ -242,7 +254,7 @@ def _open_files(
         escapechar='"',
         max_line_size=_LONGEST_LINE,
     )
-    return Table(relation, columns, description)
+    return Table(relation, columns, _described(paths))
 
 
 def _format(path: Path) -> str:

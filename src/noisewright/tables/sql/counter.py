@@ -30,7 +30,7 @@ Row = tuple[Any, ...]
 """What an engine gives: whole numbers, texts, or nothing."""
 
 _COVERS_A_QUERY = 30  # GROUPING() takes 31 arguments in PostgreSQL
-_ROWS_A_BATCH = 2**16
+_ROWS_A_BATCH = 2**16  # cells that are fetched at once: half a megabyte
 
 
 class RemoteTable(Protocol):
@@ -225,7 +225,8 @@ def _fill(totals: Totals, request: Request, first: int, rows: Sequence[Row]) -> 
         codes = row[1 : 1 + some]
         numbers = row[1 + some :]
         # Bits of GROUPING tell, from the left, which covers are not grouped by.
-        place = next(i for i in range(some) if not group >> (some - 1 - i) & 1)
+        bits = f"{group:0{some}b}"
+        place = bits.index("0")
         if codes[place] is None:
             return False
         measured: dict[Measure, int] = dict(

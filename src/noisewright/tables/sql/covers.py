@@ -11,7 +11,7 @@ from math import prod
 
 import numpy as np
 
-from noisewright.arrays import IntArray
+from noisewright.arrays import BoolArray, FloatArray, IntArray
 from noisewright.workload.linear.tensor import sum_out
 
 Names = tuple[str, ...]
@@ -20,7 +20,9 @@ MOST_CELLS = 2**20  # of one cover: counts that stay near the processor
 _MOST_TOGETHER = 2**24  # of all covers: 128 MiB of counts
 # of more, each is summed from a small cover: summing costs as much as counting
 _FEW_TABLES = 64
-_SMALL_CELLS = 2**14
+_SMALL_CELLS = (
+    2**14
+)  # of such a cover: counts that stay in the processor's nearest memory
 _MOST_TABLES = 6000  # beyond, looking for covers takes longer than they save
 
 
@@ -45,33 +47,35 @@ def _greedy(sizes: dict[str, int], subsets: list[Names], limit: int) -> list[Nam
     """From the largest table left, take in whichever attribute completes the most tables."""
     names = [name for name in sizes if any(name in subset for subset in subsets)]
     lengths = np.array([sizes[name] for name in names], dtype=np.float64)
-    left = np.array(
-        [[name in subset for name in names] for subset in subsets], dtype=bool
-    )
-    left = left[
-        np.argsort([-_cells(sizes, subset) for subset in subsets], kind="stable")
-    ]
+    largest_first = sorted(subsets, key=lambda subset: -_cells(sizes, subset))
+    held = [[name in subset for name in names] for subset in largest_first]
+    left = np.array(held, dtype=np.bool_).reshape(len(subsets), len(names))
+
     covers: list[Names] = []
-
     while len(left):
-        inside = left[0].copy()
-        cells = float(np.prod(lengths[inside]))
-        while True:
-            absent = left & ~inside
-            completed = absent[absent.sum(axis=1) == 1].sum(axis=0)
-            completed = np.where(cells * lengths <= limit, completed, 0)
-            best = int(np.argmax(completed)) if len(completed) else 0
-            if not len(completed) or not completed[best]:
-                break
-            inside[best] = True
-            cells *= lengths[best]
-
-        covers.append(
-            tuple(name for name, held in zip(names, inside, strict=True) if held)
-        )
+        inside = _grown(left, lengths, limit)
+        covers.append(tuple(names[place] for place in np.flatnonzero(inside)))
         left = left[(left & ~inside).any(axis=1)]
 
     return covers
+
+
+def _grown(left: BoolArray, lengths: FloatArray, limit: int) -> BoolArray:
+    """The first of the tables left, with whatever attributes complete others within the limit."""
+    inside: BoolArray = left[0].copy()
+    cells = float(np.prod(lengths[inside]))
+    while not inside.all():
+        absent = left & ~inside
+        completed = absent[absent.sum(axis=1) == 1].sum(axis=0)
+        completed = np.where(cells * lengths <= limit, completed, 0)
+        best = int(np.argmax(completed))
+        if not completed[best]:
+            break
+
+        inside[best] = True
+        cells *= lengths[best]
+
+    return inside
 
 
 def smallest_cover(
@@ -89,9 +93,8 @@ def marginal(
     shape = tuple(sizes[name] for name in cover)
     kept = tuple(i for i, name in enumerate(cover) if name in subset)
     table = np.asarray(sum_out(counts.reshape(shape), shape, kept), dtype=np.int64)
+
     inner = [cover[i] for i in kept]
     own = table.reshape([sizes[name] for name in inner])
-
-    return np.ascontiguousarray(
-        own.transpose([inner.index(name) for name in subset])
-    ).ravel()
+    asked = own.transpose([inner.index(name) for name in subset])
+    return np.ascontiguousarray(asked).ravel()
