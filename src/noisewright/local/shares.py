@@ -35,48 +35,54 @@ def best_shares(
     if information.size > _NEWTON_ENTRIES:
         w = faded_shares(
             len(information),
-            lambda w: w @ information,
+            lambda shares: shares @ information,
             lambda seen: information @ (energies / seen**2),
             _MULTIPLICATIVE_STEPS,
         )
-        return w, float((energies / (w @ information)).sum())
+    else:
+        scale = np.maximum(information.mean(axis=0), np.finfo(float).tiny)
+        w = _interior_shares(information / scale, energies / scale)
 
-    scale = np.maximum(information.mean(axis=0), np.finfo(float).tiny)
-    a = information / scale
-    m = energies / scale
-    unit = float(m.sum())
-    m = m / unit
+    values = energies / (w @ information)
+    return w, float(values.sum())
+
+
+def _interior_shares(a: FloatArray, energies: FloatArray) -> FloatArray:
+    """The shares, by primal–dual Newton steps; `slack` is the dual of w >= 0."""
+    m = energies / float(energies.sum())
     w = np.full(len(a), 1.0 / len(a))
     level = slack = np.empty(0)
 
     for step in range(_STEPS):
-        lam = w @ a
-        gradient = -(a @ (m / lam**2))
-        value = float((m / lam).sum())
-        if (w @ gradient - gradient.min()) < _TOLERANCE * value:
+        seen = w @ a
+        gradient = -(a @ (m / seen**2))
+        value = float((m / seen).sum())
+        gap = w @ gradient - gradient.min()
+        if gap < _TOLERANCE * value:
             break
 
         if step == 0:
-            level = np.array(1.1 * max(-float(w @ gradient), -float(gradient.min())))
+            steepest = max(-float(w @ gradient), -float(gradient.min()))
+            level = np.array(1.1 * steepest)
             slack = np.maximum(gradient + level, 1e-3 * value)
 
         aim = 0.1 * float(w @ slack) / len(w)
-        ratio = w / slack
-        root = a * np.sqrt(2.0 * m / lam**3)
         right = aim / w - gradient - level
-        first, second = _solve(
-            root, ratio, np.stack([right, np.ones(len(w))], axis=1)
-        ).T
+        root = a * np.sqrt(2.0 * m / seen**3)
+        sides = np.stack([right, np.ones(len(w))], axis=1)
+        first, second = _solve(root, w / slack, sides).T
+
         move_level = (first.sum() + w.sum() - 1.0) / second.sum()
         move = first - move_level * second
         move_slack = (aim - w * slack - slack * move) / w
-        length = min(longest_step(w, move, 0.99), longest_step(slack, move_slack, 0.99))
+
+        longest = longest_step(w, move, 0.99)
+        length = min(longest, longest_step(slack, move_slack, 0.99))
         w = np.maximum(w + length * move, 1e-300)
         slack = slack + length * move_slack
         level = level + length * move_level
 
-    w = w / w.sum()
-    return w, float((energies / (w @ information)).sum())
+    return np.asarray(w / w.sum())
 
 
 def _solve(root: FloatArray, ratio: FloatArray, right: FloatArray) -> FloatArray:
@@ -87,18 +93,19 @@ def _solve(root: FloatArray, ratio: FloatArray, right: FloatArray) -> FloatArray
         system[np.diag_indices(orbits)] += 1.0 / ratio
         return np.asarray(np.linalg.solve(system, right))
 
-    scaled = right * ratio[:, None]
-    inner = np.eye(classes) + root.T @ (root * ratio[:, None])
+    ratios = ratio[:, None]
+    scaled = right * ratios
+    inner = np.eye(classes) + root.T @ (root * ratios)
+    solved = np.linalg.solve(inner, root.T @ scaled)
 
-    return scaled - ratio[:, None] * (root @ np.linalg.solve(inner, root.T @ scaled))
+    return scaled - ratios * (root @ solved)
 
 
 def longest_step(point: FloatArray, move: FloatArray, most: float) -> float:
     """A step of one, or so much of the way to where the first coordinate would vanish."""
     shrinking = move < 0
-    return min(
-        1.0, most * float(np.min(-point[shrinking] / move[shrinking], initial=np.inf))
-    )
+    lengths = -point[shrinking] / move[shrinking]
+    return min(1.0, most * float(np.min(lengths, initial=np.inf)))
 
 
 def faded_shares(ways: int, seen: Step, gain: Step, steps: int) -> FloatArray:

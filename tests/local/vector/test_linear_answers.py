@@ -7,7 +7,7 @@ import pytest
 
 import noisewright as nw
 from noisewright.errors import InvalidParameter
-from noisewright.local.vector.linear_answers import LinearAnswers, vector_answers
+from noisewright.local.vector.linear_answers import LinearAnswers, fitted_answers
 from noisewright.local.vector.max_error import plan_answers
 from noisewright.local.vector.tails import Tails
 
@@ -27,12 +27,12 @@ def test_mean_variance_and_range_over_all_reports(
 ) -> None:
     rng = np.random.default_rng(3)
     rows, columns = rng.normal(size=(4, 3)), rng.normal(size=(3, 5))
-    answers = vector_answers(rows, columns, 1.0, signed=signed, randomizer=randomizer)
     z = rows @ columns
+    answers = fitted_answers(z, columns, 1.0, signed=signed, randomizer=randomizer)
     z = np.hstack([z, -z]) if signed else z
     v, q = numbers(answers), answers.strategy.dense()
     np.testing.assert_allclose(v @ q, z, atol=1e-9)
-    np.testing.assert_allclose(answers.means, z, atol=1e-12)
+    np.testing.assert_allclose(answers.targets, z, atol=1e-12)
     tails = answers.tails
     # The largest variance over populations: no random one exceeds it, and one found by many tries
     # comes near.

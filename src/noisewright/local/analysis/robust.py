@@ -22,16 +22,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
 from noisewright.arrays import FloatArray
 from noisewright.errors import (
     Contradiction,
-    InvalidParameter,
     NoisewrightError,
     TooLarge,
+    require,
 )
 from noisewright.estimate.intervals import sidak_multiplier
 from noisewright.local.analysis.accuracy import LocalAccuracy
@@ -81,10 +81,19 @@ def can_be_robust(strategy: Strategy, workload: Workload) -> bool:
     if not strategy.lists_cells:
         return False
 
-    rows = workload.queries + max(strategy.size, strategy.collector.counters)
-    return (
-        workload.queries * rows * (strategy.size + strategy.collector.counters) <= _WORK
-    )
+    size = strategy.size
+    counters = strategy.collector.counters
+    rows = workload.queries + max(size, counters)
+    return workload.queries * rows * (size + counters) <= _WORK
+
+
+class _Constraints(NamedTuple):
+    """What a program's variables keep, in the order in which a solver takes them."""
+
+    limited: FloatArray
+    most: FloatArray
+    fixed: FloatArray
+    level: FloatArray
 
 
 class _Program:
@@ -94,15 +103,19 @@ class _Program:
         self, aggregate: Aggregate, workload: Workload | None, level: float
     ) -> None:
         self.strategy = aggregate.format.strategy
-        self.people, self.level = aggregate.people, level
-        self.statistics = np.asarray(aggregate.total, dtype=np.float64) / self.people
+        self.people = aggregate.people
+        self.level = level
+        total = np.asarray(aggregate.total, dtype=np.float64)
+        self.statistics = total / self.people
+
         self.hull = self.strategy.collector.hull(aggregate.cap)
-        self.unit = np.maximum(
-            np.maximum(np.abs(self.hull.low), np.abs(self.hull.high)), 1.0
-        )
+        farthest = np.maximum(np.abs(self.hull.low), np.abs(self.hull.high))
+        self.unit = np.maximum(farthest, 1.0)
+
         self.listed = chances_of_reports(self.strategy)
         self.added = added_by_one(self.strategy)
-        self.start = self.strategy.estimate(np.zeros(len(self.unit), dtype=np.int64), 1)
+        nothing = np.zeros(len(self.unit), dtype=np.int64)
+        self.start = self.strategy.estimate(nothing, 1)
         self._check_linear(aggregate)
         self.seen = self._seen(workload)
 
@@ -110,9 +123,8 @@ class _Program:
         """Estimates add over reports: what all of this rests on."""
         whole = self.strategy.estimate(aggregate.total, self.people) / self.people
         parts = self.added @ self.statistics + self.start
-        if not np.allclose(
-            whole, parts, rtol=1e-6, atol=1e-6 * max(1.0, np.abs(whole).max())
-        ):
+        largest = max(1.0, np.abs(whole).max())
+        if not np.allclose(whole, parts, rtol=1e-6, atol=1e-6 * largest):
             raise Contradiction("an estimate is not the sum of what its reports add")
 
     def _seen(
@@ -124,7 +136,8 @@ class _Program:
             # How often each report came says more than the cells that follow from it.
             nobody = np.zeros((len(self.listed), 1))
             counts = np.hstack([self.listed, np.diag(self.unit), nobody])
-            spread = self.people * (self.listed * (1 - self.listed)).max(axis=1)
+            variances = self.listed * (1 - self.listed)
+            spread = self.people * variances.max(axis=1)
             parts.append((counts, self.statistics, spread))
         elif self.strategy.information.full_rank and not isinstance(workload, Identity):
             parts.append(self._told(Identity(self.strategy.size)))
@@ -132,49 +145,51 @@ class _Program:
         if not parts:
             raise TooLarge("what honest reports add up to is not listed")
 
-        rows, told, variances = (
-            np.concatenate(each) for each in zip(*parts, strict=True)
-        )
+        rows, told, variances = map(np.concatenate, zip(*parts, strict=True))
         scale = np.abs(rows).max(axis=1)
         multiplier = sidak_multiplier(len(rows), self.level)
-        room = multiplier * np.sqrt(variances) / self.people + _ROUNDING * scale
+        noise = multiplier * np.sqrt(variances) / self.people
+        room = noise + _ROUNDING * scale
 
         return rows / scale[:, None], told / scale, room / scale
 
     def _told(self, workload: Workload) -> tuple[FloatArray, FloatArray, FloatArray]:
         """The rows of some questions: estimates from what honest people sent are near the truth."""
         asked = workload.dense()
-        rows = np.hstack(
-            [asked, asked @ (self.added * self.unit), (asked @ self.start)[:, None]]
-        )
+        added = asked @ (self.added * self.unit)
+        start = asked @ self.start
+        rows = np.hstack([asked, added, start[:, None]])
         told = asked @ (self.added @ self.statistics + self.start)
         accuracy = LocalAccuracy(self.strategy, workload, self.people, errors="worst")
 
         return rows, told, accuracy.variance
 
     @cached_property
-    def constraints(self) -> dict[str, Any]:
+    def constraints(self) -> _Constraints:
         """What holds for all x, d and κ that explain the reports."""
         rows, told, room = self.seen
         size = self.strategy.size
-        counters = len(self.unit)
         hull = self._hull_rows()
-        equal = (
-            np.isclose(*self.hull.total)
-            if np.isfinite(self.hull.total).all()
-            else False
-        )
         inside = np.hstack([np.zeros((len(hull), size)), hull])
-        total = np.concatenate([np.ones(size), np.zeros(counters), [1.0]])
-        fixed = [total, inside[-1]] if equal else [total]
-        inside = inside[:-2] if equal else inside
 
-        return {
-            "A_ub": np.vstack([rows, -rows, inside]),
-            "b_ub": np.concatenate([told + room, room - told, np.zeros(len(inside))]),
-            "A_eq": np.vstack(fixed),
-            "b_eq": np.array([1.0, 0.0])[: len(fixed)],
-        }
+        total = np.concatenate([np.ones(size), np.zeros(len(self.unit)), [1.0]])
+        fixed = [total]
+        if self._limits_sum and np.isclose(*self.hull.total):
+            fixed.append(inside[-1])
+            inside = inside[:-2]
+
+        limits = [told + room, room - told, np.zeros(len(inside))]
+        return _Constraints(
+            limited=np.vstack([rows, -rows, inside]),
+            most=np.concatenate(limits),
+            fixed=np.vstack(fixed),
+            level=np.array([1.0, 0.0])[: len(fixed)],
+        )
+
+    @property
+    def _limits_sum(self) -> bool:
+        """Whether what one report adds is limited in all."""
+        return bool(np.isfinite(self.hull.total).all())
 
     @cached_property
     def bounds(self) -> tuple[FloatArray, FloatArray]:
@@ -182,11 +197,12 @@ class _Program:
         low = np.minimum(self.hull.low, 0.0)
         high = self.hull.high
         came = high if (low < 0).any() else np.minimum(high, self.statistics)
-        size = self.strategy.size
 
-        return np.append(np.zeros(size), low / self.unit), np.append(
-            np.ones(size), came / self.unit
-        )
+        size = self.strategy.size
+        least = np.append(np.zeros(size), low / self.unit)
+        most = np.append(np.ones(size), came / self.unit)
+
+        return least, most
 
     def _hull_rows(self) -> FloatArray:
         """Rows over d and κ that are at most zero: κ reports add no more than κ times one.
@@ -203,14 +219,10 @@ class _Program:
 
         if (low < 0).any():
             parts.append(np.hstack([-eye, (low / unit)[:, None]]))
-
-        if np.isfinite(self.hull.total).all():
+        if self._limits_sum:
             least, most = self.hull.total
-            scale = float(unit.max())
-            parts += [
-                np.append(unit, -most)[None] / scale,
-                -np.append(unit, -least)[None] / scale,
-            ]
+            sums = np.array([[*unit, -most], [*-unit, least]])
+            parts.append(sums / float(unit.max()))
 
         return np.vstack(parts)
 
@@ -223,14 +235,16 @@ class _Program:
         from scipy.optimize import linprog
 
         given = self.constraints
-        low, high = (
-            np.append(end, last)
-            for end, last in zip(self.bounds, (0.0, most), strict=True)
-        )
+        least, largest = self.bounds
+        low = np.append(least, 0.0)
+        high = np.append(largest, most)
         result = linprog(
-            objective, **given, bounds=list(zip(low.tolist(), high.tolist(), strict=True)),
-            method="highs-ds", options={"presolve": False},
-        )  # fmt: skip
+            objective,
+            *given,
+            bounds=list(zip(low.tolist(), high.tolist(), strict=True)),
+            method="highs-ds",
+            options={"presolve": False},
+        )
         if result.status != 0:
             raise Contradiction(
                 f"a linear program of limits ended with status {result.status}"
@@ -238,12 +252,11 @@ class _Program:
 
         above = np.maximum(-result.ineqlin.marginals, 0.0)
         equal = result.eqlin.marginals
-        rest = objective + above @ given["A_ub"] - equal @ given["A_eq"]
-        least = float(equal @ given["b_eq"] - above @ given["b_ub"])
+        rest = objective + above @ given.limited - equal @ given.fixed
+        proved = float(equal @ given.level - above @ given.most)
+        slack = np.minimum(rest * low, rest * high)
 
-        return least + float(np.minimum(rest * low, rest * high).sum()), np.asarray(
-            result.x
-        )
+        return proved + float(slack.sum()), np.asarray(result.x)
 
     def least_liars(self) -> int:
         """A number that liars, with the level's chance, do not stay below."""
@@ -257,21 +270,24 @@ class _Program:
     def answered(self, asked: FloatArray, most: float) -> Robust:
         """Limits of all answers, and answers within them."""
         least, fewest = self._fewest
-        if least > most:
-            raise InvalidParameter(
-                "liars", most,
-                f"are too few: {self.least_liars():,} reports or more fit no honest people",
-                f"allow for {min(1.0, least + 0.001):.3f} of the reports",
-            )  # fmt: skip
+        require(
+            least <= most,
+            "liars",
+            most,
+            f"are too few: {self.least_liars():,} reports or more fit no honest people",
+            f"allow for {min(1.0, least + 0.001):.3f} of the reports",
+        )
 
-        limits = self.people * np.array([self._limits(row, most) for row in asked])
+        limits = np.array([self._limits(row, most) for row in asked])
+        lower, upper = self.people * limits.T
+
         taken = self.unit * fewest[self.strategy.size : -1]
         share = 1 - float(fewest[-1])
         honest = self.added @ (self.statistics - taken) + share * self.start
         whole = self.people / max(share, _ROUNDING)
-        answers = np.clip(whole * (asked @ honest), limits[:, 0], limits[:, 1])
+        answers = np.clip(whole * (asked @ honest), lower, upper)
 
-        return Robust(answers, limits[:, 0], limits[:, 1])
+        return Robust(answers, lower, upper)
 
     def _limits(self, row: FloatArray, most: float) -> tuple[float, float]:
         """The least and the largest answer; liars may themselves be anybody."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -73,11 +73,6 @@ class LinearAnswers(Shown):
         """Number of queries."""
         return len(self.targets)
 
-    @property
-    def means(self) -> FloatArray:
-        """What each estimate is on average, where everybody holds the same column."""
-        return self.targets
-
     @cached_property
     def tails(self) -> Tails:
         """Variances and ranges of the number that one report adds to every estimate."""
@@ -94,16 +89,12 @@ class LinearAnswers(Shown):
     @cached_property
     def _spreads(self) -> tuple[FloatArray, ...]:
         parts = [self._moments(rows) for rows in self._blocks()]
-        variance, high, low, missed = (
-            np.concatenate(part) for part in zip(*parts, strict=True)
-        )
+        joined = map(np.concatenate, zip(*parts, strict=True))
+        variance, high, low, missed = joined
+        above = high - self.targets.min(axis=1)
+        below = self.targets.max(axis=1) - low
 
-        return (
-            variance,
-            high - self.targets.min(axis=1),
-            self.targets.max(axis=1) - low,
-            missed,
-        )
+        return variance, above, below, missed
 
     def _biases(self) -> tuple[FloatArray, FloatArray]:
         """How far the mean of an estimate can lie above and below the truth."""
@@ -151,9 +142,8 @@ class LinearAnswers(Shown):
         own. All figures rest on these means: a rank that is lost is seen nowhere else.
         """
         missed = np.abs(numbers @ self.chances - rows).max(axis=1)
-        lost = float(
-            (missed / np.maximum(np.abs(rows).max(axis=1), np.finfo(float).tiny)).max()
-        )
+        largest = np.maximum(np.abs(rows).max(axis=1), np.finfo(float).tiny)
+        lost = float((missed / largest).max())
         if lost <= _LOST:
             return np.asarray(missed)
         if self.strategy.epsilon < 1:
@@ -203,7 +193,7 @@ class LinearAnswers(Shown):
         """One report per person, who holds that column."""
         return self.strategy.randomize(columns)
 
-    def aggregate(self, reports: Any = None) -> Aggregate:
+    def aggregate(self, reports: object = None) -> Aggregate:
         """Statistics of reports, which add; none gives an empty one to add to."""
         if isinstance(reports, Aggregate):
             self.format.check_same(reports.format.name)
@@ -212,7 +202,7 @@ class LinearAnswers(Shown):
         total = Aggregate(self.format)
         return total if reports is None else total.add(reports)
 
-    def estimate(self, reports: Any) -> FloatArray:
+    def estimate(self, reports: object) -> FloatArray:
         """The mean over people of every query."""
         collected = self.aggregate(reports)
         require(
@@ -228,41 +218,6 @@ class LinearAnswers(Shown):
         return self.targets @ cells / collected.people
 
 
-def vector_answers(
-    rows: npt.ArrayLike,
-    columns: npt.ArrayLike,
-    epsilon: float,
-    *,
-    signed: bool = False,
-    randomizer: Randomizer | Literal["auto"] = "auto",
-) -> LinearAnswers:
-    """Estimates of the mean of R·A over people, who report towards their column of A.
-
-    With `signed`, people hold a point and a label ±1: column j is point j with label +1, column
-    n + j the same with −1, which stands for the opposite vector. "auto" takes the randomizer whose
-    answers stray less, of those whose reports tell the queries apart.
-    """
-    r = np.asarray(rows, dtype=np.float64)
-    a = np.asarray(columns, dtype=np.float64)
-    require(
-        r.ndim == 2
-        and a.ndim == 2
-        and r.shape[1] == a.shape[0]
-        and 0 not in r.shape + a.shape,
-        "rows",
-        f"array of shape {r.shape}",
-        f"must fit columns {a.shape}",
-    )
-    require(
-        np.isfinite(r).all() and np.isfinite(a).all(),
-        "rows",
-        f"array of shape {r.shape}",
-        "must be finite",
-    )
-
-    return fitted_answers(r @ a, a, epsilon, signed=signed, randomizer=randomizer)
-
-
 def fitted_answers(
     targets: FloatArray,
     columns: FloatArray,
@@ -271,7 +226,13 @@ def fitted_answers(
     signed: bool = False,
     randomizer: Randomizer | Literal["auto"] = "auto",
 ) -> LinearAnswers:
-    """The same for targets that differ from R·A by a constant per row, which costs nothing."""
+    """Estimates of means of `targets`, by people who report towards their column of A.
+
+    With `targets` = R·A up to a constant per row, which costs nothing. With `signed`, people hold a
+    point and a label ±1: column j is point j with label +1, column n + j the same with −1, which
+    stands for the opposite vector. "auto" takes the randomizer whose answers stray less, of those
+    whose reports tell the queries apart.
+    """
     whole = np.hstack([targets, -targets]) if signed else targets
     vectors = padded_vectors(columns)
     vectors = np.hstack([vectors, -vectors]) if signed else vectors

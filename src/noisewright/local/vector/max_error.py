@@ -88,7 +88,7 @@ def plan_answers(
 ) -> ApproximateAnswers:
     """Answers to the rows of a matrix, the mean over people of the entry in their column.
 
-    With `signed` people hold a point and a label ±1, as in `vector_answers`, and an entry counts
+    With `signed` people hold a point and a label ±1, as in `fitted_answers`, and an entry counts
     with the label's sign. A `shift` per row is free unless `signed`, where it gains nothing.
     `entrywise` fixes the tolerance; the one that needs the fewest people is found otherwise. A
     workload says more than its matrix: intervals and marginals have symmetries.
