@@ -16,7 +16,8 @@ from local.test_local_bound_sweep import badly_placed
 from noisewright.errors import NoisewrightError
 from noisewright.local.analysis.grams import table_gram
 from noisewright.local.bounds.cuts.proof import CutProof
-from noisewright.local.bounds.cuts.search import CutSearch, violated
+from noisewright.local.bounds.cuts.search import CutSearch
+from noisewright.local.bounds.cuts.violated import violated
 from noisewright.local.bounds.start import Reports
 from noisewright.local.choose.options import Local
 from noisewright.local.optimise.run import optimise

@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import nnls
 
 from noisewright.local.bounds.cuts.block import CutBlock, Cuts, WeighedCuts
-from noisewright.local.bounds.cuts.search import violated
+from noisewright.local.bounds.cuts.violated import violated
 from noisewright.local.bounds.folding import Folding
 
 

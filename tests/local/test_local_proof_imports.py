@@ -21,6 +21,7 @@ SEARCHES = {
     "sets.completion",
     "cuts.search",
     "cuts.block",
+    "cuts.violated",
     "tables.search",
     "tables.program",
     "tables.cube",
