@@ -41,6 +41,11 @@ class Blocks(ABC):
     """S."""
 
     @property
+    def scales(self) -> FloatArray:
+        """eeᵀ: a matrix Φ over cells times this is Φ in scaled cells."""
+        return np.outer(self.scale, self.scale)
+
+    @property
     @abstractmethod
     def operations(self) -> float:
         """Of a slack step, about."""
@@ -57,7 +62,12 @@ class Blocks(ABC):
     def slack_step(self, image: FloatArray) -> FloatArray:
         """The slacks nearest to −A(Φ) − U, for A(Φ) given; returns their sum."""
 
-    def normal(self, phi: FloatArray, e: FloatArray, f: FloatArray) -> FloatArray:
+    def normal(
+        self,
+        phi: FloatArray,
+        e: FloatArray,
+        f: FloatArray,
+    ) -> FloatArray:
         """AᵀA within a subspace in which e and its inverse f are these.
 
         The sum over blocks of (a²I + FgFᵀ)Φ(a²I + FgFᵀ).

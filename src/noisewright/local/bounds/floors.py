@@ -39,7 +39,11 @@ _LEAST_EPSILON = 1.5
 """Below this the trace bound leaves falling kernels nothing to gain."""
 
 
-def floors(workload: Workload, epsilon: float, gram: Gram) -> Iterator[LowerBound]:
+def floors(
+    workload: Workload,
+    epsilon: float,
+    gram: Gram,
+) -> Iterator[LowerBound]:
     """All floors that are quick to find: trace, prior, tables, order."""
     yield lower_bound(workload, epsilon, gram)
     scheme = scheme_of(gram)
@@ -87,7 +91,10 @@ def _prior_is_tried(workload: Workload, scheme: Scheme | None) -> bool:
 
 
 def _table_bound(
-    workload: Workload, epsilon: float, gram: Gram, scheme: Scheme
+    workload: Workload,
+    epsilon: float,
+    gram: Gram,
+    scheme: Scheme,
 ) -> LowerBound:
     """The bound for cells that are alike, by a kernel over their relations."""
     # A search sees one scale.

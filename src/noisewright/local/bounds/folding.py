@@ -60,8 +60,11 @@ class Folding:
 
         above = _ROOT * stack[..., first, alone]
         below = _ROOT * stack[..., alone, first]
-        even = np.block([[near + far, above], [below, stack[..., alone, alone]]])
-        return even, near - far
+        rows = [
+            [near + far, above],
+            [below, stack[..., alone, alone]],
+        ]
+        return np.block(rows), near - far
 
     def whole(self, halves: tuple[FloatArray, ...]) -> FloatArray:
         """The matrices whose halves these are."""
@@ -132,7 +135,8 @@ class Folding:
 def negative_part(stack: FloatArray) -> FloatArray:
     """The same without a folding."""
     values, vectors = np.linalg.eigh(stack)
-    rooted = vectors * np.sqrt(np.maximum(-values, 0.0))[..., None, :]
+    roots = np.sqrt(np.maximum(-values, 0.0))
+    rooted = vectors * roots[..., None, :]
     return np.asarray(rooted @ np.swapaxes(rooted, -1, -2))
 
 
@@ -158,9 +162,11 @@ def folding_of(gram: FloatArray) -> tuple[IntArray, Folding]:
         alone = int((swap == cells).sum())
         if alone >= fewest:
             continue
-        if np.abs(centred @ probe[swap] - image[swap]).max() > allowed * n:
+        moved = centred @ probe[swap] - image[swap]
+        if np.abs(moved).max() > allowed * n:
             continue
-        if np.abs(centred[np.ix_(swap, swap)] - centred).max() <= allowed:
+        moved = centred[np.ix_(swap, swap)] - centred
+        if np.abs(moved).max() <= allowed:
             best = swap
             fewest = alone
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from noisewright.arrays import FloatArray
 from noisewright.local.bounds.blocks import RELAXATION, Blocks
+from noisewright.local.bounds.centring import symmetrised
 from noisewright.local.bounds.folding import negative_part
 from noisewright.local.bounds.start import Roots, Start, prices_of
 from noisewright.local.work import eigenvectors, product
@@ -80,7 +81,7 @@ class _Part:
     def inner(self, phi: FloatArray) -> FloatArray:
         """RΦRᵀ."""
         inner = self.root @ phi @ self.root.T
-        return np.asarray((inner + inner.T) / 2)
+        return symmetrised(inner)
 
     def projected(self, matrix: FloatArray) -> FloatArray:
         """The matrix off the direction of π·e."""
@@ -93,7 +94,7 @@ class _Part:
     def definite_step(self, weight: float) -> None:
         """The Z ⪰ 0 nearest to what is wanted."""
         target = self.slack_duals - weight * self.projected(self.phi)
-        self.slack = negative_part((target + target.T) / 2)
+        self.slack = negative_part(symmetrised(target))
 
     def dual_step(self, weight: float) -> None:
         """Move the dual variables of Z ⪰ 0."""
@@ -118,7 +119,7 @@ class _Part:
 
             values, vectors = np.linalg.eigh(inner)
             if values.min(initial=1.0) > 0:
-                self.phi = (phi + phi.T) / 2
+                self.phi = symmetrised(phi)
                 self.spectrum = values, vectors
                 return
 
@@ -156,9 +157,14 @@ class JointProblem:
     steps: int = 0
 
     @classmethod
-    def of(cls, start: Start, blocks: Blocks, prior: FloatArray) -> JointProblem:
+    def of(
+        cls,
+        start: Start,
+        blocks: Blocks,
+        prior: FloatArray,
+    ) -> JointProblem:
         """The problem at its start; the blocks' multipliers get the size that suits Φ."""
-        scaled = start.phi * np.outer(blocks.scale, blocks.scale)
+        scaled = start.phi * blocks.scales
         image = np.linalg.norm(blocks.forward(scaled))
         penalty = float(np.linalg.norm(blocks.duals) / image)
         blocks.duals /= penalty
@@ -180,7 +186,7 @@ class JointProblem:
     @property
     def plain_phi(self) -> FloatArray:
         """Φ in the cells' own scale."""
-        return np.asarray(self.phi / np.outer(self.blocks.scale, self.blocks.scale))
+        return self.phi / self.blocks.scales
 
     # --- another prior --------------------------------------------------------------------------
 
@@ -194,11 +200,10 @@ class JointProblem:
         halves = []
         for part in self.parts:
             values, rotated = part.inverse_spectrum()
-            halves.append(rotated.T @ (rotated / np.sqrt(values)[:, None]))
+            halves.append((rotated.T / np.sqrt(values)) @ rotated)
 
-        scale = self.blocks.scale
         inner = self.blocks.folding.whole(tuple(halves))
-        information = 1.0 + inner * np.outer(scale, scale)
+        information = 1.0 + inner * self.blocks.scales
         prices = prices_of(self.plain_phi, prior)
         return np.asarray(information @ prices - np.diagonal(roots.centred))
 
@@ -278,11 +283,12 @@ class JointProblem:
 
         # Where the slope says that an eigenvalue k is far too large, a step along −2√k would go
         # below zero: steps as of ln k take it down by a factor at most.
-        curvature = 1.0 / (roots[:, None] * roots * (roots[:, None] + roots))
+        sums = roots[:, None] + roots
+        curvature = 1.0 / (roots[:, None] * roots * sums)
         basis = part.root_inverse @ part.spectrum[1]
         slopes = np.einsum("ui,ui->i", basis, gradient @ basis)
         slopes = np.maximum(slopes, 0.0)
-        curvature += (slopes[:, None] / values + slopes / values[:, None]) / 2
+        curvature += symmetrised(slopes[:, None] / values)
 
         def hessian(move: FloatArray) -> FloatArray:
             turned = rotated @ move @ rotated.T
@@ -302,8 +308,9 @@ class JointProblem:
         """The inverse Hessian with √(c_ii·c_jj) for c_ij: products of one matrix."""
         values, basis = np.linalg.eigh((rotated.T * curvature) @ rotated)
         values = np.maximum(values, 0.0)
-        gains = float((self.blocks.gains**4).sum()) + self.weight**2
-        weights = 1.0 / (self.penalty * gains + values[:, None] * values)
+        gains = np.sum(self.blocks.gains**4) + self.weight**2
+        quadratic = self.penalty * gains
+        weights = 1.0 / (quadratic + values[:, None] * values)
 
         def precondition(residual: FloatArray) -> FloatArray:
             inner = weights * (basis.T @ residual @ basis)
@@ -329,7 +336,8 @@ class JointProblem:
 
 
 def _relative(residual: FloatArray, size: FloatArray) -> float:
-    return float(np.linalg.norm(residual) / (np.linalg.norm(size) + _TINY))
+    length = np.linalg.norm(size) + _TINY
+    return float(np.linalg.norm(residual) / length)
 
 
 def _conjugate_gradients(

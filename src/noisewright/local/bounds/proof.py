@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 from noisewright.arrays import Array, FloatArray, IntArray
 from noisewright.errors import FileFormatError, InvalidParameter, refusing, require
+from noisewright.local.bounds.centring import symmetrised
 from noisewright.local.storage import stored
 
 EPS = 2.0**-52
@@ -113,11 +114,11 @@ class Proof(ABC):
         """
         y = self.factor
         sides = np.outer(self.prices, self.prior)
-        phi = y @ y.T - (sides + sides.T) / 2
+        phi = y @ y.T - symmetrised(sides)
 
         magnitudes = np.abs(sides)
-        bound = np.abs(y) @ np.abs(y).T + (magnitudes + magnitudes.T) / 2
-        return (phi + phi.T) / 2, bound
+        bound = np.abs(y) @ np.abs(y).T + symmetrised(magnitudes)
+        return symmetrised(phi), bound
 
     def variance(self, gram: FloatArray, epsilon: float) -> float:
         """The floor under the worst-case variance that it proves; −∞ where it proves nothing."""
@@ -132,7 +133,12 @@ class Proof(ABC):
         return floor_of(inner, self.prior, self.factor, limit)
 
 
-def check_rising(name: str, numbers: IntArray, least: float, most: float) -> None:
+def check_rising(
+    name: str,
+    numbers: IntArray,
+    least: float,
+    most: float,
+) -> None:
     """Refuse numbers that do not rise, or leave their range."""
     rises = (np.diff(numbers) > 0).all()
     inside = ((numbers >= least) & (numbers <= most)).all()
@@ -148,7 +154,10 @@ def check_not_negative(proof: Proof, *names: str) -> None:
 
 
 def floor_of(
-    gram: FloatArray, prior: FloatArray, factor: FloatArray, limit: float
+    gram: FloatArray,
+    prior: FloatArray,
+    factor: FloatArray,
+    limit: float,
 ) -> float:
     """‖W(I − π1ᵀ)Y‖_*² over the sum of prices, less what is known; −∞ where that says nothing."""
     n = len(gram)
@@ -171,7 +180,7 @@ def floor_of(
     heights = np.abs(factor).sum(axis=0)
     largest = 4.0 * np.abs(m).max(initial=0.0)
     rounding = 16 * (2 * n + columns) * EPS * largest * float(heights @ heights)
-    values = np.linalg.eigvalsh((inner + inner.T) / 2) - rounding
+    values = np.linalg.eigvalsh(symmetrised(inner)) - rounding
     nuclear = float(np.sqrt(np.maximum(values, 0.0)).sum())
 
     moment = nuclear**2 / limit

@@ -25,7 +25,11 @@ class ProvedBound(LowerBound):
     proof: Proof
 
 
-def proved_bound(workload: Workload, epsilon: float, proof: Proof) -> ProvedBound:
+def proved_bound(
+    workload: Workload,
+    epsilon: float,
+    proof: Proof,
+) -> ProvedBound:
     """The floor that a proof proves for a workload, whatever the proof was found for."""
     return ProvedBound(
         name=proof.kind,

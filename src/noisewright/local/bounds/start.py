@@ -12,6 +12,7 @@ from math import expm1, inf
 import numpy as np
 
 from noisewright.arrays import BoolArray, FloatArray
+from noisewright.local.bounds.centring import centred_at, symmetrised
 from noisewright.local.bounds.folding import Folding
 
 _NEGLIGIBLE = 1e-4
@@ -38,7 +39,12 @@ class Roots:
     centred: FloatArray
 
     @classmethod
-    def of(cls, gram: FloatArray, prior: FloatArray, folding: Folding) -> Roots:
+    def of(
+        cls,
+        gram: FloatArray,
+        prior: FloatArray,
+        folding: Folding,
+    ) -> Roots:
         """All directions but those that together hold next to nothing."""
         centred = centred_at(gram, prior)
         spectra = [np.linalg.eigh(half) for half in folding.halves(centred)]
@@ -46,7 +52,8 @@ class Roots:
         roots = []
         for values, vectors in spectra:
             kept = values > least
-            roots.append(np.sqrt(values[kept])[:, None] * vectors[:, kept].T)
+            scaled = vectors[:, kept] * np.sqrt(values[kept])
+            roots.append(scaled.T)
 
         rank = sum(map(len, roots))
         return cls(tuple(roots), rank == len(gram) - 1, centred)
@@ -63,7 +70,11 @@ class Start:
 
     @classmethod
     def of(
-        cls, gram: FloatArray, epsilon: float, reports: Reports, folding: Folding
+        cls,
+        gram: FloatArray,
+        epsilon: float,
+        reports: Reports,
+        folding: Folding,
     ) -> Start:
         """Z = X⁻¹MX⁻¹, and the prices for which the strategy's reports cost what they pay."""
         prior = reports.prior
@@ -95,13 +106,6 @@ class Start:
         return cls(centred, roots, folding.averaged(z - _coupling(prices, prior)))
 
 
-def centred_at(gram: FloatArray, prior: FloatArray) -> FloatArray:
-    """The Gram matrix of queries less their means under a prior."""
-    mean = gram @ prior
-    centred = gram - mean[:, None] - mean + float(prior @ mean)
-    return (centred + centred.T) / 2
-
-
 def _least_kept(values: FloatArray) -> float:
     """The eigenvalue up to which all together hold next to nothing of the nuclear norm."""
     ordered = np.sort(np.maximum(values, 0.0))
@@ -115,7 +119,11 @@ def _coupling(prices: FloatArray, prior: FloatArray) -> FloatArray:
     return (np.outer(prices, prior) + np.outer(prior, prices)) / 2
 
 
-def phi_of(factor: FloatArray, prices: FloatArray, prior: FloatArray) -> FloatArray:
+def phi_of(
+    factor: FloatArray,
+    prices: FloatArray,
+    prior: FloatArray,
+) -> FloatArray:
     """Φ, from a factor of Z and prices."""
     return factor @ factor.T - _coupling(prices, prior)
 
@@ -127,13 +135,15 @@ def prices_of(phi: FloatArray, prior: FloatArray) -> FloatArray:
 
 
 def split_phi(
-    phi: FloatArray, prior: FloatArray, folding: Folding
+    phi: FloatArray,
+    prior: FloatArray,
+    folding: Folding,
 ) -> tuple[FloatArray, FloatArray]:
     """A factor of Z, made definite, and the prices λ of Φ."""
     prices = prices_of(phi, prior)
     z = phi + _coupling(prices, prior)
     factors = []
-    for half in folding.halves((z + z.T) / 2):
+    for half in folding.halves(symmetrised(z)):
         values, vectors = np.linalg.eigh(half)
         kept = values > 0
         factors.append(vectors[:, kept] * np.sqrt(values[kept]))

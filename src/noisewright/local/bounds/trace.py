@@ -21,6 +21,7 @@ import numpy as np
 from noisewright.arrays import FloatArray
 from noisewright.local.analysis.analysis import check_alpha
 from noisewright.local.analysis.grams import squared_norm, table_gram
+from noisewright.local.bounds.centring import centred_at
 from noisewright.local.bounds.ordered.search import merged
 from noisewright.local.bounds.proof import MARGIN
 from noisewright.local.fixedpoint import check_epsilon
@@ -49,6 +50,9 @@ class Ascent:
 
 
 _ASCENT = Ascent()
+
+_TINY = float(np.finfo(float).tiny)
+"""Keeps quotients finite where nothing is asked, or a type has no share."""
 
 _RANK = 1e-13
 """Of the largest eigenvalue: those below have no part in a slope."""
@@ -86,7 +90,11 @@ class LowerBound(Certificate):
         return quotient(cost, floor) if floor > 0 else None
 
 
-def rounded_down(moment: float, mean_square: float, total: float) -> float:
+def rounded_down(
+    moment: float,
+    mean_square: float,
+    total: float,
+) -> float:
     """moment − mean_square, both at least zero, less all that rounding may have added.
 
     `total` is the size of the numbers that `mean_square` itself is the difference of.
@@ -94,14 +102,18 @@ def rounded_down(moment: float, mean_square: float, total: float) -> float:
     return moment - mean_square - MARGIN * (moment + total)
 
 
-def contrast_limit(size: int, epsilon: float, high: int | None = None) -> float:
+def contrast_limit(
+    size: int,
+    epsilon: float,
+    high: int | None = None,
+) -> float:
     """C_n(ε): the largest variance of a row in [1, e^ε]^n over its squared mean.
 
     A row with d high entries out of n gives n(n−d+d·e^{2ε})/(n−d+d·e^ε)² − 1; the best d is one
     of the two whole numbers around n/(1+e^ε), unless `high` fixes it.
     """
     near = int(size / (1.0 + exp(epsilon)))
-    candidates = [min(near, size), min(near + 1, size)] if high is None else [high]
+    candidates = (near, near + 1) if high is None else (high,)
 
     # As a variance, (d/n)(1−d/n) r², it is free of cancellation at small ε.
     r = expm1(epsilon)
@@ -109,14 +121,16 @@ def contrast_limit(size: int, epsilon: float, high: int | None = None) -> float:
     def contrast(share: float) -> float:
         return share * (1 - share) * (r / (1 + r * share)) ** 2
 
-    return max(contrast(d / size) for d in candidates)
+    return max(contrast(min(d, size) / size) for d in candidates)
 
 
 # --- people spread evenly -----------------------------------------------------------------------
 
 
 def lower_bound(
-    workload: Workload, epsilon: float, gram: Gram | None = None
+    workload: Workload,
+    epsilon: float,
+    gram: Gram | None = None,
 ) -> LowerBound:
     """The bound for the uniform distribution, with the exact finite-n constant."""
     gram = gram or table_gram(workload)
@@ -131,7 +145,10 @@ def even_moment(gram: Gram, epsilon: float) -> float:
 
 
 def off_the_total(
-    workload: Workload, gram: Gram, moment: float, proof: str = "trace"
+    workload: Workload,
+    gram: Gram,
+    moment: float,
+    proof: str = "trace",
 ) -> LowerBound:
     """From a floor under the second moment, less that of the total, which is known."""
     return LowerBound(
@@ -161,7 +178,11 @@ def _mean_answer(gram: Gram) -> float:
 # --- people spread in any way -------------------------------------------------------------------
 
 
-def prior_bound(workload: Workload, epsilon: float, prior: FloatArray) -> LowerBound:
+def prior_bound(
+    workload: Workload,
+    epsilon: float,
+    prior: FloatArray,
+) -> LowerBound:
     """The bound for any distribution π over types: a floor under the worst case only."""
     weights = np.asarray(prior, dtype=np.float64)
     return LowerBound(
@@ -173,10 +194,14 @@ def prior_bound(workload: Workload, epsilon: float, prior: FloatArray) -> LowerB
     )
 
 
-def prior_variance(gram: Gram, epsilon: float, prior: FloatArray) -> float:
+def prior_variance(
+    gram: Gram,
+    epsilon: float,
+    prior: FloatArray,
+) -> float:
     """Floor under the mean variance of people distributed as π."""
     m = gram.dense()
-    centred = _centred(m, prior)
+    centred = centred_at(m, prior)
     root = np.sqrt(prior)
     values = np.linalg.eigvalsh(root[:, None] * centred * root)
 
@@ -208,13 +233,17 @@ def optimised_prior(
     return prior_bound(workload, epsilon, prior), prior
 
 
-def _ascended(m: FloatArray, prior: FloatArray, epsilon: float) -> FloatArray:
+def _ascended(
+    m: FloatArray,
+    prior: FloatArray,
+    epsilon: float,
+) -> FloatArray:
     """Uphill from a distribution."""
     value, gradient = _prior_value(m, prior, epsilon)
     step = 1.0
     for _ in range(_ASCENT.steps):
         uphill = gradient - prior @ gradient
-        steepest = max(float(np.abs(uphill).max()), np.finfo(float).tiny)
+        steepest = np.abs(uphill).max(initial=_TINY)
         trial = _moved(prior, step * uphill / steepest)
         trial_value, trial_gradient = _prior_value(m, trial, epsilon)
 
@@ -240,27 +269,24 @@ def _moved(prior: FloatArray, logs: FloatArray) -> FloatArray:
 
 
 def _prior_value(
-    m: FloatArray, prior: FloatArray, epsilon: float
+    m: FloatArray,
+    prior: FloatArray,
+    epsilon: float,
 ) -> tuple[float, FloatArray]:
     """Worst-case floor at π and its gradient.
 
     ‖W Π^{1/2}(I − √π√πᵀ)‖_* = ‖(W − Wπ1ᵀ)Π^{1/2}‖_*, whose derivative in π_u is
     Σ_k s_k V_uk² / (2π_u): moving the centre Wπ has no first-order effect.
     """
-    centred = _centred(m, prior)
+    centred = centred_at(m, prior)
     root = np.sqrt(prior)
     values, vectors = np.linalg.eigh(root[:, None] * centred * root)
-    singular = np.sqrt(np.where(values > _RANK * values[-1], values, 0.0))
+    seen = values > _RANK * values[-1]
+    singular = np.sqrt(np.where(seen, values, 0.0))
     nuclear = float(singular.sum())
-    slopes = (vectors**2 @ singular) / np.maximum(prior, np.finfo(float).tiny)
+    slopes = vectors**2 @ singular / np.maximum(prior, _TINY)
 
     limit = sinh(epsilon / 2) ** 2
     known = np.diagonal(centred)
     value = nuclear**2 / limit - float(prior @ known)
     return value, nuclear * slopes / limit - known
-
-
-def _centred(m: FloatArray, prior: FloatArray) -> FloatArray:
-    """(I − π1ᵀ) M (I − 1πᵀ): the Gram matrix of W − Wπ1ᵀ."""
-    mean = m @ prior
-    return m - mean[:, None] - mean + prior @ mean

@@ -25,6 +25,7 @@ import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray
 from noisewright.local.bounds.blocks import Blocks
+from noisewright.local.bounds.centring import symmetrised
 from noisewright.local.work import eigenvectors, product, touched
 
 
@@ -73,14 +74,16 @@ class Cuts:
     @classmethod
     def none(cls, cells: int) -> Cuts:
         """No cut."""
-        return cls.new(np.zeros((0, cells), np.int64), np.zeros(0, np.int64))
+        nothing = np.zeros((0, cells + 1), np.int64)
+        return cls.new(nothing[:, 1:], nothing[:, 0])
 
     def __len__(self) -> int:
         return len(self.offsets)
 
     def seen(self) -> Cuts:
         """The same, once more looked at."""
-        return replace(self, idle=np.where(self.weights > 0, 0, self.idle + 1))
+        idle = np.where(self.weights > 0, 0, self.idle + 1)
+        return replace(self, idle=idle)
 
     def only(self, some: IntArray) -> Cuts:
         """Some of them."""
@@ -116,8 +119,8 @@ class WeighedCuts:
 
         # Products of cuts with the D of each cell, and the squared length of these.
         squares = low[:, 1:] * high[:, 1:]
-        sides = 0.5 * (low[:, :1] * high[:, 1:] + high[:, :1] * low[:, 1:])
-        self._along = e * e * squares - e * sides
+        sides = low[:, :1] * high[:, 1:] + high[:, :1] * low[:, 1:]
+        self._along = e * e * squares - 0.5 * e * sides
         self._length = e**4 + 0.5 * e * e
 
         # Products of the cuts' parts off all D, at length one.
@@ -136,7 +139,7 @@ class WeighedCuts:
     def _weigh(self, weights: FloatArray, pulls: FloatArray) -> None:
         self.cuts = replace(self.cuts, weights=weights, pulls=pulls)
         half = self._low.T @ (weights[:, None] * self._high)
-        self.matrix = (half + half.T) / 2
+        self.matrix = symmetrised(half)
 
     def best_squares(self, rest: FloatArray) -> FloatArray:
         """The d that takes most off a matrix; D has places of its own for every cell."""
@@ -145,7 +148,8 @@ class WeighedCuts:
     def _along_of(self, matrix: FloatArray) -> FloatArray:
         """Products with D of each cell: e² on the diagonal and −e/2 twice beside it."""
         e = self.scale
-        return np.asarray(e * e * np.diagonal(matrix)[1:] - e * matrix[0, 1:])
+        diagonal = np.diagonal(matrix)[1:]
+        return np.asarray(e * e * diagonal - e * matrix[0, 1:])
 
     def weight_steps(self, rest: FloatArray) -> None:
         """Better weights, d being the best for each."""
@@ -243,14 +247,20 @@ class CutBlock(Blocks):
         sums = phi @ f
         constant = np.atleast_2d(f @ sums)
         side = r * sums[:, None]
-        return np.block([[constant, side.T], [side, r * r * phi]])
+        rows = [
+            [constant, side.T],
+            [side, r * r * phi],
+        ]
+        return np.block(rows)
 
     def adjoint(self, matrices: FloatArray) -> FloatArray:
         """H(·)Hᵀ."""
         r = self.slope
         f = 1.0 / self.scale
-        side = np.outer(f, r * matrices[0, 1:] + 0.5 * matrices[0, 0] * f)
-        return np.asarray(r * r * matrices[1:, 1:] + side + side.T)
+        row = r * matrices[0, 1:] + 0.5 * matrices[0, 0] * f
+        side = np.outer(f, row)
+        inner = r * r * matrices[1:, 1:]
+        return np.asarray(inner + side + side.T)
 
     # --- one step ---------------------------------------------------------------------------------
 
@@ -274,8 +284,9 @@ class CutBlock(Blocks):
 
     def _squared(self) -> FloatArray:
         """D(d)."""
-        matrix = np.diag(np.append(0.0, self.scale**2 * self.squares))
-        matrix[0, 1:] = -0.5 * self.scale * self.squares
+        e = self.scale
+        matrix = np.diag(np.append(0.0, e * e * self.squares))
+        matrix[0, 1:] = -0.5 * e * self.squares
         matrix[1:, 0] = matrix[0, 1:]
         return matrix
 
@@ -284,5 +295,5 @@ class CutBlock(Blocks):
         """Mean and covariance of x that the multipliers stand for."""
         moments = self.duals / self.duals[0, 0]
         mean = moments[0, 1:] * self.scale
-        second = moments[1:, 1:] * np.outer(self.scale, self.scale)
+        second = moments[1:, 1:] * self.scales
         return mean, second - np.outer(mean, mean)

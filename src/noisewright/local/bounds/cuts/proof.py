@@ -26,6 +26,7 @@ import numpy as np
 
 from noisewright.arrays import Array, FloatArray, IntArray
 from noisewright.errors import require
+from noisewright.local.bounds.centring import symmetrised
 from noisewright.local.bounds.proof import (
     EPS,
     Layout,
@@ -70,12 +71,12 @@ class CutProof(Proof):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_not_negative(self, "pairs", "weights")
-        inside = self.centre.min() >= _EDGE and self.centre.max() <= 1 - _EDGE
-        require(inside, "centre", "array", "must be between 0 and 1")
+        edge = np.minimum(self.centre, 1 - self.centre).min()
+        require(edge >= _EDGE, "centre", "array", "must be between 0 and 1")
 
         for name in ("vectors", "offsets"):
             whole = getattr(self, name)
-            small = ((whole >= -_LARGEST) & (whole <= _LARGEST)).all()
+            small = (np.clip(whole, -_LARGEST, _LARGEST) == whole).all()
             fits = whole.dtype == np.int64 and small
             require(fits, name, "array", "must be small whole numbers")
 
@@ -95,7 +96,7 @@ class CutProof(Proof):
         terms = 2 * n + self.factor.shape[1] + len(self.weights) + 32
         size = float(np.linalg.norm(change.T @ bound @ change))
         rounding = 4 * terms * EPS * size
-        short = largest_eigenvalue(-(inner + inner.T) / 2) + rounding
+        short = largest_eigenvalue(-symmetrised(inner)) + rounding
         if short <= 0:
             return 0.0
         if not short < inf:
@@ -111,7 +112,9 @@ class CutProof(Proof):
         """N, and sums of the sizes of the numbers that its entries are sums of."""
         n = self.size
         phi, bound = self.condition()
-        lift = np.column_stack([np.ones(n), r * np.eye(n)])  # v = lift (1, x)
+
+        # v = lift (1, x).
+        lift = np.column_stack([np.ones(n), r * np.eye(n)])
         form = -lift.T @ phi @ lift
         size = lift.T @ bound @ lift
 
@@ -123,13 +126,14 @@ class CutProof(Proof):
         taken[0, 1:] = taken[1:, 0] = -self.squares / 2
 
         # Cuts, each a product of bᵀx − c and bᵀx − c − 1.
-        low = np.column_stack([-self.offsets, self.vectors]).astype(np.float64)
+        low = np.column_stack([-self.offsets, self.vectors])
+        low = low.astype(np.float64)
         high = low.copy()
         high[:, 0] -= 1.0
         weights = self.weights[:, None]
         cut = low.T @ (weights * high)
         cut_size = np.abs(low).T @ (weights * np.abs(high))
 
-        form = form - taken - (cut + cut.T) / 2
-        size = size + np.abs(taken) + (cut_size + cut_size.T) / 2
+        form = form - taken - symmetrised(cut)
+        size = size + np.abs(taken) + symmetrised(cut_size)
         return form, size

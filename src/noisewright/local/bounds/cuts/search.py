@@ -7,7 +7,7 @@ from math import expm1, inf
 
 import numpy as np
 
-from noisewright.arrays import FloatArray
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.local.bounds.cuts.block import CutBlock, weighing
 from noisewright.local.bounds.cuts.proof import CutProof
 from noisewright.local.bounds.cuts.violated import finding, violated
@@ -70,7 +70,8 @@ class CutSearch(ProofSearch[CutProof]):
         self.rng = np.random.default_rng(0)
         self.margin = _FINISH.margin
         self.block = self._block()
-        start = Start.of(self.gram, self.epsilon, self.reports, self.block.folding)
+        folding = self.block.folding
+        start = Start.of(self.gram, self.epsilon, self.reports, folding)
         self.problem = JointProblem.of(start, self.block, self.reports.prior)
 
     def _block(self) -> CutBlock:
@@ -102,9 +103,9 @@ class CutSearch(ProofSearch[CutProof]):
 
         self.work.add(finding(len(self.gram)))
         vectors, offsets = violated(*self.block.moments, self.rng)
-        known = {row.tobytes() for row in np.column_stack([cuts.vectors, cuts.offsets])}
-        rows = np.column_stack([vectors, offsets])
-        new = [i for i, row in enumerate(rows) if row.tobytes() not in known]
+        known = _written(cuts.vectors, cuts.offsets)
+        rows = _written(vectors, offsets)
+        new = [place for row, place in rows.items() if row not in known]
         new = new[: _CUTTING.most_new]
 
         self.block.cut_by(cuts.joined(vectors[new], offsets[new]))
@@ -119,7 +120,7 @@ class CutSearch(ProofSearch[CutProof]):
         size = float(np.abs(prices).sum())
         prices = prices + self.margin * size / len(prior)
         phi = phi_of(factor, prices, prior)
-        image = block.forward(phi * np.outer(block.scale, block.scale))
+        image = block.forward(phi * block.scales)
 
         least = inf
         best = self._stated(factor, prices, block)
@@ -147,12 +148,15 @@ class CutSearch(ProofSearch[CutProof]):
             self.margin /= _FINISH.closer
 
     def _stated(
-        self, factor: FloatArray, prices: FloatArray, block: CutBlock
+        self,
+        factor: FloatArray,
+        prices: FloatArray,
+        block: CutBlock,
     ) -> CutProof:
         """The proof that these multipliers are."""
         n = len(prices)
         cuts = block.cuts.only(np.flatnonzero(block.cuts.weights > 0))
-        excess = block.excess[1:, 1:] / np.outer(block.scale, block.scale)
+        excess = block.excess[1:, 1:] / block.scales
         mean, _ = self.block.moments
         return CutProof(
             cells=np.arange(n, dtype=np.int64),
@@ -166,3 +170,9 @@ class CutSearch(ProofSearch[CutProof]):
             weights=cuts.weights,
             centre=np.clip(mean, _SELDOM, 1 - _SELDOM),
         )
+
+
+def _written(vectors: IntArray, offsets: IntArray) -> dict[bytes, int]:
+    """The places of cuts, by their numbers."""
+    rows = np.column_stack([vectors, offsets])
+    return {row.tobytes(): place for place, row in enumerate(rows)}

@@ -47,7 +47,9 @@ def finding(cells: int) -> float:
 
 
 def violated(
-    mean: FloatArray, covariance: FloatArray, rng: np.random.Generator
+    mean: FloatArray,
+    covariance: FloatArray,
+    rng: np.random.Generator,
 ) -> tuple[IntArray, IntArray]:
     """Vectors b and whole numbers c, those of the mean of bᵀx: the deepest first."""
     n = len(mean)
@@ -55,7 +57,8 @@ def violated(
     draws = rng.random(shape)
     entries = rng.choice(_TRIES.entries, (_TRIES.starts, 1))
     signs = rng.choice([-1.0, 1.0], shape)
-    b = _descended(np.where(draws < entries / n, signs, 0.0), mean, covariance)
+    starts = np.where(draws < entries / n, signs, 0.0)
+    b = _descended(starts, mean, covariance)
 
     # A single cell's cut is zero for every set, and b and −b are one cut.
     b = b[np.abs(b).sum(axis=1) > 1]
@@ -78,10 +81,14 @@ def _excess(variance: FloatArray, mean: FloatArray) -> FloatArray:
 
 def _squares(b: FloatArray) -> FloatArray:
     """‖b‖² and a constant."""
-    return np.square(b).sum(axis=1) + _TRIES.constant
+    return np.asarray(np.square(b).sum(axis=1) + _TRIES.constant)
 
 
-def _descended(b: FloatArray, mean: FloatArray, covariance: FloatArray) -> FloatArray:
+def _descended(
+    b: FloatArray,
+    mean: FloatArray,
+    covariance: FloatArray,
+) -> FloatArray:
     """Where vectors end whose best entry changes by one, until none gets deeper."""
     n = len(mean)
     ended = []

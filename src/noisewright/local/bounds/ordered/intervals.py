@@ -22,12 +22,14 @@ lies below its larger end and as much more as its middle is above the mean of bo
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import expm1
 
 import numpy as np
 
 from noisewright.arrays import FloatArray
+from noisewright.local.bounds.centring import centred_at, symmetrised
 from noisewright.local.bounds.proof import EPS, MARGIN
 from noisewright.local.transform.spectrum import lowered
 
@@ -80,15 +82,15 @@ def _integrated(distances: FloatArray, width: float) -> FloatArray:
     inside = distances * distances / 2
     outside = width * distances - width * width / 2
     h = np.where(distances <= width, inside, outside)
-    return np.asarray(h[1:, :-1] + h[:-1, 1:] - h[:-1, :-1] - h[1:, 1:])
+    return -np.diff(np.diff(h, axis=0), axis=1)
 
 
 def _centred(t: FloatArray, prior: FloatArray) -> FloatArray:
     """Z = (I − π1ᵀ)T(I − 1πᵀ)."""
     sums = t.sum(axis=1)
     sides = np.outer(prior, sums)
-    z = t - sides - sides.T + float(sums.sum()) * np.outer(prior, prior)
-    return (z + z.T) / 2
+    even = float(sums.sum()) * np.outer(prior, prior)
+    return symmetrised(t - sides - sides.T + even)
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +106,7 @@ class Claim:
         prior = self.prior
         kernel = self.kernel
         steps = np.tensordot(kernel.heights, kernel.matrices(prior), 1)
-        steps = (steps + steps.T) / 2
+        steps = symmetrised(steps)
 
         # The point mass grows until Z ⪰ 0.
         short = _shortfall(steps + np.diag(kernel.point * prior), prior)
@@ -118,7 +120,11 @@ class Claim:
         return _centred(t, prior), np.asarray(limit * prior - self.tilt * above)
 
     def _limit(
-        self, point: float, above: FloatArray, total: float, epsilon: float
+        self,
+        point: float,
+        above: FloatArray,
+        total: float,
+        epsilon: float,
     ) -> float:
         """Λ, from g − ḡπ and ḡ."""
         r = expm1(epsilon)
@@ -149,13 +155,7 @@ class Claim:
             gain = gain + MARGIN * sizes + entries
             return np.asarray((r * r * gain + sums) * s * s)
 
-        s = self._nodes(ends, r)
-        at_nodes = ratio(s)
-        means = (at_nodes[1:] + at_nodes[:-1]) / 2
-        middles = ratio((s[1:] + s[:-1]) / 2)
-        bulge = np.maximum(middles - means, 0.0)
-        highest = np.maximum(at_nodes[1:], at_nodes[:-1]) + bulge
-        return float(highest.max()) * (1 + MARGIN)
+        return _highest(ratio, self._nodes(ends, r)) * (1 + MARGIN)
 
     def _nodes(self, ends: FloatArray, r: float) -> FloatArray:
         """Where pieces end on which τ is quadratic and h linear, and more between: all s."""
@@ -163,7 +163,8 @@ class Claim:
         flip = self.tilt / (r * (2 - self.tilt)) if self.tilt < 2 else -1.0
         widths = self.kernel.widths
         even = np.linspace(0, 1, _NODES)
-        m = np.concatenate([ends, 1 - ends, widths, 1 - widths, [flip], even])
+        half = np.concatenate([ends, widths])
+        m = np.concatenate([half, 1 - half, [flip], even])
         inside = m[(m >= 0) & (m <= 1)]
         return np.unique(1 / (1 + r * inside))
 
@@ -174,17 +175,28 @@ class Claim:
         root, known, mean_square = centred_root(gram, self.prior)
 
         inner = root @ z @ root.T
-        values = np.linalg.eigvalsh((inner + inner.T) / 2)
+        values = np.linalg.eigvalsh(symmetrised(inner))
         values = lowered(values, float(np.diagonal(inner).max(initial=0.0)))
         fidelity = float(np.sqrt(values).sum())
         moment = fidelity**2 / limit if limit > 0 else 0.0
         return moment - known - MARGIN * (moment + mean_square)
 
 
+def _highest(ratio: Callable[[FloatArray], FloatArray], nodes: FloatArray) -> float:
+    """The largest value of a function that is quadratic between nodes."""
+    values = ratio(nodes)
+    middles = ratio((nodes[1:] + nodes[:-1]) / 2)
+    means = (values[1:] + values[:-1]) / 2
+    bulge = np.maximum(middles - means, 0.0)
+    larger = np.maximum(values[1:], values[:-1])
+    return float((larger + bulge).max())
+
+
 def _shortfall(t: FloatArray, prior: FloatArray) -> float:
     """The point mass that makes Z ⪰ 0: vᵀZv is at least its least eigenvalue times Σπv²."""
     root = np.sqrt(prior)
-    values = np.linalg.eigvalsh(_centred(t, prior) / root[:, None] / root)
+    z = _centred(t, prior)
+    values = np.linalg.eigvalsh(z / root[:, None] / root)
     rounding = _LEAST_EIGENVALUE * np.abs(values).max()
     return float(max(-values[0], 0.0) + rounding)
 
@@ -193,12 +205,11 @@ def centred_root(
     gram: FloatArray, prior: FloatArray
 ) -> tuple[FloatArray, float, float]:
     """R with RᵀR at most the centred Gram matrix, Σπ of its diagonal, and Σπ‖We_u‖²."""
-    mean = gram @ prior
-    centred = gram - mean[:, None] - mean + float(prior @ mean)
-    values, vectors = np.linalg.eigh((centred + centred.T) / 2)
+    centred = centred_at(gram, prior)
+    values, vectors = np.linalg.eigh(centred)
     values = lowered(values, float(np.abs(np.diagonal(gram)).max()))
 
     some = values > 0
-    root = np.sqrt(values[some])[:, None] * vectors[:, some].T
+    root = (vectors[:, some] * np.sqrt(values[some])).T
     known = max(float(prior @ np.diagonal(centred)), 0.0)
     return root, known, float(prior @ np.diagonal(gram))

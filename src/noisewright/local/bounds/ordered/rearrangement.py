@@ -23,6 +23,7 @@ import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray
 from noisewright.local.analysis.information import centred
+from noisewright.local.bounds.centring import symmetrised
 from noisewright.local.bounds.ordered.intervals import centred_root
 from noisewright.local.bounds.ordered.search import (
     DESCENT,
@@ -100,7 +101,7 @@ class OrderedBound:
 
         kernel = _made_definite(self._kernel(heights / total))
         inner = self._root @ kernel @ self._root.T  # R is centred already
-        values = np.linalg.eigvalsh((inner + inner.T) / 2)
+        values = np.linalg.eigvalsh(symmetrised(inner))
         values = lowered(values, float(np.diagonal(inner).max()))
         fidelity = float(np.sqrt(values).sum())
         limit = self._limit(kernel, tilt)
@@ -115,9 +116,13 @@ class OrderedBound:
 
         slope = tilt * r * (n + r * d) - 2 * r**2 * d / n
         sums = np.where(slope > 0, largest, smallest)
+        limits = r**2 * gains + slope * sums
+
+        # Sizes of the numbers that these are sums of.
         mean = kernel.sum() / n
-        sizes = r**2 * (gains + d**2 * mean / n) + np.abs(slope) * mean * d
-        limits = r**2 * gains + slope * sums + MARGIN * sizes
+        within = r**2 * (gains + d**2 * mean / n)
+        across = np.abs(slope) * mean * d
+        limits += MARGIN * (within + across)
         mass = (n + r * d) * (1 + r * d / n)
         return float((limits / mass).max())
 
@@ -185,7 +190,7 @@ def _set_sums(kernel: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
 def _made_definite(kernel: FloatArray) -> FloatArray:
     """Enough of the identity added that no centred vector has a negative square."""
     inner = centred(kernel)
-    values = np.linalg.eigvalsh((inner + inner.T) / 2)
+    values = np.linalg.eigvalsh(symmetrised(inner))
     rounding = _LEAST_EIGENVALUE * float(values[-1])
     short = max(-float(values[0]), 0.0) + rounding
     return kernel + short * np.eye(len(kernel))

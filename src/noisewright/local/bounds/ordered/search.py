@@ -19,6 +19,7 @@ from math import exp, expm1
 import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray
+from noisewright.local.bounds.centring import symmetrised
 from noisewright.local.bounds.ordered.intervals import (
     Claim,
     FallingKernel,
@@ -144,7 +145,7 @@ class KernelLoss:
     def _fidelity(self, heights: FloatArray) -> tuple[float, FloatArray]:
         """t = tr(RTRᵀ)^½, and twice its slopes: along a step ½·tr(T_k Rᵀ(RTRᵀ)^-½R)."""
         inner = self.root @ self.kernel(heights) @ self.root.T
-        values, vectors = np.linalg.eigh((inner + inner.T) / 2)
+        values, vectors = np.linalg.eigh(symmetrised(inner))
         least = _FLAT * np.abs(values).max()
         roots = np.sqrt(np.maximum(values, least))
         half = (vectors / np.sqrt(roots)).T @ self.root
@@ -174,7 +175,9 @@ class KernelLoss:
 
 
 def merged(
-    gram: FloatArray, prior: FloatArray, most: int = _GRID.cells
+    gram: FloatArray,
+    prior: FloatArray,
+    most: int = _GRID.cells,
 ) -> tuple[FloatArray, FloatArray, IntArray]:
     """Gram matrix and prior over runs of cells, few enough, and the run of each cell."""
     n = len(gram)
@@ -186,7 +189,11 @@ def merged(
     return shares.T @ gram @ shares, sums, runs.astype(np.int64)
 
 
-def best_claim(gram: FloatArray, epsilon: float, prior: FloatArray) -> Claim:
+def best_claim(
+    gram: FloatArray,
+    epsilon: float,
+    prior: FloatArray,
+) -> Claim:
     """A claim over all cells: kernel and prior from a search over few, the kernel again over more.
 
     From the prior given and from an even one, whichever leads further.
@@ -210,8 +217,9 @@ def _steps(cells: int) -> FallingKernel:
     """Steps of all widths, closer when small."""
     line = np.geomspace(0.5 / cells, 0.9, _GRID.widths)
     circle = line[line < 0.45]
-    circular = np.append(np.zeros(len(line)), np.ones(len(circle)))
     widths = np.append(line, circle)
+    circular = np.zeros(len(widths))
+    circular[len(line) :] = 1.0
     return FallingKernel(0.0, widths, circular, np.zeros(len(widths)))
 
 
@@ -232,7 +240,8 @@ class _ClaimSearch:
     def _loss(self) -> KernelLoss:
         r = expm1(self.epsilon)
         prior = self.prior
-        stack = np.concatenate([np.diag(prior)[None], self.steps.matrices(prior)])
+        point_mass = np.diag(prior)
+        stack = np.concatenate([point_mass[None], self.steps.matrices(prior)])
         return KernelLoss(
             root=centred_root(self.gram, prior)[0],
             r=r,
@@ -245,7 +254,8 @@ class _ClaimSearch:
         """Sets of measure m: τ − m²ḡ, and the extreme sums of g − ḡπ, cells taken in part."""
         prior = self.prior
         small = np.geomspace(1e-3, 1, _GRID.sizes)
-        m = np.unique(np.append(small, np.linspace(0.01, 1, _GRID.sizes)))
+        even = np.linspace(0.01, 1, _GRID.sizes)
+        m = np.unique(np.append(small, even))
         intervals = np.concatenate([m[None], self.steps.interval(m)])
 
         gains = np.empty_like(intervals)
@@ -275,7 +285,8 @@ class _ClaimSearch:
     def _claim_at(self, point: FloatArray) -> Claim:
         heights = point[:-1] ** 2
         heights = heights / heights.sum()
-        kernel = replace(self.steps, point=float(heights[0]), heights=heights[1:])
+        mass = float(heights[0])
+        kernel = replace(self.steps, point=mass, heights=heights[1:])
         return Claim(kernel, self.prior, float(point[-1]))
 
     def claim(self, start: Claim | None = None) -> Claim:
@@ -312,8 +323,10 @@ class _ClaimSearch:
 
     def improved(self, claim: Claim) -> Claim:
         """Prior and kernel in turn: the prior along slow waves, by slopes of the floor itself."""
-        places = (np.arange(len(self.prior)) + 0.5) / len(self.prior)
-        waves = np.cos(np.pi * np.outer(np.arange(1, _PRIOR.waves + 1), places))
+        cells = len(self.prior)
+        places = (np.arange(cells) + 0.5) / cells
+        numbers = np.arange(1, _PRIOR.waves + 1)
+        waves = np.cos(np.pi * np.outer(numbers, places))
         for _ in range(_PRIOR.turns):
             moved = self._moved(claim, waves)
             if moved is claim:

@@ -20,6 +20,7 @@ from noisewright.arrays import FloatArray, IndexArray
 from noisewright.display import Shown
 from noisewright.errors import Contradiction
 from noisewright.local.bounds.people import telling
+from noisewright.local.bounds.proof import EPS
 from noisewright.local.fixedpoint import check_epsilon
 from noisewright.solution import BoundClass
 
@@ -81,7 +82,8 @@ class HardInstance(Shown):
     @cached_property
     def distance(self) -> float:
         """The largest total variation of a pair."""
-        return float(np.abs(self.first - self.second).sum(axis=1).max()) / 2
+        differences = np.abs(self.first - self.second)
+        return float(differences.sum(axis=1).max()) / 2
 
     def _least_kappa(self, shares: FloatArray) -> float:
         """The same for the rows M_v/√s_v."""
@@ -93,7 +95,7 @@ class HardInstance(Shown):
         gram = differences.T @ weighted
 
         n = len(gram)
-        rounding = 8 * n**2 * np.finfo(float).eps * float(np.abs(gram).max())
+        rounding = 8 * n**2 * EPS * float(np.abs(gram).max())
         return float(np.linalg.eigvalsh(gram)[-1]) + rounding
 
     @cached_property
@@ -119,15 +121,20 @@ class HardInstance(Shown):
         return telling.advantage(people, self.information, self.distance, self.epsilon)
 
     def draw(
-        self, people: int, rng: np.random.Generator, second: bool | None = None
+        self,
+        people: int,
+        rng: np.random.Generator,
+        second: bool | None = None,
     ) -> tuple[int, bool, np.ndarray]:
         """A row v, whether its second family is the truth (by a coin unless told), and cells."""
-        v = int(rng.choice(len(self.weights), p=self.weights / self.weights.sum()))
+        weights = self.weights / self.weights.sum()
+        v = int(rng.choice(len(weights), p=weights))
         is_second = bool(rng.integers(2)) if second is None else second
 
         family = self.second if is_second else self.first
         chances = family[v].clip(0)
-        cells = rng.choice(len(chances), size=people, p=chances / chances.sum())
+        chances = chances / chances.sum()
+        cells = rng.choice(len(chances), size=people, p=chances)
         return v, is_second, cells
 
     def _facts(self) -> list[tuple[str, str]]:
@@ -162,7 +169,10 @@ class Pairs:
         return replace(self, **{name: getattr(self, name)[some] for name in names})
 
     def instances(
-        self, epsilon: float, beta: float, task: str
+        self,
+        epsilon: float,
+        beta: float,
+        task: str,
     ) -> Iterator[HardInstance]:
         """With a rest of their own, and with a common one."""
         yield self._instance(epsilon, beta, task, common=False)
@@ -170,7 +180,12 @@ class Pairs:
             yield self._instance(epsilon, beta, task, common=True)
 
     def _instance(
-        self, epsilon: float, beta: float, task: str, *, common: bool
+        self,
+        epsilon: float,
+        beta: float,
+        task: str,
+        *,
+        common: bool,
     ) -> HardInstance:
         share = self.share[:, None]
         differences = share * (self.first - self.second)
@@ -259,7 +274,9 @@ def reweighted(
 
 
 def _worst_correlation(
-    differences: FloatArray, weights: FloatArray, x: FloatArray
+    differences: FloatArray,
+    weights: FloatArray,
+    x: FloatArray,
 ) -> FloatArray:
     """X with unit rows and a large tr(BXXᵀ), by power steps from the one given."""
     for _ in range(_REWEIGHTING.powers):

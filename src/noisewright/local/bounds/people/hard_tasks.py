@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from noisewright.arrays import FloatArray, IndexArray
+from noisewright.arrays import BoolArray, FloatArray, IndexArray
 from noisewright.errors import NoisewrightError, require
 from noisewright.local.bounds.people.hard_instances import HardInstance, Pairs
 from noisewright.local.bounds.people.tasks import check_errors
@@ -35,7 +35,11 @@ _TINY = 1e-300
 
 
 def hard_instance(
-    workload: Queries, alpha: float, *, epsilon: float = 1.0, beta: float = 0.05
+    workload: Queries,
+    alpha: float,
+    *,
+    epsilon: float = 1.0,
+    beta: float = 0.05,
 ) -> HardInstance:
     """Distributions on which no non-interactive protocol answers all queries within `alpha`.
 
@@ -66,7 +70,11 @@ def hard_instance(
 
 
 def hard_refutation(
-    concepts: Queries, alpha: float, *, epsilon: float = 1.0, beta: float = 0.05
+    concepts: Queries,
+    alpha: float,
+    *,
+    epsilon: float = 1.0,
+    beta: float = 0.05,
 ) -> HardInstance:
     """Agnostic refutation: are labels random, or has some concept a loss of at most ½ − α?
 
@@ -83,7 +91,11 @@ def hard_refutation(
 
 
 def hard_learning(
-    concepts: Queries, alpha: float, *, epsilon: float = 1.0, beta: float = 0.05
+    concepts: Queries,
+    alpha: float,
+    *,
+    epsilon: float = 1.0,
+    beta: float = 0.05,
 ) -> HardInstance:
     """Agnostic learning: a hypothesis within α of the least loss, from pairs of concepts.
 
@@ -105,7 +117,11 @@ def hard_learning(
 
 
 def hard_realizable(
-    concepts: Queries, alpha: float, *, epsilon: float = 1.0, beta: float = 0.05
+    concepts: Queries,
+    alpha: float,
+    *,
+    epsilon: float = 1.0,
+    beta: float = 0.05,
 ) -> HardInstance:
     """Realizable refutation: are labels those of a concept, or has every hypothesis loss > α?
 
@@ -114,36 +130,42 @@ def hard_realizable(
     labelled by its concept, so that no rest is common to all.
     """
     signs = _signs(concepts)
-    points = signs.shape[1]
     _check(alpha, epsilon, beta)
     concept_label = np.hstack([signs > 0, signs < 0])
 
     def pairs(multiple: float) -> Pairs | None:
-        tolerance = _tolerance(multiple, alpha)
-        lower = np.where(concept_label, -tolerance, 1.0)
-        upper = np.where(concept_label, tolerance, np.inf)
-        norm = boxed_norm(lower, upper, shift=True, tolerance=1e-2)
-        witness = norm.certificate.matrix
-
-        used, sizes = _used(witness)
-        u = 2 * witness[used] / sizes[:, None]
-        plus = np.maximum(u, 0.0)
-        minus = np.maximum(-u, 0.0)
-        gaps = np.where(concept_label[used], 0.0, plus).sum(axis=1)
-        kept, share = _wide_enough(gaps, alpha)
-        if not len(kept):
-            return None
-
-        # Half of each family is the other's distribution of points, labelled by the concept.
-        mixed = share[:, None] * plus + (1 - share[:, None]) * minus
-        by_point = mixed[:, :points] + mixed[:, points:]
-        labelled = np.where(concept_label[used], np.hstack([by_point, by_point]), 0.0)
-        first = (minus + labelled) / 2
-        second = (mixed + labelled) / 2
-        whole = np.ones(len(used))
-        return Pairs(first, second, whole, first, sizes, used, common=False).kept(kept)
+        return _labelled(concept_label, multiple, alpha)
 
     return _hardest(pairs, alpha, epsilon, beta, "realizable refutation")
+
+
+def _labelled(concept_label: BoolArray, multiple: float, alpha: float) -> Pairs | None:
+    """Families of which one is labelled by its concept."""
+    points = concept_label.shape[1] // 2
+    tolerance = _tolerance(multiple, alpha)
+    lower = np.where(concept_label, -tolerance, 1.0)
+    upper = np.where(concept_label, tolerance, np.inf)
+    norm = boxed_norm(lower, upper, shift=True, tolerance=1e-2)
+    witness = norm.certificate.matrix
+
+    used, sizes = _used(witness)
+    u = 2 * witness[used] / sizes[:, None]
+    plus = np.maximum(u, 0.0)
+    minus = np.maximum(-u, 0.0)
+    gaps = np.where(concept_label[used], 0.0, plus).sum(axis=1)
+    kept, share = _wide_enough(gaps, alpha)
+    if not len(kept):
+        return None
+
+    # Half of each family is the other's distribution of points, labelled by the concept.
+    mixed = share[:, None] * plus + (1 - share[:, None]) * minus
+    by_point = mixed[:, :points] + mixed[:, points:]
+    labelled = np.tile(by_point, 2) * concept_label[used]
+    first = (minus + labelled) / 2
+    second = (mixed + labelled) / 2
+    whole = np.ones(len(used))
+    alone = Pairs(first, second, whole, first, sizes, used, common=False)
+    return alone.kept(kept)
 
 
 def _hardest(
@@ -168,7 +190,11 @@ def _hardest(
     return max(instances, key=lambda instance: instance.people)
 
 
-def _tilted(matrix: FloatArray, multiple: float, alpha: float) -> Pairs | None:
+def _tilted(
+    matrix: FloatArray,
+    multiple: float,
+    alpha: float,
+) -> Pairs | None:
     """Points by a witness, labelled by its signs or by the opposite; the rest at random."""
     norm = approximate_norm(matrix, _tolerance(multiple, alpha), tolerance=1e-2)
     witness = norm.certificate.matrix
@@ -184,7 +210,8 @@ def _tilted(matrix: FloatArray, multiple: float, alpha: float) -> Pairs | None:
     right = np.hstack([plus, minus])
     wrong = np.hstack([minus, plus])
     even = (right + wrong) / 2
-    return Pairs(right, wrong, share, even, sizes, used, labelled=True).kept(kept)
+    whole = Pairs(right, wrong, share, even, sizes, used, labelled=True)
+    return whole.kept(kept)
 
 
 def _tolerance(multiple: float, alpha: float) -> float:
@@ -218,6 +245,10 @@ def _signs(concepts: Queries) -> FloatArray:
     return signs
 
 
-def _check(alpha: float, epsilon: float, beta: float) -> None:
+def _check(
+    alpha: float,
+    epsilon: float,
+    beta: float,
+) -> None:
     check_errors(alpha, epsilon, beta, most=0.5)
     require(alpha < 0.5, "alpha", alpha, "must lie between 0 and 0.5", "try 0.05")

@@ -22,7 +22,12 @@ _ROUNDING = 1e-9
 """Share by which a floor is lowered: above what sums of a thousand terms and ₂F₁ lose."""
 
 
-def assouad_bound(size: int, people: int, *, epsilon: float = 1.0) -> float:
+def assouad_bound(
+    size: int,
+    people: int,
+    *,
+    epsilon: float = 1.0,
+) -> float:
     """Squared error summed over cells, against the population, that no protocol goes below.
 
     Assouad over an even number s ≤ n of cells in pairs with chances (1 ± δτ)/s: the largest over
@@ -39,12 +44,15 @@ def assouad_bound(size: int, people: int, *, epsilon: float = 1.0) -> float:
 
     even = min(size - size % 2, _MOST_CELLS)
     powers = {2**k for k in range(1, even.bit_length())}
-    return max(_assouad(cells, people, epsilon) for cells in {*powers, even}) * (
-        1 - _ROUNDING
-    )
+    bounds = [_assouad(cells, people, epsilon) for cells in {*powers, even}]
+    return max(bounds) * (1 - _ROUNDING)
 
 
-def _assouad(cells: int, people: int, epsilon: float) -> float:
+def _assouad(
+    cells: int,
+    people: int,
+    epsilon: float,
+) -> float:
     """The largest of the bounds over so many cells, over δ."""
     # Errors stop falling with δ where people tell pairs apart: δ²N about s².
     typical = cells / math.sqrt(people) / math.expm1(epsilon)
@@ -59,7 +67,11 @@ def _assouad(cells: int, people: int, epsilon: float) -> float:
     return best
 
 
-def _pair_loss(cells: int, delta: float, epsilon: float) -> float:
+def _pair_loss(
+    cells: int,
+    delta: float,
+    epsilon: float,
+) -> float:
     """A number above −ln ρ₁ of the best non-interactive strategy."""
     r = math.expm1(epsilon)
     pairs = cells // 2
@@ -82,7 +94,12 @@ def _pair_loss(cells: int, delta: float, epsilon: float) -> float:
     return gain * (-math.log(least)) / (1 - least) * (1 + _ROUNDING)
 
 
-def van_trees_bound(size: int, people: int, *, epsilon: float = 1.0) -> float:
+def van_trees_bound(
+    size: int,
+    people: int,
+    *,
+    epsilon: float = 1.0,
+) -> float:
     """Squared error summed over cells, against the population, by a Dirichlet(a) prior.
 
     (s − 1)²/(N·I + J), J = (s − 1)(sa − 1)(sa − 2)/(a − 2), I the most that a report tells about
@@ -105,7 +122,8 @@ def van_trees_bound(size: int, people: int, *, epsilon: float = 1.0) -> float:
     for a in _CONCENTRATIONS:
         # E 1/(1 + r·Beta(x, y)) = ₂F₁(1, x; x + y; −r)
         inverse_mean = hyp2f1(1.0, a * d, a * s, -r)
-        by_row = r**2 * d * (s - d) / s * inverse_mean / (1 + r * d / s)
+        variances = d * (s - d) / s
+        by_row = r**2 * variances * inverse_mean / (1 + r * d / s)
         reports = people * float(np.max(by_row))
         prior = (s - 1) * (s * a - 1) * (s * a - 2) / (a - 2)
         best = max(best, (s - 1) ** 2 / (reports + prior))

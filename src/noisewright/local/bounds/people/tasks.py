@@ -98,7 +98,11 @@ def _people_to_name(
     return people_needed(needed)
 
 
-def _information(kappa: float, tilt: float, epsilon: float) -> float:
+def _information(
+    kappa: float,
+    tilt: float,
+    epsilon: float,
+) -> float:
     """Of a report, where families are a share 1 − tilt of a uniform reference, and the rest."""
     any_pairs = pair_constant(epsilon) * kappa
     if tilt >= 1:
@@ -107,7 +111,11 @@ def _information(kappa: float, tilt: float, epsilon: float) -> float:
 
 
 def threshold_people(
-    points: int, alpha: float, *, epsilon: float = 1.0, beta: float = 0.05
+    points: int,
+    alpha: float,
+    *,
+    epsilon: float = 1.0,
+    beta: float = 0.05,
 ) -> int:
     """People without whom no non-interactive protocol answers all thresholds within α.
 
@@ -125,7 +133,11 @@ def threshold_people(
     return _people_to_tell(kappa, 2 * alpha, epsilon, beta)
 
 
-def threshold_kappa(points: int, reach: int, alpha: float) -> float:
+def threshold_kappa(
+    points: int,
+    reach: int,
+    alpha: float,
+) -> float:
     """κ of the families about thresholds with so many points on both sides."""
     odd = 2 * np.arange(1, reach + 1) - 1
     sines = np.sin(odd * (math.pi / (2 * reach)))
@@ -162,7 +174,11 @@ def marginal_people(
 
 
 def _table_family(
-    attributes: int, ways: int, values: int, alpha: float, entrywise: float
+    attributes: int,
+    ways: int,
+    values: int,
+    alpha: float,
+    entrywise: float,
 ) -> tuple[float, float] | None:
     """κ and the share in which families differ; None where they differ by less than 2α."""
     norm = marginal_norm(attributes, ways, entrywise, values=values, shift=True)
@@ -186,13 +202,23 @@ def _table_family(
     return kappa, share
 
 
-def _people_to_tell(kappa: float, tilt: float, epsilon: float, beta: float) -> int:
+def _people_to_tell(
+    kappa: float,
+    tilt: float,
+    epsilon: float,
+    beta: float,
+) -> int:
     """People who tell two families apart with errors of at most β both ways."""
     information = _information(kappa, tilt, epsilon)
     return people_to_tell(information, tilt, epsilon, beta)
 
 
-def check_errors(alpha: float, epsilon: float, beta: float, most: float) -> None:
+def check_errors(
+    alpha: float,
+    epsilon: float,
+    beta: float,
+    most: float,
+) -> None:
     """Refuse budgets, errors and chances of failure of which nothing is known."""
     check_epsilon(epsilon)
     rule = f"must lie between 0 and {most:g}"

@@ -29,7 +29,10 @@ def people_needed(ratio: float) -> int:
 
 
 def people_to_tell(
-    information: float, distance: float, epsilon: float, beta: float
+    information: float,
+    distance: float,
+    epsilon: float,
+    beta: float,
 ) -> int:
     """People from whom pairs are told apart with errors of at most β both ways, at the least.
 
@@ -40,14 +43,21 @@ def people_to_tell(
 
 
 def advantage(
-    people: int, information: float, distance: float, epsilon: float
+    people: int,
+    information: float,
+    distance: float,
+    epsilon: float,
 ) -> float:
     """True less false alarms, on average over pairs, are at most this."""
     loss = people * _affinity_loss(information, distance, epsilon)
     return math.sqrt(-math.expm1(-loss))
 
 
-def _affinity_loss(information: float, distance: float, epsilon: float) -> float:
+def _affinity_loss(
+    information: float,
+    distance: float,
+    epsilon: float,
+) -> float:
     """No less than −2·E_v ln ρ_v of one report: −ln(1 − u) ≤ u·(−ln(1 − U)/U) for u ≤ U."""
     most = math.tanh(epsilon / 2) * math.tanh(epsilon / 4) * min(1.0, distance)
     secant = -math.log1p(-most) / most if most > 0 else 1.0

@@ -34,8 +34,9 @@ _STATE = ("tilts", "excess", "definite", "duals")
 def between(known: IntArray, sizes: IntArray) -> tuple[IntArray, IntArray, FloatArray]:
     """For each size the places of the two known ones around it, and the share of the second."""
     places = np.interp(sizes, known, np.arange(len(known)))
-    low = np.minimum(places.astype(np.int64), max(len(known) - 2, 0))
-    high = np.minimum(low + 1, len(known) - 1)
+    last = len(known) - 1
+    low = np.minimum(places.astype(np.int64), max(last - 1, 0))
+    high = np.minimum(low + 1, last)
     return low, high, np.asarray(places - low)
 
 
@@ -56,10 +57,10 @@ class SetBlocks(Blocks):
         self.gains = np.sqrt(d) * self.slope / self.lengths
         self.shared = 1 / (np.sqrt(d) * self.lengths)
 
-        self.couplings = np.zeros((len(d), 2, 2))
-        self.couplings[:, 0, 1] = self.gains * self.shared
-        self.couplings[:, 1, 0] = self.gains * self.shared
-        self.couplings[:, 1, 1] = self.shared**2 * float(self.scale @ self.scale)
+        product = self.gains * self.shared
+        square = self.shared**2 * float(self.scale @ self.scale)
+        rows = [[0 * product, product], [product, square]]
+        self.couplings = np.moveaxis(np.array(rows), -1, 0)
 
         self.tilts = np.zeros((len(d), n))
         self.excess = np.zeros_like(self.duals)
@@ -77,7 +78,8 @@ class SetBlocks(Blocks):
         n = len(scale)
         digits = np.float32 if n >= _SINGLE_FROM else np.float64
         duals = np.zeros((len(sizes), n, n), digits)
-        return cls(slope, scale, folding, duals, np.array(sorted(sizes), np.int64))
+        rising = np.array(sorted(sizes), np.int64)
+        return cls(slope, scale, folding, duals, rising)
 
     def only(self, keep: BoolArray) -> SetBlocks:
         """A copy with some of the sizes."""
@@ -118,7 +120,7 @@ class SetBlocks(Blocks):
         sums = phi @ f
         side = np.outer(e, sums)
         both = (side + side.T).astype(digits)
-        even = (float(f @ sums) * np.outer(e, e)).astype(digits)
+        even = (float(f @ sums) * self.scales).astype(digits)
 
         a = self.gains.astype(digits)[:, None, None]
         b = self.shared.astype(digits)[:, None, None]
@@ -138,8 +140,10 @@ class SetBlocks(Blocks):
         sums = (matrices @ e.astype(digits)).astype(np.float64)
         side = np.outer((a * b) @ sums, f)
         total = float((b * b) @ (sums @ e))
-        weighted = np.tensordot((a * a).astype(digits), matrices, 1)
-        return np.asarray(weighted + side + side.T + total * np.outer(f, f))
+        squares = (a * a).astype(digits)
+        weighted = np.tensordot(squares, matrices, 1)
+        even = total * np.outer(f, f)
+        return np.asarray(weighted + side + side.T + even)
 
     # --- one step -------------------------------------------------------------------------------
 
@@ -167,7 +171,8 @@ class SetBlocks(Blocks):
         both = sides + sides.transpose(0, 2, 1)
 
         cells = np.arange(len(self.scale))
-        both[:, cells, cells] -= self.sizes[:, None] * tilts * self.scale
+        diagonal = self.sizes[:, None] * tilts * self.scale
+        both[:, cells, cells] -= diagonal
         return np.asarray(both)
 
     def _best_tilts(self, rest: FloatArray) -> FloatArray:
@@ -178,7 +183,7 @@ class SetBlocks(Blocks):
         right = d * e * traces - rest @ e.astype(rest.dtype)
 
         # For single cells ν has no effect.
-        diagonal = 0.5 * float(e @ e) + (d * d - 2 * d) * e**2
+        diagonal = 0.5 * float(e @ e) + d * (d - 2) * e**2
         diagonal = np.where(d == 1, np.inf, diagonal)
 
         # The inverse of a diagonal and one product, by Sherman and Morrison.
@@ -198,5 +203,5 @@ class SetBlocks(Blocks):
         tilts += 2 * self.slope * sums / d
         tilts += float(sums.sum()) / d**2
 
-        excess = factor[:, :, None] * self.excess / np.outer(self.scale, self.scale)
+        excess = factor[:, :, None] * self.excess / self.scales
         return tilts, np.maximum(excess, 0.0)

@@ -119,8 +119,10 @@ def _covering(
     shortfalls = _shortfalls(phi_of(factor, prices, prior), prior, slope)
 
     def raised(total: float) -> FloatArray:
-        parts = [(most - total) / (slope * d) for d, most in enumerate(shortfalls, 1)]
-        return np.asarray(np.maximum(np.max(parts, axis=0), 0.0))
+        prices = np.zeros(len(prior))
+        for d, most in enumerate(shortfalls, 1):
+            prices = np.maximum(prices, (most - total) / (slope * d))
+        return prices
 
     low = 0.0
     high = max(float(np.max(shortfalls)), 0.0)
@@ -134,7 +136,11 @@ def _covering(
     return prices + raised(high)
 
 
-def _shortfalls(phi: FloatArray, prior: FloatArray, slope: float) -> list[FloatArray]:
+def _shortfalls(
+    phi: FloatArray,
+    prior: FloatArray,
+    slope: float,
+) -> list[FloatArray]:
     """For each cell, the most that a set of one, two or three cells lacks, it among them."""
     sums = phi.sum(axis=1)
     total = float(sums.sum())
@@ -150,10 +156,11 @@ def _shortfalls(phi: FloatArray, prior: FloatArray, slope: float) -> list[FloatA
 
     threes = np.empty(len(prior))
     for i in range(len(prior)):
-        sets = pairs + (total + single[i]) + twice[i][:, None] + twice[i]
+        sets = pairs + twice[i][:, None] + twice[i]
         sets[i] = -np.inf
         sets[:, i] = -np.inf
-        threes[i] = (sets / (1 + mass[i] + masses)).max()
+        lacks = (total + single[i] + sets) / (1 + mass[i] + masses)
+        threes[i] = lacks.max()
 
     return [ones, twos, threes]
 
@@ -167,7 +174,7 @@ def _settled(blocks: SetBlocks, phi: FloatArray) -> _Multipliers:
     least = np.full(len(sizes), np.inf)
     tilts, excess = blocks.plain(phi)
     moving = np.arange(len(sizes))
-    image = blocks.forward(phi * np.outer(blocks.scale, blocks.scale))
+    image = blocks.forward(phi * blocks.scales)
 
     for step in range(1, _FINISH.steps + 1):
         residual = image + blocks.slack_step(image)
@@ -233,9 +240,11 @@ def _largest(
     """Largest eigenvalues of G of these sizes (see `sets.proof`), multipliers interpolated."""
     low, high, shares = between(known.sizes, sizes)
     share = shares[:, None]
-    tilt = (1 - share) * known.tilts[low] + share * known.tilts[high]
+    tilt = known.tilts[low] * (1 - share)
+    tilt += known.tilts[high] * share
     share = share[:, :, None]
-    g = (1 - share) * known.excess[low] + share * known.excess[high]
+    g = known.excess[low] * (1 - share)
+    g += known.excess[high] * share
 
     r = blocks.slope
     g += r * r * phi
@@ -245,5 +254,6 @@ def _largest(
     d = sizes[:, None]
     sums = phi.sum(axis=1)
     cells = np.arange(len(phi))
-    g[:, cells, cells] += 2 * r * sums + float(sums.sum()) / d - d * tilt
+    diagonal = 2 * r * sums + float(sums.sum()) / d
+    g[:, cells, cells] += diagonal - d * tilt
     return blocks.folding.largest(g)

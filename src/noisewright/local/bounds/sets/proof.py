@@ -73,7 +73,8 @@ class SetProof(Proof):
         gap = float(self.sizes[high] - self.sizes[low])
         share = (cells - float(self.sizes[low])) / gap if gap else 0.0
 
-        tilt = (1 - share) * self.tilts[low] + share * self.tilts[high]
+        tilt = (1 - share) * self.tilts[low]
+        tilt += share * self.tilts[high]
         packed = (1 - share) * self.excess[low].astype(np.float64)
         packed += share * self.excess[high]
         return tilt, symmetric(packed, self.size)
@@ -175,8 +176,8 @@ class Condition:
 
         # The smallest or the largest πᵀv of d cells, whichever asks for more.
         ordered = np.sort(self.proof.prior)
-        share = ordered[:d].sum() if excess > 0 else ordered[n - d :].sum()
-        mass = 1 + self.r * float(share)
+        some = ordered[:d] if excess > 0 else ordered[n - d :]
+        mass = 1 + self.r * float(some.sum())
         even_mass = 1 + self.r * d / n
         return excess / (even_mass * mass), excess / mass**2
 
@@ -192,12 +193,13 @@ class Condition:
         tilt, excess = self.proof.multipliers(d)
         g = r * r * self.phi + excess
         g += (tilt[:, None] + tilt) / 2
-        diagonal = 2 * r * self.sums + float(self.sums.sum()) / d - d * tilt
-        g[np.diag_indices(self.proof.size)] += diagonal
+        diagonal = 2 * r * self.sums + float(self.sums.sum()) / d
+        g[np.diag_indices(self.proof.size)] += diagonal - d * tilt
 
         # Sizes of the numbers that G is a sum of.
         sums = self.bound.sum(axis=1)
-        size = r * r * np.linalg.norm(self.bound) + np.linalg.norm(excess)
+        size = r * r * np.linalg.norm(self.bound)
+        size += np.linalg.norm(excess)
         size += (self.proof.size**0.5 + d) * np.linalg.norm(tilt)
         size += 2 * r * sums.max() + sums.sum() / d
         return d * (largest_eigenvalue(g) + self._rounding * float(size))

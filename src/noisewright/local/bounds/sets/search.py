@@ -111,8 +111,8 @@ class SetSearch(ProofSearch[SetProof]):
 
         sizes = _sizes(counts, weights * mass, n)
         blocks = SetBlocks.of(sizes, slope, scale, self.folding)
-        distances = np.abs(np.log(counts)[:, None] - np.log(blocks.sizes))
-        nearest = distances.argmin(axis=1)
+        ratios = np.log(counts)[:, None] - np.log(blocks.sizes)
+        nearest = np.abs(ratios).argmin(axis=1)
         for block in range(len(blocks.sizes)):
             rows = x[nearest == block] / scale
             weighted = rows * shares[nearest == block, None]
@@ -168,23 +168,26 @@ class SetSearch(ProofSearch[SetProof]):
         return completed(phi, self.reports.prior, self.blocks, self.order)
 
 
-def _sizes(counts: FloatArray, mass: FloatArray, n: int) -> list[int]:
+def _sizes(
+    counts: FloatArray,
+    mass: FloatArray,
+    n: int,
+) -> list[int]:
     """Set sizes to look after: those that the strategy uses, and coarsely all the others."""
     shares = np.bincount(counts.astype(int), mass, minlength=n + 1)
     used = np.flatnonzero(shares > _SIZES.least_used * shares.sum())
     low = max(1, int(used.min()) - 1)
     high = min(n - 1, int(used.max()) + 1)
 
-    spaced = np.geomspace(low, high, min(_SIZES.most, high - low + 1))
-    sizes = {1, min(2, n - 1), min(high * 10 // 7, n - 1)}
-    sizes |= set(np.rint(spaced).astype(int).tolist())
-
+    count = min(_SIZES.most, high - low + 1)
+    spaced = np.rint(np.geomspace(low, high, count))
+    sizes = {1, 2, high * 10 // 7, *spaced.astype(int).tolist()}
     while high < n / 2:
         high = 2 * high
-        sizes.add(min(high, n - 1))
+        sizes.add(high)
 
     while low > 1:
         low = low * 2 // 3
-        sizes.add(max(low, 1))
+        sizes.add(low)
 
-    return sorted(sizes)
+    return sorted({min(max(size, 1), n - 1) for size in sizes})

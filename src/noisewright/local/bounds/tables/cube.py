@@ -38,13 +38,14 @@ class Cube:
     def classes(self) -> IntArray:
         """The number of (|v|, |w|, |v ⊕ w|), for all v and w."""
         w = self.weights
-        return (w[:, None] * self.side + w) * self.side + self.apart
+        both = w[:, None] * self.side + w
+        return both * self.side + self.apart
 
     @cached_property
     def pairs(self) -> IntArray:
         """How many v and w there are of each class."""
         counts = np.bincount(self.classes.ravel(), minlength=self.side**3)
-        return counts.reshape(self.side, self.side, self.side)
+        return counts.reshape([self.side] * 3)
 
     @cached_property
     def triples(self) -> list[tuple[int, ...]]:
@@ -56,7 +57,7 @@ class Cube:
     def variable(self) -> IntArray:
         """Which unknown T_ijc is: A_0 … A_d come first, then the triples; −1 where it is none."""
         numbers = {three: place for place, three in enumerate(self.triples, self.side)}
-        table = np.full((self.side, self.side, self.side), -1)
+        table = np.full([self.side] * 3, -1)
         for distances in np.argwhere(self.pairs > 0):
             low, middle, high = sorted(map(int, distances))
             table[tuple(distances)] = numbers[low, middle, high] if low else high

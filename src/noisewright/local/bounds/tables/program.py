@@ -144,7 +144,8 @@ class Program:
         positive = np.eye(self.unknowns)[1:]
 
         occurring = np.argwhere(pairs > 0).tolist()
-        self._places = [(i, j, c) for i, j, c in occurring if c and 0 < i <= j]
+        different = [three for three in occurring if min(three) > 0]
+        self._places = [three for three in different if three[0] <= three[1]]
         apart = np.zeros((len(self._places), self.unknowns))
         for row, (i, j, c) in zip(apart, self._places, strict=True):
             row[c] = pairs[i, j, c] / pairs[0, c, c]
@@ -187,7 +188,8 @@ class Program:
 
     def _shrunk(self, matrix: FloatArray) -> Shrunk:
         """The matrix where equations leave it an eigenvalue at all, and that space."""
-        values, vectors = np.linalg.eigh(np.tensordot(self.start, matrix, 1))
+        at_start = np.tensordot(self.start, matrix, 1)
+        values, vectors = np.linalg.eigh(at_start)
         least = _FLAT * max(float(values[-1]), _TINY)
         basis = vectors[:, values > least]
         return Shrunk(np.einsum("ai,vab,bj->vij", basis, matrix, basis), basis)
@@ -264,14 +266,18 @@ class Program:
     # --- its end ----------------------------------------------------------------------------------
 
     def _multipliers(
-        self, t: FloatArray, weight: float, gain: FloatArray, operations: float
+        self,
+        t: FloatArray,
+        weight: float,
+        gain: FloatArray,
+        operations: float,
     ) -> Multipliers:
         """Multipliers of a point of the path."""
         prices = weight / (self.rows @ t - self.limits)
         inside, taken_inside = self._prices_of(self.inside, t, weight)
         outside, taken_outside = self._prices_of(self.outside, t, weight)
         left = gain + prices @ self.rows + taken_inside + taken_outside
-        tilts = np.asarray(-np.linalg.lstsq(self.equations.T, left, rcond=None)[0])
+        tilts, *_ = np.linalg.lstsq(self.equations.T, left, rcond=None)
 
         # Inequalities stand in the order counts, T_ijc ≤ …, waves.
         counted = self.unknowns - 1
@@ -287,13 +293,16 @@ class Program:
             inside=inside,
             outside=outside,
             apart=apart,
-            tilts=tilts[: self.side],
+            tilts=np.asarray(-tilts[: self.side]),
             waves=np.append(0.0, waves),
             operations=operations,
         )
 
     def _prices_of(
-        self, matrices: list[Shrunk], t: FloatArray, weight: float
+        self,
+        matrices: list[Shrunk],
+        t: FloatArray,
+        weight: float,
     ) -> tuple[FloatArray, FloatArray]:
         """P by classes for one kind of matrix, and what it adds along each unknown."""
         total = np.zeros(self.side**3)

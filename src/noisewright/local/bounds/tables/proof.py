@@ -31,6 +31,7 @@ import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray
 from noisewright.errors import require
+from noisewright.local.bounds.centring import symmetrised
 from noisewright.local.bounds.proof import (
     EPS,
     Layout,
@@ -72,12 +73,13 @@ class TripleProof(Proof):
     def __post_init__(self) -> None:
         super().__post_init__()
         n = self.size
-        all_cells = n == 2**self.bits and np.array_equal(self.cells, np.arange(n))
         rule = "must be all cells of yes/no attributes"
-        require(all_cells, "cells", n, rule)
+        require(n == 2**self.bits, "cells", n, rule)
+        require(self.cells[-1] == n - 1, "cells", n, rule)
 
-        even = np.ptp(self.prior) <= 0 and np.ptp(self.prices) <= 0
-        require(even, "prior, prices", "arrays", "must be even")
+        for name in ("prior", "prices"):
+            spread = np.ptp(getattr(self, name))
+            require(spread <= 0, name, "array", "must be even")
         check_rising("sizes", self.sizes, 2, n - 1)
         check_not_negative(self, "apart", "waves")
 
@@ -105,14 +107,16 @@ class TripleProof(Proof):
 
         price = float(self.prices[0])
         short = needed / float(self.prior.sum()) - price
-        return float(n * short + 64 * n * EPS * (abs(short) + abs(price)))
+        rounding = 64 * EPS * (abs(short) + abs(price))
+        return float(n * (short + rounding))
 
     def _kernel(self, distances: Distances) -> tuple[FloatArray, float]:
         """κ, and how far Z is from that function of the distance, by the largest row it lacks."""
         y = self.factor
         z = y @ y.T
         kernel = distances.sums(z) / (self.size * distances.valencies)
-        lacking = np.abs(z - kernel[distances.apart]).sum(axis=1).max()
+        left = np.abs(z - kernel[distances.apart])
+        lacking = left.sum(axis=1).max()
 
         sizes = np.abs(y) @ np.abs(y).T
         terms = 4 * (self.size + y.shape[1])
@@ -129,7 +133,7 @@ class Distances:
         self.bits = bits
         self.cells = n
         cells = np.arange(n)
-        weights = np.array([bin(cell).count("1") for cell in range(n)])
+        weights = np.array([f"{cell:b}".count("1") for cell in range(n)])
         self.apart = weights[cells[:, None] ^ cells]
         self.place = (weights[:, None], weights[None, :], self.apart)
         self.valencies = np.bincount(weights, minlength=side).astype(np.float64)
@@ -153,7 +157,12 @@ class Distances:
         """Pairs by distance of all sets of a few cells."""
         return pair_counts(((self.bits, 2),))
 
-    def largest(self, proof: TripleProof, kernel: FloatArray, k: int) -> float:
+    def largest(
+        self,
+        proof: TripleProof,
+        kernel: FloatArray,
+        k: int,
+    ) -> float:
         """Σκ_i A_i of any k cells is at most this: the least of what is known."""
         # κ_i = Σ_j e_j Q_j(i)/n, and Σ_j Σ_i A_i Q_j(i) = n.
         spectrum = self.waves @ (kernel * self.valencies) / self.valencies
@@ -171,7 +180,8 @@ class Distances:
 
         at = np.flatnonzero(proof.sizes == k)
         if len(at):
-            limits.append(self._added_up(proof, kernel, k, int(at[0])))
+            place = int(at[0])
+            limits.append(self._added_up(proof, kernel, k, place))
         return min(limits)
 
     def _added_up(
@@ -193,32 +203,35 @@ class Distances:
         triples = inside - both + tilts[:, None, None]
         singles = kernel + (both * self.per_difference).sum(axis=(0, 1))
         singles = singles - k * tilts + prices @ self.waves
-        for i in range(1, self.bits + 1):  # two of the three are one cell
-            singles[i] += triples[0, i, i] + triples[i, 0, i] + triples[i, i, 0]
-
-        # ΣA_i = k and ΣT_ijc is below k², both in parts that are not negative.
         constant = singles[0] + triples[0, 0, 0] - self._waves_least(prices, k)
-        turned = [triples.transpose(order) for order in permutations(range(3))]
-        threes = np.sum(turned, axis=0) / 6
-        occurring = self.pairs > 0
-        for axis in range(3):
-            np.moveaxis(occurring, axis, 0)[0] = False
-        by_single = max(float(singles[1:].max()), 0.0)
-        by_triple = float(threes[occurring].max(initial=0.0))
-        most = by_single * (k - 1) + by_triple * (k - 1) * (k - 2)
+        most = self._most(singles, triples, k)
 
         # P and R may have negative eigenvalues: what they are is taken off.
         negative = self._least(inside) * k + self._least(outside) * (n - k)
-        size = np.abs(inside).sum() + np.abs(both).sum() * n
+        size = np.abs(inside).sum()
+        size += n * np.abs(both).sum()
         size += (n + k) * np.abs(tilts).sum()
         size += np.abs(kernel).sum() + n * prices.sum()
         rounding = 256 * (self.bits + k) ** 2 * EPS * float(size)
         return float(constant + most - negative + rounding)
 
+    def _most(self, singles: FloatArray, triples: FloatArray, k: int) -> float:
+        """The sum over members that differ, at most: ΣA_i = k and ΣT_ijc is below k²."""
+        for axis in range(3):  # two of the three are one cell
+            equal = np.moveaxis(triples, axis, 0)[0].diagonal()
+            singles = singles + equal
+        turned = [triples.transpose(order) for order in permutations(range(3))]
+        threes = np.sum(turned, axis=0)[1:, 1:, 1:] / 6
+
+        occurring = self.pairs[1:, 1:, 1:] > 0
+        by_single = max(float(singles[1:].max()), 0.0)
+        by_triple = float(threes[occurring].max(initial=0.0))
+        return (by_single + by_triple * (k - 2)) * (k - 1)
+
     def _least(self, by_distance: FloatArray) -> float:
         """The least eigenvalue, at most zero, of a matrix by classes, proved."""
         matrix = by_distance[self.place]
-        matrix = (matrix + matrix.T) / 2
+        matrix = symmetrised(matrix)
         return min(-largest_eigenvalue(-matrix), 0.0)
 
     def _waves_least(self, prices: FloatArray, k: int) -> float:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
+from itertools import chain, product
 from math import comb, prod
 
 import numpy as np
@@ -70,9 +70,9 @@ def scheme_of(gram: Gram) -> Scheme | None:
 
     # A class is a degree in each group: its first attributes stand for any others.
     eigenvalues = []
-    for degrees in product(*(range(len(group) + 1) for group in groups)):
-        firsts = [group[:k] for group, k in zip(groups, degrees, strict=True)]
-        block = tuple(sorted(i for first in firsts for i in first))
+    starts = [[group[:k] for k in range(len(group) + 1)] for group in groups]
+    for firsts in product(*starts):
+        block = tuple(sorted(chain(*firsts)))
         eigenvalues.append(known.value(block))
 
     counted = tuple((len(group), known.sizes[group[0]]) for group in groups)
@@ -96,15 +96,12 @@ def krawtchouk(attributes: int, size: int) -> FloatArray:
     d = attributes
     q = size - 1
 
-    def entry(k: int, i: int) -> int:
-        terms = (
-            (-1) ** j * q ** (k - j) * comb(i, j) * comb(d - i, k - j)
-            for j in range(k + 1)
-        )
-        return sum(terms)
-
-    side = range(d + 1)
-    return np.array([[entry(k, i) for i in side] for k in side], dtype=np.float64)
+    sums = np.zeros((d + 1, d + 1))
+    for k, i in np.ndindex(*sums.shape):
+        for j in range(k + 1):
+            ways = comb(i, j) * comb(d - i, k - j)
+            sums[k, i] += (-1) ** j * q ** (k - j) * ways
+    return sums
 
 
 def valencies(attributes: int, size: int) -> FloatArray:

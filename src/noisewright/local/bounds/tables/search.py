@@ -170,7 +170,10 @@ class TripleSearch:
         return found
 
     def _join(
-        self, spectrum: FloatArray, level: float, found: dict[int, Multipliers]
+        self,
+        spectrum: FloatArray,
+        level: float,
+        found: dict[int, Multipliers],
     ) -> bool:
         """Take sets into the pool that are worth more than its own; whether there were any."""
         least = level * (1 + _ROUNDS.close)
@@ -186,7 +189,10 @@ class TripleSearch:
     # --- the proof --------------------------------------------------------------------------------
 
     def _proof(
-        self, spectrum: FloatArray, level: float, found: dict[int, Multipliers]
+        self,
+        spectrum: FloatArray,
+        level: float,
+        found: dict[int, Multipliers],
     ) -> TripleProof:
         """Z of characters, prices that the pool's sets pay, multipliers of the sizes solved."""
         n = self.scheme.cells
