@@ -38,13 +38,11 @@ class Analysis:
     """The Gram matrix of the queries up to a constant each, where it is known already."""
 
     def __post_init__(self) -> None:
-        if self.workload.size != self.strategy.size:
-            raise InvalidParameter(
-                "workload",
-                self.workload.brief(),
-                f"has {self.workload.size} cells where the strategy has {self.strategy.size}",
-                "plan a strategy for this workload",
-            )
+        size = self.workload.size
+        if size != self.strategy.size:
+            rule = f"has {size} cells where the strategy has {self.strategy.size}"
+            remedy = "plan a strategy for this workload"
+            raise InvalidParameter("workload", self.workload.brief(), rule, remedy)
         self.strategy.check_reach(self.questions)
 
     @cached_property
@@ -134,13 +132,19 @@ class Analysis:
 def report_estimates(strategy: IndexStrategy) -> FloatArray:
     """What one report adds to the estimated histogram, a column per report."""
     if type(strategy).score is IndexStrategy.score:
-        q = strategy.dense()
-        scores = q / np.maximum(q @ strategy.prior, np.finfo(float).tiny)[:, None]
+        scores = scores_of(strategy.dense(), strategy.prior)
         return strategy.information.solve(scores.T)
 
     # A coarser statistic, or a faster one: ask it what each report adds.
     reports = np.eye(strategy.collector.counters, dtype=np.int64)
-    return np.stack([strategy.estimate(one, 1) for one in reports], axis=1)
+    estimates = [strategy.estimate(report, 1) for report in reports]
+    return np.stack(estimates, axis=1)
+
+
+def scores_of(chances: FloatArray, prior: FloatArray) -> FloatArray:
+    """q_o / (q_oᵀπ), a row per report; rows of reports that never come are zero."""
+    expected = np.maximum(chances @ prior, np.finfo(float).tiny)
+    return np.asarray(chances / expected[:, None])
 
 
 def check_alpha(alpha: float) -> float:
@@ -192,7 +196,8 @@ def influence(
             f"the influence of a report on {workload.queries:,} answers is not worked out"
         )
 
-    moved = np.asarray(workload.matvec(added_by_one(strategy)), dtype=np.float64)
+    added = added_by_one(strategy)
+    moved = np.asarray(workload.matvec(added), dtype=np.float64)
     return collector.largest_change(moved, cap)
 
 
@@ -215,4 +220,7 @@ def chances_of_reports(strategy: Strategy) -> FloatArray | None:
     outputs = listed_reports(strategy.specification)
     if not strategy.collector.counts_reports or outputs is None:
         return None
-    return strategy.rows(0, outputs) if outputs * strategy.size <= _ENTRIES else None
+    if outputs * strategy.size > _ENTRIES:
+        return None
+
+    return strategy.rows(0, outputs)

@@ -76,9 +76,8 @@ def distribution(aggregate: Aggregate, lines: tuple[Line, ...] = ()) -> FloatArr
     if isinstance(information, CentredInformation) and strategy.size > DENSE_SIZE:
         # All cells are alike, and so their metric is the plain distance.
         known = people * information.contrast
-        return project_to_total(
-            (known * shares + _TAU / strategy.size) / (known + _TAU), 1.0
-        )
+        pull = known * shares + _TAU / strategy.size
+        return project_to_total(pull / (known + _TAU), 1.0)
 
     return likely_shares(people * information.dense(), shares, lines)
 
@@ -113,18 +112,18 @@ def smoothing(
     lower = np.linalg.cholesky(metric)
     half = solve_triangular(lower, roughness.matrix, lower=True)
     turned = solve_triangular(lower, half.T, lower=True)
-    k, vectors = np.linalg.eigh((turned + turned.T) / 2)
-    k = np.maximum(k, 0.0)
-    squares = (vectors.T @ solve_triangular(lower, pull, lower=True)) ** 2
+    values, vectors = np.linalg.eigh((turned + turned.T) / 2)
+    k = np.maximum(values, 0.0)
+    c = vectors.T @ solve_triangular(lower, pull, lower=True)
 
     # From where hardly anything is smoothed to where hardly anything rough is left.
     seen = k[k > _ZERO * k[-1]]
     multipliers = np.geomspace(1e-3 / seen[-1], 1e3 / seen[0], _MULTIPLIERS)
+
+    precision = _TAU + np.outer(multipliers, roughness.eigenvalues)
     shrunk = 1.0 + np.outer(multipliers, k)
-    evidence = np.log(_TAU + np.outer(multipliers, roughness.eigenvalues)).sum(axis=1)
-    evidence = (
-        evidence - np.log(shrunk).sum(axis=1) + (squares / shrunk).sum(axis=1)
-    ) / 2
+    volume = np.log(precision).sum(axis=1) - np.log(shrunk).sum(axis=1)
+    evidence = (volume + (c**2 / shrunk).sum(axis=1)) / 2
 
     best = int(np.argmax(evidence))
 
@@ -189,8 +188,9 @@ class Line:
         densities = np.zeros((steps, self.cells))
         places = np.arange(steps)
         densities[places, self.first + places] = self.widths.mean() / self.widths
+        differences = np.diff(densities, order, axis=0)
 
-        return np.diff(densities, order, axis=0) * float(steps) ** order
+        return differences * float(steps) ** order
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,7 +203,8 @@ class Roughness:
     @classmethod
     def of(cls, lines: tuple[Line, ...], order: int) -> Roughness:
         """K for differences of one order."""
-        forms = [d.T @ d for d in (line.differences(order) for line in lines)]
+        differences = [line.differences(order) for line in lines]
+        forms = [d.T @ d for d in differences]
         eigenvalues = np.zeros(1)
 
         for form in forms:
@@ -240,6 +241,6 @@ def lines_of(workload: Workload, domain: Domain | None) -> tuple[Line, ...]:
 
 def _on_axis(form: FloatArray, cells: list[int], axis: int) -> FloatArray:
     """A form on one axis, the same for all values of the others."""
-    before = prod(cells[:axis])
-    after = prod(cells[axis + 1 :])
-    return np.kron(np.kron(np.eye(before), form), np.eye(after))
+    before = np.eye(prod(cells[:axis]))
+    after = np.eye(prod(cells[axis + 1 :]))
+    return np.kron(np.kron(before, form), after)

@@ -64,16 +64,21 @@ class Fit:
     @property
     def status(self) -> Literal["fits", "alarm", "unknown"]:
         """Whether the reports could be those of honest people."""
-        known = [test.p_value for test in self.tests if test.p_value is not None]
-        if not known:
+        if self._least is None:
             return "unknown"
-        return "alarm" if min(known) <= self.level / len(self.tests) else "fits"
+        return "alarm" if self._least <= self.level / len(self.tests) else "fits"
 
     @property
     def p_value(self) -> float | None:
         """The chance that honest people would look so bad or worse, at most."""
+        if self._least is None:
+            return None
+        return min(1.0, len(self.tests) * self._least)
+
+    @property
+    def _least(self) -> float | None:
         known = [test.p_value for test in self.tests if test.p_value is not None]
-        return min(1.0, len(self.tests) * min(known)) if known else None
+        return min(known, default=None)
 
     def to_dict(self) -> dict[str, object]:
         """Ready for JSON."""
@@ -130,9 +135,9 @@ def _counts(strategy: Strategy, tally: FloatArray, people: int) -> float | None:
         return None
 
     low, high = bounds
-    tails = np.asarray(
-        [binom.sf(tally - 1, people, high), binom.cdf(tally, people, low)]
-    )
+    often = binom.sf(tally - 1, people, high)
+    seldom = binom.cdf(tally, people, low)
+    tails = np.asarray([often, seldom])
 
     return float(min(1.0, tails.size * tails.min()))
 
@@ -160,12 +165,16 @@ def _cells(strategy: Strategy, cells: FloatArray, people: int) -> float | None:
         return None
 
     std = np.sqrt(np.maximum(variances, 0.0))
-    known = std > 1e-9 * max(float(std.max()), 1e-300)
+    largest = max(float(std.max()), 1e-300)
+    known = std > 1e-9 * largest
     if not known.any():
         return None
 
-    beyond = np.maximum(-cells[known], cells[known] - people) / std[known]
-    return float(min(1.0, 2 * known.sum() * norm.sf(beyond.max())))
+    held = cells[known]
+    beyond = np.maximum(-held, held - people) / std[known]
+    tail = norm.sf(beyond.max())
+
+    return float(min(1.0, 2 * known.sum() * tail))
 
 
 def _residual(
@@ -177,17 +186,19 @@ def _residual(
     if chances is None:
         return None
 
-    expected = chances @ project_to_total(cells, float(people))
+    likely = project_to_total(cells, float(people))
     sent = chances.max(axis=1) > 0
-    if len(chances) <= strategy.size or expected[sent].min() < _LEAST_EXPECTED:
+    expected = chances[sent] @ likely
+    if len(chances) <= strategy.size or expected.min() < _LEAST_EXPECTED:
         return None
 
-    weights = 1 / np.sqrt(expected[sent])
+    weights = 1 / np.sqrt(expected)
     matrix = chances[sent] * weights[:, None]
     seen = tally[sent] * weights
     fitted, _, rank, _ = np.linalg.lstsq(matrix, seen, rcond=None)
-    freedom = int(sent.sum()) - int(rank)
+    freedom = len(seen) - int(rank)
     if freedom < 1:
         return None
 
-    return float(chi2.sf(((seen - matrix @ fitted) ** 2).sum(), freedom))
+    residual = seen - matrix @ fitted
+    return float(chi2.sf((residual**2).sum(), freedom))

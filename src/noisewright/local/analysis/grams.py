@@ -84,11 +84,15 @@ class Differences(Explicit):
 
     def text(self) -> str:
         """That of the workload it is made of."""
-        return super().text() if self.origin is None else self.origin.text()
+        if self.origin is None:
+            return super().text()
+        return self.origin.text()
 
     def label(self, row: int) -> str:
         """That of the workload it is made of."""
-        return super().label(row) if self.origin is None else self.origin.label(row)
+        if self.origin is None:
+            return super().label(row)
+        return self.origin.label(row)
 
 
 @lru_cache(maxsize=4)  # every mechanism and every bound of a plan asks for the same
@@ -138,7 +142,7 @@ def _drowns(workload: Workload) -> bool:
         else:
             gram = workload.gram()
             squares = np.array([gram.trace()])
-            constant = np.array([float(ones @ gram.matvec(ones)) / n])
+            constant = np.array([ones @ gram.matvec(ones) / n])
         hidden = squares - constant < _HIDDEN * squares
         low = hidden & (squares > 0) & np.isfinite(squares)
 
@@ -176,21 +180,21 @@ def _differences(workload: Workload) -> tuple[FloatArray, FloatArray]:
 def _entry_differences(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Rows less the entry nearest their mean: at most twice what is asked is left."""
     away = np.abs(rows - rows.mean(axis=1, keepdims=True))
-    constants = rows[np.arange(len(rows)), away.argmin(axis=1)]
+    nearest = away.argmin(axis=1)
+    constants = rows[np.arange(len(rows)), nearest]
     return rows - constants[:, None], constants
 
 
 def _product_differences(workload: Kron) -> tuple[FloatArray, FloatArray]:
     """(d + c1) ⊗ (e + f1) = cf·1 + [d ⊗ (e + f1) + c·1 ⊗ e], one factor after the other."""
-    d = np.zeros((1, 1))
-    c = np.ones(1)
+    d: FloatArray = np.zeros((1, 1))
+    c: FloatArray = np.ones(1)
 
     for factor in workload.factors:
         e, f = _differences(factor)
-        whole = e + f[:, None]
-        product = d[:, None, :, None] * whole[None, :, None, :]
-        product = product + c[:, None, None, None] * e[None, :, None, :]
-        d = product.reshape(len(d) * len(e), -1)
+        constant = np.kron(c[:, None], np.ones((1, d.shape[1])))
+        product = np.kron(d, e + f[:, None]) + np.kron(constant, e)
+        d = np.asarray(product, dtype=np.float64)
         c = np.outer(c, f).ravel()
 
     return d, c
@@ -232,9 +236,9 @@ def _known(asked: Workload) -> bool:
     if asked.size > LARGEST_VECTOR:
         return True
 
-    people = np.random.default_rng(0).integers(-9, 10, asked.size).astype(np.float64)
+    people = np.random.default_rng(0).integers(-9, 10, asked.size)
     people[0] -= people.sum()
-    return not np.any(asked.matvec(people))
+    return not np.any(asked.matvec(people.astype(np.float64)))
 
 
 def normalised(gram: Gram) -> tuple[float, Gram]:
@@ -259,7 +263,8 @@ def _gram(workload: Workload) -> Gram:
     if isinstance(workload, AllMarginals):
         if 2 ** len(sizes) > _MOST_TABLES:
             return workload.gram()
-        return _marginal(sizes, dict.fromkeys(subsets(tuple(range(len(sizes)))), 1.0))
+        every = subsets(tuple(range(len(sizes))))
+        return _marginal(sizes, dict.fromkeys(every, 1.0))
 
     tables = workload.structure.tables
     if tables is None:
@@ -267,12 +272,17 @@ def _gram(workload: Workload) -> Gram:
 
     weights: dict[tuple[int, ...], float] = {}
     for term in tables:
-        weights[term.attributes] = weights.get(term.attributes, 0.0) + term.weight**2
+        table = term.attributes
+        weights[table] = weights.get(table, 0.0) + term.weight**2
 
     return _marginal(sizes, weights)
 
 
 def _marginal(sizes: tuple[int, ...], weights: dict[tuple[int, ...], float]) -> Gram:
     """Tables that hold a single cell are totals, which are known."""
-    told = {t: w for t, w in weights.items() if any(sizes[i] > 1 for i in t)}
+    told = {
+        table: weight
+        for table, weight in weights.items()
+        if any(sizes[axis] > 1 for axis in table)
+    }
     return MarginalGram(sizes, told) if told else zero_gram(prod(sizes))

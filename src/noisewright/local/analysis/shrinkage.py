@@ -28,10 +28,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray
+from noisewright.local.analysis.analysis import scores_of
 from noisewright.local.strategy import IndexStrategy, Strategy, check_dense
 from noisewright.local.time_limit import TimeLimit
 from noisewright.solution import BoundClass, Certificate, Solution, Status
@@ -71,7 +73,9 @@ class Shrinkage(Solution):
     @property
     def share(self) -> float:
         """The worst root mean square error over that of the unbiased estimate."""
-        return float(np.sqrt(self.value / self.unbiased)) if self.unbiased > 0 else 1.0
+        if self.unbiased <= 0:
+            return 1.0
+        return float(np.sqrt(self.value / self.unbiased))
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,18 +86,18 @@ class _Reports:
 
     def estimate(self, prior: FloatArray, people: int) -> FloatArray:
         q = self.chances
-        scores = q / np.maximum(q @ prior, np.finfo(float).tiny)[:, None]
-        inner = np.eye(q.shape[1]) + (people - 1) * (scores.T @ q) * prior
-        return people * prior[:, None] * np.linalg.solve(inner, scores.T)
+        scores = scores_of(q, prior)
+        told = (people - 1) * (scores.T @ q) * prior
+        solved = np.linalg.solve(np.eye(len(prior)) + told, scores.T)
+        return people * prior[:, None] * solved
 
     def mean(self, estimate: FloatArray) -> FloatArray:
         return estimate @ self.chances
 
     def square(self, estimate: FloatArray, gram: FloatArray) -> FloatArray:
         """E of the squared answers to one report, of every type."""
-        return np.asarray(
-            np.einsum("uo,uo->o", gram @ estimate, estimate) @ self.chances
-        )
+        squares = np.einsum("uo,uo->o", gram @ estimate, estimate)
+        return np.asarray(squares @ self.chances)
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,12 +105,17 @@ class _Scores:
     """Estimates that are linear in the strategy's own scores."""
 
     strategy: Strategy
-    information: FloatArray
+
+    @cached_property
+    def information(self) -> FloatArray:
+        return self.strategy.information.dense()
 
     def estimate(self, prior: FloatArray, people: int) -> FloatArray:
-        x = self.information
-        spread = self.strategy.moment(prior) + (people - 1) * (x * prior) @ x
-        return np.asarray(people * np.linalg.lstsq(spread, x * prior, rcond=1e-12)[0].T)
+        seen = self.information * prior
+        others = (people - 1) * seen @ self.information
+        spread = self.strategy.moment(prior) + others
+        solved, *_ = np.linalg.lstsq(spread, seen, rcond=1e-12)
+        return np.asarray(people * solved.T)
 
     def mean(self, estimate: FloatArray) -> FloatArray:
         return estimate @ self.information
@@ -127,11 +136,10 @@ def minimax_affine(
     m = gram.dense()
     n = strategy.size
     listed = lists_reports(strategy)
-    law = (
-        _Reports(strategy.dense())
-        if listed
-        else _Scores(strategy, strategy.information.dense())
-    )
+    law: _Reports | _Scores = _Scores(strategy)
+    if listed:
+        law = _Reports(strategy.dense())
+
     prior = np.full(n, 1.0 / n)
     best = prior
     bound = 0.0
@@ -140,12 +148,12 @@ def minimax_affine(
     errors = np.zeros(n)
 
     for count in range(1, _STEPS + 1):
-        kind = law.estimate(prior, people)
-        each = _errors(law, kind, m, people)
+        tried = law.estimate(prior, people)
+        each = _errors(law, tried, m, people)
         lower = float(prior @ each)
         if each.max() < upper:
             upper = float(each.max())
-            estimate = kind
+            estimate = tried
             errors = each
 
         if lower > bound:
@@ -155,14 +163,14 @@ def minimax_affine(
         if upper <= bound * (1 + tolerance):
             break
 
-        prior = prior * (np.maximum(each, 0) / max(lower, 1e-300)) ** (
-            1.5 if count < 50 else 0.7
-        )
+        gains = np.maximum(each, 0) / max(lower, 1e-300)
+        prior = prior * gains ** (1.5 if count < 50 else 0.7)
         prior = np.maximum(prior / prior.sum(), _LEAST / n)
         prior /= prior.sum()
 
     def histogram(tally: IntArray) -> FloatArray:
-        seen = tally.astype(np.float64) if listed else strategy.score(tally, people)
+        counted = tally.astype(np.float64)
+        seen = counted if listed else strategy.score(tally, people)
         return estimate @ seen
 
     reached = upper <= bound * (1 + tolerance)
@@ -188,7 +196,8 @@ def _errors(
     away = mean - np.eye(len(mean))
     bias = np.einsum("iu,iu->u", gram @ away, away)
     seen = np.einsum("iu,iu->u", gram @ mean, mean)
-    return np.asarray(people**2 * bias + people * (law.square(estimate, gram) - seen))
+    variance = law.square(estimate, gram) - seen
+    return np.asarray(people**2 * bias + people * variance)
 
 
 def people_where_it_ends(strategy: Strategy, gram: Gram) -> int:
@@ -204,7 +213,10 @@ def people_where_it_ends(strategy: Strategy, gram: Gram) -> int:
 
     while high > 1.05 * low + 1:
         middle = int(np.sqrt(low * high)) + 1
-        low, high = (middle, high) if matters(middle) else (low, middle)
+        if matters(middle):
+            low = middle
+        else:
+            high = middle
 
     return high
 
@@ -220,12 +232,9 @@ _ROUNDING = 64 * np.finfo(float).eps
 
 def lists_reports(strategy: Strategy) -> bool:
     """Whether estimates may be linear in counts of single reports, not of their scores alone."""
-    entries = (
-        strategy.outputs * strategy.size
-        if isinstance(strategy, IndexStrategy)
-        else None
-    )
-    return entries is not None and entries <= _LISTED_ENTRIES
+    if not isinstance(strategy, IndexStrategy):
+        return False
+    return strategy.outputs * strategy.size <= _LISTED_ENTRIES
 
 
 def affine_bound(
@@ -236,14 +245,16 @@ def affine_bound(
     values, vectors = np.linalg.eigh(told)
 
     # The sum falls with every eigenvalue: each gives up what rounding can have taken from it.
-    values = np.clip(
-        values + _ROUNDING * len(values) * max(1.0, float(values[-1])), 0.0, 1.0
-    )
-    left = (1 - values) / (1 + (people - 1) * values)
-    root = np.sqrt(prior)[:, None] * vectors
-    sizes = np.maximum(np.einsum("uk,uk->k", root, gram @ root), 0.0)
+    rounding = _ROUNDING * len(values)
+    raised = values + rounding * max(1.0, float(values[-1]))
+    seen = np.clip(raised, 0.0, 1.0)
+    left = (1 - seen) / (1 + (people - 1) * seen)
 
-    return float(people**2 * np.sum(left * sizes)) * (1 - _ROUNDING * len(values))
+    root = np.sqrt(prior)[:, None] * vectors
+    sizes = np.einsum("uk,uk->k", root, gram @ root)
+    total = np.sum(left * np.maximum(sizes, 0.0))
+
+    return float(people**2 * total) * (1 - rounding)
 
 
 def _told(strategy: Strategy, prior: FloatArray) -> FloatArray:
@@ -258,7 +269,9 @@ def _told(strategy: Strategy, prior: FloatArray) -> FloatArray:
 
     means = strategy.information.dense() * root
     values, vectors = np.linalg.eigh(strategy.moment(prior))
-    kept = values > len(values) * np.finfo(float).eps * values[-1]
-    scaled = (vectors[:, kept] / np.sqrt(values[kept])).T @ means
+    least = len(values) * np.finfo(float).eps * values[-1]
+    kept = values > least
+    whitened = vectors[:, kept] / np.sqrt(values[kept])
+    scaled = whitened.T @ means
 
     return np.asarray(scaled.T @ scaled)

@@ -25,7 +25,6 @@ by one, each may stray by half of m only.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -87,21 +86,22 @@ class Tails:
 
     def failure(self, error: float, people: int) -> float:
         """A bound on the chance that any query is further than `error` from the truth."""
-        return float(sum(side.sum() for side in self.chances(error, people)))
+        above, below = self.chances(error, people)
+        return float(above.sum() + below.sum())
 
     def chances(self, error: float, people: int) -> tuple[FloatArray, FloatArray]:
         """Bounds on the chances that each query is `error` above, and below, the truth."""
-        up = self._exceed(error - self.over, self.above, people)
-        return up, self._exceed(error - self.under, self.below, people)
+        above = self._exceed(error - self.over, self.above, people)
+        below = self._exceed(error - self.under, self.below, people)
+        return above, below
 
     def _exceed(self, room: FloatArray, reach: FloatArray, people: int) -> FloatArray:
         known = reach <= 0  # one number that never moves
-        v = np.where(known, 1.0, self.variance)
+        v = np.maximum(np.where(known, 1.0, self.variance), 1e-300)
         b = np.where(known, 1.0, reach)
-        v = np.maximum(v, 1e-300)
         u = np.maximum(room, 0.0) * b / v
-        exponent = people * (v / b**2) * ((1 + u) * np.log1p(u) - u)
-        chance = np.exp(-exponent)
+        h = (1 + u) * np.log1p(u) - u
+        chance = np.exp(-people * (v / b**2) * h)
         chance[known & (room >= 0)] = 0.0
 
         return np.asarray(chance)
@@ -112,24 +112,31 @@ class Tails:
         require(people >= 1, "people", people, "must be a whole number >= 1")
 
         low = 0.0
-        high = float(
-            np.max(self.bias + np.maximum(self.above, self.below), initial=0.0)
-        )
+        reach = np.maximum(self.above, self.below)
+        high = float(np.max(self.bias + reach, initial=0.0))
         if self.failure(high, people) > beta:
             return high  # no mean strays further than one number can
 
-        return _least(lambda error: self.failure(error, people) <= beta, low, high)
+        for _ in range(_STEPS):
+            middle = (low + high) / 2
+            if self.failure(middle, people) <= beta:
+                high = middle
+            else:
+                low = middle
+
+        return high
 
     def people_for(self, error: float, beta: float) -> int:
         """The fewest people for which `error` holds."""
         check_beta(beta)
-        if not error > float(self.bias.max(initial=0.0)):
-            raise InvalidParameter(
-                "error",
-                error,
-                f"must be above the bias {self.bias.max():.4g}",
-                "allow a larger one",
-            )
+        bias = float(self.bias.max(initial=0.0))
+        require(
+            error > bias,
+            "error",
+            error,
+            f"must be above the bias {bias:.4g}",
+            "allow a larger one",
+        )
 
         low = 0
         high = 1
@@ -144,24 +151,20 @@ class Tails:
 
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (
-                (low, middle) if self.failure(error, middle) <= beta else (middle, high)
-            )
+            if self.failure(error, middle) <= beta:
+                high = middle
+            else:
+                low = middle
 
         return high
-
-
-def _least(holds: Callable[[float], bool], low: float, high: float) -> float:
-    for _ in range(_STEPS):
-        middle = (low + high) / 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
 
 
 def biases(targets: FloatArray, matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
     """How far targets lie above and below a matrix, at most, in every row."""
     away = targets - matrix
-    return np.maximum(away.max(axis=1), 0.0), np.maximum(-away.min(axis=1), 0.0)
+    above = away.max(axis=1)
+    below = -away.min(axis=1)
+    return np.maximum(above, 0.0), np.maximum(below, 0.0)
 
 
 def check_beta(beta: float) -> float:
@@ -194,7 +197,8 @@ class Comparisons:
 
     def failure(self, behind: float, people: int) -> float:
         """At most the chance that an answer leads which lies `behind` the largest, or further."""
-        chances = np.exp(-people * self._exponents(behind - self.bias))
+        exponents = self._exponents(behind - self.bias)
+        chances = np.exp(-people * exponents)
         np.fill_diagonal(chances, 0.0)
         return float(chances.sum(axis=0).max())
 
@@ -203,16 +207,19 @@ class Comparisons:
         v = np.maximum(self.second, _LEAST)
         b = np.maximum(self.reach, _LEAST)
         u = np.maximum(room, 0.0) * b / v
-        skew = np.clip(self.third / (v * b), 0.0, 1.0)
+        missing = 1 - np.clip(self.third / (v * b), 0.0, 1.0)
 
         x = np.log1p(u)  # the best x where the skewness is the largest there can be
 
         for _ in range(_NEWTON_STEPS):
-            slope = np.expm1(x) - (1 - skew) * x**2 / 2
-            x -= (slope - u) / (np.exp(x) - (1 - skew) * x)
+            slope = np.expm1(x) - missing * x**2 / 2
+            curvature = np.exp(x) - missing * x
+            x -= (slope - u) / curvature
 
-        cumulant = np.expm1(x) - x - (1 - skew) * x**3 / 6
-        return np.asarray(np.maximum(v / b**2 * (u * x - cumulant), 0.0))
+        cumulant = np.expm1(x) - x - missing * x**3 / 6
+        exponents = v / b**2 * (u * x - cumulant)
+
+        return np.asarray(np.maximum(exponents, 0.0))
 
 
 def comparisons(answers: LinearAnswers, matrix: FloatArray) -> Comparisons | None:
@@ -220,7 +227,9 @@ def comparisons(answers: LinearAnswers, matrix: FloatArray) -> Comparisons | Non
     outputs, cells = answers.chances.shape
     if answers.queries**2 * outputs * cells > MOST_WORK:
         return None
-    return _worked_out(answers, np.asarray(matrix, dtype=np.float64).tobytes())
+
+    content = np.asarray(matrix, dtype=np.float64).tobytes()
+    return _worked_out(answers, content)
 
 
 # of two protocols the better plan is made anew, with what the other takes
