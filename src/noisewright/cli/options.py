@@ -17,10 +17,9 @@ if TYPE_CHECKING:
     from noisewright.domain import Domain, Unit
     from noisewright.local.reports.format import ReportFormat
     from noisewright.planning.central.options import Composition
-    from noisewright.planning.central.plan import CentralPlan
-    from noisewright.planning.found.open_values import OpenPlan
     from noisewright.planning.local.plan import LocalPlan
-    from noisewright.planning.rows.plan import RowsPlanned
+    from noisewright.planning.plan import CuratorPlan
+    from noisewright.planning.release import Answers
     from noisewright.privacy.promise.budget import Neighbours, Privacy
     from noisewright.workload import Workload
 
@@ -303,16 +302,13 @@ def check_recorded(output: str, *inputs: str) -> int:
     return spendings(read_record(metadata_path(output)))
 
 
-def curator_plan(path: str) -> CentralPlan | OpenPlan | RowsPlanned:
-    """The plan in a file; one without a curator is refused."""
+def curator_plan(path: str) -> CuratorPlan[Any, Answers]:
+    """The plan in a file, of whatever kind is released by itself; others are refused."""
     import noisewright as nw
-    from noisewright.errors import InvalidParameter
-    from noisewright.planning.central.plan import CentralPlan
-    from noisewright.planning.found.open_values import OpenPlan
-    from noisewright.planning.rows.plan import RowPlan
+    from noisewright.planning.plan import CuratorPlan
 
     plan = nw.load(path)
-    if not isinstance(plan, CentralPlan | OpenPlan | RowPlan):
+    if not isinstance(plan, CuratorPlan) or plan.release_kind is None:
         raise InvalidParameter(
             "plan",
             path,

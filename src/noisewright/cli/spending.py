@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -23,13 +23,15 @@ if TYPE_CHECKING:
     from noisewright.domain import Domain
     from noisewright.ledger.book import Ledger
     from noisewright.planning.central.options import Composition
-    from noisewright.planning.central.plan import CentralPlan
-    from noisewright.planning.found.open_values import OpenPlan
-    from noisewright.planning.rows.plan import RowsPlanned
+    from noisewright.planning.plan import CuratorPlan
+    from noisewright.planning.release import Answers
     from noisewright.planning.spending import Again
     from noisewright.privacy.promise.budget import Privacy
 
     Opened = str | list[str] | dict[str, object] | npt.NDArray[np.generic]
+
+
+AnswersT = TypeVar("AnswersT", bound="Answers")
 
 
 @dataclass
@@ -84,10 +86,10 @@ class Spending:
 
     def release(
         self,
-        plan: CentralPlan | OpenPlan | RowsPlanned,
+        plan: CuratorPlan[Any, AnswersT],
         table: Opened,
         output: str,
-    ) -> Any:
+    ) -> AnswersT:
         """The release, taken from the budget of the dataset where there is a ledger."""
         release = plan.release(
             table, ledger=self.book, dataset=self.dataset, again=self.again
@@ -145,35 +147,35 @@ def spending_options(command: Command) -> Command:
     return grouped("spending", Spending, "The budget of a ledger")(called)
 
 
+_READING = {"columns": "columns read", "tables": "tables counted"}
+
+
 def show_dry_run(
-    plan: CentralPlan | OpenPlan | RowsPlanned, spending: Spending, as_json: bool
+    plan: CuratorPlan[Any, Answers], spending: Spending, as_json: bool
 ) -> None:
     """What would be measured and spent; nothing is read or spent."""
     from noisewright.cli.output import print_json, print_table
-    from noisewright.planning.found.open_values import OpenPlan
-    from noisewright.planning.rows.plan import RowPlan
 
     cost = plan.cost
-    form: Any = plan.assumed() if isinstance(plan, OpenPlan) else plan
-    columns = isinstance(plan, RowPlan)
-    read = len(form.columns) if columns else len(form.mechanism.tables)
-    answers = len(form.forecast().std) if columns else form.queries
+    extent = plan.extent()
     facts: dict[str, object] = {
         "dry_run": True,
-        "queries": answers,
-        "mechanism": form.mechanism.name,
+        "queries": extent.answers,
+        "mechanism": extent.mechanism,
         "privacy": plan.privacy.to_dict(),
         "spend": cost.spend.to_dict(),
         "noise": list(cost.noise),
-        "columns_read" if columns else "tables_read": read,
     }
     rows = [
-        ("answers", f"{answers:,}" + " or so" * (form is not plan)),
-        ("mechanism", form.mechanism.name),
-        ("columns read" if columns else "tables counted", f"{read:,}"),
-        *(("noise", noise_text(noise)) for noise in cost.noise),
-        ("would spend", plan.privacy.text()),
+        ("answers", f"{extent.answers:,}" + " or so" * extent.assumed),
+        ("mechanism", extent.mechanism),
     ]
+    if extent.reads:
+        facts[f"{extent.reads}_read"] = extent.number
+        rows.append((_READING[extent.reads], f"{extent.number:,}"))
+
+    rows += [("noise", noise_text(noise)) for noise in cost.noise]
+    rows.append(("would spend", plan.privacy.text()))
     book = spending.book
     if book is not None and spending.dataset is not None:
         book.check(spending.dataset, cost, spending.again)
@@ -194,7 +196,7 @@ def show_dry_run(
 
 
 def _shares(
-    book: Ledger, dataset: str, plan: CentralPlan | OpenPlan | RowsPlanned
+    book: Ledger, dataset: str, plan: CuratorPlan[Any, Answers]
 ) -> tuple[float, float]:
     account, group = book.history().part(split_name(dataset))
     limits = account.created.limits

@@ -51,7 +51,7 @@ LEVEL = 0.95
 """With which probability an interval holds its answer, by custom."""
 
 Exact = TypeVar("Exact")
-Result = TypeVar("Result")
+Result_co = TypeVar("Result_co", covariant=True)
 
 
 class Outlook(Protocol):
@@ -123,12 +123,29 @@ class Plan(Shown, Keepable):
         return {**facts, **{n: v for n, v in self.summary().items() if n not in facts}}
 
 
-class CuratorPlan(Plan, Generic[Exact, Result]):
+class Extent(NamedTuple):
+    """How much a release reads and answers, before anything is read."""
+
+    answers: int
+    mechanism: str
+    reads: str = ""
+    """What is read, if that is counted: `columns` or `tables`."""
+    number: int = 0
+    """How many of them."""
+    assumed: bool = False
+    """Whether the figures depend on what is told first."""
+
+
+class CuratorPlan(Plan, Generic[Exact, Result_co]):
     """A plan that a curator releases: exact values are read from data, and noise is added once.
 
     A kind of plan says what is read (`exact`) and what is released (`noisy`); buying from a ledger,
     keeping a release and giving it back are here.
     """
+
+    @abstractmethod
+    def forecast(self) -> Forecast:
+        """Standard errors before anything is spent."""
 
     @abstractmethod
     def exact(self, data: Any, counter: Counter | None = None) -> Exact:
@@ -140,7 +157,7 @@ class CuratorPlan(Plan, Generic[Exact, Result]):
         exact: Exact,
         spending: Spending | None = None,
         source: ByteSource | None = None,
-    ) -> Result:
+    ) -> Result_co:
         """The release of exact values under fresh noise; only tests pass a source.
 
         This spends the budget: without a `spending` of its own, as one that no ledger knows.
@@ -148,6 +165,11 @@ class CuratorPlan(Plan, Generic[Exact, Result]):
 
     def check_usable(self) -> None:
         """Whatever a forged plan fails at, it fails at before anybody's data are read."""
+
+    def extent(self) -> Extent:
+        """How much a release reads and answers."""
+        known = self.summary()
+        return Extent(len(self.forecast().std), str(known["mechanism"]))
 
     def release(
         self,
@@ -157,7 +179,7 @@ class CuratorPlan(Plan, Generic[Exact, Result]):
         ledger: LedgerLike | None = None,
         dataset: str | None = None,
         again: Again = "refuse",
-    ) -> Result:
+    ) -> Result_co:
         """Measure, add fresh noise from the operating system, answer. Each call spends the budget.
 
         `data` is a table of people (CSV or Parquet path, Arrow table, pandas or polars frame,
@@ -176,14 +198,14 @@ class CuratorPlan(Plan, Generic[Exact, Result]):
             stored = purse.stored(self.cost.plan)
             if stored is not None:
                 engine = counter or self.counter
-                return cast("Result", from_bytes(stored, engine, self.release_kind))
+                return cast("Result_co", from_bytes(stored, engine, self.release_kind))
 
         purse.check(self.cost)
         exact = self.exact(data, counter)
         make = partial(self.noisy, exact)
         return purse.spend(self.cost, make, self._kept)
 
-    def _kept(self, result: Result) -> bytes | None:
+    def _kept(self, result: object) -> bytes | None:
         """What a ledger keeps of a release, so that it need never be bought again."""
         if self.release_kind is None or not isinstance(result, Keepable):
             return None

@@ -112,6 +112,10 @@ class Answers(Keepable):
         def metadata(self) -> Mapping[str, object]:
             """What was spent and how: ready for JSON, nothing private in it."""
 
+        @property
+        def ledger(self) -> LedgerNote | None:
+            """Where a ledger keeps what was spent; None without one."""
+
     @abstractmethod
     def to_arrow(self) -> pa.Table:
         """The figures as an Arrow table."""

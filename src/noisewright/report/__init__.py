@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 PAGES = {
     "planning.release.Release": "release.release_page",
-    "planning.rows.plan.RowRelease": "rows.row_page",
     "planning.streams.StreamRelease": "rows.stream_page",
     "planning.streams.RunningStream": "rows.running_page",
     "planning.central.comparing.Explanation": "plan.explained_page",
@@ -30,6 +29,7 @@ PAGES = {
     "learn.selection.Selected": "learning.outcome_page",
     "ledger.book.Ledger": "ledger.ledger_page",
     "planning.plan.Plan": "plan.plan_page",
+    "planning.release.Answers": "rows.row_page",
 }
 """What draws which kind; a page is imported when something of its kind is at hand."""
 

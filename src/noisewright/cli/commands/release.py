@@ -26,7 +26,7 @@ from noisewright.cli.output import (
     progress,
     tell_earlier,
 )
-from noisewright.cli.plan.columns import release_rows
+from noisewright.cli.plan.columns import release_figures
 from noisewright.cli.spending import (
     Spending,
     opened,
@@ -164,7 +164,7 @@ def release(
     Options that change answers work after the noise and do not read the table again.
     """
     from noisewright.planning.central.plan import CentralPlan
-    from noisewright.planning.rows.plan import RowPlan
+    from noisewright.planning.found.open_values import OpenPlan
 
     require(
         written.file is not None or written.explain,
@@ -175,10 +175,10 @@ def release(
     )
 
     plan = curator_plan(plan_file)
-    if isinstance(plan, RowPlan):
+    if not isinstance(plan, CentralPlan | OpenPlan):
         rule = "is for answers over cells; this plan measures columns"
         refuse_typed(After, "page", "explain", rule=rule)
-        release_rows(plan, [plan_file, *tables], written, spending)
+        release_figures(plan, [plan_file, *tables], written, spending)
         return
 
     # Of values that are told first nothing is known yet but that there will be some.

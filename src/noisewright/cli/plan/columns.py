@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from noisewright.cli.commands.release import Written
     from noisewright.cli.plan import Output
     from noisewright.planning.found.open_values import OpenPlan
+    from noisewright.planning.plan import CuratorPlan
+    from noisewright.planning.release import Answers
     from noisewright.planning.rows.covariance import CovarianceRelease
     from noisewright.planning.rows.plan import RowsPlanned
     from noisewright.privacy.promise.budget import Privacy
@@ -206,10 +208,13 @@ def _flat(told: Errors) -> list[tuple[str, float]]:
     return rows
 
 
-def release_rows(
-    plan: RowsPlanned, inputs: Sequence[str], written: Written, spending: Spending
+def release_figures(
+    plan: CuratorPlan[Any, Answers],
+    inputs: Sequence[str],
+    written: Written,
+    spending: Spending,
 ) -> None:
-    """Measure columns once, and write figures, record and the release itself.
+    """Measure once, and write figures, record and the release itself.
 
     `inputs` are the plan's file and the tables.
     """

@@ -43,6 +43,7 @@ from noisewright.planning.counting import (
 )
 from noisewright.planning.plan import (
     CuratorPlan,
+    Extent,
     Forecast,
     ReleasedTable,
     TableError,
@@ -142,6 +143,11 @@ class CentralPlan(CuratorPlan[Counts, Release]):
     def contribution(self) -> Contribution:
         """How many times what one row moves the measurement, a person does."""
         return self._row_bounds.contribution(self.mechanism)
+
+    def extent(self) -> Extent:
+        """How many tables are counted, and answers given."""
+        tables = len(self.mechanism.tables)
+        return Extent(self.queries, self.mechanism.name, "tables", tables)
 
     def error_of_rows(self, rows: int) -> float:
         """The root mean square error of the same measurement where so many rows count."""

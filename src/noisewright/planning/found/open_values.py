@@ -23,7 +23,7 @@ from noisewright.planning.central.options import Central
 from noisewright.planning.central.plan import CentralPlan
 from noisewright.planning.counting import Counter, Source
 from noisewright.planning.found.values import ValuePlan
-from noisewright.planning.plan import CuratorPlan, Forecast
+from noisewright.planning.plan import CuratorPlan, Extent, Forecast
 from noisewright.planning.release import Release
 from noisewright.planning.spending import (
     Spending,
@@ -179,6 +179,10 @@ class OpenPlan(CuratorPlan[Held, Release]):
     def forecast(self, values: int = _ASSUMED) -> Forecast:
         """Errors of the tables where so many values of every open attribute are told."""
         return self.assumed(values).forecast()
+
+    def extent(self) -> Extent:
+        """That of the tables, as many values as are assumed."""
+        return self.assumed().extent()._replace(assumed=True)
 
     def chances(self) -> dict[int, float]:
         """The fraction of values that appear, by how many people hold each: all that matters."""

@@ -17,7 +17,7 @@ from noisewright import __version__
 from noisewright.arrays import FloatArray
 from noisewright.display import Shown
 from noisewright.planning.counting import Counter, Data
-from noisewright.planning.plan import CuratorPlan, Forecast
+from noisewright.planning.plan import CuratorPlan, Extent
 from noisewright.planning.release import Answers
 from noisewright.planning.spending import (
     UNRECORDED,
@@ -84,14 +84,9 @@ class RowPlan(
         """Every law that is drawn, with its scale and sensitivity."""
         return noise_of(self.mechanism.record())
 
-    @abstractmethod
-    def forecast(self) -> Forecast:
-        """Standard errors before anything is spent."""
-
-    @property
-    def queries(self) -> int:
-        """How many figures a forecast is of."""
-        return len(self.forecast().std)
+    def extent(self) -> Extent:
+        """How many columns are read, and figures told."""
+        return super().extent()._replace(reads="columns", number=len(self.columns))
 
     @abstractmethod
     def read(self, batches: Iterable[FloatArray]) -> tuple[Exact, int]:

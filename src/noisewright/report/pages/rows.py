@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial, singledispatch
 from itertools import islice
+from typing import Protocol
 
 import numpy as np
 
 from noisewright.arrays import FloatArray
 from noisewright.errors import OutOfReach
 from noisewright.estimate.intervals import normal_multiplier
-from noisewright.planning.plan import LEVEL, ReleasedTable
+from noisewright.planning.plan import LEVEL, Plan, ReleasedTable
 from noisewright.planning.rows.covariance import CovarianceRelease
 from noisewright.planning.rows.pairs import PairsRelease
 from noisewright.planning.streams import RunningStream, StreamRelease
@@ -43,8 +44,18 @@ _PROVENANCE = {**PROVENANCE, "people": "people"}
 _BIASED = "biased, no standard error"
 
 
-def row_page(release: CovarianceRelease | PairsRelease) -> str:
-    """The page as HTML."""
+class Measured(Protocol):
+    """What every release tells of itself."""
+
+    @property
+    def plan(self) -> Plan: ...
+
+    @property
+    def metadata(self) -> Mapping[str, object]: ...
+
+
+def row_page(release: Measured) -> str:
+    """The page as HTML; of a kind that has no words of its own, what was promised and spent."""
     plan = release.plan
     known = release.metadata
     proved = certified(plan, known)
@@ -61,8 +72,17 @@ def row_page(release: CovarianceRelease | PairsRelease) -> str:
 
 
 @singledispatch
-def _told(release: CovarianceRelease | PairsRelease) -> dict[str, object]:
-    raise NotImplementedError
+def _told(release: Measured) -> dict[str, object]:
+    plan = release.plan
+    promised = promise_sentence(plan.privacy.neighbours)
+    return {
+        "title": "Private release",
+        "lead": f"{plan.title}: {promised}.",
+        "tiles": [promise_tile(plan.privacy)],
+        "sections": [],
+        "notes": [],
+        "steps": [],
+    }
 
 
 @_told.register
