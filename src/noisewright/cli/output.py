@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from noisewright.solution import BoundClass, ClassBound
 
 SHOWN = 20
+"""Rows that are printed: a screenful; files have all."""
 
 
 def tell_earlier(spent: int, beside: object) -> None:

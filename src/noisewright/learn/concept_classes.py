@@ -24,7 +24,7 @@ Predicate = Callable[[Any], object]
 MOST_ENTRIES = 2**25
 """Largest table of concepts × points that is written out."""
 
-_MOST_POINTS = 2**20
+_MOST_POINTS = 2**20  # of a class that is named: beyond, its matrix is never held
 FORMS = "thresholds:128 intervals:128 parities:8 conjunctions:8 monotone-conjunctions:8"
 
 

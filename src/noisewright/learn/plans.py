@@ -36,8 +36,8 @@ from noisewright.privacy.exact.rounding import probability
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.privacy.promise.spend import Promise, Spend
 
-_MOST_PEOPLE = 2**62
-_HALVINGS = 40
+_MOST_PEOPLE = 2**62  # their number fits a word of 64 bits
+_HALVINGS = 40  # of a share of people: to 10^-12
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

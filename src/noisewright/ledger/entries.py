@@ -22,6 +22,7 @@ from noisewright.privacy.promise.filters import Limits
 from noisewright.privacy.promise.spend import Gaussian, Laplace, Spend
 
 FORMAT_VERSION = 2
+"""Of the entries: a ledger of another is refused, for its rules may be others."""
 _ROUNDING = Fraction(1, 10**12)  # of ratios that were multiplied by numbers of rows
 _FIRST = "0" * 64
 _LAWS: dict[str, type[Gaussian] | type[Laplace]] = {

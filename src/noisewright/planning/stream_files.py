@@ -33,7 +33,7 @@ from noisewright.planning.streams import (
 )
 from noisewright.privacy.promise.budget import Privacy
 
-_LARGEST_STEPS = 10**9
+_LARGEST_STEPS = 10**9  # and widest band that a file may state: bounds what is allotted
 # the name of a kind is the first thing that is seen of a file
 SECRET = "secret-running-stream"
 

@@ -39,8 +39,8 @@ from noisewright.workload.linear.tensor import mean_error
 BudgetName = Literal["epsilon", "rho"]
 
 _LARGEST, _SMALLEST = 1e6, 1e-30  # budgets that are looked at
-_STEPS = 100
-_GRIDS = 6
+_STEPS = 100  # of a root search that halves at worst: far more than digits
+_GRIDS = 6  # coarser grids tried: each is for budgets a thousand times smaller
 _COARSER = 1e-3  # of the budget: noise thirty times as large (for ε, a thousand times)
 _ROUNDS = 4  # of weighing questions of several kinds by their targets
 _UNLIMITED = 0.3  # what a table without a target weighs, beside one of the widest limit

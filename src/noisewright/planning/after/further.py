@@ -37,7 +37,7 @@ Further: TypeAlias = (
 )
 """A workload, or questions by name: a path, YAML text, or one or several as plain values."""
 
-_MOST_SHOWN = 8
+_MOST_SHOWN = 8  # tables that a message names of each measure
 ASKED_LATER = "asked later"  # the state of a plan that nobody made before its release
 _REMEDY = "ask for sums of what was released, or plan for it with a budget of its own"
 

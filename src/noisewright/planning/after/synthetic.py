@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 MATCHED = 0.01
 """The share of rows that may lie elsewhere in a table that matches."""
 
-_MOST_ROWS = 10**8
+_MOST_ROWS = 10**8  # only bounds memory: a byte or more for every attribute
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -42,7 +42,7 @@ from noisewright.workload.questions.measures import COUNT
 
 # no other mechanism could do visibly better: the search for one can stop
 _SETTLED = 1.001
-_CLOSE = 1.25
+_CLOSE = 1.25  # times the lower bound: a slow search could not win more than a fifth
 _DISAGREEMENT = 1.05  # the error that tables which agree with each other are worth
 
 

@@ -24,8 +24,9 @@ from noisewright.workload import Explicit
 from noisewright.workload.structure import Term
 
 FALSE_ALARMS = 1e-6
-_MOST_CELLS = 2000
-_MOST_ENTRIES = 2**24
+"""The chance that noise alone looks like people in impossible cells: one release in a million."""
+_MOST_CELLS = 2000  # impossible ones, whose dense covariance is inverted: 32 MB
+_MOST_ENTRIES = 2**24  # of covariances with answers: 128 MB
 
 
 @dataclass(frozen=True, eq=False)

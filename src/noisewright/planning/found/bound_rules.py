@@ -18,16 +18,17 @@ MAGNITUDES = np.concatenate([-_MAGNITUDES[::-1], [0.0], _MAGNITUDES])
 """Edges of cells of both signs, each four times as far from zero as the one before."""
 
 ZOOM_CELLS = 12
+"""Equal cells of the second grid, chosen as all here: on shapes of data."""
 # widths of the interval found, on either side: about zero, and away
 _AROUND = 1.0
-_ASIDE = 0.5
+_ASIDE = 0.5  # widths away from zero, where people fill a small part of the interval
 _DISTANCES = np.array([0.5, 1.0, 1.5, 2.2, 3.5, 8.0, 24.0])
 END_CELLS = 2 * len(_DISTANCES)
 _MOST = 0.6  # share of people that an interval must hold to be where they are
 # the same on the first grid, and where many are at zero
 _AT_FIRST = 0.7
-_OF_FEW = 0.85
-_FEW = 0.8
+_OF_FEW = 0.85  # where those who are not at zero are few: more of them must be inside
+_FEW = 0.8  # share of people below which those who are not at zero are few
 _INNER, _OUTER = 0.75, 0.94  # shares of people by whose distances a tail is judged
 _SEEN = 2.0  # standard errors that a count must be to be clearly there
 # the same of people who are not at zero: a false alarm finds no narrow interval

@@ -38,6 +38,7 @@ from noisewright.workload.questions.spec import questions
 
 OPEN = "open"
 SHARE = 0.25
+"""Of the budget, by which values are told unless said otherwise; tables have the rest."""
 _ASSUMED = 20  # values of every open attribute, for a forecast
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-_SIMULATED_PEOPLE = 5000
+_SIMULATED_PEOPLE = 5000  # rows that stand for all: only bounds the time of a forecast
 _PUBLIC = ("independent", "one factor", "rare")
 
 
