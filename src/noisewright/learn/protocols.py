@@ -321,13 +321,9 @@ class Bandit(Protocol):
 
     @property
     def choice(self) -> int:
-        return (
-            super().choice
-            if self._compared
-            else self.candidates[0]
-            if self.candidates
-            else 0
-        )
+        if self._compared:
+            return super().choice
+        return self.candidates[0] if self.candidates else 0
 
     @property
     def reached(self) -> float:

@@ -436,9 +436,10 @@ def _tables(
     if total is None:
         total = next((float(estimates[k].sum()) for k in counts.values()), None)
 
-    people = (
-        None if total is None else max(0.0, float(round(total) if integer else total))
-    )
+    people = None if total is None else max(0.0, total)
+    if people is not None and integer:
+        people = float(round(people))
+
     together = {}
     if people is not None:
         tables = {block: estimates[k] for block, k in counts.items() if block}

@@ -328,8 +328,6 @@ def to_mbi(release: Release) -> list[Any]:
 
 
 def _listed(names: Sequence[str]) -> str:
-    return (
-        ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
-        if names
-        else "no table"
-    )
+    if not names:
+        return "no table"
+    return ", ".join(names[:10]) + ", …" * (len(names) > 10)
