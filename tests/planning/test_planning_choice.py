@@ -12,6 +12,7 @@ import noisewright as nw
 from noisewright.central.problem import CentralProblem
 from noisewright.central.wider_bounds import wider_bounds
 from noisewright.errors import BudgetExceeded, InvalidParameter, NoisewrightError
+from noisewright.ledger import limits_of
 from noisewright.planning.central.plan import CentralPlan
 from noisewright.privacy.noise.gaussian import gaussian_sigma, pure_to_zcdp
 from noisewright.solution import BoundClass
@@ -239,7 +240,7 @@ def test_a_ledger_of_gaussian_noise_names_the_plan_that_fits(tmp_path: Path) -> 
 
 def test_a_ledger_of_pure_noise_takes_the_plan(tmp_path: Path) -> None:
     ledger = nw.Ledger(tmp_path / "budget.db")
-    ledger.create("people", BOTH, rule="sum")
+    ledger.create("people", BOTH, limits=limits_of(BOTH, rule="sum"))
     nw.plan("identity:8", BOTH).release(np.arange(8), ledger=ledger, dataset="people")
     with pytest.raises(BudgetExceeded):
         nw.plan("identity:8", BOTH).release(

@@ -10,6 +10,7 @@ import pytest
 
 import noisewright as nw
 from noisewright.errors import DomainError, InvalidParameter
+from noisewright.ledger import limits_of
 from noisewright.ledger.book import Ledger
 from noisewright.privacy.promise.spend import Gaussian, Promise
 
@@ -57,7 +58,8 @@ def test_all_of_it_is_one_promise_that_keeps_the_budget() -> None:
 
 def test_the_delta_is_spent_once_and_the_ledger_shows_it(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "budget.db")
-    ledger.create("staff", nw.Privacy(epsilon=4, delta=1e-5), pure=1, aside=1e-6)
+    budget = nw.Privacy(epsilon=4, delta=1e-5)
+    ledger.create("staff", budget, limits=limits_of(budget, pure=1, aside=1e-6))
     plan = nw.plan(nw.OpenQuestions(QUERIES, SCHEMA), PRIVACY)
     with pytest.raises(InvalidParameter, match="have no column"):
         plan.release(staff().drop(columns="job"), ledger=ledger, dataset="staff")
@@ -129,7 +131,8 @@ def test_what_cannot_be_is_refused_with_the_reason() -> None:
 
 def test_releases_are_kept_whole_and_bought_once(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "budget.db")
-    ledger.create("staff", nw.Privacy(epsilon=8, delta=1e-5), pure=4, aside=1e-6)
+    budget = nw.Privacy(epsilon=8, delta=1e-5)
+    ledger.create("staff", budget, limits=limits_of(budget, pure=4, aside=1e-6))
     plan = nw.plan(nw.OpenQuestions(QUERIES, SCHEMA), PRIVACY)
     released = plan.release(staff(), ledger=ledger, dataset="staff")
     again = plan.release(staff(), ledger=ledger, dataset="staff", again="stored")

@@ -10,6 +10,7 @@ import pytest
 import noisewright as nw
 from noisewright.domain import Domain, Numeric, Unit
 from noisewright.errors import DomainError, InvalidParameter
+from noisewright.ledger import limits_of
 from noisewright.ledger.book import Ledger
 from noisewright.tables.counter import DuckDBCounter
 
@@ -76,7 +77,8 @@ def test_the_budget_is_shared_among_the_values_of_a_person() -> None:
 
 def test_the_delta_is_spent_once_and_the_ledger_shows_it(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "budget.db")
-    ledger.create("staff", nw.Privacy(epsilon=3, delta=1e-5), pure=2, aside=5e-6)
+    budget = nw.Privacy(epsilon=3, delta=1e-5)
+    ledger.create("staff", budget, limits=limits_of(budget, pure=2, aside=5e-6))
     plan = nw.plan(nw.Values("job"), PRIVACY)
     released = plan.release(jobs(), ledger=ledger, dataset="staff")
     assert released.note is not None

@@ -23,6 +23,7 @@ from noisewright.ledger.entries import (
     FORMAT_VERSION,
     Committed,
     Created,
+    Line,
     Noise,
     Opened,
     Person,
@@ -37,10 +38,10 @@ from noisewright.ledger.standing import (
     other_unit,
     released_before,
 )
-from noisewright.ledger.stores import Store, store_at
+from noisewright.ledger.stores import Store, Transaction, store_at
 from noisewright.planning.spending import Again, Cost, LedgerNote
 from noisewright.privacy.promise.budget import Privacy
-from noisewright.privacy.promise.filters import STATEMENTS, RuleName, limits_of
+from noisewright.privacy.promise.filters import STATEMENTS, Limits, limits_of
 
 _LARGEST_KEPT = 2**28  # bytes of a release that a ledger keeps
 _CLOCKS_DIFFER = timedelta(seconds=60)
@@ -69,9 +70,7 @@ class Ledger(Shown):
         dataset: str,
         budget: Privacy,
         *,
-        rule: RuleName | None = None,
-        pure: float = 0.0,
-        aside: float = 0.0,
+        limits: Limits | None = None,
         unit: str | None = None,
         groups: Sequence[str] = (),
     ) -> Account:
@@ -80,10 +79,9 @@ class Ledger(Shown):
         `unit` is the column that names the people whose budget it is; without it a row is a person.
         `groups` declares parts that share nobody (regions, or months where a person in a month is
         the unit): a release from NAME/GROUP takes from that group's budget alone, one from NAME
-        from everybody's.
-        Rules: "gaussian" (for ε at δ) adds up squares of sensitivity/σ, "zcdp" adds up ρ, "sum"
-        adds up ε. `pure` keeps that much of ε for pure releases, `aside` that much of δ for
-        promises (ε, δ). All of it is fixed for good: limits that follow answers would be no limits.
+        from everybody's. `limits` say how spends add up (`noisewright.ledger.limits_of`), by the
+        rule that suits the budget unless given. All of it is fixed for good: limits that follow
+        answers would be no limits.
         """
         name, version = split_dataset(dataset)
         require(
@@ -94,7 +92,13 @@ class Ledger(Shown):
             "versions share one budget",
         )
 
-        limits = limits_of(budget, rule, pure, aside)
+        limits = limits_of(budget) if limits is None else limits
+        require(
+            limits.keep(budget),
+            "limits",
+            limits.rule,
+            "allow more than the budget, or belong to another",
+        )
         if unit is not None:
             read_unit(unit)  # refuses what names no column
 
@@ -104,16 +108,7 @@ class Ledger(Shown):
             raise InvalidParameter("groups", list(groups), words)
 
         with self._store.writing(new=True) as writer:
-            lines = writer.lines()
-            if not lines:
-                opened = Opened(
-                    time=_now(), ledger=secrets.token_hex(16),
-                    format_version=FORMAT_VERSION, version=__version__,
-                )  # fmt: skip
-                lines = [next_line(None, opened)]
-                writer.append(lines[0])
-
-            history = History(lines, self.where)
+            history = History(_opened(writer), self.where)
             if name in history.accounts:
                 raise InvalidParameter(
                     "dataset", name, "is in this ledger already",
@@ -318,6 +313,23 @@ class Reservation:
     def commit(self, content: bytes | None = None) -> None:
         """Say that the release is finished, and keep it, so that it need never be bought again."""
         self.ledger._commit(self.identity, content)
+
+
+def _opened(writer: Transaction) -> Sequence[Line]:
+    """The lines of a ledger, which starts with the one that names it."""
+    lines = writer.lines()
+    if lines:
+        return lines
+
+    first = Opened(
+        time=_now(),
+        ledger=secrets.token_hex(16),
+        format_version=FORMAT_VERSION,
+        version=__version__,
+    )
+    line = next_line(None, first)
+    writer.append(line)
+    return [line]
 
 
 def split_dataset(dataset: str) -> tuple[str, str]:

@@ -80,10 +80,18 @@ def create(
     as_json: bool,
 ) -> None:
     """Add DATASET with its budget; make LEDGER where there is none. The budget is for good."""
+    from noisewright.ledger import limits_of
     from noisewright.ledger.book import Ledger
     from noisewright.ledger.standing import standing
 
-    account = Ledger(location).create(dataset, budget.privacy, **vars(rules))
+    privacy = budget.privacy
+    account = Ledger(location).create(
+        dataset,
+        privacy,
+        limits=limits_of(privacy, rules.rule, rules.pure, rules.aside),
+        unit=rules.unit,
+        groups=rules.groups,
+    )
     facts = standing(account)
     print_json(facts) if as_json else _show_one(facts)
 
