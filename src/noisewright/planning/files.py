@@ -39,12 +39,23 @@ class Kept(Header, frozen=True):
 
     @classmethod
     def of(cls, kept: Any) -> Self:
-        """What something is kept as."""
-        raise NotImplementedError
+        """What something is kept as: what it says of every field, unless a kind knows better."""
+        values = {
+            field.name: _stored(field.type, getattr(kept, field.name))
+            for field in msgspec.structs.fields(cls)
+        }
+        return cls(**values)
 
     def content(self) -> Any:
         """What the file holds: something `Keepable`."""
         raise NotImplementedError
+
+
+def _stored(kind: object, value: object) -> object:
+    """A field's value, which may be something of a kind of its own."""
+    if isinstance(kind, type) and issubclass(kind, Kept):
+        return kind.of(value)
+    return value
 
 
 class FileKind(NamedTuple):

@@ -93,17 +93,6 @@ class StreamReleaseFile(Kept, frozen=True, tag="stream-release"):
     ledger: LedgerNote | None
     time: Text | None
 
-    @classmethod
-    def of(cls, release: StreamRelease) -> Self:
-        """What answers are kept as."""
-        return cls(
-            plan=StreamFile.of(release.plan),
-            answers=release.answers,
-            identity=release.identity,
-            ledger=release.ledger,
-            time=release.time,
-        )
-
     def content(self) -> StreamRelease:
         """The answers again; their errors follow from the plan."""
         answers = self.answers

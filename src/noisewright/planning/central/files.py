@@ -197,14 +197,7 @@ class ReleaseFile(Kept, frozen=True, tag="release"):
                 "estimates are kept as aggregates; save the aggregate and plan"
             )
 
-        return cls(
-            plan=CentralFile.of(release.plan),
-            measurement=release.measurement,
-            steps=release.steps,
-            identity=release.identity,
-            time=release.time,
-            ledger=release.ledger,
-        )
+        return super().of(release)
 
     def content(self) -> Release:
         """The release again: its answers are worked out anew."""

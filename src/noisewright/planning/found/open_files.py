@@ -41,14 +41,6 @@ class OpenFile(Kept, frozen=True, kw_only=True, tag="open"):
     share: float
     error: Text
 
-    @classmethod
-    def of(cls, plan: OpenPlan) -> Self:
-        """What a plan is kept as."""
-        return cls(
-            schema=dict(plan.schema), queries=dict(plan.queries),
-            privacy=plan.privacy, share=plan.share, error=plan.error,
-        )  # fmt: skip
-
     def content(self) -> OpenPlan:
         """The plan again."""
         return plan_open(

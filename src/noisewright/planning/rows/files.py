@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated
 
 import msgspec
 import numpy as np
@@ -27,11 +27,6 @@ class CovarianceFile(Kept, frozen=True, tag="covariance-plan"):
     mechanism: SecondMoments
     missing: Missing
 
-    @classmethod
-    def of(cls, plan: CovariancePlan) -> Self:
-        """What a plan is kept as."""
-        return cls(plan.columns, plan.mechanism, plan.missing)
-
     def content(self) -> CovariancePlan:
         """The plan again."""
         return CovariancePlan(self.columns, self.mechanism, missing=self.missing)
@@ -43,11 +38,6 @@ class PairsFile(Kept, frozen=True, tag="pairs-plan"):
     columns: tuple[Text, ...]
     mechanism: PairMoments
 
-    @classmethod
-    def of(cls, plan: PairsPlan) -> Self:
-        """What a plan is kept as."""
-        return cls(columns=plan.columns, mechanism=plan.mechanism)
-
     def content(self) -> PairsPlan:
         """The plan again."""
         return PairsPlan(self.columns, self.mechanism)
@@ -56,7 +46,7 @@ class PairsFile(Kept, frozen=True, tag="pairs-plan"):
 class _ReleaseFile(Kept, frozen=True):
     """What releases of rows share beside their plan and what was measured."""
 
-    people: People | None
+    public_people: People | None = msgspec.field(name="people")
     identity: Text
     note: LedgerNote | None
     time: Text | None
@@ -68,26 +58,14 @@ class CovarianceReleaseFile(_ReleaseFile, frozen=True, tag="covariance-release")
     plan: CovarianceFile
     measured: FloatArray
 
-    @classmethod
-    def of(cls, release: CovarianceRelease) -> Self:
-        """What a release is kept as."""
-        return cls(
-            plan=CovarianceFile.of(release.plan),
-            measured=release.measured,
-            people=release.public_people,
-            identity=release.identity,
-            note=release.note,
-            time=release.time,
-        )
-
     def content(self) -> CovarianceRelease:
         """The release again, if its matrix is of the plan's form."""
         plan = self.plan.content()
-        _check_public(self.people, plan.mechanism.protected)
+        _check_public(self.public_people, plan.mechanism.protected)
         _check_symmetric(self.measured, plan.mechanism.size)
 
         return CovarianceRelease(
-            plan, self.measured, self.people, self.identity, self.note, self.time
+            plan, self.measured, self.public_people, self.identity, self.note, self.time
         )
 
 
@@ -97,30 +75,18 @@ class PairsReleaseFile(_ReleaseFile, frozen=True, tag="pairs-release"):
     plan: PairsFile
     measured: MeasuredPairs
 
-    @classmethod
-    def of(cls, release: PairsRelease) -> Self:
-        """What a release is kept as."""
-        return cls(
-            plan=PairsFile.of(release.plan),
-            measured=release.measured,
-            people=release.public_people,
-            identity=release.identity,
-            note=release.note,
-            time=release.time,
-        )
-
     def content(self) -> PairsRelease:
         """The release again, if its measurements are of the plan's form."""
         plan = self.plan.content()
         measured = self.measured
         protected = plan.mechanism.protected
-        _check_public(self.people, protected)
+        _check_public(self.public_people, protected)
         _check_public(measured.people, not protected)
         _check_symmetric(measured.moments, plan.mechanism.attributes)
         _check_finite(measured.totals, (plan.mechanism.attributes,))
 
         return PairsRelease(
-            plan, measured, self.people, self.identity, self.note, self.time
+            plan, measured, self.public_people, self.identity, self.note, self.time
         )
 
 
