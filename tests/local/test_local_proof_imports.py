@@ -25,6 +25,7 @@ SEARCHES = {
     "tables.search",
     "tables.program",
     "tables.cube",
+    "tables.pool",
     "ordered.search",
 }
 CONTAINERS = {"SetProof", "CutProof", "TripleProof", "Proof", "MOST_CELLS", "LISTED"}

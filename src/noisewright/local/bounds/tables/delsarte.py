@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from math import exp, expm1
+from math import exp
 
 import numpy as np
 
-from noisewright.arrays import BoolArray, FloatArray
+from noisewright.arrays import FloatArray
+from noisewright.local.bounds.tables.pool import Pool
 from noisewright.local.bounds.tables.scheme import Scheme
 from noisewright.local.bounds.tables.small_sets import pair_counts
-from noisewright.local.shares import best_shares
 
 
 @dataclass(frozen=True)
@@ -34,17 +34,12 @@ class KernelRounds:
     """Further linear programs for the sizes that decide a limit: half and double prove as much."""
     close: float = 1e-4
     """Share by which a round must gain: ten times more proves 0.04 % less on one family."""
-    least_share: float = 1e-9
-    """Of a mixture: sets with less of it leave the pool."""
 
 
 _ROUNDS = KernelRounds()
 
 _ROUNDING = 2.0**-46
 """Of the numbers in a limit: some hundred times their own rounding."""
-
-_SEEN = 1e-13
-"""Of the largest eigenvalue: on classes with less, nothing is asked."""
 
 
 @dataclass(frozen=True)
@@ -68,23 +63,13 @@ class SchemeBound:
     epsilon: float
 
     @cached_property
-    def _seen(self) -> BoolArray:
-        """Classes that the workload asks about, other than the total."""
-        seen = self.scheme.eigenvalues > _SEEN * self.scheme.eigenvalues.max()
-        seen[0] = False
-        return np.asarray(seen)
+    def _pool(self) -> Pool:
+        return Pool(self.scheme, self.epsilon)
 
     @cached_property
     def _sizes(self) -> FloatArray:
         """1 … n − 1."""
         return np.arange(1.0, self.scheme.cells)
-
-    @cached_property
-    def _gains(self) -> FloatArray:
-        """r²d / (n + rd)² of every size."""
-        d = self._sizes
-        r = expm1(self.epsilon)
-        return d * (r / (self.scheme.cells + r * d)) ** 2
 
     # --- the proof ----------------------------------------------------------------------------
 
@@ -104,7 +89,7 @@ class SchemeBound:
                 break
             lines.append(self._line(relation, worst))
 
-        roots = np.sqrt(s.eigenvalues * kernel * self._seen)
+        roots = np.sqrt(s.eigenvalues * kernel * self._pool.seen)
         fidelity = float(s.counts @ roots)
         limit = float(self._limits(lines).max())
         return fidelity**2 / (s.cells * limit), lines
@@ -118,7 +103,7 @@ class SchemeBound:
             else:
                 np.minimum(best, line.start + line.slope * self._sizes, out=best)
 
-        return np.asarray(self._gains * best)
+        return np.asarray(self._pool.gains[1:] * best)
 
     def _grid(self) -> list[int]:
         """Sizes that linear programs are solved for: small ones, and about the likeliest."""
@@ -173,43 +158,27 @@ class SchemeBound:
 
     def best(self) -> float:
         """The largest floor found: sets that a kernel leaves profitable join a pool."""
-        s = self.scheme
-        seen = self._seen
-        if not seen.any():
+        pool = self._pool
+        if not pool.seen.any():
             return 0.0
 
-        weights = (s.counts * s.eigenvalues)[seen]
-        floor, lines = self._proof(seen.astype(float))
-        pool = np.empty((0, len(s.counts)))
+        floor, lines = self._proof(pool.seen.astype(float))
         idle = 0
         for _ in range(_ROUNDS.most):
-            pool = np.concatenate([pool, *self._attained(lines)])
-            shares, _ = best_shares(pool[:, seen], weights)
-            kept = shares > _ROUNDS.least_share
-            pool = pool[kept]
-
-            # The kernel best for the mixture.
-            held = np.where(seen, shares[kept] @ pool, 1.0)
-            kernel = np.where(seen, s.eigenvalues / held**2, 0.0)
+            for line in lines:
+                if line.only or line.cells not in self._small:
+                    pool.join([pool.information(line.cells, line.spectrum)])
+            kernel, held = pool.kernel()
             value, lines = self._proof(kernel)
             idle = 0 if value > floor * (1 + _ROUNDS.close) else idle + 1
             floor = max(floor, value)
 
-            no_kernel_above = float(weights @ (1.0 / held[seen]))
+            no_kernel_above = float((pool.weights / held).sum())
             done = floor >= no_kernel_above * (1 - _ROUNDS.close)
             if done or idle == _ROUNDS.idle:
                 break
 
         return floor
-
-    def _attained(self, lines: list[_Line]) -> list[FloatArray]:
-        """Information, by class, of the sets that lines were met by."""
-        rows = []
-        for line in lines:
-            if line.only or line.cells not in self._small:
-                row = self._gains[line.cells - 1] * line.spectrum / self.scheme.counts
-                rows.append(row[None])
-        return rows
 
 
 def _solved(

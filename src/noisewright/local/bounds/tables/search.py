@@ -7,17 +7,16 @@ begins with the sets of a strategy; what a program allows sets of some size join
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from math import expm1
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from noisewright.arrays import BoolArray, FloatArray
 from noisewright.local.bounds.tables.cube import cube
+from noisewright.local.bounds.tables.pool import Pool
 from noisewright.local.bounds.tables.program import Multipliers, Program
 from noisewright.local.bounds.tables.proof import MOST_CELLS, TripleProof
 from noisewright.local.bounds.tables.scheme import Scheme
-from noisewright.local.shares import best_shares
 from noisewright.local.work import Work
 
 
@@ -31,8 +30,6 @@ class PoolRounds:
     """Looked at in a round."""
     close: float = 2e-4
     """Share by which a set must be worth more than the pool's own."""
-    least_share: float = 1e-9
-    """Of a mixture: sets with less of it leave the pool."""
 
 
 _ROUNDS = PoolRounds()
@@ -42,9 +39,6 @@ _LEAST_CELLS = 8
 
 _SMALL = 5
 """Sets of so few cells a check lists: what a program allows them is not worth knowing."""
-
-_SEEN = 1e-13
-"""Of the largest eigenvalue: on degrees with less, nothing is asked."""
 
 
 @dataclass(eq=False)
@@ -65,22 +59,17 @@ class TripleSearch:
         return len(scheme.groups) == 1 and scheme.groups[0][1] == 2
 
     def __post_init__(self) -> None:
-        n = self.scheme.cells
         self.bits = self.scheme.groups[0][0]
         self.cube = cube(self.bits)
-        self.eigenvalues = self.scheme.eigenvalues / self.scheme.eigenvalues[1:].max()
-        self.seen = self.eigenvalues > _SEEN
-        self.seen[0] = False
-
-        sizes = np.arange(n)
-        r = expm1(self.epsilon)
-        self.gains = sizes * (r / (n + r * sizes)) ** 2
+        unit = self.scheme.eigenvalues[1:].max()
+        scaled = replace(self.scheme, eigenvalues=self.scheme.eigenvalues / unit)
+        self.pool = Pool(scaled, self.epsilon)
+        self.pool.join(self._attained())
         self.programs: dict[int, Program] = {}
-        self.tightness = np.ones(n)
+        self.tightness = np.ones(self.scheme.cells)
         """What programs allowed sets of each size, over what the largest eigenvalue does."""
-        self.pool = self._attained()
 
-    def _attained(self) -> FloatArray:
+    def _attained(self) -> list[FloatArray]:
         """The information of the strategy's own sets, by degree."""
         rows = []
         for pattern in np.unique(self.patterns, axis=0):
@@ -89,12 +78,11 @@ class TripleSearch:
             pairs = np.bincount(apart.ravel(), minlength=self.bits + 1)
             rows.append(self._information(size, pairs / max(size, 1)))
 
-        return np.unique(np.round(rows, 12), axis=0)
+        return list(np.unique(np.round(rows, 12), axis=0))
 
     def _information(self, size: int, counts: FloatArray) -> FloatArray:
         """Of sets of one size, by degree, from A_i."""
-        sums = self.cube.waves @ counts
-        return np.asarray(self.gains[size] * sums / self.scheme.counts)
+        return self.pool.information(size, self.cube.waves @ counts)
 
     def proofs(self, rounds: int) -> Iterator[TripleProof]:
         """Proofs for better and better kernels; no more once nothing is left to gain."""
@@ -118,13 +106,8 @@ class TripleSearch:
 
     def _kernel(self) -> tuple[FloatArray, float]:
         """Eigenvalues of the kernel best for the pool, and what its sets make of it at most."""
-        weights = self.scheme.counts * self.eigenvalues
-        shares, _ = best_shares(self.pool[:, self.seen], weights[self.seen])
-        held = np.where(self.seen, shares @ self.pool, 1.0)
-        self.pool = self.pool[shares > _ROUNDS.least_share]
-
-        spectrum = np.where(self.seen, self.eigenvalues / held**2, 0.0)
-        return spectrum, float(self._worth(spectrum, self.pool).max())
+        spectrum, _ = self.pool.kernel()
+        return spectrum, float(self._worth(spectrum, self.pool.rows).max())
 
     def _worth(self, spectrum: FloatArray, rows: FloatArray) -> FloatArray:
         """What sets make of a kernel, from their information."""
@@ -134,7 +117,7 @@ class TripleSearch:
         """What sets of each size make of a kernel at most, by its largest eigenvalue."""
         n = self.scheme.cells
         outside = 1 - np.arange(n) / n
-        return self.gains * n * float(spectrum.max()) * outside
+        return self.pool.gains * n * float(spectrum.max()) * outside
 
     # --- sizes ------------------------------------------------------------------------------------
 
@@ -181,9 +164,9 @@ class TripleSearch:
         for size, one in found.items():
             row = self._information(size, one.counts)
             if self._worth(spectrum, row) > least:
-                new.append(row[None])
+                new.append(row)
 
-        self.pool = np.concatenate([self.pool, *new])
+        self.pool.join(new)
         return bool(new)
 
     # --- the proof --------------------------------------------------------------------------------
