@@ -366,6 +366,13 @@ def test_moments_of_noise_that_adds_up_to_zero_are_those_of_its_enumeration(
     exact = (noise * chances) @ noise.T
     total = ZeroTotal(carries, scale)
     np.testing.assert_allclose(total.covariance, exact, atol=1e-5 * exact.max())
+    # A trial is kept with the chance of the last row's tail, given the first two rows' draws.
+    cores = carries.cores[:, None]
+    of_rows = np.exp(
+        -np.abs(draws - np.clip(draws, -cores, cores))[:2].sum(axis=0) / scale
+    )
+    kept = of_rows * np.exp(-np.abs(draws[2]) / scale)
+    assert total.accepted == pytest.approx(kept.sum() / of_rows.sum(), rel=1e-5)
     drawn = np.array([total.draw(SeededSource(seed)) for seed in range(1000)])
     assert not drawn.sum(axis=1).any()
     assert (

@@ -69,7 +69,7 @@ def test_rows_are_taken_relative_to_what_was_measured_and_not_to_the_truth(
     """
     method = PairMoments(3, privacy)
     rows = np.array([[1, 1, 0], [1, 0, 0], [1, 1, 1], [1, 0, 0]], dtype=float)
-    noisy = 4.5 if method.protected else 4.0, np.array([1.2, 3.1, 2.4])
+    noisy = 4.5 if method.protected else 4.0, np.array([3.6, 3.9, 3.2])
     monkeypatch.setattr(PairMoments, "_first", lambda *_: noisy)
     monkeypatch.setattr(
         SecondMoments, "measure", lambda _, exact, __=None: exact / GRID**2
@@ -81,6 +81,8 @@ def test_rows_are_taken_relative_to_what_was_measured_and_not_to_the_truth(
     square = float((centre * (1 - centre)).sum())
     relative = rows - centre
     lengths = np.linalg.norm(relative, axis=1, keepdims=True)
+    # Where all rows were clipped, nothing would tell to what length.
+    assert lengths.min() < np.sqrt(square) < lengths.max()
     clipped = relative * np.minimum(1.0, np.sqrt(square) / lengths)
     np.testing.assert_allclose(
         measured.moments, clipped.T @ clipped / square, atol=1e-4
