@@ -13,7 +13,7 @@ import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from types import UnionType
-from typing import Any, TypeVar, get_args, overload
+from typing import Any, TypeVar, get_args
 
 import msgspec
 import numpy as np
@@ -24,6 +24,8 @@ from noisewright.files import replacing
 
 FORMAT_VERSION = 3
 """Of files: raised by whatever earlier releases would read wrongly."""
+_MOST_KIND = 40  # characters of a kind that is shown: a file may say anything
+_MOST_VERSION = 20  # the same of a version
 _FIELD = "noisewright"
 _DIGEST = "digest"
 # bytes that say how long the header of a safetensors file is, and its alignment
@@ -157,38 +159,28 @@ def encode(header: Header) -> bytes:
     tensors = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
     tensors = tensors or {"": np.zeros(1, dtype=np.int8)}
 
-    return _ordered(
-        save(tensors, metadata={_FIELD: text, _DIGEST: _digest(text, tensors)})
-    )
+    metadata = {_FIELD: text, _DIGEST: _digest(text, tensors)}
+    return _ordered(save(tensors, metadata=metadata))
 
 
 def _ordered(encoded: bytes) -> bytes:
     """The same file, its header in order: the library that wrote it hashes names anew each time."""
     end = _LENGTH + int.from_bytes(encoded[:_LENGTH], "little")
-    header = msgspec.json.encode(
-        msgspec.json.decode(encoded[_LENGTH:end]), order="sorted"
-    )
+    decoded = msgspec.json.decode(encoded[_LENGTH:end])
+    header = msgspec.json.encode(decoded, order="sorted")
     header += b" " * (-len(header) % _LENGTH)
     return len(header).to_bytes(_LENGTH, "little") + header + encoded[end:]
 
 
-@overload
-def decode(
-    content: bytes, kinds: type[HeaderKind], name: str = ..., remedy: str = ...
-) -> HeaderKind: ...
-@overload
-def decode(
-    content: bytes, kinds: UnionType, name: str = ..., remedy: str = ...
-) -> Header: ...
 def decode(
     content: bytes,
-    kinds: type[Header] | UnionType,
+    kind: type[HeaderKind],
     name: str = "the file",
     remedy: str = "make it again",
-) -> Header:
-    """The header of a file's content, with its arrays; `kinds` is a struct, or a union of such."""
+) -> HeaderKind:
+    """The header of a file's content, with its arrays."""
     header, arrays = unpacked(content, name, remedy)
-    return understood(header, kinds, name, remedy, arrays)
+    return understood(header, kind, name, remedy, arrays)
 
 
 def unpacked(
@@ -210,68 +202,45 @@ def unpacked(
     if envelope.format_version != FORMAT_VERSION:
         raise FileFormatError(
             f"{name}: has format version {envelope.format_version}, this release reads "
-            f"{FORMAT_VERSION}; use the release that wrote it ({envelope.version[:20]})"
+            f"{FORMAT_VERSION}; use the release that wrote it ({envelope.version[:_MOST_VERSION]})"
         )
 
     return envelope.content, arrays
 
 
-@overload
 def understood(
     text: msgspec.Raw | str,
-    kinds: type[_Struct],
+    kind: type[_Struct],
     name: str,
     remedy: str,
-    tensors: Tensors | None = None,
-) -> _Struct: ...
-@overload
-def understood(
-    text: msgspec.Raw | str,
-    kinds: UnionType,
-    name: str,
-    remedy: str,
-    tensors: Tensors | None = None,
-) -> Header: ...
-def understood(
-    text: msgspec.Raw | str,
-    kinds: type[msgspec.Struct] | UnionType,
-    name: str,
-    remedy: str,
-    tensors: Tensors | None = None,
-) -> msgspec.Struct:
-    """What a file says of itself, if it says it in one of these forms and nothing beside."""
+    tensors: Mapping[str, Array] | None = None,
+) -> _Struct:
+    """What a file says of itself, if it says it in this form and nothing beside."""
     try:
         if tensors is None:
-            header: msgspec.Struct = msgspec.json.decode(text, type=kinds)
-        else:
-            header = rebuilt(text, tensors, kinds)
-    except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
-        why = (
-            "is nested too deeply"
-            if isinstance(error, RecursionError)
-            else str(error)[:120]
-        )
-        raise FileFormatError(
-            f"{name}: its header is not understood ({why}); {remedy}"
-        ) from None
+            return msgspec.json.decode(text, type=kind)
+        header: _Struct = rebuilt(text, tensors, kind)
+        return header
+    except RecursionError:
+        why = "is nested too deeply"
+    except (msgspec.MsgspecError, UnicodeError) as error:
+        why = str(error)[:120]
 
-    return header
+    raise FileFormatError(f"{name}: its header is not understood ({why}); {remedy}")
 
 
 def kind_of(path: str | Path) -> tuple[str, str]:
     """The kind of a file and the version that wrote it, by its own word; nothing else is read."""
-    metadata, _ = _tensors(
-        content_of(path), str(path), "give a file that noisewright wrote"
-    )
+    remedy = "give a file that noisewright wrote"
+    metadata, _ = _tensors(content_of(path), str(path), remedy)
     try:
         envelope = msgspec.json.decode(metadata.get(_FIELD, ""), type=_Envelope)
         kind = msgspec.json.decode(envelope.content, type=AnyKind).kind
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
-        raise FileFormatError(
-            f"{path}: is not a noisewright file; check the path"
-        ) from None
+        rule = "is not a noisewright file; check the path"
+        raise FileFormatError(f"{path}: {rule}") from None
 
-    return kind[:40], envelope.version[:20]
+    return kind[:_MOST_KIND], envelope.version[:_MOST_VERSION]
 
 
 def write(
@@ -286,17 +255,11 @@ def write(
         temporary.write_bytes(content)
 
 
-@overload
 def read(
-    path: str | Path, kinds: type[HeaderKind], remedy: str = ...
-) -> HeaderKind: ...
-@overload
-def read(path: str | Path, kinds: UnionType, remedy: str = ...) -> Header: ...
-def read(
-    path: str | Path, kinds: type[Header] | UnionType, remedy: str = "make it again"
-) -> Header:
+    path: str | Path, kind: type[HeaderKind], remedy: str = "make it again"
+) -> HeaderKind:
     """The header of a file, with its arrays."""
-    return decode(content_of(path), kinds, str(path), remedy)
+    return decode(content_of(path), kind, str(path), remedy)
 
 
 def content_of(path: str | Path) -> bytes:
@@ -304,14 +267,11 @@ def content_of(path: str | Path) -> bytes:
     try:
         return Path(path).read_bytes()
     except FileNotFoundError:
-        raise FileFormatError(
-            f"{path}: there is no such file; check the path"
-        ) from None
+        why = "there is no such file"
     except OSError as error:
-        why = error.strerror or type(error).__name__
-        raise FileFormatError(
-            f"{path}: cannot be read ({why}); check the path"
-        ) from None
+        why = f"cannot be read ({error.strerror or type(error).__name__})"
+
+    raise FileFormatError(f"{path}: {why}; check the path")
 
 
 class _TensorHeader(msgspec.Struct):
@@ -328,19 +288,16 @@ def _tensors(
 
     try:
         arrays = load(content)
-        length = int.from_bytes(content[:8], "little")
-        metadata = msgspec.json.decode(
-            content[8 : 8 + length], type=_TensorHeader
-        ).metadata
+        end = _LENGTH + int.from_bytes(content[:_LENGTH], "little")
+        header = msgspec.json.decode(content[_LENGTH:end], type=_TensorHeader)
     except (SafetensorError, msgspec.MsgspecError, ValueError, TypeError, KeyError):
         raise FileFormatError(
             f"{name}: is truncated, corrupt or no such file; {remedy}"
         ) from None
 
-    return metadata, arrays
+    return header.metadata, arrays
 
 
 def _digest(text: str, arrays: Mapping[str, Array]) -> str:
-    return digest(
-        text, *(part for name in sorted(arrays) for part in (name, arrays[name]))
-    )
+    named = [part for name in sorted(arrays) for part in (name, arrays[name])]
+    return digest(text, *named)

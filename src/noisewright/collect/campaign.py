@@ -285,6 +285,7 @@ class Campaign:
         """All that a device is told: nothing in it depends on any answer."""
         terms = self.terms
         epsilon = self.plan.epsilon
+
         return {
             "format": "noisewright-campaign",
             "version": 1,

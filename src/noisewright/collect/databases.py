@@ -275,6 +275,7 @@ class Postgres(Database):
         width = len(names[0])
         values = (campaign, round_name, joined, width, kept, length, len(names))
         rows = self._open().execute(_POSTGRES_KEEP, values).fetchall()
+
         return {bytes(row[0]) for row in rows}
 
     @contextmanager
@@ -317,6 +318,7 @@ def open_database(address: str) -> Database:
             "database", address.split("://")[0] + "://…", "is of no kind that is known",
             "give the path of a file, or postgresql://…",
         )  # fmt: skip
+
     return Sqlite(address)
 
 

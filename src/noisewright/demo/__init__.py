@@ -24,6 +24,16 @@ if TYPE_CHECKING:
     from noisewright.planning.release import Release
 
 
+_FILES = (
+    "people.csv",
+    "schema.yaml",
+    "queries.yaml",
+    "plan.nw",
+    "answers.csv",
+    "report.html",
+)
+
+
 @dataclass(frozen=True, eq=False)
 class Demonstration:
     """What the demo made, and where."""
@@ -44,15 +54,7 @@ def run(output: str | Path, privacy: Privacy) -> Demonstration:
             "output", str(output), rule, "choose another folder"
         ) from None
 
-    names = (
-        "people.csv",
-        "schema.yaml",
-        "queries.yaml",
-        "plan.nw",
-        "answers.csv",
-        "report.html",
-    )
-    files = {name: folder / name for name in names}
+    files = {name: folder / name for name in _FILES}
     write_table(files["people.csv"], people())
     write_text(files["schema.yaml"], domain().to_yaml())
     write_text(files["queries.yaml"], questions())
@@ -70,13 +72,11 @@ def run(output: str | Path, privacy: Privacy) -> Demonstration:
 
 def _truth(workload: Questions, table: Path) -> FloatArray:
     """The exact answers: allowed here alone, because these people do not exist."""
+    domain = workload.domain
     terms = workload.plain_terms()
-    subsets = [
-        tuple(workload.domain.names[i] for i in term.attributes) for term in terms
-    ]
-    counted = DuckDBCounter().marginals(str(table), workload.domain, subsets)
-    pairs = zip(terms, counted, strict=True)
+    subsets = [tuple(domain.names[i] for i in term.attributes) for term in terms]
+    counted = DuckDBCounter().marginals(str(table), domain, subsets)
 
-    return np.concatenate(
-        [term.answers(counts.astype(np.float64)) for term, counts in pairs]
-    )
+    pairs = zip(terms, counted, strict=True)
+    answers = [term.answers(counts.astype(np.float64)) for term, counts in pairs]
+    return np.concatenate(answers)

@@ -19,22 +19,32 @@ if TYPE_CHECKING:
 
 
 PEOPLE = 50_000
+"""Of a town, whose small cells show what noise does."""
 SEED = 20_260_101
+"""The people are the same on every machine."""
 
-REGIONS = (
-    "North",
-    "Northeast",
-    "Midlands",
-    "East",
-    "Capital",
-    "Southwest",
-    "South",
-    "Islands",
-)
-_REGION_SHARES = (0.13, 0.08, 0.19, 0.11, 0.24, 0.09, 0.13, 0.03)
-_REGION_WEALTH = (0.94, 0.86, 0.95, 1.00, 1.32, 0.92, 1.05, 0.84)
-_JOB_INCOME = {"employed": 34.0, "self-employed": 30.0, "unemployed": 11.0, "student": 7.0,
-               "retired": 19.0, "not working": 9.0, "under 16": 0.0}  # fmt: skip
+# Invented: what part of all people lives in a region, and incomes there beside the country's.
+_REGIONS = {
+    "North": (0.13, 0.94),
+    "Northeast": (0.08, 0.86),
+    "Midlands": (0.19, 0.95),
+    "East": (0.11, 1.00),
+    "Capital": (0.24, 1.32),
+    "Southwest": (0.09, 0.92),
+    "South": (0.13, 1.05),
+    "Islands": (0.03, 0.84),
+}
+REGIONS = tuple(_REGIONS)
+# Invented: thousands a year.
+_JOB_INCOME = {
+    "employed": 34.0,
+    "self-employed": 30.0,
+    "unemployed": 11.0,
+    "student": 7.0,
+    "retired": 19.0,
+    "not working": 9.0,
+    "under 16": 0.0,
+}
 
 
 def people(count: int = PEOPLE, seed: int = SEED) -> pa.Table:
@@ -44,7 +54,8 @@ def people(count: int = PEOPLE, seed: int = SEED) -> pa.Table:
     rng = np.random.default_rng(seed)
     age = _ages(rng, count)
     sex = np.where(rng.random(count) < 0.487 + 0.0009 * (50 - age), "M", "F")
-    region = rng.choice(len(REGIONS), size=count, p=_REGION_SHARES)
+    shares = [share for share, _ in _REGIONS.values()]
+    region = rng.choice(len(REGIONS), size=count, p=shares)
     job = _jobs(rng, age, sex)
     income = _incomes(rng, age, sex, region, job)
 
@@ -61,11 +72,9 @@ def people(count: int = PEOPLE, seed: int = SEED) -> pa.Table:
 
 def _ages(rng: np.random.Generator, count: int) -> IntArray:
     years = np.arange(100)
-    births = (
-        1.0
-        + 0.22 * np.exp(-(((years - 57) / 7.0) ** 2))
-        + 0.16 * np.exp(-(((years - 32) / 6) ** 2))
-    )
+    bulge = 0.22 * np.exp(-(((years - 57) / 7.0) ** 2))
+    echo = 0.16 * np.exp(-(((years - 32) / 6) ** 2))
+    births = 1.0 + bulge + echo
     alive = 1 / (1 + np.exp((years - 82) / 6.5))
     pyramid = births * alive
 
@@ -79,13 +88,12 @@ def _jobs(rng: np.random.Generator, age: IntArray, sex: TextArray) -> TextArray:
     draw = rng.random(len(age))
     kind = rng.random(len(age))
     at_home = np.where(sex == "F", 0.17, 0.09)
-    job = np.where(kind < at_home, "not working", "employed")
-    job = np.where((kind >= at_home) & (kind < at_home + 0.055), "unemployed", job)
+    job = np.where(kind < at_home + 0.055, "unemployed", "employed")
+    job = np.where(kind < at_home, "not working", job)
     job = np.where(kind > 0.87 - 0.001 * age, "self-employed", job)
-    stage = np.where(
-        draw < retired, "retired", np.where(draw < retired + student, "student", job)
-    )
 
+    stage = np.where(draw < retired + student, "student", job)
+    stage = np.where(draw < retired, "retired", stage)
     return np.where(age < 16, "under 16", stage)
 
 
@@ -101,17 +109,15 @@ def _incomes(
     job: TextArray,
 ) -> FloatArray:
     base = np.array([_JOB_INCOME[name] for name in job])
-    wealth = np.array(_REGION_WEALTH)[region]
-    career = np.where(
-        np.isin(job, ("employed", "self-employed")),
-        0.62 + 0.016 * np.clip(age - 18, 0, 32),
-        1,
-    )
-    spread = np.where(job == "self-employed", 0.75, 0.42)
+    wealth = np.array([factor for _, factor in _REGIONS.values()])[region]
+    works = np.isin(job, ("employed", "self-employed"))
+    career = np.where(works, 0.62 + 0.016 * np.clip(age - 18, 0, 32), 1)
     gap = np.where(sex == "F", 0.91, 1.0)
-    income = (
-        base * wealth * career * gap * np.exp(rng.normal(0, spread) - spread**2 / 2)
-    )
+
+    # A log-normal law with mean one.
+    spread = np.where(job == "self-employed", 0.75, 0.42)
+    luck = np.exp(rng.normal(0, spread) - spread**2 / 2)
+    income = base * wealth * career * gap * luck
 
     return np.where(age < 16, 0.0, np.clip(income, 0, 400))
 

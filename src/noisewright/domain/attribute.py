@@ -294,6 +294,7 @@ class Attribute(Shown, ABC):
             self.require(whole, "cells", cells.dtype, "must be integers")
             inside = cells.min() >= 0 and cells.max() < self.size
             self.require(inside, "cells", "…", f"must lie in 0..{self.size - 1}")
+
         return cells.astype(np.int64)
 
 

@@ -109,6 +109,7 @@ def _texts_of(values: Iterable[object]) -> pa.Array:
     simple = [_tried(_text, value, None) for value in values]
     fractions = [value if isinstance(value, float) else None for value in simple]
     written = [value if isinstance(value, str) else None for value in simple]
+
     return pc.coalesce(
         pa.array(written, pa.string()), _float_texts(pa.array(fractions, pa.float64()))
     )

@@ -222,6 +222,7 @@ class Numeric(Ordered):
             declared,
             "must be some of the attribute's edges, its first and last among them",
         )
+
         return self._grouped(name, coarse)
 
     def representative(self, cell: int) -> float | None:

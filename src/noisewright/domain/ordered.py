@@ -202,6 +202,7 @@ class Date(Ordered):
             declared,
             f"must be a period into which every {self.period} fits whole",
         )
+
         return self._grouped(name, coarse)
 
     def representative(self, cell: int) -> dt.date | None:

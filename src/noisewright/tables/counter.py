@@ -227,7 +227,8 @@ def _add(total: IntArray, rows: int, codes: Codes, weights: IntArray | None) -> 
     elif weights is None:
         total += np.bincount(codes, minlength=total.size)
     else:
-        total += np.rint(np.bincount(codes, weights, total.size)).astype(np.int64)
+        sums = np.bincount(codes, weights, total.size)
+        total += np.rint(sums).astype(np.int64)
 
 
 def _rows(
@@ -252,9 +253,10 @@ def _rows(
         if any(column.null_count for column in batch.columns):
             yield None
             return
+
         numbers = [column.to_numpy(zero_copy_only=False) for column in batch.columns]
-        contents = dict(zip(request.measures, numbers[covers:], strict=True))
-        yield batch.num_rows, numbers[:covers], contents
+        codes, sums = numbers[:covers], numbers[covers:]
+        yield batch.num_rows, codes, dict(zip(request.measures, sums, strict=True))
 
 
 def _encoded(table: Table, request: Request) -> Iterator[pa.RecordBatch]:
@@ -352,6 +354,7 @@ class _Finder:
             outside = self.attribute.missing == "other"
             raise self.attribute.refusal("outside" if outside else "missing")
         cells: Codes = column.to_numpy(zero_copy_only=False)
+
         return cells.astype(np.min_scalar_type(self.attribute.size - 1))
 
 
@@ -379,4 +382,5 @@ def _flat(columns: Sequence[Codes], shape: Sequence[int], rows: int) -> Codes:
     for column, size in zip(columns[1:], shape[1:], strict=True):
         flat *= kind.type(size)
         flat += column
+
     return flat

@@ -11,6 +11,7 @@ itself here, and what becomes of it depends on no other.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -18,9 +19,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisewright.arrays import ObjectArray
+from noisewright.arrays import FloatArray, ObjectArray
 from noisewright.domain import columns
-from noisewright.domain.attribute import Storage
+from noisewright.domain.attribute import Storage, Values
 
 if TYPE_CHECKING:
     import narwhals
@@ -28,11 +29,17 @@ if TYPE_CHECKING:
 
 # Some 146,000 years before and after 1970: outside whatever is declared, inside every calendar.
 _FARTHEST = 2**62
-_A_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
+_FARTHEST_DAY = _FARTHEST // columns.TICKS_A_DAY["us"]
 _MICROSECONDS = {"s": 1_000_000, "ms": 1_000}
 WHOLE_NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "BIGNUM")
+_NESTED = ("STRUCT", "MAP", "UNION", "BLOB", "VARIANT")
 FRACTIONS = ("FLOAT", "DOUBLE", "DECIMAL")
-_NULLS = {"text": "VARCHAR", "number": "DOUBLE", "boolean": "DOUBLE", "date": "DATE"}
+_NULLS: dict[Storage, str] = {
+    "text": "VARCHAR",
+    "number": "DOUBLE",
+    "boolean": "DOUBLE",
+    "date": "DATE",
+}
 # An explicit offset makes the instant the same in every session; without one the text is taken as
 # it is written.
 _WITH_OFFSET = r"\d:\d\d[^a-zA-Z]*([zZ]|[+-]\d\d(:?\d\d)?)\s*$"
@@ -48,16 +55,11 @@ def read_as(column: str, kind: str, storage: Storage) -> str | None:
         return _read_text(column, storage)
     if kind in ('"NULL"', "NULL"):
         return f"CAST(NULL AS {_NULLS[storage]})"
-    if kind.endswith("]") or kind.split("(")[0] in (
-        "STRUCT",
-        "MAP",
-        "UNION",
-        "BLOB",
-        "VARIANT",
-    ):
+    base = kind.split("(")[0]
+    if kind.endswith("]") or base in _NESTED:
         return None
 
-    base = kind.split("(")[0].removeprefix("U")
+    base = base.removeprefix("U")
     if storage == "text":
         return column if base in FRACTIONS else _written(column, kind)
     if storage == "date":
@@ -74,6 +76,7 @@ def _written(column: str, kind: str) -> str:
     if not kind.startswith("TIMESTAMP") or kind.endswith("_NS"):
         return text
     first, end = (f"CAST('{day}' AS {kind})" for day in ("0001-01-01", "10000-01-01"))
+
     return f"CASE WHEN {column} >= {first} AND {column} < {end} THEN {text} END"
 
 
@@ -106,9 +109,8 @@ def python_objects(series: narwhals.Series[IntoSeries]) -> ObjectArray | None:
     kind = getattr(native, "dtype", None)
     # of pandas; those of polars are text
     categories = getattr(kind, "categories", None)
-    if categories is not None and getattr(categories, "dtype", None) == np.dtype(
-        object
-    ):
+    named = getattr(categories, "dtype", None)
+    if categories is not None and named == np.dtype(object):
         native = native.astype(object)
     elif not (columns.is_untyped(native) or str(kind) == "Object"):
         return None
@@ -128,25 +130,33 @@ def read_objects(
     if storage == "text":
         return columns.texts("", values)
 
-    written = [value if isinstance(value, str) else None for value in values]
-    others = [None if isinstance(value, str) else value for value in values]
+    are_text = [isinstance(value, str) for value in values]
+    written = [v if text else None for v, text in zip(values, are_text, strict=True)]
+    others = [None if text else v for v, text in zip(values, are_text, strict=True)]
     parsed = _parsed(connection, columns.texts("", written), storage)
-    if storage == "date":
-        days = columns.days("", others)
-        limit = _FARTHEST // _A_DAY["us"]
-        ticks = (
-            np.clip(np.nan_to_num(days), -limit, limit).astype(np.int64) * _A_DAY["us"]
-        )
-        read = pa.array(ticks, pa.int64(), mask=np.isnan(days)).cast(pa.timestamp("us"))
-    else:
-        floats = (
-            columns.numbers("", others)
-            if storage == "number"
-            else columns.booleans("", others)
-        )
-        read = pa.array(floats, pa.float64(), mask=np.isnan(floats))
+    read = _READERS[storage](others)
 
     return pc.coalesce(read, parsed.cast(read.type))
+
+
+def _instants(values: Values) -> pa.Array:
+    """Days as instants to the microsecond."""
+    days = columns.days("", values)
+    near = np.clip(np.nan_to_num(days), -_FARTHEST_DAY, _FARTHEST_DAY)
+    ticks = near.astype(np.int64) * columns.TICKS_A_DAY["us"]
+    read = pa.array(ticks, pa.int64(), mask=np.isnan(days))
+    return read.cast(pa.timestamp("us"))
+
+
+def _doubles(floats: FloatArray) -> pa.Array:
+    return pa.array(floats, pa.float64(), mask=np.isnan(floats))
+
+
+_READERS: dict[Storage, Callable[[Values], pa.Array]] = {
+    "date": _instants,
+    "number": lambda values: _doubles(columns.numbers("", values)),
+    "boolean": lambda values: _doubles(columns.booleans("", values)),
+}
 
 
 def _parsed(
@@ -156,10 +166,9 @@ def _parsed(
         return pa.nulls(len(texts))
 
     expression = read_as("#1", "VARCHAR", storage)
-    relation = connection.from_arrow(pa.table({"c0": texts})).project(
-        f"{expression} AS c0"
-    )
-    return relation.to_arrow_table()["c0"].combine_chunks()
+    relation = connection.from_arrow(pa.table({"c0": texts}))
+    parsed = relation.project(f"{expression} AS c0").to_arrow_table()
+    return parsed["c0"].combine_chunks()
 
 
 def readable(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -169,10 +178,10 @@ def readable(column: pa.ChunkedArray) -> pa.ChunkedArray:
         return _as_utf8(column)
 
     if pa.types.is_time(kind):
-        ticks = column.cast(pa.int32() if kind.bit_width == 32 else pa.int64()).cast(
-            pa.int64()
-        )
-        inside = pc.and_(pc.greater_equal(ticks, 0), pc.less(ticks, _A_DAY[kind.unit]))
+        stored = pa.int32() if kind.bit_width == 32 else pa.int64()
+        ticks = column.cast(stored).cast(pa.int64())
+        ended = pc.less(ticks, columns.TICKS_A_DAY[kind.unit])
+        inside = pc.and_(pc.greater_equal(ticks, 0), ended)
         return pc.if_else(inside, column, pa.scalar(None, kind))
 
     if pa.types.is_date64(kind):
@@ -191,18 +200,17 @@ def _nearest(column: pa.ChunkedArray, limit: int, step: int) -> pa.ChunkedArray:
     """Ticks within the limits either side, in units `step` times as fine."""
     ticks = column.cast(pa.int64())
     inside = pc.min_element_wise(pc.max_element_wise(ticks, -limit), limit)
-    return pc.if_else(
-        ticks.is_valid(), pc.multiply(inside, step), pa.scalar(None, pa.int64())
-    )
+    nothing = pa.scalar(None, pa.int64())
+    return pc.if_else(ticks.is_valid(), pc.multiply(inside, step), nothing)
 
 
 def _as_days(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Days that fit 32 bits, which engines cut milliseconds to without a look."""
     ticks = column.cast(pa.int64())
-    days = np.floor_divide(ticks.fill_null(0).to_numpy(), _A_DAY["ms"])
-    limit = _FARTHEST // _A_DAY["us"]
-    near = pa.array(np.clip(days, -limit, limit).astype(np.int32)).cast(pa.date32())
-    return pc.if_else(ticks.is_valid(), near, pa.scalar(None, pa.date32()))
+    days = np.floor_divide(ticks.fill_null(0).to_numpy(), columns.TICKS_A_DAY["ms"])
+    near = np.clip(days, -_FARTHEST_DAY, _FARTHEST_DAY).astype(np.int32)
+    nothing = pa.scalar(None, pa.date32())
+    return pc.if_else(ticks.is_valid(), pa.array(near).cast(pa.date32()), nothing)
 
 
 def _as_utf8(column: pa.ChunkedArray) -> pa.ChunkedArray:

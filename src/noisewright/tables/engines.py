@@ -36,13 +36,12 @@ def engine_of(source: Source) -> Engine:
     if spark.is_frame(source):
         return SparkCounter()
 
-    listed = source if isinstance(source, list | tuple) else [source]
-    addresses = [text for text in listed if isinstance(text, str) and "://" in text]
-    if not addresses:
+    first = next((text for text in _listed(source) if "://" in text), None)
+    if first is None:
         return DuckDBCounter()
 
-    scheme = urlsplit(addresses[0]).scheme
-    if len(listed) == 1 and isinstance(source, str):
+    scheme = urlsplit(first).scheme
+    if source is first:
         if scheme in postgres.SCHEMES:
             return PostgresCounter()
         if scheme == spark.SCHEME:
@@ -51,6 +50,12 @@ def engine_of(source: Source) -> Engine:
     # What stands after the scheme may be a password.
     known = f"{postgres.SCHEMES[0]}://host/database#table or {spark.SCHEME}://host:port#table"
     raise InvalidParameter("table", f"{scheme}://…", f"must be one address, {known}")
+
+
+def _listed(source: Source) -> list[str]:
+    """The texts of a source: addresses, or paths."""
+    listed = source if isinstance(source, list | tuple) else [source]
+    return [text for text in listed if isinstance(text, str)]
 
 
 class Engines(Engine):

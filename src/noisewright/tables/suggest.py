@@ -70,26 +70,23 @@ def suggest_schema(
         _check_named(table, codes, numbers)
         looks = table.asked(lambda: {name: _look(table, name) for name in table.names})
 
-    drafted = {
-        name: _draft(look, name in codes, name in numbers)
-        for name, look in looks.items()
-    }
-    decided = {*codes, *numbers}
-    guesses = {name: _guess(look, drafted[name]) for name, look in looks.items()}
-    notes = {
-        name: note for name, note in guesses.items() if note and name not in decided
-    }
+    attributes: list[Attribute] = []
+    left_out: dict[str, str] = {}
+    notes: dict[str, str] = {}
+    times = Counter(table.names)
+    for name, look in looks.items():
+        drafted = _draft(look, name in codes, name in numbers)
+        guess = _guess(look, drafted)
+        if guess and name not in codes and name not in numbers:
+            notes[name] = guess
 
-    for name, times in Counter(table.names).items():
-        if times > 1 or not name:
-            drafted[name] = "its name is empty or not unique"
+        if times[name] > 1 or not name:
+            left_out[name] = "its name is empty or not unique"
+        elif isinstance(drafted, str):
+            left_out[name] = drafted
+        else:
+            attributes.append(drafted)
 
-    left_out = {
-        name: reason for name, reason in drafted.items() if isinstance(reason, str)
-    }
-    attributes = [
-        result for result in drafted.values() if isinstance(result, Attribute)
-    ]
     if not attributes:
         raise DomainError(
             f"nothing can be drafted from {table.description}; write the schema by hand"

@@ -304,4 +304,5 @@ def from_environment() -> ASGIApp:
     log.setLevel(os.environ.get("NOISEWRIGHT_LOG", "WARNING"))
     settings = msgspec.json.decode(os.environ[SETTINGS], type=Settings)
     settings = replace(settings, connections=held_by_files(settings.connections))
+
     return application(settings, own_process=True)

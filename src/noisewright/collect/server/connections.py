@@ -276,6 +276,7 @@ class Connection(HttpToolsProtocol):
         self.scope["client"] = (sender, 0)
         if told.get(b"x-forwarded-proto") == "https":
             self.scope["scheme"] = "https"
+
         return sender
 
     # --- patience -----------------------------------------------------------------------------
@@ -294,6 +295,7 @@ class Connection(HttpToolsProtocol):
         self._unread = unread
         if unread or self._message:
             return moved < LEAST_BYTES
+
         return self.waits
 
     def leave(self) -> None:

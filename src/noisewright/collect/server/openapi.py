@@ -90,6 +90,7 @@ def _of_devices() -> Node:
     told = _operation("All that a device needs.", {200: "the campaign", **_EXISTS})
     summary = "Send one report. Sent again with the same nonce it is counted once."
     sent = _operation(summary, taken, Body)
+
     return {_CAMPAIGN: {"get": told}, f"{_CAMPAIGN}/reports": {"post": sent}}
 
 
@@ -119,6 +120,7 @@ def _of_analysts() -> Node:
 def _of_machines() -> Node:
     health = {200: "it does", 503: "hardly"}
     counts = {200: "Prometheus' text"}
+
     return {
         "/health": {"get": _operation("Whether the worker lives.", health)},
         "/metrics": {"get": _operation("Counts of this worker.", counts, level="view")},
@@ -141,6 +143,7 @@ def _figures(summary: str, kind: bool = False, level: Level = "view") -> Node:
     operation = _operation(summary, answers | more, level=level)
     schema = {"type": "string", "maxLength": 100}
     operation["parameters"] = [{"name": "round", "in": "query", "schema": schema}]
+
     return operation
 
 

@@ -114,6 +114,7 @@ class Routes:
         if request.headers.get("if-none-match") == etag:
             return Response(status_code=304, headers={"etag": etag})
         document = {**campaign.public, "closed": campaign.closed}
+
         return json(document, etag=etag, cache_control="no-cache")
 
     async def submit(self, request: Request) -> Response:
@@ -171,6 +172,7 @@ class Routes:
             )
         )
         self.service.forget()
+
         return json({"name": campaign.name, "digest": campaign.digest}, 201)
 
     async def session(self, request: Request) -> Response:
@@ -228,6 +230,7 @@ class Routes:
                 list(store.reports(campaign, round_name)), round_name
             )
         )
+
         return _file(content, _PARQUET, f"{campaign.name}-reports.parquet")
 
     async def statistics(self, request: Request) -> Response:
@@ -243,6 +246,7 @@ class Routes:
         expected = "a count from 1 to 100000 is expected"
         count = (await _sent(request, Invitations, expected)).count
         tokens = await self.service.read(lambda s: s.invite(campaign.number, count))
+
         return json({"tokens": tokens}, 201, cache_control="no-store")
 
     async def close(self, request: Request) -> Response:
@@ -300,6 +304,7 @@ def _session_cookie(request: Request, response: Response, secret: str) -> Respon
         samesite="strict",
     )
     response.headers["cache-control"] = "no-store"
+
     return response
 
 

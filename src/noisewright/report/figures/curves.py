@@ -87,6 +87,7 @@ class Banded:
         )
         truth = None if self.truth is None else self.truth - centre
         around = Column(0 * centre, self.column.std, each, all_)
+
         return Banded(around, self.places, truth)
 
 

@@ -90,6 +90,7 @@ class _Shading:
         most = max(float(np.nanmax(np.abs(answers))), 1e-300)
         while digits > 0 and len(rounded(most, digits)) > _LONGEST:
             digits -= 1  # in all cells alike
+
         return cls(most, digits, signed)
 
     def depth(self, answer: float) -> float:

@@ -70,6 +70,7 @@ def outcome_page(outcome: Outcome | Selected) -> str:
     """The page of what reports say, and what is proven of it."""
     warning = f" {outcome.warning}." if outcome.warning else ""
     privacy = outcome.privacy
+
     return _page(
         dict(_facts(outcome)),
         title="What the reports say",
@@ -157,6 +158,7 @@ def _told(subject: LearningPlan | Selection) -> _Words:
 def _plan(plan: LearningPlan) -> _Words:
     concepts = plan.concepts
     points = f"over {concepts.size:,} points"
+
     return _Words(
         "Plan to learn" if "refute" not in plan.task else "Plan to refute",
         f"{concepts.title}: {concepts.count:,} concepts {points}. "

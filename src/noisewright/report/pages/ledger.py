@@ -72,6 +72,7 @@ def _account(
 ) -> dict[str, object]:
     budget = known["budget"]
     spent = known["spent"]
+
     return {
         "name": known["dataset"],
         "budget": _parameters(budget),
@@ -101,6 +102,7 @@ def _left(left: dict[str, float]) -> str:
         "pure_epsilon": f"{_equals('ε', left['pure_epsilon'])} by noise without δ",
     }
     told = [text for name, text in fits.items() if left[name]]
+
     return f"one plan of {', or '.join(told)}" if told else "nothing"
 
 

@@ -230,6 +230,7 @@ def _cost_in_words(cost: DeclarationCost) -> str:
     )
     if cost.bin_shift is None:
         return f"{told}."
+
     return f"{told}; its bins move a quantile by {figure(cost.bin_shift)}."
 
 

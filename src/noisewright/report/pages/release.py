@@ -99,6 +99,7 @@ def _lead(release: Release, truth: FloatArray | None) -> str:
         f"{promise_sentence(release.plan.privacy.neighbours)}."
         f"{kept_sentence(release.plan)}"
     )
+
     return told if truth is None else told + _SYNTHETIC
 
 

@@ -59,6 +59,7 @@ def row_page(release: Measured) -> str:
     plan = release.plan
     known = release.metadata
     proved = certified(plan, known)
+
     return render(
         "release.html",
         byline=byline(known),
@@ -276,6 +277,7 @@ def _stream_tiles(release: StreamRelease) -> list[Tile]:
     last = figure(release.answers[-1])
     error = figure(release.std[-1])
     largest = figure(release.plan.forecast().max)
+
     return [
         Tile("running count", last, f"people, at step {len(release):,}"),
         Tile("error now", f"± {error}", "people, standard error of the latest"),

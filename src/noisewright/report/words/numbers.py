@@ -131,6 +131,7 @@ def when(time: str) -> str:
     except ValueError:
         return time
     zone = "UTC" if moment.utcoffset() is not None and not moment.utcoffset() else ""
+
     return f"{moment.day} {moment:%B %Y, %H:%M} {zone}".rstrip()
 
 

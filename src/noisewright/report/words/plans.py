@@ -147,6 +147,7 @@ def words_of_open_values(plan: OpenPlan) -> PlanWords:
     """Errors as they would be of the values assumed, and which values will be told."""
     assumed = plan.assumed()
     errors = _Errors.of([assumed])
+
     return PlanWords(
         title="Plan of a release over values nobody listed",
         asked=f"The values of {', '.join(plan.open_names)} that enough people hold, and over "
@@ -165,6 +166,7 @@ def words_of_values(plan: ValuePlan) -> PlanWords:
     counts = sorted(
         {1, last, *(max(1, round(last * part / 8)) for part in range(1, 8))}
     )
+
     return PlanWords(
         title="Plan of a list of values",
         heading="Which values will be told",
@@ -223,6 +225,7 @@ def words_of_pairs(plan: PairsPlan) -> PlanWords:
     """The error of a share of people, by how many there are."""
     forecast = plan.forecast()
     pairs = len(forecast.std)
+
     return PlanWords(
         title="Plan of pairs of attributes",
         asked=f"How many people have both of any two of {len(plan.columns):,} attributes: "
@@ -257,6 +260,7 @@ def _tiles(typical: float, over: str, largest: float, of: str) -> list[Tile]:
     """The typical and the largest error."""
     mean = f"people, root mean square {over}".rstrip()
     one = f"people, standard error of {of}"
+
     return [
         Tile("typical error", f"± {figure(typical)}", mean),
         Tile("largest error", f"± {figure(largest)}", one),
@@ -347,6 +351,7 @@ def _shares(title: str, errors: Mapping[int, float]) -> Bars:
         )
         for count, error in errors.items()
     )
+
     return Bars(title, "", rows)
 
 

@@ -50,6 +50,7 @@ def drawable(
     axes = _axes(workload)
     if not axes and len(labels) <= MOST_BARS:
         axes = (Axis("query", "query", tuple(labels)),)
+
     return replace(table, axes=axes)
 
 

@@ -163,6 +163,7 @@ class SqlCounter(Engine):
             raise InvalidParameter(
                 "unit", domain.unit.column, "bounds what is counted, not rows"
             )
+
         return Request(domain, [(domain.names, COUNT)])
 
     def _cells_query(self, request: Request, table: RemoteTable) -> str:

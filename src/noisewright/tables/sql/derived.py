@@ -214,6 +214,7 @@ class _Grouping:
             raise wrong_column(
                 on, "a key that tables share (text or whole numbers)", kind
             )
+
         return key
 
 

@@ -328,6 +328,7 @@ def _tree(x: str, inner: Sequence[str], low: int, high: int) -> str:
     middle = (low + high) // 2
     left = _tree(x, inner, low, middle)
     right = _tree(x, inner, middle, high)
+
     return f"CASE WHEN {x} < {inner[middle - 1]} THEN {left} ELSE {right} END"
 
 

@@ -168,6 +168,7 @@ class Request:
             number = self._cover_of[subset]
             cover = self.covers[number]
             tables.append(marginal(self.sizes, cover, totals[number][measure], subset))
+
         return tables
 
     # --- in SQL -----------------------------------------------------------------------------------
@@ -252,6 +253,7 @@ class Request:
         typed = dialect.read(sql, kind, attribute.storage)
         if typed is None:
             raise wrong_column(attribute.name, attribute.kind, kind)
+
         return typed
 
     @property
