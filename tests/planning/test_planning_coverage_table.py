@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from scipy.stats import binom
 
-from noisewright.workload.questions.spec import KINDS
+from noisewright.workload.questions.entries import KINDS
 from oracles.coverage import (
     CASES,
     LEVEL,

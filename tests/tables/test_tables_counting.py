@@ -20,8 +20,8 @@ from noisewright.errors import DomainError, FileFormatError, InvalidParameter, T
 from noisewright.tables import counter
 from noisewright.tables.backends.duckdb import connect
 from noisewright.tables.counter import DuckDBCounter
+from noisewright.workload.questions.entries import summed
 from noisewright.workload.questions.measures import COUNT, CentredSum
-from noisewright.workload.questions.spec import summed
 
 DOMAIN = Domain(
     [

@@ -29,6 +29,7 @@ from noisewright.ledger.book import Ledger
 from noisewright.tables.backends.postgres import Address, PostgresCounter
 from noisewright.tables.backends.spark import SparkCounter
 from noisewright.tables.engines import engine_of
+from noisewright.workload.questions.entries import summed
 from noisewright.workload.questions.measures import (
     COUNT,
     CentredSquares,
@@ -37,7 +38,6 @@ from noisewright.workload.questions.measures import (
     WeightedSum,
     Weights,
 )
-from noisewright.workload.questions.spec import summed
 from tables import servers
 
 SECRET = "Ada Lovelace"

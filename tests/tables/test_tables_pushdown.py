@@ -25,13 +25,13 @@ from noisewright.tables.sql.covers import (
 )
 from noisewright.tables.sql.expressions import cell, content
 from noisewright.tables.sql.request import Request
+from noisewright.workload.questions.entries import summed
 from noisewright.workload.questions.measures import (
     CentredSquares,
     Missing,
     OfColumn,
     Respondents,
 )
-from noisewright.workload.questions.spec import summed
 
 EDGES: dict[str, list[float]] = {
     "one cell": [0, 10],

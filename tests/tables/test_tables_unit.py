@@ -18,8 +18,8 @@ from noisewright.privacy.promise.budget import Contribution
 from noisewright.privacy.promise.calibration import calibrate, row_budget
 from noisewright.privacy.promise.spend import Gaussian, Laplace, Promise, Spend
 from noisewright.tables.counter import DuckDBCounter
+from noisewright.workload.questions.entries import summed
 from noisewright.workload.questions.measures import COUNT
-from noisewright.workload.questions.spec import summed
 
 INSTANCES = 700
 SECRET = "Ada Lovelace"

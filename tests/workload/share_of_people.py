@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from noisewright.workload.questions.spec import KINDS
+from noisewright.workload.questions.entries import KINDS
 from noisewright.workload.questions.statistics import Column, Statistic
 
 

@@ -10,8 +10,8 @@ from scipy.stats import binom
 import noisewright as nw
 from noisewright.errors import InvalidParameter
 from noisewright.privacy.promise.budget import Privacy
+from noisewright.workload.questions.entries import KINDS
 from noisewright.workload.questions.measures import CentredSquares
-from noisewright.workload.questions.spec import KINDS
 from oracles.privacy_oracles import SeededSource
 from workload.share_of_people import read
 

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from noisewright.workload.structure import Structure, Term
 
 
-_BLOCK_ENTRIES = 2**24
+_BLOCK_ENTRIES = 2**24  # of queries that are written out at a time
 
 
 class Workload(Shown, LinearMap):
@@ -127,14 +127,13 @@ class Workload(Shown, LinearMap):
 
     def each_label(self, domain: Domain | None = None) -> Iterator[str]:
         """Every answer in words, one after the other: there may be more than memory holds."""
-        from noisewright.workload.questions.spec import query_labels
+        from noisewright.workload.questions.table_axes import query_labels
         from noisewright.workload.structure import terms
 
         if domain is None:
-            return (self.label(row) for row in range(self.queries))
-        return chain.from_iterable(
-            query_labels(domain, term) for term in terms(self, domain.shape)
-        )
+            return map(self.label, range(self.queries))
+        asked = terms(self, domain.shape)
+        return chain.from_iterable(query_labels(domain, term) for term in asked)
 
     @property
     def queries(self) -> int:
@@ -152,6 +151,10 @@ class Workload(Shown, LinearMap):
     @abstractmethod
     def label(self, row: int) -> str:
         """Name of one query, for people."""
+
+    def labels_of(self, name: str, values: Sequence[str]) -> list[str]:
+        """Every query in words, where the cells are the values of an attribute of that name."""
+        return [f"{name}: {self.label(row)}" for row in range(self.queries)]
 
     def labels(self) -> list[str]:
         """Names of all queries; refuses for more than a million of them."""

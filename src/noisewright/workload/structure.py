@@ -27,7 +27,7 @@ from noisewright.workload.questions.measures import COUNT, Measure
 LARGEST_MAGNITUDE = 100
 """Decimal digits before or after the point that the largest entry of a query may have."""
 
-_MOST_TABLES = 500_000
+_MOST_TABLES = 500_000  # of counts, told apart one by one
 _FEW_ENTRIES = 2**20  # of a workload that is written out to see what it asks for
 
 Sizes = tuple[int, ...]
@@ -54,15 +54,12 @@ class Term:
         cls, weight: float, attributes: Table, factors: Sequence[Workload]
     ) -> Term:
         """The product of one workload per attribute; those asked for totals are summed out."""
-        pairs = [
-            (i, f)
-            for i, f in zip(attributes, factors, strict=True)
-            if not isinstance(f, Total)
-        ]
-        others = tuple(factor for _, factor in pairs)
-        inner = kron(list(others)) if others else Total(1)
-
-        return cls(weight, tuple(i for i, _ in pairs), inner, others)
+        pairs = zip(attributes, factors, strict=True)
+        kept = [(i, factor) for i, factor in pairs if not isinstance(factor, Total)]
+        axes = tuple(i for i, _ in kept)
+        others = tuple(factor for _, factor in kept)
+        inner = kron(others) if others else Total(1)
+        return cls(weight, axes, inner, others)
 
     @cached_property
     def queries(self) -> int:
@@ -76,18 +73,20 @@ class Term:
     @cached_property
     def key(self) -> tuple[object, ...]:
         """Equal for terms that ask the same of the same table, where that is easily told."""
-        plain = self.factors is not None and all(
-            isinstance(f, Atom) for f in self.factors
-        )
-        same = tuple(f.text() for f in self.factors or ()) if plain else id(self.inner)
+        same: object = id(self.inner)
+        if self._all_are(Atom):
+            same = tuple(factor.text() for factor in self.factors or ())
         return self.weight, self.attributes, self.measure, same
+
+    def _all_are(self, kind: type[Workload]) -> bool:
+        """Whether it is a product of such workloads."""
+        factors = self.factors
+        return factors is not None and all(isinstance(f, kind) for f in factors)
 
     @property
     def is_counts(self) -> bool:
         """Whether it is a table of plain counts."""
-        return self.factors is not None and all(
-            isinstance(f, Identity) for f in self.factors
-        )
+        return self._all_are(Identity)
 
     def answers(self, table: Array) -> Array:
         """Answers from the term's own marginal table, flattened."""
@@ -136,11 +135,14 @@ class Structure:
     @property
     def only_totals(self) -> bool:
         """Whether nothing but the number of people is asked."""
-        if self.workload.queries * self.workload.size <= _FEW_ENTRIES:
-            return not np.ptp(self.workload.dense(), axis=1).any()
-        return self.counts is not None and not any(
-            self.sizes[i] > 1 for table in self.counts for i in table.attributes
-        )
+        workload = self.workload
+        if workload.queries * workload.size <= _FEW_ENTRIES:
+            return not np.ptp(workload.dense(), axis=1).any()
+        if self.counts is None:
+            return False
+
+        used = {i for table in self.counts for i in table.attributes}
+        return not any(self.sizes[i] > 1 for i in used)
 
 
 # --- attributes ----------------------------------------------------------------------------------
@@ -237,13 +239,10 @@ def _terms_of_parity(workload: Parity, sizes: Sizes, weight: float) -> list[Term
         return _terms.dispatch(Workload)(workload, sizes, weight)
 
     # Products of as many signs are one object: what is worked out for one serves all.
-    signs = [
-        kron([_SIGN] * degree) if degree else Total(1)
-        for degree in range(len(sizes) + 1)
-    ]
+    signs = [Total(1), *(kron([_SIGN] * degree) for degree in range(1, len(sizes) + 1))]
     return [
-        Term(weight, own, signs[len(own)], (_SIGN,) * len(own))
-        for own in workload.attributes
+        Term(weight, bits, signs[len(bits)], (_SIGN,) * len(bits))
+        for bits in workload.attributes
     ]
 
 
@@ -255,13 +254,12 @@ def _terms_of_on_attributes(
         return _terms.dispatch(Workload)(workload, sizes, weight)
 
     attributes = workload.attributes
-    inner = workload.inner
     if not attributes:
         return [Term.of_product(weight, (), ())]
 
-    factors = _factors(inner, tuple(sizes[i] for i in attributes))
+    factors = _factors(workload.inner, tuple(sizes[i] for i in attributes))
     if factors is None:
-        return [Term(weight, attributes, inner, None)]
+        return [Term(weight, attributes, workload.inner, None)]
 
     return [Term.of_product(weight, attributes, factors)]
 
@@ -287,9 +285,8 @@ def cell_answers(
 
     answers: dict[int, Array] = {}
     for attributes, table in marginal_tables(cells, sizes, numbers):
-        answers |= {
-            number: asked[number].answers(table) for number in numbers[attributes]
-        }
+        for number in numbers[attributes]:
+            answers[number] = asked[number].answers(table)
 
     return [answers[number] for number in range(len(asked))]
 
@@ -311,18 +308,28 @@ def as_counts(parts: Sequence[Term]) -> list[Term] | None:
     return result
 
 
+@singledispatch
 def _choices(factor: Workload) -> list[tuple[float, Workload]]:
     """Weighted counts and totals that a one-attribute workload stacks; or none."""
-    if isinstance(factor, Weighted):
-        return [
-            (factor.weight * weight, inner) for weight, inner in _choices(factor.inner)
-        ]
+    return []
 
-    if isinstance(factor, Stack):
-        parts = [_choices(part) for part in factor.parts]
-        return [choice for part in parts for choice in part] if all(parts) else []
 
-    return [(1.0, factor)] if isinstance(factor, Identity | Total) else []
+@_choices.register(Identity)
+@_choices.register(Total)
+def _choices_of_identity_or_total(factor: Workload) -> list[tuple[float, Workload]]:
+    return [(1.0, factor)]
+
+
+@_choices.register
+def _choices_of_weighted(factor: Weighted) -> list[tuple[float, Workload]]:
+    inner = _choices(factor.inner)
+    return [(factor.weight * weight, workload) for weight, workload in inner]
+
+
+@_choices.register
+def _choices_of_stack(factor: Stack) -> list[tuple[float, Workload]]:
+    parts = [_choices(part) for part in factor.parts]
+    return [choice for part in parts for choice in part] if all(parts) else []
 
 
 # --- symmetries ----------------------------------------------------------------------------------
@@ -361,11 +368,8 @@ def _invariant_axes_of_marginals(workload: Marginals) -> Sizes | None:
 @invariant_axes.register
 def _invariant_axes_of_on_attributes(workload: OnAttributes) -> Sizes | None:
     table = tuple(workload.sizes[i] for i in workload.attributes)
-    return (
-        workload.sizes
-        if invariant_axes(workload.inner) in (table, (prod(table),))
-        else None
-    )
+    whole = invariant_axes(workload.inner) in (table, (prod(table),))
+    return workload.sizes if whole else None
 
 
 @invariant_axes.register
@@ -407,7 +411,8 @@ def _magnitudes(workload: Workload) -> tuple[float, float]:
 @_magnitudes.register
 def _magnitudes_of_weighted(workload: Weighted) -> tuple[float, float]:
     least, most = _magnitudes(workload.inner)
-    return least + log10(workload.weight), most + log10(workload.weight)
+    weight = log10(workload.weight)
+    return least + weight, most + weight
 
 
 @_magnitudes.register
@@ -429,8 +434,8 @@ def _magnitudes_of_stack(workload: Stack) -> tuple[float, float]:
 
 @_magnitudes.register
 def _magnitudes_of_explicit(workload: Explicit) -> tuple[float, float]:
-    sizes = abs(workload.matrix).max(axis=1)
-    sizes = np.ravel(sizes if workload.sparse is None else sizes.toarray())
+    largest = abs(workload.matrix).max(axis=1)
+    sizes = np.ravel(largest if workload.sparse is None else largest.toarray())
     logs = np.log10(sizes[sizes > 0])
     return float(logs.min(initial=0.0)), float(logs.max(initial=0.0))
 
@@ -438,7 +443,7 @@ def _magnitudes_of_explicit(workload: Explicit) -> tuple[float, float]:
 @_magnitudes.register
 def _magnitudes_of_marginals(workload: Marginals) -> tuple[float, float]:
     ends = [_magnitudes(base) for base in workload.bases]
+    low = sum(min(0.0, least) for least, _ in ends)
+    high = sum(max(0.0, most) for _, most in ends)
     logs = np.log10(workload.weights)
-    low = sum(min(0.0, e[0]) for e in ends)
-    high = sum(max(0.0, e[1]) for e in ends)
     return float(logs.min()) + low, float(logs.max()) + high

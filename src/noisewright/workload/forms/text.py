@@ -40,9 +40,9 @@ FORMS = (
     "allmarginals:5x7x2 parity:8:<=3 parity:8:3 conjunctions:8:2 "
     "random:100x64:1, A*B, A+B, 2.5@A, (A)"
 )
-MOST_ATTRIBUTES = 1000
+MOST_ATTRIBUTES = 1000  # written as a power, as in 2^1000
 _SMALLEST_ENTRY = 1e-305  # but zero: further down, floats have fewer digits
-MOST_NESTED = 100
+MOST_NESTED = 100  # brackets: the parser calls itself for each
 _SIMPLE: dict[str, Callable[[int], Workload]] = {
     "identity": Identity,
     "total": Total,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -46,29 +47,27 @@ class Kron(Kronecker, Workload):
         if self.size <= _SMALL_PRODUCT:
             return super().row_quadratics(matrix)
 
+        # Split where both halves have about as many cells.
         sizes = np.cumprod([float(factor.size) for factor in factors[:-1]])
-        split = 1 + int(np.argmin(np.abs(np.log(sizes) - np.log(self.size) / 2)))
-        first = kron(list(factors[:split]))
-        rest = kron(list(factors[split:]))
+        uneven = np.abs(np.log(sizes) - np.log(self.size) / 2)
+        split = 1 + int(np.argmin(uneven))
+        first = kron(factors[:split])
+        rest = kron(factors[split:])
+
         blocks = matrix.reshape(first.size, rest.size, first.size, rest.size)
         left = np.empty((rest.queries, first.size, first.size))
+        for u, v in zip(*np.triu_indices(first.size), strict=True):
+            block = blocks[u, :, v]
+            quadratics = rest.row_quadratics((block + block.T) / 2)
+            left[:, u, v] = left[:, v, u] = quadratics
 
-        for u, v in np.ndindex(first.size, first.size):
-            if u <= v:
-                block = blocks[u, :, v]
-                left[:, u, v] = left[:, v, u] = rest.row_quadratics(
-                    (block + block.T) / 2
-                )
-
-        return np.concatenate(
-            [first.row_quadratics(part)[:, None] for part in left], 1
-        ).ravel()
+        return np.stack([first.row_quadratics(part) for part in left], axis=1).ravel()
 
     def row_squares(self, x: FloatArray) -> FloatArray:
         def squares(factor: Workload, block: FloatArray) -> FloatArray:
             return np.stack([factor.row_squares(column) for column in block.T], axis=1)
 
-        maps = [(*f.shape, lambda block, f=f: squares(f, block)) for f in self.factors]
+        maps = [(*f.shape, partial(squares, f)) for f in self.factors]
         return apply_along_axes(maps, x)
 
     def text(self) -> str:
@@ -77,7 +76,7 @@ class Kron(Kronecker, Workload):
     def label(self, row: int) -> str:
         digits = self._digits(np.array([row]))
         pairs = zip(self.factors, digits, strict=True)
-        return " × ".join(f.label(int(digit[0])) for f, digit in pairs)
+        return " × ".join(factor.label(int(digit[0])) for factor, digit in pairs)
 
 
 @dataclass(frozen=True)
@@ -92,10 +91,11 @@ class Stack(Stacked, Workload):
     def rows(self, start: int, stop: int) -> FloatArray:
         blocks = [np.empty((0, self.size))]
         for part, first in zip(self.parts, self.starts, strict=False):
-            a = max(start - first, 0)
-            b = min(stop - first, part.queries)
-            if a < b:
-                blocks.append(part.rows(a, b))
+            begin = max(start - first, 0)
+            end = min(stop - first, part.queries)
+            if begin < end:
+                blocks.append(part.rows(begin, end))
+
         return np.concatenate(blocks)
 
     def row_quadratics(self, matrix: FloatArray) -> FloatArray:
@@ -114,6 +114,9 @@ class Stack(Stacked, Workload):
     def label(self, row: int) -> str:
         index = bisect_right(self.starts, row) - 1
         return self.parts[index].label(row - self.starts[index])
+
+    def labels_of(self, name: str, values: Sequence[str]) -> list[str]:
+        return [label for part in self.parts for label in part.labels_of(name, values)]
 
 
 @dataclass(frozen=True)
@@ -150,6 +153,9 @@ class Weighted(Scaled, Workload):
 
     def label(self, row: int) -> str:
         return f"{self.weight:g}·{self.inner.label(row)}"
+
+    def labels_of(self, name: str, values: Sequence[str]) -> list[str]:
+        return self.inner.labels_of(name, values)
 
 
 def _grouped(workload: Workload, needs_brackets: tuple[type[Workload], ...]) -> str:

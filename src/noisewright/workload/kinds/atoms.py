@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
+from itertools import chain, combinations
 from math import comb
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from noisewright.workload.linear.tensor import corner_sums, walsh_hadamard
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-_IMAGE_ENTRIES = 2**23
+_IMAGE_ENTRIES = 2**23  # of products that are held at a time
 
 
 @dataclass(frozen=True)
@@ -84,6 +84,9 @@ class Identity(Atom):
     def span(self, row: int) -> tuple[int, int]:
         return row, row
 
+    def labels_of(self, name: str, values: Sequence[str]) -> list[str]:
+        return [f"{name} = {value}" for value in values]
+
     def row_quadratics(self, matrix: FloatArray) -> FloatArray:
         return np.array(np.diagonal(matrix))
 
@@ -110,6 +113,9 @@ class Total(Atom):
     def span(self, row: int) -> tuple[int, int]:
         return 0, self.cells - 1
 
+    def labels_of(self, name: str, values: Sequence[str]) -> list[str]:
+        return [""]
+
     def row_quadratics(self, matrix: FloatArray) -> FloatArray:
         return np.array([matrix.sum()])
 
@@ -135,6 +141,9 @@ class Prefix(Atom):
 
     def span(self, row: int) -> tuple[int, int]:
         return 0, row
+
+    def labels_of(self, name: str, values: Sequence[str]) -> list[str]:
+        return [f"{name} up to {value}" for value in values]
 
     def row_quadratics(self, matrix: FloatArray) -> FloatArray:
         return np.array(np.diagonal(corner_sums(matrix)))[1:]
@@ -176,36 +185,43 @@ class Ranges(Atom):
 
     def span(self, row: int) -> tuple[int, int]:
         n = self.cells
-        # Row of the first interval that starts at cell a is a·n − a(a−1)/2; invert by bisection.
+
+        def first_row(cell: int) -> int:
+            """The first interval that starts at a cell."""
+            return cell * n - cell * (cell - 1) // 2
+
         low = 0
         high = n - 1
         while low < high:
             middle = (low + high + 1) // 2
-            low, high = (
-                (middle, high)
-                if middle * n - middle * (middle - 1) // 2 <= row
-                else (low, middle - 1)
-            )
+            if first_row(middle) <= row:
+                low = middle
+            else:
+                high = middle - 1
 
-        return low, low + row - (low * n - low * (low - 1) // 2)
+        return low, low + row - first_row(low)
+
+    def labels_of(self, name: str, values: Sequence[str]) -> list[str]:
+        spans = (self.span(row) for row in range(self.queries))
+        return [f"{name} from {values[a]} to {values[b]}" for a, b in spans]
 
     def row_quadratics(self, matrix: FloatArray) -> FloatArray:
-        sums, (first, last) = corner_sums(matrix), self._ends
-        diagonal = np.diagonal(sums)
-        return np.asarray(
-            diagonal[last + 1] + diagonal[first] - 2 * sums[first, last + 1]
-        )
+        first, last = self._ends
+        sums = corner_sums(matrix)
+        squares = np.diagonal(sums)
+        ends = squares[last + 1] + squares[first]
+        return np.asarray(ends - 2 * sums[first, last + 1])
 
     def weighted_gram(self, weights: FloatArray) -> FloatArray:
         # Entry (u, v) sums the weights of the intervals that begin at or before u and end after v.
         table = np.zeros((self.cells, self.cells))
         table[np.triu_indices(self.cells)] = weights
-        table = np.cumsum(np.cumsum(table, axis=0)[:, ::-1], axis=1)[:, ::-1]
-        upper = np.triu(table)
+        begun = np.cumsum(table, axis=0)
+        upper = np.triu(np.cumsum(begun[:, ::-1], axis=1)[:, ::-1])
         return upper + np.triu(upper, 1).T
 
 
-_MOST_CHARACTERS = 2**20
+_MOST_CHARACTERS = 2**20  # listed one by one
 
 
 @dataclass(frozen=True)
@@ -230,9 +246,12 @@ class Parity(Workload):
             )
 
     @property
+    def _degrees(self) -> range:
+        return range(self.lowest, self.highest + 1)
+
+    @property
     def shape(self) -> tuple[int, int]:
-        degrees = range(self.lowest, self.highest + 1)
-        return sum(comb(self.bits, j) for j in degrees), 2**self.bits
+        return sum(comb(self.bits, degree) for degree in self._degrees), 2**self.bits
 
     @cached_property
     def attributes(self) -> tuple[tuple[int, ...], ...]:
@@ -243,10 +262,9 @@ class Parity(Workload):
                 f"{_MOST_CHARACTERS}; ask about fewer bits, or lower the degree"
             )
 
-        degrees = range(self.lowest, self.highest + 1)
-        return tuple(
-            own for degree in degrees for own in combinations(range(self.bits), degree)
-        )
+        bits = range(self.bits)
+        by_degree = (combinations(bits, degree) for degree in self._degrees)
+        return tuple(chain.from_iterable(by_degree))
 
     @cached_property
     def characters(self) -> Array:
@@ -301,12 +319,9 @@ class Parity(Workload):
         return np.full(self.queries, x.sum())
 
     def _largest_distance(self, order: int) -> float:
-        return (
-            float(np.sqrt(self.gram().largest_distance_squared()))
-            if order == 2
-            # Columns of ±1 entries: an ℓ1 distance is half the squared ℓ2 distance.
-            else (self.gram().largest_distance_squared() / 2)
-        )
+        square = self.gram().largest_distance_squared()
+        # Columns of ±1 entries: an ℓ1 distance is half the squared ℓ2 distance.
+        return float(np.sqrt(square)) if order == 2 else square / 2
 
 
 def _is_real(kind: np.dtype[Any]) -> bool:
@@ -323,6 +338,15 @@ def _real(matrix: Any) -> FloatArray | None:
         return None
 
 
+def _entries(matrix: Any) -> Any:
+    """A matrix in floats, sparse where it was given so; None where it is none of real numbers."""
+    from scipy.sparse import csr_array, issparse
+
+    if not issparse(matrix):
+        return _real(matrix)
+    return csr_array(matrix, dtype=np.float64) if _is_real(matrix.dtype) else None
+
+
 @dataclass(frozen=True, eq=False)
 class Explicit(Dense, Workload):
     """Queries given as the rows of a matrix, dense or SciPy sparse."""
@@ -331,14 +355,7 @@ class Explicit(Dense, Workload):
     names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        from scipy.sparse import csr_array, issparse
-
-        matrix: Any = None
-        if not issparse(self.matrix):
-            matrix = _real(self.matrix)
-        elif _is_real(cast(Any, self.matrix).dtype):
-            matrix = csr_array(cast(Any, self.matrix), dtype=np.float64)
-
+        matrix = _entries(self.matrix)
         if matrix is None:
             raise InvalidParameter(
                 "workload",
@@ -362,13 +379,14 @@ class Explicit(Dense, Workload):
             "must have finite entries only",
             "replace or drop the queries that hold them",
         )
-        if self.names is not None and len(self.names) != matrix.shape[0]:
-            raise InvalidParameter(
-                "names",
-                len(self.names),
-                f"must be one per query ({matrix.shape[0]})",
-                "add names",
-            )
+        queries = matrix.shape[0]
+        require(
+            self.names is None or len(self.names) == queries,
+            "names",
+            len(self.names or ()),
+            f"must be one per query ({queries})",
+            "add names",
+        )
 
         object.__setattr__(self, "matrix", matrix)
 
@@ -441,16 +459,11 @@ class Explicit(Dense, Workload):
         entries: Any = csr_array(self.matrix, copy=True)
         entries.sum_duplicates()
         entries.eliminate_zeros()
-        parts = (
-            entries.indptr.astype("<i8"),
-            entries.indices.astype("<i8"),
-            entries.data,
-        )
         digest = sha256()
+        for places in (entries.indptr, entries.indices):
+            digest.update(places.astype("<i8").tobytes())
 
-        for part in parts:
-            digest.update(np.ascontiguousarray(part).tobytes())
-
+        digest.update(np.ascontiguousarray(entries.data).tobytes())
         return digest.hexdigest()[:16]
 
     def text(self) -> str:
@@ -459,6 +472,9 @@ class Explicit(Dense, Workload):
 
     def label(self, row: int) -> str:
         return self.names[row] if self.names is not None else f"query {row}"
+
+    def labels_of(self, name: str, values: Sequence[str]) -> list[str]:
+        return self.labels()
 
 
 @dataclass(frozen=True, eq=False)
@@ -478,11 +494,8 @@ class Random(Explicit):
             )
 
         generator = np.random.default_rng(seed)
-        return cls(
-            generator.integers(0, 2, size=(queries, cells)).astype(np.float64),
-            None,
-            seed,
-        )
+        bits = generator.integers(0, 2, size=(queries, cells))
+        return cls(bits.astype(np.float64), None, seed)
 
     def text(self) -> str:
         return f"random:{self.queries}x{self.size}:{self.seed}"

@@ -59,7 +59,9 @@ class Conjunctions(Marginals):
             raise TooLarge(
                 f"{self.text()} has 2^{bits} cells; they are listed up to {DENSE_LIMIT}; plan it"
             )
-        return np.array([sum(1 << (bits - 1 - i) for i in own) for own in self.tables])
+
+        alone = [1 << (bits - 1 - i) for i in range(bits)]
+        return np.array([sum(alone[i] for i in table) for table in self.tables])
 
     def matvec(self, x: Array) -> Array:
         """Sums over all cells with the attributes of each set, one attribute at a time."""
@@ -71,15 +73,14 @@ class Conjunctions(Marginals):
         return tensor.reshape(x.shape)[chosen]
 
     def rmatvec(self, y: Array) -> Array:
-        spectrum = np.zeros((self.size, *y.shape[1:]), dtype=y.dtype)
-        spectrum[self._masks] = y
-        tensor = spectrum.reshape(*self.sizes, *y.shape[1:])
-
+        sums = np.zeros((self.size, *y.shape[1:]), dtype=y.dtype)
+        sums[self._masks] = y
+        tensor = sums.reshape(*self.sizes, *y.shape[1:])
         for axis in range(len(self.sizes)):
             halves = np.moveaxis(tensor, axis, 0)
             halves[1] += halves[0]
 
-        return spectrum
+        return sums
 
     def rows(self, start: int, stop: int) -> FloatArray:
         cells = np.arange(self.size)
@@ -130,10 +131,9 @@ class ConjunctionGram(Gram):
     @cached_property
     def _choices(self) -> FloatArray:
         """C(j, ways) for every number j of attributes."""
-        asked = self.asked
-        return np.array(
-            [float(comb(j, asked.ways)) for j in range(len(asked.bases) + 1)]
-        )
+        ways = self.asked.ways
+        counts = range(len(self.asked.bases) + 1)
+        return np.array([float(comb(j, ways)) for j in counts])
 
     def matvec(self, x: Array) -> Array:
         return self.asked.rmatvec(self.asked.matvec(x))

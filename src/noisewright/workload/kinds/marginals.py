@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
+from itertools import chain, combinations
 from math import comb, prod
 
 import numpy as np
@@ -49,19 +49,16 @@ class OnAttributes(OnTable, Workload):
 
     def gram(self) -> Gram:
         """Kronecker of the inner Gram matrix and all-ones blocks where the order of axes allows."""
-        if isinstance(self.inner, Kron) and len(self.inner.factors) == len(
-            self.attributes
-        ):
-            grams: list[Gram] = [factor.gram() for factor in self.inner.factors]
-        elif len(self.attributes) == 1:
-            grams = [self.inner.gram()]
-        else:
+        factors: tuple[Workload, ...] = (self.inner,)
+        if isinstance(self.inner, Kron) and len(self.attributes) > 1:
+            factors = self.inner.factors
+        if len(factors) != len(self.attributes):
             return _SpreadGram(self.sizes, self.attributes, self.inner.gram())
 
+        grams = [factor.gram() for factor in factors]
         by_axis = dict(zip(self.attributes, grams, strict=True))
-        return KronGram(
-            tuple(by_axis.get(i) or OnesGram(n) for i, n in enumerate(self.sizes))
-        )
+        every = (by_axis.get(i) or OnesGram(n) for i, n in enumerate(self.sizes))
+        return KronGram(tuple(every))
 
     def row_squares(self, x: FloatArray) -> FloatArray:
         table = sum_out(x.reshape(self.sizes), self.sizes, self.attributes)
@@ -96,8 +93,9 @@ class _SpreadGram(Gram):
         return prod(self.sizes), prod(self.sizes)
 
     def matvec(self, x: Array) -> Array:
-        tensor = x.reshape(*self.sizes, *x.shape[1:])
-        table = sum_out(tensor, self.sizes, self.attributes).reshape(-1, *x.shape[1:])
+        batch = x.shape[1:]
+        tensor = x.reshape(*self.sizes, *batch)
+        table = sum_out(tensor, self.sizes, self.attributes).reshape(-1, *batch)
         return spread(self.inner.matvec(table), self.sizes, self.attributes)
 
     def diagonal(self) -> FloatArray:
@@ -160,16 +158,18 @@ class Marginals(Workload):
             "lower it",
         )
 
-        orders = range(ways + 1) if at_most else range(ways, ways + 1)
-        count = sum(comb(len(sizes), k) for k in orders)
+        orders = _orders(ways, at_most)
+        count = sum(comb(len(sizes), order) for order in orders)
         if count > MOST_TABLES:
             raise TooLarge(
                 f"{len(sizes)} attributes have more than {MOST_TABLES} tables of {ways}; ask for "
                 f"fewer ways, or name the tables"
             )
 
-        tables = tuple(t for k in orders for t in combinations(range(len(sizes)), k))
-        return cls(tuple(Identity(check_size("size", n)) for n in sizes), tables)
+        axes = range(len(sizes))
+        tables = chain.from_iterable(combinations(axes, order) for order in orders)
+        bases = tuple(Identity(check_size("size", n)) for n in sizes)
+        return cls(bases, tuple(tables))
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -178,9 +178,8 @@ class Marginals(Workload):
 
     @cached_property
     def shape(self) -> tuple[int, int]:
-        queries = sum(
-            prod(self.bases[i].queries for i in table) for table in self.tables
-        )
+        asked = [base.queries for base in self.bases]
+        queries = sum(prod(asked[i] for i in table) for table in self.tables)
         return queries, prod(self.sizes)
 
     @property
@@ -229,18 +228,14 @@ class Marginals(Workload):
         return MarginalGram(self.sizes, totals)
 
     def _largest_norm(self, order: int) -> float:
-        return (
-            self._counted(order, 1)
-            if self.is_identity
-            else super()._largest_norm(order)
-        )
+        if not self.is_identity:
+            return super()._largest_norm(order)
+        return self._counted(order, 1)
 
     def _largest_distance(self, order: int) -> float:
-        return (
-            self._counted(order, 2)
-            if self.is_identity
-            else super()._largest_distance(order)
-        )
+        if not self.is_identity:
+            return super()._largest_distance(order)
+        return self._counted(order, 2)
 
     def _counted(self, order: int, changes: int) -> float:
         """For plain counts, from the number of tables alone: no cell of the domain is visited."""
@@ -253,12 +248,16 @@ class Marginals(Workload):
 
     def text(self) -> str:
         """The named family where it is one; the sum of its tables otherwise."""
-        return self._family() or "+".join(
-            f"{weight!r}@({self.part(i).text()})"
-            if weight != 1
-            else self.part(i).text()
-            for i, weight in enumerate(self.weights)
-        )
+        family = self._family()
+        if family is not None:
+            return family
+
+        texts = []
+        for i, weight in enumerate(self.weights):
+            text = self.part(i).text()
+            texts.append(text if weight == 1 else f"{weight!r}@({text})")
+
+        return "+".join(texts)
 
     def _family(self) -> str | None:
         if not self.is_identity or set(self.weights) != {1.0}:
@@ -267,11 +266,12 @@ class Marginals(Workload):
         count = len(self.bases)
         longest = max(map(len, self.tables))
         for at_most in (False, True):
-            orders = range(longest + 1) if at_most else range(longest, longest + 1)
+            orders = _orders(longest, at_most)
             if len(self.tables) != sum(comb(count, order) for order in orders):
                 continue
             if self.tables == Marginals.of_order(self.sizes, longest, at_most).tables:
-                return f"marginals:{sizes_text(self.sizes)}:{'<=' if at_most else ''}{longest}"
+                ways = f"<={longest}" if at_most else str(longest)
+                return f"marginals:{sizes_text(self.sizes)}:{ways}"
 
         return None
 
@@ -282,9 +282,8 @@ class Marginals(Workload):
         if not table:
             return "total"
 
-        digits = np.unravel_index(
-            row - starts[index], [self.bases[i].queries for i in table]
-        )
+        shape = [self.bases[i].queries for i in table]
+        digits = np.unravel_index(row - starts[index], shape)
         pairs = zip(table, digits, strict=True)
         return " × ".join(f"{i}{self.bases[i].label(int(digit))}" for i, digit in pairs)
 
@@ -296,9 +295,8 @@ class AllMarginals(Kron):
     @classmethod
     def of_sizes(cls, sizes: tuple[int, ...]) -> AllMarginals:
         """One factor per attribute: its total, then its values."""
-        return cls(
-            tuple(Stack((Total(n), Identity(check_size("size", n)))) for n in sizes)
-        )
+        pairs = [(Total(n), Identity(check_size("size", n))) for n in sizes]
+        return cls(tuple(map(Stack, pairs)))
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -313,19 +311,21 @@ class AllMarginals(Kron):
         return "(" + ",".join("*" if d == 0 else str(int(d) - 1) for d in digits) + ")"
 
 
+def _orders(ways: int, at_most: bool) -> range:
+    """The numbers of attributes of tables of exactly, or at most, so many."""
+    return range(0 if at_most else ways, ways + 1)
+
+
 def sizes_text(sizes: tuple[int, ...]) -> str:
     """`2^8` for equal sizes, `5x7x2` otherwise."""
-    return (
-        f"{sizes[0]}^{len(sizes)}"
-        if len(set(sizes)) == 1
-        else "x".join(map(str, sizes))
-    )
+    if len(set(sizes)) == 1:
+        return f"{sizes[0]}^{len(sizes)}"
+    return "x".join(map(str, sizes))
 
 
 def _check_table(table: Table, attributes: int) -> None:
     ordered = list(table) == sorted(set(table))
     if not ordered or any(not 0 <= i < attributes for i in table):
-        rule = (
-            f"must list attributes between 0 and {attributes - 1}, in order, each once"
-        )
+        known = f"attributes between 0 and {attributes - 1}"
+        rule = f"must list {known}, in order, each once"
         raise InvalidParameter("table", table, rule, "sort them and drop repetitions")

@@ -17,7 +17,9 @@ from noisewright.workload.linear.maps import Dense, Kronecker, LinearMap, Scaled
 from noisewright.workload.linear.tensor import column_kron, sum_out, walsh_hadamard
 
 _MOST_ATTRIBUTES = 20  # a number for every set of them
-_FEW_TABLES = 64
+_FEW_TABLES = (
+    64  # one sum over the cells for each; more are quicker by Fourier transforms
+)
 
 
 class Gram(LinearMap):

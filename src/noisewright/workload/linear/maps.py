@@ -28,7 +28,7 @@ from noisewright.workload.linear.tensor import (
 
 Neighbours = Literal["add-remove", "replace-one"]
 
-_PAIRS_BLOCK = 2**22
+_PAIRS_BLOCK = 2**22  # entries of differences of columns that are held at a time
 
 
 class LinearMap(ArrayProtocol):

@@ -12,7 +12,7 @@ from noisewright.arrays import Array, FloatArray
 DENSE_LIMIT = 2**26
 """Entries (half a gigabyte of doubles) above which `dense()` refuses."""
 
-_RADIX = 16
+_RADIX = 16  # cells whose transform is one product with a matrix of signs
 
 AxisMap = tuple[int, int, Callable[[Array], Array]]
 """Rows, columns and the product of one factor; the product takes `(columns, k)` arrays."""

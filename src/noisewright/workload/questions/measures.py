@@ -21,9 +21,9 @@ from noisewright.errors import InvalidParameter, require
 Missing = Literal["left-out", "zero"]
 """What is made of people without a value: they are in no sum and no count, or their value is 0."""
 
-# 2^52 of which, and errors of them, are floats
+# 2^52 of a unit, and errors of them, are floats
 _SMALLEST_UNIT = 1e-280
-_LARGEST_UNIT = 1e280
+_LARGEST_UNIT = 1e280  # likewise
 _LARGEST_ROOT = 2**16  # of the width in units: squares of 2^31 people still fit a word
 _LARGEST_PRODUCT = 2**32  # of a weight and a number, likewise
 
@@ -32,6 +32,20 @@ class _Measure(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="measure"
 ):
     """What is added up over people."""
+
+    @property
+    def words(self) -> str:
+        """What is added up, in words."""
+        raise NotImplementedError
+
+    @property
+    def reach(self) -> int:
+        """The most one person can add to a cell, either way."""
+        return 1
+
+    def least_change(self, replaced: bool) -> int:
+        """How far two neighbours can surely move one cell."""
+        return self.reach
 
     @property
     def signed(self) -> bool:
@@ -54,13 +68,7 @@ class Count(_Measure, frozen=True, tag="count"):
 
     @property
     def words(self) -> str:
-        """What is added up, in words."""
         return "numbers of people"
-
-    @property
-    def reach(self) -> int:
-        """The most one person can add to a cell."""
-        return 1
 
 
 class Respondents(_Measure, frozen=True, tag="respondents"):
@@ -80,21 +88,11 @@ class Respondents(_Measure, frozen=True, tag="respondents"):
 
     @property
     def words(self) -> str:
-        """What is added up, in words."""
         return f"numbers of people with a value of {self.attribute}"
 
     @property
     def signed(self) -> bool:
         return False
-
-    @property
-    def reach(self) -> int:
-        """The most one person can add to a cell."""
-        return 1
-
-    def least_change(self, replaced: bool) -> int:
-        """How far two neighbours can surely move one cell."""
-        return 1
 
     def content(self, units: Array) -> Array:
         """What people with these values add, each."""
@@ -133,19 +131,18 @@ class CentredSum(_Measure, frozen=True, tag="sum"):
 
     @property
     def words(self) -> str:
-        """What is added up, in words."""
         bounds = f"{self.unit * self.low:g} to {self.unit * self.high:g}"
         return f"sums of {self.attribute} from {bounds} in units of {self.unit:g}"
 
     @property
     def reach(self) -> int:
-        """The most one person can add to a cell, either way."""
         middle = abs(self.low + self.high) if self.missing is True else 0
         return max(self.high - self.low, middle, 1)
 
     def least_change(self, replaced: bool) -> int:
-        """How far two neighbours can surely move one cell."""
-        return max(2 * (self.high - self.low), self.reach) if replaced else self.reach
+        if not replaced:
+            return self.reach
+        return max(2 * (self.high - self.low), self.reach)
 
     @property
     def nothing(self) -> int:
@@ -157,7 +154,8 @@ class CentredSum(_Measure, frozen=True, tag="sum"):
 
     def total(self, counts: Array, centred: Array) -> Array:
         """The sum of values itself, back from both."""
-        return np.asarray(self.unit * (centred + (self.low + self.high) * counts) / 2)
+        twice = centred + (self.low + self.high) * counts
+        return np.asarray(self.unit * twice / 2)
 
 
 class CentredSquares(_Measure, frozen=True, tag="squares"):
@@ -172,7 +170,6 @@ class CentredSquares(_Measure, frozen=True, tag="squares"):
 
     @property
     def words(self) -> str:
-        """What is added up, in words."""
         return f"squares behind {self.number.words}"
 
     @property
@@ -187,17 +184,18 @@ class CentredSquares(_Measure, frozen=True, tag="squares"):
 
     @property
     def reach(self) -> int:
-        """The most one person can add to a cell, either way."""
         return self.number.reach**2
 
     def least_change(self, replaced: bool) -> int:
-        """How far two neighbours can surely move one cell."""
-        return 2 * self.reach - 2 if replaced and self.reach > 1 else self.reach
+        if replaced and self.reach > 1:
+            return 2 * self.reach - 2
+        return self.reach
 
     @property
     def nothing(self) -> int:
-        left_out = self.number.missing == "left-out"
-        return 0 if left_out else 2 * self.number.nothing**2 - self.reach
+        if self.number.missing == "left-out":
+            return 0
+        return 2 * self.number.nothing**2 - self.reach
 
     def content(self, units: Array) -> Array:
         """What people with these values add, each."""
@@ -225,7 +223,6 @@ class Weights(_Measure, frozen=True, tag="weights"):
 
     @property
     def words(self) -> str:
-        """What is added up, in words."""
         return f"weights {self.attribute} up to {self.unit * self.cap:g}"
 
     @property
@@ -234,11 +231,6 @@ class Weights(_Measure, frozen=True, tag="weights"):
 
     @property
     def reach(self) -> int:
-        """The most one person can add to a cell."""
-        return self.cap
-
-    def least_change(self, replaced: bool) -> int:
-        """How far two neighbours can surely move one cell."""
         return self.cap
 
     def content(self, units: Array) -> Array:
@@ -246,25 +238,45 @@ class Weights(_Measure, frozen=True, tag="weights"):
         return np.clip(units, 0, self.cap)
 
 
-class WeightedRespondents(_Measure, frozen=True, tag="weighted-respondents"):
-    """The weight of a person who has a value of an attribute."""
+class _Weighed(_Measure, frozen=True):
+    """A weight times what else is held of a person, who may add as much as that at the cap."""
 
     weight: Weights
-    holds: Respondents
 
     @property
-    def factors(self) -> tuple[Weights, Respondents]:
-        return self.weight, self.holds
+    def held(self) -> Respondents | CentredSum:
+        """What is multiplied by the weight."""
+        raise NotImplementedError
 
     @property
-    def words(self) -> str:
-        """What is added up, in words."""
-        return f"{self.weight.words}, of people with a value of {self.holds.attribute}"
+    def factors(self) -> tuple[Weights, Respondents | CentredSum]:
+        return self.weight, self.held
 
     @property
     def attribute(self) -> str:
         """Whose values are asked for."""
-        return self.holds.attribute
+        return self.held.attribute
+
+    @property
+    def reach(self) -> int:
+        return self.weight.cap * self.held.reach
+
+    def least_change(self, replaced: bool) -> int:
+        return self.weight.cap * self.held.least_change(replaced)
+
+
+class WeightedRespondents(_Weighed, frozen=True, tag="weighted-respondents"):
+    """The weight of a person who has a value of an attribute."""
+
+    holds: Respondents
+
+    @property
+    def held(self) -> Respondents:
+        return self.holds
+
+    @property
+    def words(self) -> str:
+        return f"{self.weight.words}, of people with a value of {self.holds.attribute}"
 
     @property
     def unit(self) -> float:
@@ -275,20 +287,10 @@ class WeightedRespondents(_Measure, frozen=True, tag="weighted-respondents"):
     def signed(self) -> bool:
         return False
 
-    @property
-    def reach(self) -> int:
-        """The most one person can add to a cell."""
-        return self.weight.cap
 
-    def least_change(self, replaced: bool) -> int:
-        """How far two neighbours can surely move one cell."""
-        return self.weight.cap
-
-
-class WeightedSum(_Measure, frozen=True, tag="weighted-sum"):
+class WeightedSum(_Weighed, frozen=True, tag="weighted-sum"):
     """A weight times what `number` holds of a person."""
 
-    weight: Weights
     number: CentredSum
 
     def __post_init__(self) -> None:
@@ -302,32 +304,17 @@ class WeightedSum(_Measure, frozen=True, tag="weighted-sum"):
         )
 
     @property
-    def factors(self) -> tuple[Weights, CentredSum]:
-        return self.weight, self.number
+    def held(self) -> CentredSum:
+        return self.number
 
     @property
     def words(self) -> str:
-        """What is added up, in words."""
         return f"{self.number.words}, weighted by {self.weight.attribute}"
-
-    @property
-    def attribute(self) -> str:
-        """Whose values are summed."""
-        return self.number.attribute
 
     @property
     def unit(self) -> float:
         """What values are whole multiples of."""
         return self.number.unit
-
-    @property
-    def reach(self) -> int:
-        """The most one person can add to a cell, either way."""
-        return self.weight.cap * self.number.reach
-
-    def least_change(self, replaced: bool) -> int:
-        """How far two neighbours can surely move one cell."""
-        return self.weight.cap * self.number.least_change(replaced)
 
 
 OfColumn = CentredSum | CentredSquares | Respondents | Weights

@@ -45,7 +45,9 @@ _OF_THE_MEAN = 0.1
 _MEANS = 33
 """Means tried for a variance: between two of them its ends differ by 1/1000 of the mean's."""
 
-_WATCHED_GROUPS, _WATCHED_RATIOS = 8, 5  # whose laws are simulated: they differ little
+# whose laws are simulated: they differ little
+_WATCHED_GROUPS = 8
+_WATCHED_RATIOS = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,11 +75,9 @@ class _OfNumber(Statistic):
     @property
     def summed(self) -> CentredSum | WeightedSum:
         """What is summed of people."""
-        return (
-            self.number
-            if self.survey is None
-            else WeightedSum(self.survey, self.number)
-        )
+        if self.survey is None:
+            return self.number
+        return WeightedSum(self.survey, self.number)
 
     def weighted(self, weights: Weights) -> Statistic:
         return replace(self, survey=weights, name=weighted_name(self.name, weights))
@@ -93,11 +93,23 @@ class _OfNumber(Statistic):
         return self.number.attribute
 
     @property
+    def _of_whom(self) -> str:
+        """Who is meant, where somebody may lack a value."""
+        return {
+            False: "",
+            True: ", where whoever lacks a value counts as one person with zero",
+            "left-out": " of those who have a value",
+        }[self.number.missing]
+
+    @property
     def _rounding(self) -> str | None:
         """What must be known of the unit, where it is coarse."""
         if self.number.high - self.number.low >= _COARSE:
             return None
         return f"what rounding to multiples of {self.number.unit:g} changes is in no interval"
+
+    def _noted(self, told: str) -> str:
+        return "; ".join(filter(None, (told, self._rounding)))
 
     @cached_property
     def needs(self) -> tuple[Term, ...]:
@@ -107,9 +119,6 @@ class _OfNumber(Statistic):
     def weights(self) -> tuple[float, ...]:
         """In people: one person adds at most `reach` to a centred sum, and that counts as one."""
         return self.weight / self.people.measure.reach, self.weight / self.summed.reach
-
-
-_COUNTED_AS_ZERO = "whoever lacks a value counts as one person with zero"
 
 
 class Sums(_OfNumber):
@@ -146,9 +155,10 @@ class Sums(_OfNumber):
         number = self.number
         scale = 1.0 if self.survey is None else self.survey.unit
         sums = scale * number.total(counts.values, centred.values)
-        # The two tables have noise of their own.
-        std = number.unit * scale / 2 * np.hypot(centred.std, self._middle * counts.std)
 
+        # The two tables have noise of their own.
+        std = np.hypot(centred.std, self._middle * counts.std)
+        std = number.unit * scale / 2 * std
         return Column.around(sums, std, widths.each_test(1.0), widths.all)
 
 
@@ -168,48 +178,34 @@ class Means(_OfNumber):
 
     @property
     def note(self) -> str:  # type: ignore[override]
-        who = {
-            False: "sum over count",
-            True: f"sum over count, where {_COUNTED_AS_ZERO}",
-            "left-out": "sum over count of those who have a value",
-        }[self.number.missing]
-        told = (
-            f"{who}; left out where the noisy count is below four times its own half-width; "
-            "intervals are given for every group and hold for each group of at least one person "
-            "who counts, though not given that its mean is stated"
+        return self._noted(
+            f"sum over count{self._of_whom}; left out where the noisy count is below four times "
+            "its own half-width; intervals are given for every group and hold for each group of "
+            "at least one person who counts, though not given that its mean is stated"
         )
-        return "; ".join(filter(None, (told, self._rounding)))
 
     def judged(
         self, parts: Sequence[Noisy], errors: Sequence[FloatArray]
     ) -> FloatArray:
         groups = watched(len(parts[0].std), _WATCHED_GROUPS)
         (counts, sums), (people, drawn) = _some(parts, errors, groups)
-        return np.hstack(
-            [
-                standardised(
-                    drawn - ratio * people, np.hypot(sums.std, ratio * counts.std)
-                )
-                for ratio in np.linspace(0, self.number.reach, _WATCHED_RATIOS)
-            ]
-        )
+        columns = []
+        for ratio in np.linspace(0, self.number.reach, _WATCHED_RATIOS):
+            std = np.hypot(sums.std, ratio * counts.std)
+            columns.append(standardised(drawn - ratio * people, std))
+
+        return np.hstack(columns)
 
     def derive(self, parts: Sequence[Noisy], widths: Widths) -> Column:
         counts, centred = parts
         reach = float(self.number.reach)
         mean = self._possible(centred.values / _clear(counts, widths.each))
-        each, all_ = (
-            _around(
-                mean,
-                [
-                    self._possible(end)
-                    for end in _ratio(counts, centred, w, -reach, reach)
-                ],
-            )
-            for w in (widths.each_test(1.0), widths.all_tests(1.0))
-        )
 
-        return Column(mean, np.full(len(mean), np.nan), each, all_)
+        def ends(test: Callable[[float], float]) -> Ends:
+            low, high = _ratio(counts, centred, test(1.0), -reach, reach)
+            return self._possible(low), self._possible(high)
+
+        return _tested(mean, ends, widths)
 
     def _possible(self, centred: FloatArray) -> FloatArray:
         """Means of centred values as means in the number's own unit, between its bounds."""
@@ -240,17 +236,12 @@ class Variances(_OfNumber):
 
     @property
     def note(self) -> str:  # type: ignore[override]
-        who = {
-            False: "",
-            True: f", where {_COUNTED_AS_ZERO}",
-            "left-out": " of those who have a value",
-        }[self.number.missing]
-        told = (
-            f"mean square less squared mean{who}, without a correction for small groups; left out "
-            "where the noisy count is below four times its own half-width; intervals hold for each "
-            "group of at least one person who counts, though not given that its variance is stated"
+        return self._noted(
+            f"mean square less squared mean{self._of_whom}, without a correction for small "
+            "groups; left out where the noisy count is below four times its own half-width; "
+            "intervals hold for each group of at least one person who counts, though not given "
+            "that its variance is stated"
         )
-        return "; ".join(filter(None, (told, self._rounding)))
 
     def weighted(self, weights: Weights) -> Statistic:
         return Statistic.weighted(self, weights)
@@ -273,21 +264,19 @@ class Variances(_OfNumber):
         self, parts: Sequence[Noisy], errors: Sequence[FloatArray]
     ) -> FloatArray:
         groups = watched(len(parts[0].std), _WATCHED_GROUPS)
-        (counts, sums, squares), (people, drawn, of_squares) = _some(
-            parts, errors, groups
-        )
+        chosen, drawn = _some(parts, errors, groups)
+        counts, sums, squares = chosen
+        of_counts, of_sums, of_squares = drawn
         columns = []
 
         for mean in np.linspace(0, self.number.reach, _WATCHED_RATIOS):
-            for excess in np.linspace(
-                -mean * mean, self._most - mean * mean, _WATCHED_RATIOS
-            ):
+            around = _around_mean(sums, squares, mean)
+            least = -mean * mean
+            for excess in np.linspace(least, self._most + least, _WATCHED_RATIOS):
                 ratio = excess - self._most / 2
-                noise = of_squares / 2 - 2 * mean * drawn - ratio * people
-                around = _around_mean(sums, squares, mean)
-                columns.append(
-                    standardised(noise, np.hypot(around.std, ratio * counts.std))
-                )
+                noise = of_squares / 2 - 2 * mean * of_sums - ratio * of_counts
+                std = np.hypot(around.std, ratio * counts.std)
+                columns.append(standardised(noise, std))
 
         return np.hstack(columns)
 
@@ -296,12 +285,11 @@ class Variances(_OfNumber):
         whole = CentredSquares(self.number).squares(counts.values, squares.values)
         clear = _clear(counts, widths.each)
         variance = self._possible(whole / clear - (centred.values / clear) ** 2)
-        each, all_ = (
-            _around(variance, self._ends(counts, centred, squares, test))
-            for test in (widths.each_test, widths.all_tests)
-        )
 
-        return Column(variance, np.full(len(variance), np.nan), each, all_)
+        def ends(test: Callable[[float], float]) -> Ends:
+            return self._ends(counts, centred, squares, test)
+
+        return _tested(variance, ends, widths)
 
     def _ends(
         self,
@@ -349,17 +337,25 @@ def _around_mean(sums: Noisy, squares: Noisy, mean: FloatArray | float) -> Noisy
     )
 
 
-def _around(answers: FloatArray, ends: Sequence[FloatArray]) -> Ends:
-    """Ends that hold the answer, where there is one."""
-    return np.fmin(ends[0], answers), np.fmax(ends[1], answers)
+def _tested(
+    answers: FloatArray,
+    ends: Callable[[Callable[[float], float]], Ends],
+    widths: Widths,
+) -> Column:
+    """Answers with the ends that tests leave, which hold the answer where there is one."""
+    intervals = []
+    for test in (widths.each_test, widths.all_tests):
+        low, high = ends(test)
+        intervals.append((np.fmin(low, answers), np.fmax(high, answers)))
+
+    return Column(answers, np.full(len(answers), np.nan), *intervals)
 
 
 def _clear(counts: Noisy, width: float) -> FloatArray:
     """Counts that are clear of their noise; NaN for others."""
     people = counts.values
-    return np.where(
-        (people > 0) & (people >= CLEAR * width * counts.std), people, np.nan
-    )
+    clear = (people > 0) & (people >= CLEAR * width * counts.std)
+    return np.where(clear, people, np.nan)
 
 
 def _ratio(
@@ -381,19 +377,11 @@ def _ratio(
     a = counts.values**2 - half**2
     b = sums.values * counts.values
     c = sums.values**2 - spread**2
-    # b² − ac without the square that cancels.
-    discriminant = (
-        (counts.values * spread) ** 2 + (sums.values * half) ** 2 - (half * spread) ** 2
-    )
+    # b² − ac without the square that cancels; nobody has no ratio.
+    crossed = (counts.values * spread) ** 2 + (sums.values * half) ** 2
     nobody = (counts.values == 0) & (half == 0)
-
-    with np.errstate(divide="ignore", invalid="ignore"):
-        # Both roots from the sum that does not cancel; NaN where there are none.
-        q = b + np.copysign(np.sqrt(np.where(nobody, np.nan, discriminant)), b)
-        roots = np.array([q / a, c / q])
-
-    lower = np.fmin(*roots)
-    upper = np.fmax(*roots)
+    discriminant = np.where(nobody, np.nan, crossed - (half * spread) ** 2)
+    lower, upper = _roots(a, b, c, discriminant)
 
     def passes(ratio: FloatArray | float) -> BoolArray:
         below = a * ratio * ratio - 2 * b * ratio + c <= 0
@@ -405,3 +393,14 @@ def _ratio(
     last = np.clip(last, least, most)
 
     return np.minimum(first, last), np.maximum(first, last)
+
+
+def _roots(
+    a: FloatArray, b: FloatArray, c: FloatArray, discriminant: FloatArray
+) -> Ends:
+    """Roots of a·r² − 2b·r + c, both from the sum that does not cancel; NaN if there are none."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        q = b + np.copysign(np.sqrt(discriminant), b)
+        roots = np.array([q / a, c / q])
+
+    return np.fmin(*roots), np.fmax(*roots)

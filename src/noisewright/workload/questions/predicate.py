@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import ast
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
+from itertools import starmap
 from math import prod
 
 import numpy as np
@@ -22,7 +24,7 @@ _HELP = (
     'write it like: age >= 65 and sex == "F", 18 <= age < 65, region in '
     '["N", "S"], not employed'
 )
-_MOST_CELLS = 2**27
+_MOST_CELLS = 2**27  # of the attributes mentioned: a truth value for each
 _TRUTHS = {"true": True, "yes": True, "false": False, "no": False}
 _MIRRORED = {ast.Lt: ast.Gt, ast.Gt: ast.Lt, ast.LtE: ast.GtE, ast.GtE: ast.LtE}
 
@@ -92,10 +94,9 @@ def _check_compared(text: str, node: ast.Compare, domain: Domain) -> None:
     known = _known(domain)
     sides = [node.left, *node.comparators]
     values = [v for side in sides for v in getattr(side, "elts", [side])]
-    strange = [v.id for v in values if isinstance(v, ast.Name) and v.id not in known]
-    if strange and any(
-        isinstance(side, ast.Name) and side.id in known for side in sides
-    ):
+    names = [value.id for value in values if isinstance(value, ast.Name)]
+    strange = [name for name in names if name not in known]
+    if strange and any(getattr(side, "id", None) in known for side in sides):
         name = strange[0]
         raise InvalidParameter(
             "count",
@@ -105,7 +106,7 @@ def _check_compared(text: str, node: ast.Compare, domain: Domain) -> None:
         )
 
 
-class _Reader:
+class _Reader(ast.NodeVisitor):
     """Masks are tensors over the mentioned attributes, one axis each."""
 
     def __init__(self, text: str, domain: Domain, attributes: list[int]) -> None:
@@ -115,35 +116,38 @@ class _Reader:
         self.shape = tuple(domain.shape[i] for i in attributes)
 
     def read(self, node: ast.expr) -> BoolArray:
-        if isinstance(node, ast.BoolOp):
-            join = np.logical_and if isinstance(node.op, ast.And) else np.logical_or
-            return np.asarray(reduce(join, (self.read(value) for value in node.values)))
+        """The cells for which an expression holds."""
+        return np.asarray(self.visit(node))
 
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-            return ~self.read(node.operand)
-
-        if isinstance(node, ast.Name):
-            truth = self._equal(self._boolean(node.id), True)
-            return self._spread(self.domain.index(node.id), truth)
-
-        if isinstance(node, ast.Compare):
-            return self._comparison(node)
-
+    def generic_visit(self, node: ast.AST) -> BoolArray:
         raise self._error(ast.unparse(node))
 
-    def _comparison(self, node: ast.Compare) -> BoolArray:
+    def visit_BoolOp(self, node: ast.BoolOp) -> BoolArray:
+        """`and` and `or`."""
+        join = np.logical_and if type(node.op) is ast.And else np.logical_or
+        return np.asarray(reduce(join, map(self.read, node.values)))
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> BoolArray:
+        """`not`."""
+        if type(node.op) is not ast.Not:
+            raise self._error(ast.unparse(node))
+        return ~self.read(node.operand)
+
+    def visit_Name(self, node: ast.Name) -> BoolArray:
+        """A boolean attribute alone."""
+        truth = self._equal(self._boolean(node.id), True)
+        return self._spread(self.domain.index(node.id), truth)
+
+    def visit_Compare(self, node: ast.Compare) -> BoolArray:
+        """Comparisons, which may be chained."""
         sides = [node.left, *node.comparators]
-        masks = [
-            self._pair(left, operator, right)
-            for left, operator, right in zip(sides, node.ops, sides[1:], strict=False)
-        ]
-        return np.asarray(reduce(np.logical_and, masks))
+        triples = zip(sides, node.ops, sides[1:], strict=False)
+        return np.asarray(reduce(np.logical_and, starmap(self._pair, triples)))
 
     def _pair(self, left: ast.expr, operator: ast.cmpop, right: ast.expr) -> BoolArray:
         if isinstance(right, ast.Name) and not isinstance(left, ast.Name):
             left, right = right, left
             operator = _MIRRORED.get(type(operator), type(operator))()
-
         if not isinstance(left, ast.Name):
             raise self._error(ast.unparse(left))
 
@@ -159,25 +163,31 @@ class _Reader:
     def _cells(
         self, subject: Attribute | Level, operator: ast.cmpop, constant: object
     ) -> BoolArray:
-        listed = constant if isinstance(constant, list | tuple | set) else [constant]
-        truth = next((value for value in listed if isinstance(value, bool)), None)
+        several = constant if isinstance(constant, list | tuple | set) else None
+        self._check_truths(subject, [constant] if several is None else several)
+        match operator:
+            case ast.Eq():
+                return self._equal(subject, constant)
+            case ast.NotEq():
+                return ~self._equal(subject, constant)
+            case ast.In() if several is not None:
+                return self._among(subject, several)
+            case ast.NotIn() if several is not None:
+                return ~self._among(subject, several)
+            case _:
+                return self._ordered(subject, operator, constant)
+
+    def _check_truths(
+        self, subject: Attribute | Level, values: Iterable[object]
+    ) -> None:
+        truth = next((value for value in values if isinstance(value, bool)), None)
         if truth is not None and getattr(subject, "kind", "level") != "boolean":
             rule = f"compares {subject.name!r} with {str(truth).lower()}, and it is not boolean"
             raise InvalidParameter("count", self.text, rule, "write a text in quotes")
 
-        if isinstance(operator, ast.Eq | ast.NotEq):
-            mask = self._equal(subject, constant)
-            return mask if isinstance(operator, ast.Eq) else ~mask
-
-        if isinstance(operator, ast.In | ast.NotIn) and isinstance(
-            constant, list | tuple | set
-        ):
-            mask = reduce(
-                np.logical_or, (self._equal(subject, value) for value in constant)
-            )
-            return mask if isinstance(operator, ast.In) else ~mask
-
-        return self._ordered(subject, operator, constant)
+    def _among(self, subject: Attribute | Level, values: Iterable[object]) -> BoolArray:
+        masks = [self._equal(subject, value) for value in values]
+        return np.asarray(reduce(np.logical_or, masks))
 
     def _equal(self, subject: Attribute | Level, constant: object) -> BoolArray:
         if isinstance(subject, Level):
@@ -204,13 +214,13 @@ class _Reader:
                 "use == or in",
             )
 
-        inclusive = isinstance(operator, ast.LtE | ast.Gt)
-        below = attribute.cells_below(constant, inclusive)
-        # Cells from the last declared one on hold values that have no place in the order.
+        kind = type(operator)
+        below = attribute.cells_below(constant, kind in (ast.LtE, ast.Gt))
         mask = np.zeros(attribute.size, dtype=np.bool_)
-        if isinstance(operator, ast.Lt | ast.LtE):
+        if kind in (ast.Lt, ast.LtE):
             mask[:below] = True
-        elif isinstance(operator, ast.Gt | ast.GtE):
+        elif kind in (ast.Gt, ast.GtE):
+            # Cells behind the declared ones hold values that have no place in the order.
             mask[below : len(attribute.declared_labels)] = True
         else:
             raise self._error(self.text)

@@ -12,6 +12,7 @@ plans reach; it need not be exact to say what matters.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import singledispatch
 from math import inf, prod, sqrt
 
 import numpy as np
@@ -22,7 +23,7 @@ from noisewright.workload.kinds.atoms import Identity, Prefix, Ranges, Total
 from noisewright.workload.questions.statistics import Statistic
 from noisewright.workload.structure import Term
 
-_DENSE = 2**21
+_DENSE = 2**21  # entries of queries whose singular values take less than a second
 
 
 def weighted_needs(statistics: Sequence[Statistic]) -> list[tuple[Term, float]]:
@@ -50,14 +51,13 @@ def error_alone(statistic: Statistic) -> float:
     if not statistic.weight:
         return 1.0  # whatever it is, nothing is made of it
 
-    reach: dict[object, float] = {}
+    squares: dict[object, float] = {}
     for need, weight in zip(statistic.needs, statistic.weights, strict=True):
-        own = (weight / statistic.weight * need.measure.reach) ** 2 * _squares_alone(
-            need
-        )
-        reach[need.measure] = reach.get(need.measure, 0.0) + own
+        reach = weight / statistic.weight * need.measure.reach
+        square = reach**2 * _squares_alone(need)
+        squares[need.measure] = squares.get(need.measure, 0.0) + square
 
-    return sum(map(sqrt, reach.values()))
+    return sum(map(sqrt, squares.values()))
 
 
 def _squares_alone(term: Term) -> float:
@@ -65,34 +65,47 @@ def _squares_alone(term: Term) -> float:
     return term.weight**2 * prod(map(_least_squares, factors))
 
 
+@singledispatch
 def _least_squares(queries: Workload) -> float:
     """(Σ singular values)² over cells: the sum of squared errors that no L2 strategy is below."""
-    n = queries.size
-    if isinstance(queries, Weighted):
-        return queries.weight**2 * _least_squares(queries.inner)
-    if isinstance(queries, Identity):
-        return float(n)
-    if isinstance(queries, Total):
-        return 1.0
-
-    if isinstance(queries, Prefix):
-        angles = (2 * np.arange(1, n + 1) - 1) * np.pi / (4 * n + 2)
-        return float((0.5 / np.sin(angles)).sum() ** 2 / n)
-
-    if isinstance(queries, Ranges):
-        angles = np.arange(1, n + 1) * np.pi / (2 * n + 2)
-        return float((n + 1) * (0.5 / np.sin(angles)).sum() ** 2 / n)
-
-    return _of_matrix(queries)
-
-
-def _of_matrix(queries: Workload) -> float:
-    """The same of any queries: cells that no query tells apart are one cell."""
-    if queries.queries * queries.size > _DENSE or min(queries.shape) > sqrt(_DENSE) / 2:
+    large = queries.queries * queries.size > _DENSE
+    if large or min(queries.shape) > sqrt(_DENSE) / 2:
         return float(queries.gram().trace())  # as if every cell were measured
 
+    # Cells that no query tells apart are one cell.
     columns = np.unique(queries.dense(), axis=1)
     columns = columns[:, np.any(columns != 0, axis=0)]
     if not columns.size:
         return inf
-    return float(np.linalg.svd(columns, compute_uv=False).sum() ** 2 / columns.shape[1])
+
+    singular = np.linalg.svd(columns, compute_uv=False)
+    return float(singular.sum() ** 2 / columns.shape[1])
+
+
+@_least_squares.register
+def _least_squares_of_weighted(queries: Weighted) -> float:
+    return queries.weight**2 * _least_squares(queries.inner)
+
+
+@_least_squares.register
+def _least_squares_of_identity(queries: Identity) -> float:
+    return float(queries.size)
+
+
+@_least_squares.register
+def _least_squares_of_total(queries: Total) -> float:
+    return 1.0
+
+
+@_least_squares.register
+def _least_squares_of_prefix(queries: Prefix) -> float:
+    n = queries.size
+    angles = (2 * np.arange(1, n + 1) - 1) * np.pi / (4 * n + 2)
+    return float((0.5 / np.sin(angles)).sum() ** 2 / n)
+
+
+@_least_squares.register
+def _least_squares_of_ranges(queries: Ranges) -> float:
+    n = queries.size
+    angles = np.arange(1, n + 1) * np.pi / (2 * n + 2)
+    return float((n + 1) * (0.5 / np.sin(angles)).sum() ** 2 / n)

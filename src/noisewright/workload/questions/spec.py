@@ -26,64 +26,32 @@ what it would be alone (`relative_weights`); where all are counts, in people.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from itertools import chain, combinations, islice, product
-from math import comb, floor, log10
+from itertools import chain, islice
 from operator import methodcaller
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any
 
 import numpy as np
 
-from noisewright.domain import Attribute, Domain, Numeric
-from noisewright.domain.levels import LONGEST_LABEL, check_label
+from noisewright.domain import Domain
 from noisewright.domain.schema import dump_yaml, load_yaml
-from noisewright.errors import InvalidParameter, TooLarge, meant, require, understood
+from noisewright.errors import InvalidParameter, require, understood
 from noisewright.workload.base import Workload
 from noisewright.workload.kinds.algebra import Stack, Weighted, stack
-from noisewright.workload.kinds.atoms import (
-    Atom,
-    Explicit,
-    Identity,
-    Prefix,
-    Ranges,
-    Total,
-)
 from noisewright.workload.kinds.marginals import OnAttributes
+from noisewright.workload.questions.entries import read_entry
 from noisewright.workload.questions.measures import (
     COUNT,
-    CentredSum,
     Measure,
     Missing,
-    Weights,
 )
-from noisewright.workload.questions.numbers import Means, Sums, Variances
-from noisewright.workload.questions.predicate import parse_predicate
-from noisewright.workload.questions.quantiles import check_levels
 from noisewright.workload.questions.relative_weights import weighted_needs
-from noisewright.workload.questions.statistics import Counts, Quantiles, Statistic
-from noisewright.workload.structure import Term, terms
-
-_ORDERED: dict[str, type[Atom]] = {"cdf": Prefix, "ranges": Ranges}
-_MOST_TABLES = 10**6
-_LONGEST_TITLE = 20 * LONGEST_LABEL
-"""Characters of what a question is called by itself: several attributes, or a condition."""
-
-_OPTIONS = (
-    "by",
-    "weight",
-    "importance",
-    "name",
-    "label",
-    "of",
-    "unit",
-    "at",
-    "missing",
-)
-_OF_NUMBERS = ("sum", "mean", "variance")
-_WEIGHT_UNITS = 1000  # at least so many of a weight's cap
+from noisewright.workload.questions.statistics import Counts, Statistic
+from noisewright.workload.questions.table_axes import query_labels
+from noisewright.workload.structure import Term
 
 
 @dataclass(frozen=True)
@@ -228,7 +196,7 @@ def questions(
         error = partial(
             InvalidParameter, "queries", entry, "cannot be understood", "see the how-to"
         )
-        statistics += understood(partial(_read, entry, domain, unsaid), error)
+        statistics += understood(partial(read_entry, entry, domain, unsaid), error)
 
     measures = dict.fromkeys(need.measure for s in statistics for need in s.needs)
     of = COUNT if COUNT in measures else next(iter(measures))
@@ -259,332 +227,3 @@ def _parts(
 
 def _weighted(weight: float, part: Workload) -> Workload:
     return part if weight == 1.0 else Weighted(float(weight), part)
-
-
-def _read(entry: object, domain: Domain, unsaid: Missing) -> list[Statistic]:
-    if not isinstance(entry, Mapping):
-        raise InvalidParameter("queries", entry, "must be a mapping", _colon(entry))
-
-    kinds = [key for key in entry if key in KINDS]
-    unknown = [key for key in entry if key not in (*KINDS, *_OPTIONS)]
-    if len(kinds) != 1 or unknown:
-        raise InvalidParameter(
-            "queries",
-            dict(entry),
-            f"must hold exactly one of {', '.join(KINDS)}",
-            f"{_meaning(unknown)}options are {', '.join(_OPTIONS)}",
-        )
-    if entry[kinds[0]] is None:
-        raise InvalidParameter(
-            kinds[0], None, "must say of what", f"write `{kinds[0]}: …`"
-        )
-
-    weight, survey = _importance(entry, domain)
-    if kinds[0] in _OF_NUMBERS:
-        entry = {"missing": unsaid, **entry}
-    elif "missing" in entry:
-        rule = f"is said of {', '.join(_OF_NUMBERS)} alone"
-        raise InvalidParameter("missing", entry["missing"], rule, "leave it out")
-
-    statistics = KINDS[kinds[0]](kinds[0], entry, domain)
-    if survey is not None:
-        statistics = [statistic.weighted(survey) for statistic in statistics]
-
-    for option in {"name", "label"} & entry.keys():
-        check_label(option, str(entry[option]))
-
-    named = [str(entry.get("name", statistic.name)) for statistic in statistics]
-    check_label(kinds[0], max(named, key=len, default=""), _LONGEST_TITLE)
-
-    return [
-        replace(statistic, weight=weight, name=name, siblings=len(statistics))
-        for statistic, name in zip(statistics, named, strict=True)
-    ]
-
-
-def _colon(entry: object) -> str:
-    """What to write instead of a text where a mapping is needed: mostly a colon is missing."""
-    kind, _, rest = str(entry).strip().partition(" ")
-    if kind in KINDS:
-        return f"a colon is missing: write `{kind}: {rest.strip() or '…'}`"
-    return f"write KIND: …, with one of {', '.join(KINDS)}"
-
-
-def _importance(
-    entry: Mapping[str, object], domain: Domain
-) -> tuple[float, Weights | None]:
-    """How much accuracy matters, and the survey weight of people where one is named."""
-    weight = entry.get("weight", 1.0)
-    if isinstance(weight, str):
-        return _number(entry, "importance", 1.0), survey_weights(weight, domain)
-    if "importance" in entry and "weight" in entry:
-        raise InvalidParameter(
-            "importance", entry["importance"], "is given twice", "leave weight"
-        )
-    return _number(entry, "importance", weight), None
-
-
-def _number(entry: Mapping[str, object], name: str, default: object) -> float:
-    """A number that an entry may say; `understood` refuses what is none."""
-    return float(cast("float", entry.get(name, default)))
-
-
-def survey_weights(name: str, domain: Domain) -> Weights:
-    """A numeric attribute as the weight of people, in units of about a thousandth of its cap."""
-    attribute = domain[name]
-    if not isinstance(attribute, Numeric):
-        raise InvalidParameter("weight", name, "must be a numeric attribute")
-
-    low = attribute.lower
-    cap = attribute.upper
-    if cap is None or low is None or low < 0 or cap <= 0:
-        rule = "must have bounds: no weight is negative, and the upper bound is its cap"
-        raise InvalidParameter("weight", name, rule, "declare lower: 0 and upper")
-
-    if attribute.outside != "clip":
-        rule = "must be clipped: a weight above its cap counts as the cap and is never told"
-        raise InvalidParameter("weight", name, rule, "declare outside: clip")
-
-    unit = 10.0 ** floor(log10(cap / _WEIGHT_UNITS))
-    return Weights(name, unit, round(cap / unit))
-
-
-def _meaning(unknown: Sequence[object]) -> str:
-    return meant(str(unknown[0]), (*KINDS, *_OPTIONS)) if unknown else ""
-
-
-def _total(kind: str, entry: Mapping[str, object], domain: Domain) -> list[Statistic]:
-    return [_table({}, domain)]
-
-
-def _marginals(
-    kind: str, entry: Mapping[str, object], domain: Domain
-) -> list[Statistic]:
-    by = _by(entry)
-    among = _each_once(kind, [*_names(entry.get("of", list(domain.names))), *by])
-    among = among[: len(among) - len(by)]
-    ways = int(cast("int", entry[kind]))
-    require(0 <= ways <= len(among), kind, ways, f"must lie between 0 and {len(among)}")
-    if comb(len(among), ways) > _MOST_TABLES:
-        raise TooLarge(
-            f"marginals={ways} of {len(among)} attributes are more than {_MOST_TABLES} tables; "
-            "ask for smaller ones, or `of:` fewer attributes"
-        )
-
-    sets = [[*chosen, *by] for chosen in combinations(among, ways)]
-    return [_table(dict.fromkeys(chosen, Identity), domain) for chosen in sets]
-
-
-def _counts(kind: str, entry: Mapping[str, object], domain: Domain) -> list[Statistic]:
-    """Counts of one table: of values, up to values, or within intervals of them."""
-    by = _by(entry)
-    names = _names(entry[kind])
-    _each_once(kind, [*names, *by])
-    base: type[Atom] = _ORDERED.get(kind, Identity)
-
-    for name in names if base is not Identity else ():
-        require(
-            domain[name].ordered,
-            kind,
-            name,
-            "has no order",
-            "use marginal for unordered attributes",
-        )
-
-    return [
-        _table({**dict.fromkeys(names, base), **dict.fromkeys(by, Identity)}, domain)
-    ]
-
-
-def _of_number(
-    kind: str, entry: Mapping[str, object], domain: Domain
-) -> list[Statistic]:
-    """Sums or means of a bounded number by group."""
-    name = str(entry[kind])
-    by = _by(entry)
-    attribute = domain[name]
-    if not isinstance(attribute, Numeric):
-        raise InvalidParameter(kind, name, "must be a numeric attribute")
-    if name in by:
-        raise InvalidParameter(
-            kind, name, "cannot be a group of its own", "group by others"
-        )
-
-    groups = _table(dict.fromkeys(by, Identity), domain)
-    title = f"{kind} of {name}" + (f" by {groups.name}" if by else "")
-    kinds: dict[str, type[Sums | Means | Variances]] = {
-        "sum": Sums,
-        "mean": Means,
-        "variance": Variances,
-    }
-    missing = cast("Missing", entry["missing"])
-    measure = summed(attribute, _number(entry, "unit", 1.0), missing)
-
-    return [kinds[kind](domain, title, groups.table, measure=measure)]
-
-
-def summed(
-    attribute: Numeric, unit: float, missing: Missing = "left-out"
-) -> CentredSum:
-    """The sum of a numeric attribute in whole multiples of `unit`, within its bounds.
-
-    Where the schema has no cell for missing values nobody lacks one, whatever `missing` says.
-    """
-    if missing not in get_args(Missing):
-        rule = "must be left-out or zero"
-        raise InvalidParameter(
-            "missing", missing, rule, "zero counts whoever has no value as zero"
-        )
-
-    attribute.largest_units(unit)  # refuses what has no bounds, or too wide ones
-    assert attribute.lower is not None
-    assert attribute.upper is not None
-    low = round(attribute.lower / unit)
-    high = round(attribute.upper / unit)
-    if low == high:
-        rule = f"rounds every value of {attribute.name!r} to one and the same"
-        raise InvalidParameter(
-            "unit", unit, rule, "choose it small beside usual values"
-        )
-
-    if not attribute.has_other:
-        return CentredSum(attribute.name, unit, low, high)
-
-    return CentredSum(attribute.name, unit, low, high, missing == "zero" or "left-out")
-
-
-def _quantiles(
-    kind: str, entry: Mapping[str, object], domain: Domain
-) -> list[Statistic]:
-    name = str(entry[kind])
-    by = _by(entry)
-    levels = entry.get("at", [0.5])
-    require(
-        isinstance(domain[name], Numeric), kind, name, "must be a numeric attribute"
-    )
-
-    _each_once(kind, [name, *by])
-    levels = tuple(map(float, levels if isinstance(levels, Sequence) else [levels]))
-    check_levels(levels)
-    table = _table({name: Prefix, **dict.fromkeys(by, Identity)}, domain).table
-    title = f"quantiles of {name}" + (f" by {' × '.join(by)}" if by else "")
-
-    return [Quantiles(domain, title, table, levels=levels)]
-
-
-def _by(entry: Mapping[str, object]) -> list[str]:
-    return _each_once("by", _names(entry.get("by", [])))
-
-
-def _names(value: object) -> list[str]:
-    return (
-        [value]
-        if isinstance(value, str)
-        else [str(name) for name in cast("Sequence[object]", value)]
-    )
-
-
-def _each_once(kind: str, names: list[str]) -> list[str]:
-    if len(set(names)) < len(names):
-        raise InvalidParameter(
-            kind, names, "names an attribute twice", "name each once"
-        )
-    return names
-
-
-def _table(bases: Mapping[str, type[Atom]], domain: Domain) -> Counts:
-    places = {name: domain.find(name) for name in bases}
-    order = sorted(bases, key=lambda name: places[name][0])
-    positions = tuple(places[name][0] for name in order)
-    if len(set(positions)) < len(positions):
-        rule = "names an attribute and one of its levels, or two of them"
-        raise InvalidParameter("table", order, rule, "the finest one alone says it all")
-
-    factors = [
-        base(domain.shape[position])
-        if level is None
-        else Explicit(level.matrix(), level.queries)
-        for base, (position, level) in ((bases[name], places[name]) for name in order)
-    ]
-    word = {Prefix: "cdf of ", Ranges: "ranges of "}
-    name = " × ".join(word.get(bases[n], "") + n for n in order) or "total"
-
-    return Counts(domain, name, Term.of_product(1.0, positions, factors))
-
-
-def _predicate(
-    kind: str, entry: Mapping[str, object], domain: Domain
-) -> list[Statistic]:
-    text = str(entry[kind])
-    predicate = parse_predicate(text, domain)
-    name = str(entry.get("label") or text)
-    sides = predicate.sides
-    if sides is not None:  # a product is measured as it stands, not cell by cell
-        labels = [name, *[""] * (len(sides) - 1)]
-        pairs = zip(sides, labels, strict=True)
-        rows = [
-            Explicit(side.reshape(1, -1).astype(np.float64), (own,))
-            for side, own in pairs
-        ]
-        return [Counts(domain, name, Term.of_product(1.0, predicate.attributes, rows))]
-
-    row = Explicit(predicate.mask.reshape(1, -1).astype(np.float64), (name,))
-    part = OnAttributes(domain.shape, predicate.attributes, row)
-    (term,) = terms(part, domain.shape)
-
-    return [Counts(domain, name, term)]
-
-
-KINDS: dict[str, Callable[[str, Mapping[str, object], Domain], Sequence[Statistic]]] = {
-    "cdf": _counts,
-    "ranges": _counts,
-    "histogram": _counts,
-    "marginal": _counts,
-    "marginals": _marginals,
-    "count": _predicate,
-    "total": _total,
-    "sum": _of_number,
-    "mean": _of_number,
-    "variance": _of_number,
-    "quantiles": _quantiles,
-}
-"""What can be asked: each kind of question with how it is read."""
-
-
-def query_labels(domain: Domain, term: Term) -> Iterator[str]:
-    """Every query of a term in words, one after the other: `age ≤ 17, sex = F`."""
-    if term.factors is None:
-        return map(term.inner.label, range(term.queries))
-
-    columns = [
-        _factor_labels(domain.attributes[i], factor)
-        for i, factor in zip(term.attributes, term.factors, strict=True)
-    ]
-    if columns and all(map(all, columns)):
-        return map(", ".join, product(*columns))
-    return (", ".join(filter(None, row)) or "total" for row in product(*columns))
-
-
-def _factor_labels(attribute: Attribute, factor: Workload) -> list[str]:
-    name = attribute.name
-    labels = attribute.labels
-    if isinstance(factor, Weighted):
-        return _factor_labels(attribute, factor.inner)
-    if isinstance(factor, Explicit):
-        return factor.labels()
-    if isinstance(factor, Stack):
-        return [
-            label for part in factor.parts for label in _factor_labels(attribute, part)
-        ]
-    if isinstance(factor, Identity):
-        return [f"{name} = {label}" for label in labels]
-    if isinstance(factor, Total):
-        return [""]
-    if isinstance(factor, Prefix):
-        return [f"{name} up to {label}" for label in labels]
-
-    if isinstance(factor, Ranges):
-        spans = (factor.span(row) for row in range(factor.queries))
-        return [f"{name} from {labels[a]} to {labels[b]}" for a, b in spans]
-
-    return [f"{name}: {factor.label(row)}" for row in range(factor.queries)]

@@ -178,7 +178,7 @@ class Statistic(ABC):
 
     def each_label(self) -> Iterator[str]:
         """Every answer in words, one after the other."""
-        from noisewright.workload.questions.spec import query_labels
+        from noisewright.workload.questions.table_axes import query_labels
 
         return query_labels(self.domain, self.table)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from math import isfinite
 from typing import Literal
 
@@ -25,31 +27,44 @@ class Axis:
     ends: tuple[float, ...] = ()
 
 
+_KINDS: dict[type[Workload], Literal["value", "cumulative", "range"]] = {
+    Identity: "value",
+    Prefix: "cumulative",
+    Ranges: "range",
+}
+
+
 def term_axes(domain: Domain, term: Term) -> tuple[Axis, ...]:
     """The axes of a term that is a product of one workload per attribute; none otherwise."""
-    kinds: dict[type[Workload], Literal["value", "cumulative", "range"]] = {
-        Identity: "value",
-        Prefix: "cumulative",
-        Ranges: "range",
-    }
-    if term.factors is None:
-        return ()
-
     axes: list[Axis] = []
-    for i, factor in zip(term.attributes, term.factors, strict=True):
+    for i, factor in term.by_attribute.items():
         attribute = domain.attributes[i]
         level = next((one for one in attribute.coarser if _sums_to(factor, one)), None)
+        kind = _KINDS.get(type(factor))
         if level is not None:
             axes.append(Axis(level.name, "value", level.labels))
-        elif type(factor) in kinds:
+        elif kind is not None:
             ends = _ends(attribute)
-            axes.append(
-                Axis(attribute.name, kinds[type(factor)], attribute.labels, ends)
-            )
+            axes.append(Axis(attribute.name, kind, attribute.labels, ends))
         else:
             return ()
 
     return tuple(axes)
+
+
+def query_labels(domain: Domain, term: Term) -> Iterator[str]:
+    """Every query of a term in words, one after the other: `age ≤ 17, sex = F`."""
+    if term.factors is None:
+        return map(term.inner.label, range(term.queries))
+
+    columns = []
+    for i, factor in term.by_attribute.items():
+        attribute = domain.attributes[i]
+        columns.append(factor.labels_of(attribute.name, attribute.labels))
+
+    if columns and all(map(all, columns)):
+        return map(", ".join, product(*columns))
+    return (", ".join(filter(None, row)) or "total" for row in product(*columns))
 
 
 def _ends(attribute: Attribute) -> tuple[float, ...]:
