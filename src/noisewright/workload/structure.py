@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property, singledispatch
 from itertools import product
 from math import log10, prod
+from typing import Any
 
 import numpy as np
 
@@ -78,7 +79,7 @@ class Term:
             same = tuple(factor.text() for factor in self.factors or ())
         return self.weight, self.attributes, self.measure, same
 
-    def _all_are(self, kind: type[Workload]) -> bool:
+    def _all_are(self, kind: type[Any]) -> bool:
         """Whether it is a product of such workloads."""
         factors = self.factors
         return factors is not None and all(isinstance(f, kind) for f in factors)

@@ -344,7 +344,8 @@ def _entries(matrix: Any) -> Any:
 
     if not issparse(matrix):
         return _real(matrix)
-    return csr_array(matrix, dtype=np.float64) if _is_real(matrix.dtype) else None
+    sparse = cast(Any, matrix)
+    return csr_array(sparse, dtype=np.float64) if _is_real(sparse.dtype) else None
 
 
 @dataclass(frozen=True, eq=False)

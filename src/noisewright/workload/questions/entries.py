@@ -12,7 +12,7 @@ import numpy as np
 
 from noisewright.arrays import BoolArray
 from noisewright.domain import Domain, Numeric
-from noisewright.domain.attribute import LONGEST_LABEL, check_label
+from noisewright.domain.levels import LONGEST_LABEL, check_label
 from noisewright.errors import InvalidParameter, TooLarge, meant, require
 from noisewright.workload.base import Workload
 from noisewright.workload.kinds.atoms import (
