@@ -12,8 +12,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import Context, Decimal
 from fractions import Fraction
+from itertools import accumulate, pairwise
 from math import prod
 from numbers import Real
+from operator import lshift
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
@@ -98,16 +100,17 @@ def floor_times(epsilon: float, low: IntArray) -> IntArray:
     factor = exponential(epsilon)
     distinct, inverse = np.unique(low, return_inverse=True)
     largest = [
-        int(value) * factor.numerator // factor.denominator for value in distinct
+        value * factor.numerator // factor.denominator for value in distinct.tolist()
     ]
-    capped = [min(value, 1 << 62) for value in largest]
+    capped = np.array([min(value, UNIT) for value in largest], dtype=np.int64)
 
-    return np.array(capped, dtype=np.int64)[inverse].reshape(low.shape)
+    return capped[inverse].reshape(low.shape)
 
 
 def odds_threshold(odds: Fraction) -> int:
     """Largest a with a/(2^64 − a) <= odds: the chance a/2^64 that never overstates the odds."""
-    threshold = WORD * odds.numerator // (odds.numerator + odds.denominator)
+    together = odds.numerator + odds.denominator
+    threshold = WORD * odds.numerator // together
     return min(threshold, WORD - 1)
 
 
@@ -190,37 +193,21 @@ def whole_weights(weights: npt.ArrayLike) -> list[int]:
 
     # As whole numbers on the finest grid that any of them needs: the same as fractions, but quick.
     fractions, exponents = np.frexp(values)
-    mantissas = (fractions * 2.0**53).astype(np.int64).tolist()
-    shifts = (exponents - exponents[values > 0].min(initial=0)).clip(0).tolist()
-    exact = [
-        mantissa << shift for mantissa, shift in zip(mantissas, shifts, strict=True)
-    ]
+    mantissas = (fractions * 2.0**53).astype(np.int64)
+    finest = exponents[values > 0].min(initial=0)
+    shifts = (exponents - finest).clip(0)
+    exact = list(map(lshift, mantissas.tolist(), shifts.tolist()))
     total = sum(exact)
     require(total > 0, "weights", 0, "must not all be zero", "give one positive weight")
 
-    cumulative = 0
-    sums = 0
-    whole = []
-
-    for value in exact:
-        cumulative += value
-        upto = cumulative * WORD // total
-        whole.append(upto - sums)
-        sums = upto
-
-    return whole
+    upto = [cumulative * WORD // total for cumulative in accumulate(exact, initial=0)]
+    return [above - below for below, above in pairwise(upto)]
 
 
 def thresholds(whole: list[int]) -> WordArray:
     """Upper thresholds of all but the last of whole-number weights that sum to 2^64."""
-    sums = 0
-    result = []
-
-    for value in whole[:-1]:
-        sums += value
-        result.append(min(sums, WORD - 1))
-
-    return np.array(result, dtype=np.uint64)
+    upper = [min(total, WORD - 1) for total in accumulate(whole[:-1])]
+    return np.array(upper, dtype=np.uint64)
 
 
 # --- whole numbers --------------------------------------------------------------------------------
@@ -296,13 +283,10 @@ def cells_of(sizes: Sequence[int]) -> int:
 
 def check_bits(name: str, bits: bytes, count: int) -> None:
     """Refuse bits of another number; those that fill up the last byte are zero."""
-    fits = len(bits) == -(-count // 8) and not bits[-1] & ((1 << (-count % 8)) - 1)
-    require(
-        fits,
-        name,
-        f"{len(bits)} bytes",
-        f"must be {count} bits, then zeros to a whole byte",
-    )
+    spare = (1 << (-count % 8)) - 1
+    fits = len(bits) == -(-count // 8) and not bits[-1] & spare
+    rule = f"must be {count} bits, then zeros to a whole byte"
+    require(fits, name, f"{len(bits)} bytes", rule)
 
 
 def bit_count(bits: bytes) -> int:

@@ -198,9 +198,9 @@ Shown = tuple[Through | None, Stored]
 
 
 def listing(strategy: Strategy) -> IndexStrategy:
-    """A strategy whose reports are whole numbers; others are refused."""
+    """A strategy whose reports can be listed; others are refused."""
     if not isinstance(strategy, IndexStrategy):
-        rule = "must report whole numbers"
+        rule = "must have reports that can be listed"
         raise InvalidParameter("strategy", strategy.kind, rule)
     return strategy
 

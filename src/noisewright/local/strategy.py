@@ -142,9 +142,9 @@ class Strategy(Shown, ABC):
 
         x = self.information
         ones = np.ones(self.size)
-        told = x.solve(ones)
-        spread = x.solve(self.moment(self.prior) @ told)
-        spread -= x.matvec(x.solve(self.prior * x.solve(x.matvec(ones))))
+        measured = x.solve(self.moment(self.prior) @ x.solve(ones))
+        seen = x.solve(x.matvec(ones))
+        spread = measured - x.matvec(x.solve(self.prior * seen))
         total = float(spread.sum())
 
         return spread / total if total > _KNOWN_TOTAL else None
@@ -174,13 +174,16 @@ class Strategy(Shown, ABC):
             m = m - mean[:, None] - mean + share @ mean
 
         half = self.information.solve(m)
-        return self.energy(self.information.solve(half.T)) - np.diagonal(m)
+        decoded = self.information.solve(half.T)
+        return self.energy(decoded) - np.diagonal(m)
 
     def estimate(self, tally: IntArray, people: int) -> FloatArray:
         """Unbiased estimate x̂ of the histogram, from the statistics of all reports."""
         cells = self.information.solve(self.score(tally, people))
         share = self.total_share
-        return cells if share is None else cells + share * (people - cells.sum())
+        if share is None:
+            return cells
+        return np.asarray(cells + share * (people - cells.sum()))
 
     def worst_variance(self, gram: Gram) -> float:
         """The largest type variance; no array over types where a closed form knows it."""
@@ -204,9 +207,8 @@ class Strategy(Shown, ABC):
 
     def answers(self, workload: Workload, tally: IntArray, people: int) -> FloatArray:
         """Unbiased answers to a workload within reach, from the statistics of all reports."""
-        return np.asarray(
-            workload.matvec(self.estimate(tally, people)), dtype=np.float64
-        )
+        cells = self.estimate(tally, people)
+        return np.asarray(workload.matvec(cells), dtype=np.float64)
 
     def query_variances(self, workload: Workload, histogram: FloatArray) -> FloatArray:
         """Variance of every answer when the true histogram is `histogram`."""
@@ -214,7 +216,8 @@ class Strategy(Shown, ABC):
 
     def uniform_query_variances(self, workload: Workload, people: int) -> FloatArray:
         """Variance of every answer when people are spread evenly over the types."""
-        return self.query_variances(workload, np.full(self.size, people / self.size))
+        even = np.full(self.size, people / self.size)
+        return self.query_variances(workload, even)
 
     def check_reach(self, workload: Workload) -> None:
         """Raise `OutOfReach` naming the first query outside the strategy's row space."""
@@ -229,7 +232,8 @@ class Strategy(Shown, ABC):
         # X is the moment at the prior only where it was made so: a score of a coarser statistic, or
         # of one mechanism among several, has its own X, and the moment at the prior is another.
         own = type(self).information is Strategy.information
-        if own and np.allclose(histogram, people * self.prior, rtol=1e-12, atol=0.0):
+        likely = people * self.prior
+        if own and np.allclose(histogram, likely, rtol=1e-12, atol=0.0):
             spread = people * self.information.solve(np.eye(self.size))
         else:
             half = self.information.solve(self.moment(histogram))
@@ -246,8 +250,10 @@ class Strategy(Shown, ABC):
     def _seen(self, matrix: FloatArray) -> FloatArray:
         if self.information.full_rank:
             return matrix
-        half = self.information.matvec(self.information.solve(matrix))
-        return self.information.matvec(self.information.solve(half.T))
+
+        x = self.information
+        half = x.matvec(x.solve(matrix))
+        return x.matvec(x.solve(half.T))
 
     def __array__(
         self, dtype: npt.DTypeLike | None = None, copy: bool | None = None
@@ -284,13 +290,11 @@ class Strategy(Shown, ABC):
 
     def check_loss(self) -> None:
         """Refuse chances that spend more than is stated."""
-        if self.loss.epsilon > self.epsilon or self.loss.delta > self.delta:
-            raise InvalidParameter(
-                "epsilon",
-                self.epsilon,
-                f"is not kept by the strategy's chances, which spend {self.loss.epsilon:.9g}",
-                "plan again",
-            )
+        spent = self.loss
+        if spent.epsilon > self.epsilon or spent.delta > self.delta:
+            rule = "is not kept by the strategy's chances, which spend "
+            rule += f"{spent.epsilon:.9g}"
+            raise InvalidParameter("epsilon", self.epsilon, rule, "plan again")
 
     # --- form ---------------------------------------------------------------------------------
 
@@ -345,8 +349,11 @@ class IndexStrategy(Strategy):
     def score(self, tally: IntArray, people: int) -> FloatArray:
         """Σ_o y_o q_o / (q_oᵀπ)."""
         total = np.zeros(self.size)
+
         for start, q in self.blocks():
-            total += (tally[start : start + len(q)] / self._expected(q)) @ q
+            counts = tally[start : start + len(q)]
+            total += (counts / self._expected(q)) @ q
+
         return total
 
     def moment(self, histogram: FloatArray) -> FloatArray:
@@ -355,16 +362,19 @@ class IndexStrategy(Strategy):
         result = np.zeros((self.size, self.size))
 
         for _, q in self.blocks():
-            result += q.T @ (q * ((q @ histogram) / self._expected(q) ** 2)[:, None])
+            weights = (q @ histogram) / self._expected(q) ** 2
+            result += q.T @ (q * weights[:, None])
 
         return result
 
     def energy(self, quadratic: FloatArray) -> FloatArray:
         """Σ_o Q[o,u] s_oᵀ S s_o."""
         result = np.zeros(self.size)
+
         for _, q in self.blocks():
-            s = q / self._expected(q)[:, None]
-            result += np.einsum("ou,ou->o", s @ quadratic, s) @ q
+            scores = q / self._expected(q)[:, None]
+            squares = np.einsum("ou,ou->o", scores @ quadratic, scores)
+            result += squares @ q
 
         return result
 

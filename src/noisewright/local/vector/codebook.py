@@ -57,6 +57,9 @@ _FEWEST = 1024
 _MOST = 2**14
 """Directions at most: rows of a specification that clients hold."""
 
+_OWNED_ENTRIES = 2**23
+"""Directions times types: 8 MiB of who owns what."""
+
 _SEED = 20
 """Any number would do; it is public, and plans store the directions."""
 
@@ -86,29 +89,23 @@ class Codebook(FavouringStrategy, IndexStrategy):
         With `chosen` = 0 directions are taken with both signs, and every type owns one of each
         pair; otherwise the `chosen` ones with the largest product, of equal ones the first.
         """
-        v = vectors
-        d = directions
-        require(
-            v.dtype == np.int64 and d.dtype == np.int64 and v.size * d.size != 0,
-            "vectors",
-            f"{v.dtype}, {d.dtype}",
-            "must be whole numbers",
-        )
-        if v.ndim != 2 or d.ndim != 2 or v.shape[0] != d.shape[1]:
-            raise InvalidParameter(
-                "directions", d.shape, f"must have {v.shape[0]} coordinates"
-            )
+        for name, given in (("vectors", vectors), ("directions", directions)):
+            numbers = given.dtype == np.int64 and given.ndim == 2 and given.size > 0
+            require(numbers, name, f"{given.dtype}", "must be rows of whole numbers")
+
+        coordinates = len(vectors)
+        fits = directions.shape[1] == coordinates
+        rule = f"must have {coordinates} coordinates"
+        require(fits, "directions", directions.shape, rule)
 
         # Below 2^53, so that products of whole numbers are exact in double precision.
-        require(
-            len(v) * _farthest(v) * _farthest(d) < 2**53,
-            "vectors",
-            v.shape,
-            "are too long for exact products",
-        )
+        largest = coordinates * _farthest(vectors) * _farthest(directions)
+        rule = "are too long for exact products"
+        require(largest < 2**53, "vectors", vectors.shape, rule)
 
-        whole("chosen", chosen, 0, len(d) - 1)
-        products = v.T.astype(np.float64) @ d.T.astype(np.float64)
+        whole("chosen", chosen, 0, len(directions) - 1)
+        held = vectors.T.astype(np.float64)
+        products = held @ directions.T.astype(np.float64)
         if not chosen:
             return cls(np.hstack([products >= 0, products < 0]), epsilon)
 
@@ -139,12 +136,14 @@ class Codebook(FavouringStrategy, IndexStrategy):
 def _largest(products: FloatArray, count: int) -> BoolArray:
     """The largest entries of every row, of equal ones the first: no row is sorted for it."""
     last = products.shape[1] - count
-    least = np.partition(products, last, axis=1)[:, last : last + 1]
+    ordered = np.partition(products, last, axis=1)
+    least = ordered[:, last, None]
     beyond = products > least
     equal = products == least
     missing = count - beyond.sum(axis=1, keepdims=True)
+    first = equal & (equal.cumsum(axis=1) <= missing)
 
-    return np.asarray(beyond | (equal & (equal.cumsum(axis=1) <= missing)))
+    return np.asarray(beyond | first)
 
 
 def _farthest(entries: IntArray) -> int:
@@ -164,23 +163,28 @@ def padded_vectors(columns: FloatArray) -> IntArray:
     require(longest > 0, "columns", "zero", "must differ", "ask more than totals")
 
     padding = np.sqrt(np.maximum(longest**2 - lengths**2, 0.0))
-    padded = (
-        np.vstack([columns, padding]) if padding.max() > 1e-9 * longest else columns
-    )
+    if padding.max() > 1e-9 * longest:
+        columns = np.vstack([columns, padding])
 
-    return whole_columns(padded, longest, _VECTOR_STEPS)
+    return whole_columns(columns, longest, _VECTOR_STEPS)
 
 
 def directions(coordinates: int, count: int) -> IntArray:
     """Gaussian directions on a grid, from a fixed public seed; plans store them."""
-    normals = np.random.default_rng(_SEED).standard_normal((count, coordinates))
+    normals = _gaussian(count, coordinates)
     return np.rint(normals * _DIRECTION_STEPS).astype(np.int64)
+
+
+def _gaussian(rows: int, columns: int) -> FloatArray:
+    """Numbers that everybody agrees on."""
+    return np.random.default_rng(_SEED).standard_normal((rows, columns))
 
 
 def _count(coordinates: int, size: int) -> int:
     """Enough directions to see every coordinate well, within the memory of a small machine."""
-    count = min(max(16 * coordinates, _FEWEST), _MOST)
-    return int(max(4 * coordinates, min(count, 2**23 // size)))
+    wanted = min(max(16 * coordinates, _FEWEST), _MOST)
+    within = min(wanted, _OWNED_ENTRIES // size)
+    return int(max(4 * coordinates, within))
 
 
 def codebook(
@@ -194,10 +198,13 @@ def codebook(
     coordinates, size = vectors.shape
     count = _count(coordinates, size)
     if randomizer == "one-bit":
-        return Codebook.of(vectors, directions(coordinates, count // 2), epsilon)
+        pairs = directions(coordinates, count // 2)
+        return Codebook.of(vectors, pairs, epsilon)
 
-    chosen = max(fewest, min(round(count / (1 + exp(epsilon))), count // 2))
-    return Codebook.of(vectors, directions(coordinates, count), epsilon, chosen)
+    best = round(count / (1 + exp(epsilon)))
+    chosen = max(fewest, min(best, count // 2))
+    every = directions(coordinates, count)
+    return Codebook.of(vectors, every, epsilon, chosen)
 
 
 def one_bit(workload: Workload, epsilon: float) -> IndexStrategy:
@@ -205,10 +212,8 @@ def one_bit(workload: Workload, epsilon: float) -> IndexStrategy:
     check_epsilon(epsilon)
     if workload.size > DENSE_SIZE:
         positive = _projections(workload, _TRANSLATED // 2)
-        signs = [field >= 0 for field in positive.fields]
-        return positive.strategy(
-            np.concatenate([signs, np.logical_not(signs)]), epsilon
-        )
+        signs = positive.fields >= 0
+        return positive.strategy(np.concatenate([signs, ~signs]), epsilon)
 
     return codebook(unit_vectors(workload), epsilon, "one-bit")
 
@@ -258,12 +263,9 @@ def _projections(workload: Workload, count: int) -> _Projections:
             energies = character_energies(gram, group)
             if energies is not None:
                 energies[0] = 0.0
-                noise = np.random.default_rng(_SEED).standard_normal(
-                    (count, workload.size)
-                )
-                return _Projections(
-                    group.sizes, group.apply(np.maximum(energies, 0) ** 0.25, noise)
-                )
+                roots = np.maximum(energies, 0) ** 0.25
+                noise = _gaussian(count, workload.size)
+                return _Projections(group.sizes, group.apply(roots, noise))
 
     raise TooLarge(
         f"vectors over {workload.size:.3g} cells are too many, unless the workload treats all "
@@ -321,11 +323,11 @@ def factor_columns(workload: Workload) -> FloatArray:
     else:
         columns = _fourth_root(workload)
 
-    centred = columns - columns.mean(axis=1, keepdims=True)
     # An orthonormal basis of what the columns span: fewer coordinates, same distances.
-    values, vectors = np.linalg.eigh(centred.T @ centred)
-    support = values > 1e-12 * max(values[-1], np.finfo(float).tiny)
-    if not support.any() or values[-1] <= 1e-20 * float(np.abs(columns).max()) ** 2:
+    differences = columns - columns.mean(axis=1, keepdims=True)
+    values, rows = _spectrum(differences.T @ differences)
+    rounding = 1e-20 * float(np.abs(columns).max()) ** 2
+    if not len(values) or values[-1] <= rounding:
         raise InvalidParameter(
             "workload",
             workload.brief(),
@@ -333,19 +335,25 @@ def factor_columns(workload: Workload) -> FloatArray:
             "ask for something that differs between people",
         )
 
-    result = np.sqrt(values[support])[:, None] * vectors[:, support].T
+    result = np.asarray(np.sqrt(values)[:, None] * rows)
     result.setflags(write=False)
 
-    return np.asarray(result)
+    return result
+
+
+def _spectrum(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Eigenvalues that are more than rounding, and eigenvectors as rows."""
+    values, vectors = np.linalg.eigh(matrix)
+    least = 1e-12 * max(values[-1], np.finfo(float).tiny)
+    support = values > least
+    return values[support], vectors[:, support].T
 
 
 def _fourth_root(workload: Workload) -> FloatArray:
     """(PMP)^{1/4}: the optimum when all cells are alike, and near it when they are not."""
     m = centred(workload.gram().dense())
-    values, vectors = np.linalg.eigh((m + m.T) / 2)
-    support = values > 1e-12 * max(values[-1], np.finfo(float).tiny)
-
-    return np.asarray(values[support, None] ** 0.25 * vectors[:, support].T)
+    values, rows = _spectrum((m + m.T) / 2)
+    return np.asarray(values[:, None] ** 0.25 * rows)
 
 
 def whole_columns(
@@ -365,15 +373,13 @@ def largest_distance(columns: FloatArray | IntArray, order: int) -> float:
     if order == 2:
         values = moved.astype(np.float64)  # exact: whole numbers here are below 2^50
         squares = (values**2).sum(axis=0)
-        largest = float(
-            (squares[:, None] + squares[None, :] - 2 * values.T @ values).max()
-        )
-        return root_above(Fraction(max(largest, 0.0)) * _MARGIN)
+        distances = squares[:, None] + squares - 2 * values.T @ values
+        largest = max(float(distances.max()), 0.0)
+        return root_above(Fraction(largest) * _MARGIN)
 
-    if moved.dtype.kind == "i" and 2 * len(moved) * int(np.abs(moved).max()) >= 2**62:
+    farthest = 2 * len(moved) * int(np.abs(moved).max())
+    if moved.dtype.kind == "i" and farthest >= 2**62:
         moved = moved.astype(object)
 
-    each = (
-        np.abs(moved - moved[:, [u]]).sum(axis=0).max() for u in range(moved.shape[1])
-    )
-    return float_above(Fraction(max(each)))
+    sums = [np.abs(moved - column[:, None]).sum(axis=0).max() for column in moved.T]
+    return float_above(Fraction(max(sums)))
