@@ -15,6 +15,7 @@ from noisewright.norm.exact.tridiagonal import (
     ranges_gram_inverse,
 )
 from noisewright.workload import Identity
+from noisewright.workload.linear.linear_map import LinearMap
 from noisewright.workload.linear.maps import (
     Adjoint,
     BlockDiagonal,
@@ -22,7 +23,6 @@ from noisewright.workload.linear.maps import (
     Folded,
     Invariant,
     Kronecker,
-    LinearMap,
     OnTable,
     Product,
     Repeated,

@@ -47,13 +47,8 @@ from noisewright.workload.kinds.atoms import (
     Total,
 )
 from noisewright.workload.kinds.marginals import Marginals, OnAttributes
-from noisewright.workload.linear.maps import (
-    Adjoint,
-    Kronecker,
-    LinearMap,
-    OnTable,
-    Scaled,
-)
+from noisewright.workload.linear.linear_map import LinearMap
+from noisewright.workload.linear.maps import Adjoint, Kronecker, OnTable, Scaled
 from noisewright.workload.linear.tensor import column_kron
 from noisewright.workload.structure import invariant_axes
 

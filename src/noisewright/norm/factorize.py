@@ -16,11 +16,12 @@ from noisewright.norm.kernel.factorization import Part, Settings, without_offset
 from noisewright.norm.kernel.solver import Progress, Weights
 from noisewright.norm.replace import solve_replace
 from noisewright.solution import Status
-from noisewright.workload.base import Workload, check_neighbours
+from noisewright.workload.base import Workload
 from noisewright.workload.forms.text import Queries
 from noisewright.workload.forms.text import workload as as_workload
 from noisewright.workload.kinds.atoms import Explicit
-from noisewright.workload.linear.maps import LinearMap, Product
+from noisewright.workload.linear.linear_map import LinearMap, check_neighbours
+from noisewright.workload.linear.maps import Product
 from noisewright.workload.linear.tensor import DENSE_LIMIT
 from noisewright.workload.structure import check_magnitudes
 

@@ -17,29 +17,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from noisewright.arrays import Array, FloatArray
+from noisewright.arrays import FloatArray
 from noisewright.display import Shown, counted
 from noisewright.errors import InvalidParameter, TooLarge
-from noisewright.workload.linear.maps import (
-    LinearMap,
-    Neighbours,
-    check_neighbours,
-    check_order,
-)
-from noisewright.workload.linear.tensor import DENSE_LIMIT
+from noisewright.workload.linear.linear_map import LinearMap, check_order
 from noisewright.workload.questions.measures import COUNT, Measure
-
-__all__ = [
-    "DENSE_LIMIT",
-    "Array",
-    "FloatArray",
-    "Neighbours",
-    "Workload",
-    "check_domain",
-    "check_neighbours",
-    "check_order",
-    "check_size",
-]
 
 if TYPE_CHECKING:
     from noisewright.domain import Domain
@@ -239,7 +221,7 @@ class Workload(Shown, LinearMap):
 
         return kron([self, other])
 
-    def __rmatmul__(self, weight: float) -> Workload:
+    def __rmatmul__(self, weight: float) -> Workload:  # type: ignore[override]
         from noisewright.workload.kinds.algebra import Weighted
 
         return Weighted(float(weight), self)

@@ -34,11 +34,8 @@ from noisewright.privacy.exact.rounding import (
 )
 from noisewright.privacy.noise.law import NoiseLaw
 from noisewright.privacy.noise.source import ByteSource
-from noisewright.workload.base import (
-    check_neighbours,
-    check_order,
-)
 from noisewright.workload.linear.interactions import subsets
+from noisewright.workload.linear.linear_map import check_neighbours, check_order
 from noisewright.workload.linear.tensor import apply_along_axes
 from noisewright.workload.structure import Term, cell_answers, each_answered
 

@@ -20,7 +20,7 @@ import numpy as np
 from noisewright.arrays import Array, FloatArray
 from noisewright.errors import InvalidParameter
 from noisewright.local.strategy import DENSE_SIZE, LARGEST_VECTOR
-from noisewright.workload.base import DENSE_LIMIT, Workload
+from noisewright.workload.base import Workload
 from noisewright.workload.kinds.algebra import Kron, Stack, Weighted
 from noisewright.workload.kinds.atoms import Explicit, Total
 from noisewright.workload.kinds.marginals import AllMarginals, OnAttributes
@@ -31,7 +31,7 @@ from noisewright.workload.linear.gram import (
     zero_gram,
 )
 from noisewright.workload.linear.interactions import subsets
-from noisewright.workload.linear.tensor import spread
+from noisewright.workload.linear.tensor import DENSE_LIMIT, spread
 from noisewright.workload.structure import named_sizes
 
 _HIDDEN = 2.0**-8

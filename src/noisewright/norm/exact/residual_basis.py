@@ -34,8 +34,8 @@ from noisewright.norm.kernel.solver import (
     solve,
 )
 from noisewright.solution import BoundClass, Certificate, Solution, Status
-from noisewright.workload.base import check_neighbours
 from noisewright.workload.linear.interactions import subsets_of
+from noisewright.workload.linear.linear_map import check_neighbours
 from noisewright.workload.linear.tensor import mean_error
 
 if TYPE_CHECKING:

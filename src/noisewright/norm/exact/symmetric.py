@@ -23,15 +23,15 @@ from noisewright.norm.kernel.factorization import (
     uniform_weights,
 )
 from noisewright.norm.kernel.solver import mean_factor
-from noisewright.workload.base import DENSE_LIMIT, Workload
+from noisewright.workload.base import Workload
 from noisewright.workload.kinds.atoms import Identity
 from noisewright.workload.kinds.marginals import Table
+from noisewright.workload.linear.linear_map import LinearMap
 from noisewright.workload.linear.maps import (
     Adjoint,
     Dense,
     Invariant,
     Kronecker,
-    LinearMap,
     OnTable,
     Repeated,
     Scaled,
@@ -39,6 +39,7 @@ from noisewright.workload.linear.maps import (
     characters,
     uniform,
 )
+from noisewright.workload.linear.tensor import DENSE_LIMIT
 from noisewright.workload.structure import Term
 
 

@@ -21,12 +21,13 @@ from noisewright.norm.kernel.solver import (
     solve,
 )
 from noisewright.solution import BoundClass, Certificate, Solution, Status
-from noisewright.workload.base import DENSE_LIMIT, Workload
+from noisewright.workload.base import Workload
 from noisewright.workload.kinds.algebra import Stack, Weighted
 from noisewright.workload.kinds.atoms import Explicit
 from noisewright.workload.kinds.marginals import OnAttributes
-from noisewright.workload.linear.maps import Adjoint, Dense, LinearMap, OnTable, uniform
-from noisewright.workload.linear.tensor import mean_error
+from noisewright.workload.linear.linear_map import LinearMap
+from noisewright.workload.linear.maps import Adjoint, Dense, OnTable, uniform
+from noisewright.workload.linear.tensor import DENSE_LIMIT, mean_error
 
 
 @dataclass(frozen=True)

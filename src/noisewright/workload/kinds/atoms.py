@@ -13,7 +13,7 @@ import numpy as np
 
 from noisewright.arrays import Array, FloatArray
 from noisewright.errors import InvalidParameter, TooLarge, require
-from noisewright.workload.base import DENSE_LIMIT, Workload, check_order, check_size
+from noisewright.workload.base import Workload, check_size
 from noisewright.workload.linear.gram import (
     DenseGram,
     Gram,
@@ -22,9 +22,11 @@ from noisewright.workload.linear.gram import (
     PrefixGram,
     RangesGram,
     XorGram,
+    from_each_on,
 )
+from noisewright.workload.linear.linear_map import check_order
 from noisewright.workload.linear.maps import Dense
-from noisewright.workload.linear.tensor import corner_sums, walsh_hadamard
+from noisewright.workload.linear.tensor import DENSE_LIMIT, corner_sums, walsh_hadamard
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -134,7 +136,7 @@ class Prefix(Atom):
         return np.cumsum(x, axis=0)
 
     def rmatvec(self, y: Array) -> Array:
-        return np.flip(np.cumsum(np.flip(y, 0), axis=0), 0)
+        return from_each_on(y)
 
     def gram(self) -> Gram:
         return PrefixGram(self.cells)

@@ -11,10 +11,11 @@ import numpy as np
 
 from noisewright.arrays import Array, FloatArray
 from noisewright.errors import TooLarge, require
-from noisewright.workload.base import Workload, check_order, check_size
+from noisewright.workload.base import Workload, check_size
 from noisewright.workload.kinds.atoms import Explicit
 from noisewright.workload.kinds.marginals import MOST_TABLES, Marginals
 from noisewright.workload.linear.gram import Gram
+from noisewright.workload.linear.linear_map import check_order
 from noisewright.workload.linear.tensor import DENSE_LIMIT
 
 _LISTED = 16  # attributes whose cells mechanisms list

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from noisewright.arrays import FloatArray
+from noisewright.arrays import Array, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -24,7 +24,8 @@ Table = tuple[int, ...]
 
 def subsets(table: Table) -> list[Table]:
     """All subsets of a table's attributes, the empty one among them, smallest first."""
-    return [t for order in range(len(table) + 1) for t in combinations(table, order)]
+    orders = range(len(table) + 1)
+    return [chosen for order in orders for chosen in combinations(table, order)]
 
 
 def interactions(table: Table) -> list[Table]:
@@ -36,6 +37,7 @@ def downward_closure(tables: Iterable[Table]) -> tuple[Table, ...]:
     """All subsets of the given tables' attributes, by size and then in order."""
     closure: set[Table] = set()
     pending = [tuple(sorted(table)) for table in tables]
+
     while pending:
         table = pending.pop()
         if table not in closure:
@@ -47,7 +49,7 @@ def downward_closure(tables: Iterable[Table]) -> tuple[Table, ...]:
 
 def subsets_of(
     tables: Sequence[Table], varies: Sequence[bool]
-) -> tuple[tuple[Table, ...], csr_array[Any]]:
+) -> tuple[tuple[Table, ...], csr_array[np.float64]]:
     """All subsets of the tables, by size and in order, and which table holds which subset.
 
     Tables of equal length are handled together and subsets compared as numbers: hundreds of
@@ -57,37 +59,39 @@ def subsets_of(
 
     keep = np.array([*varies, False])
     by_length: dict[int, list[int]] = {}
-
     for position, table in enumerate(tables):
         by_length.setdefault(len(table), []).append(position)
 
-    base = len(varies) + 1
-    longest = max(by_length)
     # A subset is a number in base d + 1, its size the leading digit; exact integers when 64 bits
     # are too few.
-    kind: Any = np.int64 if (longest + 1) * base**longest < 2**62 else object
-    keys: list[Any] = []
-    owners: list[Any] = []
+    base = len(varies) + 1
+    longest = max(by_length)
+    kind = np.dtype(np.int64 if (longest + 1) * base**longest < 2**62 else object)
+    keys: list[Array] = []
+    owners: list[IntArray] = []
 
     for length, positions in by_length.items():
         members = np.array([tables[p] for p in positions], dtype=np.int64)
         members = members.reshape(len(positions), length)
         for mask in range(2**length):
             chosen = members[:, [i for i in range(length) if mask >> i & 1]]
+            order = chosen.shape[1]
             whole = keep[chosen].all(axis=1)
-            key = np.full(int(whole.sum()), chosen.shape[1], dtype=kind)
+
+            key: Array = np.full(int(whole.sum()), order, dtype=kind)
             for digit in (chosen[whole].astype(kind) + 1).T:
                 key = key * base + digit
-            keys.append(key * base ** (longest - chosen.shape[1]))
+
+            keys.append(key * base ** (longest - order))
             owners.append(np.array(positions)[whole])
 
     unique, column = np.unique(np.concatenate(keys), return_inverse=True)
     row = np.concatenate(owners)
-    incidence = csr_array(
-        (np.ones(row.size), (row, column.ravel())), shape=(len(tables), len(unique))
-    )
+    entries = np.ones(row.size), (row, column.ravel())
+    incidence = csr_array(entries, shape=(len(tables), len(unique)))
+    subsets = tuple(_decode(int(key), base, longest) for key in unique.tolist())
 
-    return tuple(_decode(int(key), base, longest) for key in unique.tolist()), incidence
+    return subsets, incidence
 
 
 def _decode(key: int, base: int, longest: int) -> Table:
@@ -96,6 +100,7 @@ def _decode(key: int, base: int, longest: int) -> Table:
         key, digit = divmod(key, base)
         if digit:
             digits.append(digit - 1)
+
     return tuple(reversed(digits))
 
 
@@ -103,6 +108,7 @@ def centred(tensor: FloatArray, axes: Iterable[int]) -> FloatArray:
     """What is left of a table beyond its averages along each of some axes."""
     for axis in axes:
         tensor = tensor - tensor.mean(axis=axis, keepdims=True)
+
     return np.asarray(tensor)
 
 
@@ -120,17 +126,18 @@ def table_of(
     """
     shape = tuple(sizes[i] for i in attributes)
     result: FloatArray = np.zeros(())
-    for block in subsets(attributes):
-        if block in parts:
-            values = parts[block]
-            own = [sizes[i] if i in block else 1 for i in attributes]
-            spread = values.reshape([*own, *values.shape[len(block) :]])
-            result = result + spread / (prod(shape) // prod(own))
+    known = [block for block in subsets(attributes) if block in parts]
+
+    for block in known:
+        values = parts[block]
+        own = [sizes[i] if i in block else 1 for i in attributes]
+        spread = values.reshape([*own, *values.shape[len(block) :]])
+        result = result + spread / (prod(shape) // prod(own))
 
     batch = result.shape[len(attributes) :]
-    return np.ascontiguousarray(np.broadcast_to(result, shape + batch)).reshape(
-        -1, *batch
-    )
+    table = np.broadcast_to(result, shape + batch)
+
+    return np.ascontiguousarray(table).reshape(-1, *batch)
 
 
 def tables_of(

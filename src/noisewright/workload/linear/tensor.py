@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
+from math import prod
 
 import numpy as np
 
@@ -12,7 +13,11 @@ from noisewright.arrays import Array, FloatArray
 DENSE_LIMIT = 2**26
 """Entries (half a gigabyte of doubles) above which `dense()` refuses."""
 
-_RADIX = 16  # cells whose transform is one product with a matrix of signs
+_RADIX = 16
+"""Cells that one small matrix transforms at once."""
+
+Sizes = tuple[int, ...]
+"""Number of values of each attribute."""
 
 AxisMap = tuple[int, int, Callable[[Array], Array]]
 """Rows, columns and the product of one factor; the product takes `(columns, k)` arrays."""
@@ -21,12 +26,13 @@ AxisMap = tuple[int, int, Callable[[Array], Array]]
 def apply_along_axes(maps: Sequence[AxisMap], x: Array) -> Array:
     """Apply ⊗ maps to `x` of shape `(Π columns,)` or `(Π columns, k)`."""
     batch = x.shape[1:]
-    work = x.reshape(
-        [columns for _, columns, _ in maps] + [int(np.prod(batch, dtype=np.int64))]
-    )
+    shape = [columns for _, columns, _ in maps]
+    work = x.reshape([*shape, prod(batch)])
+
     for axis, (rows, columns, product) in enumerate(maps):
         moved = np.moveaxis(work, axis, 0)
-        flat = product(np.ascontiguousarray(moved).reshape(columns, -1))
+        flat = np.ascontiguousarray(moved).reshape(columns, -1)
+        flat = product(flat)
         work = np.moveaxis(flat.reshape(rows, *moved.shape[1:]), 0, axis)
 
     return np.ascontiguousarray(work).reshape(-1, *batch)
@@ -37,6 +43,7 @@ def column_kron(vectors: Sequence[FloatArray]) -> FloatArray:
     result = np.ones(1)
     for vector in vectors:
         result = np.multiply.outer(result, vector).ravel()
+
     return result
 
 
@@ -46,9 +53,8 @@ def kron_all(matrices: Sequence[FloatArray]) -> FloatArray:
     for matrix in matrices:
         rows = len(result) * len(matrix)
         columns = result.shape[1] * matrix.shape[1]
-        result = (result[:, None, :, None] * matrix[None, :, None, :]).reshape(
-            rows, columns
-        )
+        products = result[:, None, :, None] * matrix[None, :, None, :]
+        result = products.reshape(rows, columns)
 
     return result
 
@@ -70,16 +76,20 @@ def marginal_tables(
     until they part: a hundred of them cost little more than a few.
     """
     batch = cells.shape[1:]
-    waiting = [(0, cells.reshape(1, -1), list(dict.fromkeys(wanted)))]
+    tables = list(dict.fromkeys(wanted))
+    waiting = [(0, cells.reshape(1, -1), tables)]
+
     while waiting:
         axis, work, left = waiting.pop()
         if axis == len(sizes):
             yield left[0], work.reshape(-1, *batch)
             continue
-        without = [own for own in left if axis not in own]
-        if len(without) < len(left):
+
+        holding = [table for table in left if axis in table]
+        without = [table for table in left if axis not in table]
+        if holding:
             kept = work.reshape(len(work) * sizes[axis], -1)
-            waiting.append((axis + 1, kept, [own for own in left if axis in own]))
+            waiting.append((axis + 1, kept, holding))
         if without:
             rest = work.reshape(len(work), sizes[axis], -1).sum(axis=1)
             waiting.append((axis + 1, rest, without))
@@ -90,13 +100,18 @@ def spread(values: Array, sizes: Sequence[int], attributes: Sequence[int]) -> Ar
     batch = values.shape[1:]
     shape = [n if i in attributes else 1 for i, n in enumerate(sizes)]
     tensor = values.reshape((*shape, *batch))
-    return np.broadcast_to(tensor, (*sizes, *batch)).reshape(-1, *batch)
+    repeated = np.broadcast_to(tensor, (*sizes, *batch))
+
+    return repeated.reshape(-1, *batch)
 
 
 def corner_sums(matrix: FloatArray) -> FloatArray:
     """Sums of the matrix over [0, i) × [0, j)."""
-    sums = np.zeros((len(matrix) + 1, len(matrix) + 1))
-    np.cumsum(np.cumsum(matrix, axis=0), axis=1, out=sums[1:, 1:])
+    ends = len(matrix) + 1
+    sums = np.zeros((ends, ends))
+    above = np.cumsum(matrix, axis=0)
+    np.cumsum(above, axis=1, out=sums[1:, 1:])
+
     return sums
 
 
@@ -107,9 +122,11 @@ def mean_error(
     largest = float(errors.max(initial=0.0))
     if np.isinf(norm) or largest == 0:
         return largest
-    return largest * float(
-        np.average((errors / largest) ** norm, weights=counts) ** (1 / norm)
-    )
+
+    powers = (errors / largest) ** norm
+    mean = np.average(powers, weights=counts)
+
+    return largest * float(mean ** (1 / norm))
 
 
 def walsh_hadamard(x: Array) -> Array:
@@ -120,16 +137,21 @@ def walsh_hadamard(x: Array) -> Array:
     n = x.shape[0]
     work = np.ascontiguousarray(x).reshape(n, -1)
     step = 1
-    if work.dtype == np.float64:  # few products with small matrices: five times as fast
+
+    # Few products with small matrices are five times as fast as many sums and differences.
+    if work.dtype == np.float64:
         while step < n:
             signs = _signs(min(_RADIX, n // step))
             work = np.matmul(signs, work.reshape(step, len(signs), -1))
             step *= len(signs)
+
         return work.reshape(x.shape)
 
     while step < n:
         pairs = work.reshape(n // (2 * step), 2, step, -1)
-        work = np.stack([pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]], axis=1)
+        first = pairs[:, 0]
+        second = pairs[:, 1]
+        work = np.stack([first + second, first - second], axis=1)
         step *= 2
 
     return work.reshape(x.shape)
@@ -141,4 +163,5 @@ def _signs(size: int) -> FloatArray:
     matrix: FloatArray = np.ones((1, 1))
     while len(matrix) < size:
         matrix = np.block([[matrix, matrix], [matrix, -matrix]])
+
     return matrix
