@@ -19,7 +19,7 @@ from noisewright.local.storage import HOMES
 from noisewright.local.vector.noisy_columns import VectorStrategy
 from noisewright.planning.local.plan import LocalPlan, NamedStrategy
 from noisewright.workload import Workload, workload
-from noisewright.workload.kinds.atoms import Explicit
+from noisewright.workload.kinds.explicit import Explicit
 from oracles.local_matrix import answer_covariance
 from oracles.privacy_oracles import SeededSource
 

@@ -24,7 +24,7 @@ from noisewright.local.optimise.run import optimise
 from noisewright.planning.local.make import plan_local
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.workload import workload
-from noisewright.workload.kinds.atoms import Explicit
+from noisewright.workload.kinds.explicit import Explicit
 from oracles.local_optimum import optimum
 
 TINY = 1e-9

@@ -14,7 +14,7 @@ from noisewright.local.bounds.ordered.intervals import Claim, FallingKernel
 from noisewright.local.bounds.ordered.search import best_claim, merged
 from noisewright.local.bounds.trace import optimised_prior
 from noisewright.workload import workload
-from noisewright.workload.kinds.atoms import Explicit
+from noisewright.workload.kinds.explicit import Explicit
 from oracles.local_optimum import optimum
 
 TINY = 1e-9

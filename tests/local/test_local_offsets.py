@@ -22,7 +22,7 @@ from noisewright.local.transform.fourier import fourier
 from noisewright.planning.local.make import plan_local
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.workload import Identity, Prefix, Total, kron, workload
-from noisewright.workload.kinds.atoms import Explicit
+from noisewright.workload.kinds.explicit import Explicit
 
 
 def floors(asked, epsilon):

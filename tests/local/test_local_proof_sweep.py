@@ -16,7 +16,7 @@ from local.test_local_bound_sweep import badly_placed
 from noisewright.local.analysis.grams import table_gram
 from noisewright.local.bounds.floors import floors
 from noisewright.local.bounds.trace import prior_bound
-from noisewright.workload.kinds.atoms import Explicit
+from noisewright.workload.kinds.explicit import Explicit
 from oracles.local_optimum import optimum
 
 TINY = 1e-9

@@ -24,7 +24,7 @@ from noisewright.local.bounds.tables.scheme import scheme_of
 from noisewright.local.bounds.tables.search import TripleSearch
 from noisewright.local.optimise.run import optimise
 from noisewright.workload import workload
-from noisewright.workload.kinds.atoms import Explicit
+from noisewright.workload.kinds.explicit import Explicit
 from noisewright.workload.linear.gram import XorGram
 from oracles.local_optimum import optimum
 

@@ -10,7 +10,7 @@ import noisewright as nw
 from noisewright.norm.exact import explicit as tall_matrix
 from noisewright.norm.exact.explicit import solve_explicit
 from noisewright.norm.kernel.factorization import Settings
-from noisewright.workload.kinds.atoms import Explicit
+from noisewright.workload.kinds.explicit import Explicit
 
 
 def queries(rows: int, cells: int, seed: int, density: float = 0.2) -> sp.csr_array:

@@ -23,7 +23,7 @@ from noisewright.local.storage import pack, unpack
 from noisewright.local.strategy import IndexStrategy
 from noisewright.local.vector.linear_answers import LinearAnswers
 from noisewright.planning.files import Kept
-from noisewright.workload.kinds.atoms import Explicit
+from noisewright.workload.kinds.explicit import Explicit
 
 _REMEDY = "plan again"
 _Text = Annotated[str, msgspec.Meta(max_length=200)]

@@ -38,15 +38,10 @@ from noisewright.norm.kernel.factorization import (
 from noisewright.norm.kernel.problems import DenseProblem, GramProblem, RowwiseProblem
 from noisewright.workload.base import Workload
 from noisewright.workload.kinds.algebra import Kron, Stack, Weighted
-from noisewright.workload.kinds.atoms import (
-    Explicit,
-    Identity,
-    Parity,
-    Prefix,
-    Ranges,
-    Total,
-)
+from noisewright.workload.kinds.atoms import Identity, Prefix, Ranges, Total
+from noisewright.workload.kinds.explicit import Explicit
 from noisewright.workload.kinds.marginals import Marginals, OnAttributes
+from noisewright.workload.kinds.parity import Parity
 from noisewright.workload.linear.linear_map import LinearMap
 from noisewright.workload.linear.maps import Adjoint, Kronecker, OnTable, Scaled
 from noisewright.workload.linear.tensor import column_kron

@@ -19,7 +19,7 @@ from noisewright.solution import Status
 from noisewright.workload.base import Workload
 from noisewright.workload.forms.text import Queries
 from noisewright.workload.forms.text import workload as as_workload
-from noisewright.workload.kinds.atoms import Explicit
+from noisewright.workload.kinds.explicit import Explicit
 from noisewright.workload.linear.linear_map import LinearMap, check_neighbours
 from noisewright.workload.linear.maps import Product
 from noisewright.workload.linear.tensor import DENSE_LIMIT

@@ -20,8 +20,9 @@ from noisewright.norm.kernel.certificate import (
 )
 from noisewright.workload.base import Workload
 from noisewright.workload.kinds.algebra import Kron, Weighted
-from noisewright.workload.kinds.atoms import Identity, Parity, Prefix, Ranges, Total
+from noisewright.workload.kinds.atoms import Identity, Prefix, Ranges, Total
 from noisewright.workload.kinds.marginals import OnAttributes
+from noisewright.workload.kinds.parity import Parity
 
 _LARGEST_GRAM = 8192
 _SMALL = 2**23

@@ -38,7 +38,8 @@ from noisewright.norm.kernel.problems import (
 from noisewright.norm.kernel.solver import Spectrum, Weights, mean_factor, solve
 from noisewright.workload.base import Workload
 from noisewright.workload.kinds.algebra import Kron, Weighted
-from noisewright.workload.kinds.atoms import Atom, Explicit
+from noisewright.workload.kinds.atoms import Atom
+from noisewright.workload.kinds.explicit import Explicit
 from noisewright.workload.kinds.marginals import OnAttributes
 from noisewright.workload.linear.maps import Dense, Scaled
 from noisewright.workload.linear.tensor import mean_error

@@ -20,8 +20,10 @@ from noisewright.arrays import Array
 from noisewright.errors import InvalidParameter
 from noisewright.workload.base import Workload
 from noisewright.workload.kinds.algebra import Kron, Stack, Weighted, kron
-from noisewright.workload.kinds.atoms import Atom, Explicit, Identity, Parity, Total
+from noisewright.workload.kinds.atoms import Atom, Identity, Total
+from noisewright.workload.kinds.explicit import Explicit
 from noisewright.workload.kinds.marginals import Marginals, OnAttributes, Table
+from noisewright.workload.kinds.parity import Parity
 from noisewright.workload.linear.tensor import marginal_tables
 from noisewright.workload.questions.measures import COUNT, Measure
 

@@ -22,7 +22,8 @@ from noisewright.errors import InvalidParameter
 from noisewright.local.strategy import DENSE_SIZE, LARGEST_VECTOR
 from noisewright.workload.base import Workload
 from noisewright.workload.kinds.algebra import Kron, Stack, Weighted
-from noisewright.workload.kinds.atoms import Explicit, Total
+from noisewright.workload.kinds.atoms import Total
+from noisewright.workload.kinds.explicit import Explicit
 from noisewright.workload.kinds.marginals import AllMarginals, OnAttributes
 from noisewright.workload.linear.gram import (
     DenseGram,

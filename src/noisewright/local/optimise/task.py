@@ -27,7 +27,7 @@ from noisewright.local.listed import check_prior
 from noisewright.local.strategy import Strategy
 from noisewright.solution import SLACK, BoundClass, Certificate
 from noisewright.workload.base import Workload
-from noisewright.workload.kinds.atoms import Explicit
+from noisewright.workload.kinds.explicit import Explicit
 from noisewright.workload.linear.gram import DenseGram, Gram
 
 OBJECTIVES = ("worst", "average")

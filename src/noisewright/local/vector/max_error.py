@@ -26,7 +26,7 @@ from noisewright.local.vector.tails import Tails, biases, check_beta
 from noisewright.norm.approximate.approximate import ApproximateNorm, approximate_norm
 from noisewright.workload.base import Workload
 from noisewright.workload.forms.text import workload as as_workload
-from noisewright.workload.kinds.atoms import Explicit
+from noisewright.workload.kinds.explicit import Explicit
 
 _SHARES = (0.0, 0.2, 0.4, 0.6, 0.8)
 """Of the error allowed, what is tried as tolerance before it is refined about the best."""

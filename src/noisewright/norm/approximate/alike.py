@@ -23,8 +23,9 @@ from noisewright.norm.approximate.orbit_program import (
     solve_orbits,
 )
 from noisewright.workload.base import Workload
-from noisewright.workload.kinds.atoms import Parity, Ranges
+from noisewright.workload.kinds.atoms import Ranges
 from noisewright.workload.kinds.marginals import AllMarginals, Marginals
+from noisewright.workload.kinds.parity import Parity
 
 MOST_ENTRIES = 2**23
 """Of matrices that are written out."""

@@ -38,7 +38,7 @@ from noisewright.norm.kernel.solver import (
     error_norm,
     mean_factor,
 )
-from noisewright.workload.kinds.atoms import Explicit
+from noisewright.workload.kinds.explicit import Explicit
 from noisewright.workload.linear.maps import Adjoint, BlockDiagonal, Folded, characters
 
 LARGEST_BLOCK = 2**27  # entries, a gigabyte

@@ -23,7 +23,7 @@ from noisewright.norm.kernel.solver import (
 from noisewright.solution import BoundClass, Certificate, Solution, Status
 from noisewright.workload.base import Workload
 from noisewright.workload.kinds.algebra import Stack, Weighted
-from noisewright.workload.kinds.atoms import Explicit
+from noisewright.workload.kinds.explicit import Explicit
 from noisewright.workload.kinds.marginals import OnAttributes
 from noisewright.workload.linear.linear_map import LinearMap
 from noisewright.workload.linear.maps import Adjoint, Dense, OnTable, uniform

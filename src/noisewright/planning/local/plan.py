@@ -60,7 +60,8 @@ from noisewright.planning.release import Release, now
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.privacy.promise.spend import Promise, Spend
 from noisewright.workload.base import Workload
-from noisewright.workload.kinds.atoms import Explicit, Identity
+from noisewright.workload.kinds.atoms import Identity
+from noisewright.workload.kinds.explicit import Explicit
 from noisewright.workload.questions.statistics import Column
 
 _QUICK_INSTANCE = 640  # queries and cells together: some seconds

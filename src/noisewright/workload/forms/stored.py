@@ -12,8 +12,8 @@ from noisewright.domain import Domain
 from noisewright.workload.base import Workload
 from noisewright.workload.forms.text import workload as parse
 from noisewright.workload.kinds.algebra import Kron, Stack, Weighted
-from noisewright.workload.kinds.atoms import Explicit, Random
 from noisewright.workload.kinds.conjunctions import Conjunctions
+from noisewright.workload.kinds.explicit import Explicit, Random
 from noisewright.workload.kinds.marginals import AllMarginals, Marginals, OnAttributes
 from noisewright.workload.questions.spec import Questions, questions
 

@@ -14,17 +14,11 @@ from noisewright.errors import InvalidParameter, NoisewrightError, meant
 from noisewright.workload.base import Workload, check_domain
 from noisewright.workload.forms.matrix_files import read_matrix
 from noisewright.workload.kinds.algebra import Weighted, kron, stack
-from noisewright.workload.kinds.atoms import (
-    Explicit,
-    Identity,
-    Parity,
-    Prefix,
-    Random,
-    Ranges,
-    Total,
-)
+from noisewright.workload.kinds.atoms import Identity, Prefix, Ranges, Total
 from noisewright.workload.kinds.conjunctions import Conjunctions
+from noisewright.workload.kinds.explicit import Explicit, Random
 from noisewright.workload.kinds.marginals import AllMarginals, Marginals, OnAttributes
+from noisewright.workload.kinds.parity import Parity
 
 if TYPE_CHECKING:
     from scipy.sparse import sparray, spmatrix

@@ -12,7 +12,7 @@ import numpy as np
 from noisewright.arrays import Array, FloatArray
 from noisewright.errors import TooLarge, require
 from noisewright.workload.base import Workload, check_size
-from noisewright.workload.kinds.atoms import Explicit
+from noisewright.workload.kinds.explicit import Explicit
 from noisewright.workload.kinds.marginals import MOST_TABLES, Marginals
 from noisewright.workload.linear.gram import Gram
 from noisewright.workload.linear.linear_map import check_order

@@ -15,13 +15,8 @@ from noisewright.domain import Domain, Numeric
 from noisewright.domain.levels import LONGEST_LABEL, check_label
 from noisewright.errors import InvalidParameter, TooLarge, meant, require
 from noisewright.workload.base import Workload
-from noisewright.workload.kinds.atoms import (
-    Atom,
-    Explicit,
-    Identity,
-    Prefix,
-    Ranges,
-)
+from noisewright.workload.kinds.atoms import Atom, Identity, Prefix, Ranges
+from noisewright.workload.kinds.explicit import Explicit
 from noisewright.workload.kinds.marginals import OnAttributes
 from noisewright.workload.questions.measures import CentredSum, Missing, Weights
 from noisewright.workload.questions.numbers import Means, Sums, Variances

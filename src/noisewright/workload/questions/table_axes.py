@@ -10,7 +10,8 @@ from typing import Literal
 
 from noisewright.domain import Attribute, Domain, Level, Numeric
 from noisewright.workload.base import Workload
-from noisewright.workload.kinds.atoms import Explicit, Identity, Prefix, Ranges
+from noisewright.workload.kinds.atoms import Identity, Prefix, Ranges
+from noisewright.workload.kinds.explicit import Explicit
 from noisewright.workload.structure import Term
 
 
