@@ -206,8 +206,10 @@ def test_gradient_of_the_ordered_search_is_right():
         assert (up - down) / 2e-6 == pytest.approx(gradient[index], rel=1e-4, abs=1e-7)
 
 
-def test_floors_need_something_to_tell_people_apart():
-    w = workload("total:12")
-    found = best_bound(w, 1.0)
+@pytest.mark.parametrize("epsilon", [1.0, 3.0])
+@pytest.mark.parametrize("text", ["total:12", "10000000@total:5"])
+def test_floors_need_something_to_tell_people_apart(text, epsilon):
+    w = workload(text)
+    found = best_bound(w, epsilon)
     assert found is not None
     assert found.variance == pytest.approx(0.0, abs=1e-9)

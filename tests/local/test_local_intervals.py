@@ -146,3 +146,10 @@ def test_intervals_prove_more_than_a_prior_alone():
         interval_bound(asked, 4.0).variance
         > 1.5 * optimised_prior(asked, 4.0)[0].variance
     )
+
+
+@pytest.mark.parametrize("offset", [0.0, 1.0, 1e7])
+def test_queries_that_tell_nobody_apart_prove_nothing(offset):
+    asked = Explicit(np.full((2, 5), offset))
+    gram = table_gram(asked).dense()
+    assert best_claim(gram, 3.0, np.full(5, 0.2)).floor(gram, 3.0) <= TINY

@@ -72,7 +72,7 @@ class Blocks(ABC):
 
         The sum over blocks of (a²I + FgFᵀ)Φ(a²I + FgFᵀ).
         """
-        square: FloatArray = float((self.gains**4).sum()) * phi
+        square: FloatArray = np.sum(self.gains**4) * phi
         if not e.any():
             return square
 
@@ -83,7 +83,8 @@ class Blocks(ABC):
 
         g = self.couplings
         inner = np.einsum("kij,jl,klm->im", g, images @ columns, g)
-        return np.asarray(square + side + side.T + columns @ inner @ columns.T)
+        crossed = columns @ inner @ columns.T
+        return np.asarray(square + side + side.T + crossed)
 
     def cone_step(self, target: FloatArray) -> FloatArray:
         """E by clipping, then S by a spectrum, each the best for the other; returns E + S.

@@ -121,10 +121,11 @@ def interval_bound(workload: Workload, epsilon: float) -> LowerBound:
     unit = float(m.trace()) or 1.0
     prior = optimised_prior(workload, epsilon)[1]
     claim = best_claim(m / unit, epsilon, prior)
+    squares = workload.gram().diagonal()
     return LowerBound(
         name="order",
         variance=unit * claim.floor(m / unit, epsilon),
-        mean_square=float(claim.prior @ workload.gram().diagonal()),
+        mean_square=float(claim.prior @ squares),
         size=workload.size,
         queries=workload.queries,
     )

@@ -93,8 +93,8 @@ class Folding:
             return (x,)
 
         sums = _ROOT * x[: self.pairs]
-        even = np.concatenate([sums, x[2 * self.pairs :]])
-        return even, np.zeros(self.pairs)
+        alone = x[2 * self.pairs :]
+        return np.append(sums, alone), np.zeros(self.pairs)
 
     def spread(self, columns: tuple[FloatArray, ...]) -> FloatArray:
         """Columns within the two subspaces, side by side over all cells."""
@@ -114,9 +114,9 @@ class Folding:
 
     def averaged(self, array: FloatArray) -> FloatArray:
         """The mean of a matrix or vector over cells and its image."""
-        ends = [self.pairs, 2 * self.pairs]
-        first, partners, alone = np.split(np.arange(len(array)), ends)
-        swap = np.concatenate([partners, first, alone])
+        swap = np.arange(len(array))
+        swap[: self.pairs] += self.pairs
+        swap[self.pairs : 2 * self.pairs] -= self.pairs
         image = array[np.ix_(*[swap] * array.ndim)]
         return np.asarray((array + image) / 2)
 
@@ -124,11 +124,13 @@ class Folding:
 
     def negative_part(self, stack: FloatArray) -> FloatArray:
         """Σ max(−λ, 0)·qqᵀ over eigenvalues λ and their vectors q."""
-        return self.whole(tuple(negative_part(half) for half in self.halves(stack)))
+        parts = map(negative_part, self.halves(stack))
+        return self.whole(tuple(parts))
 
     def largest(self, stack: FloatArray) -> FloatArray:
         """The largest eigenvalue of each matrix."""
-        tops = [np.linalg.eigvalsh(half)[..., -1] for half in self.halves(stack)]
+        spectra = map(np.linalg.eigvalsh, self.halves(stack))
+        tops = [values[..., -1] for values in spectra]
         return np.asarray(np.max(tops, axis=0))
 
 
@@ -150,7 +152,8 @@ def folding_of(gram: FloatArray) -> tuple[IntArray, Folding]:
     cells = np.arange(n)
     centred = gram - gram.mean(axis=0)
     centred = centred - centred.mean(axis=1)[:, None]
-    allowed = _EQUAL * float(np.abs(centred).max(initial=0.0))
+    largest = np.abs(centred).max(initial=0.0)
+    allowed = _EQUAL * float(largest)
 
     # A random vector's image tells most relabellings apart, in n² steps each.
     probe = np.random.default_rng(0).standard_normal(n)

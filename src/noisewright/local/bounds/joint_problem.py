@@ -181,7 +181,8 @@ class JointProblem:
     @property
     def phi(self) -> FloatArray:
         """Φ in scaled cells."""
-        return self.blocks.folding.whole(tuple(part.phi for part in self.parts))
+        halves = tuple(part.phi for part in self.parts)
+        return self.blocks.folding.whole(halves)
 
     @property
     def plain_phi(self) -> FloatArray:
@@ -200,7 +201,8 @@ class JointProblem:
         halves = []
         for part in self.parts:
             values, rotated = part.inverse_spectrum()
-            halves.append((rotated.T / np.sqrt(values)) @ rotated)
+            weighted = rotated.T / np.sqrt(values)
+            halves.append(weighted @ rotated)
 
         inner = self.blocks.folding.whole(tuple(halves))
         information = 1.0 + inner * self.blocks.scales
@@ -306,7 +308,8 @@ class JointProblem:
         self, rotated: FloatArray, curvature: FloatArray
     ) -> Callable[[FloatArray], FloatArray]:
         """The inverse Hessian with √(c_ii·c_jj) for c_ij: products of one matrix."""
-        values, basis = np.linalg.eigh((rotated.T * curvature) @ rotated)
+        matrix = (rotated.T * curvature) @ rotated
+        values, basis = np.linalg.eigh(matrix)
         values = np.maximum(values, 0.0)
         gains = np.sum(self.blocks.gains**4) + self.weight**2
         quadratic = self.penalty * gains

@@ -67,21 +67,26 @@ class Proof(ABC):
         check_rising("cells", self.cells, 0, inf)
         self._check_shapes()
 
-        total = float(self.prior.sum())
-        is_distribution = self.prior.min() >= 0 and abs(total - 1.0) <= 1e-9
-        require(is_distribution, "prior", "array", "must be a distribution")
+        rule = "must be a distribution"
+        require(self.prior.min() >= 0, "prior", "array", rule)
+        require(abs(self.prior.sum() - 1.0) <= 1e-9, "prior", "array", rule)
 
     def _check_shapes(self) -> None:
         n = self.size
-        extents = {"n": n, "t": n * (n + 1) // 2, "b": n.bit_length()}
+        extents = {
+            "n": n,
+            "t": n * (n + 1) // 2,
+            "b": n.bit_length(),
+        }
         for name, (_, letters) in {**_COMMON, **self.layout}.items():
             array: Array = getattr(self, name)
             pairs = zip(letters, array.shape, strict=False)
             shape = [extents.setdefault(letter, length) for letter, length in pairs]
 
-            fits = array.ndim == len(letters) and array.shape == tuple(shape)
+            fits = len(shape) == len(letters) and array.shape == tuple(shape)
             rule = f"must be finite, of shape {shape}"
-            require(fits and np.isfinite(array).all(), name, f"{array.shape}", rule)
+            require(fits, name, f"{array.shape}", rule)
+            require(np.isfinite(array).all(), name, "array", rule)
 
     @classmethod
     def of(cls, arrays: Mapping[str, Array]) -> Self:
@@ -95,7 +100,8 @@ class Proof(ABC):
 
             parts = {}
             for name, (dtype, letters) in {**_COMMON, **cls.layout}.items():
-                parts[name] = stored(arrays, name, dtype, (None,) * len(letters))
+                lengths = (None,) * len(letters)
+                parts[name] = stored(arrays, name, dtype, lengths)
             return cls(cells, **parts)
 
     @property
@@ -127,8 +133,8 @@ class Proof(ABC):
                 "proof", int(self.cells[-1]), f"must be over {len(gram)} cells"
             )
 
-        rounding = self.size * EPS * float(np.abs(self.prices).sum())
-        limit = float(self.prices.sum()) + rounding + self.rise(epsilon)
+        limit = float(self.prices.sum()) + self.rise(epsilon)
+        limit += self.size * EPS * float(np.abs(self.prices).sum())
         inner = gram[np.ix_(self.cells, self.cells)]
         return floor_of(inner, self.prior, self.factor, limit)
 
@@ -141,7 +147,7 @@ def check_rising(
 ) -> None:
     """Refuse numbers that do not rise, or leave their range."""
     rises = (np.diff(numbers) > 0).all()
-    inside = ((numbers >= least) & (numbers <= most)).all()
+    inside = (np.clip(numbers, least, most) == numbers).all()
     rule = f"must rise between {least:g} and {most:g}"
     require(rises and inside, name, "array", rule)
 
@@ -179,9 +185,11 @@ def floor_of(
     inner = factor.T @ centred @ factor
     heights = np.abs(factor).sum(axis=0)
     largest = 4.0 * np.abs(m).max(initial=0.0)
-    rounding = 16 * (2 * n + columns) * EPS * largest * float(heights @ heights)
-    values = np.linalg.eigvalsh(symmetrised(inner)) - rounding
-    nuclear = float(np.sqrt(np.maximum(values, 0.0)).sum())
+    size = largest * float(heights @ heights)
+    rounding = 16 * (2 * n + columns) * EPS * size
+    values = np.linalg.eigvalsh(symmetrised(inner))
+    singular = np.sqrt(np.maximum(values - rounding, 0.0))
+    nuclear = float(singular.sum())
 
     moment = nuclear**2 / limit
     known = max(float(prior @ np.diagonal(centred)), 0.0)
@@ -199,7 +207,8 @@ def largest_eigenvalue(matrix: FloatArray) -> float:
     n = len(matrix)
     top = float(np.linalg.eigvalsh(matrix)[-1])
     trace = float(np.abs(top - np.diagonal(matrix)).sum())
-    slack = 8 * (n + 2) * EPS * (trace + n * abs(top) + 1e-300)
+    size = trace + n * abs(top) + 1e-300
+    slack = 8 * (n + 2) * EPS * size
 
     for widening in _WIDENINGS:
         shift = top + widening * slack

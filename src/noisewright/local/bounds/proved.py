@@ -31,10 +31,12 @@ def proved_bound(
     proof: Proof,
 ) -> ProvedBound:
     """The floor that a proof proves for a workload, whatever the proof was found for."""
+    squares = workload.gram().diagonal()[proof.cells]
+    gram = table_gram(workload).dense()
     return ProvedBound(
         name=proof.kind,
-        variance=proof.variance(table_gram(workload).dense(), epsilon),
-        mean_square=float(proof.prior @ workload.gram().diagonal()[proof.cells]),
+        variance=proof.variance(gram, epsilon),
+        mean_square=float(proof.prior @ squares),
         size=workload.size,
         queries=workload.queries,
         proof=proof,
@@ -44,7 +46,7 @@ def proved_bound(
 def stored_proof(arrays: Mapping[str, Array]) -> Proof:
     """The proof in a file: nothing but numbers, which are checked when used."""
     kinds: tuple[type[Proof], ...] = (CutProof, TripleProof)
-    kind = next(
-        (kind for kind in kinds if kind.layout.keys() <= arrays.keys()), SetProof
-    )
-    return kind.of(arrays)
+    for kind in kinds:
+        if kind.layout.keys() <= arrays.keys():
+            return kind.of(arrays)
+    return SetProof.of(arrays)

@@ -48,7 +48,8 @@ class Roots:
         """All directions but those that together hold next to nothing."""
         centred = centred_at(gram, prior)
         spectra = [np.linalg.eigh(half) for half in folding.halves(centred)]
-        least = _least_kept(np.concatenate([values for values, _ in spectra]))
+        together = [values for values, _ in spectra]
+        least = _least_kept(np.concatenate(together))
         roots = []
         for values, vectors in spectra:
             kept = values > least
@@ -93,7 +94,8 @@ class Start:
         shares = likelihoods @ prior
 
         # X = Σ w·vvᵀ/(πᵀv), the information of all reports.
-        information = (likelihoods * (weights / shares)[:, None]).T @ likelihoods
+        weighted = likelihoods * (weights / shares)[:, None]
+        information = weighted.T @ likelihoods
         inverse = np.linalg.pinv(information, hermitian=True)
         z = inverse @ roots.centred @ inverse
 
@@ -101,9 +103,11 @@ class Start:
         report_values = np.einsum("ou,ou->o", likelihoods @ z, likelihoods) / shares
         weighted = likelihoods * (weights * shares)[:, None]
         normal = weighted.T @ likelihoods
-        prices = np.linalg.lstsq(normal, weighted.T @ report_values, rcond=1e-12)[0]
+        right = weighted.T @ report_values
+        prices, *_ = np.linalg.lstsq(normal, right, rcond=1e-12)
 
-        return cls(centred, roots, folding.averaged(z - _coupling(prices, prior)))
+        phi = z - _coupling(prices, prior)
+        return cls(centred, roots, folding.averaged(phi))
 
 
 def _least_kept(values: FloatArray) -> float:
@@ -116,7 +120,7 @@ def _least_kept(values: FloatArray) -> float:
 
 def _coupling(prices: FloatArray, prior: FloatArray) -> FloatArray:
     """(λπᵀ + πλᵀ)/2."""
-    return (np.outer(prices, prior) + np.outer(prior, prices)) / 2
+    return symmetrised(np.outer(prices, prior))
 
 
 def phi_of(

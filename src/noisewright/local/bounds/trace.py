@@ -118,10 +118,11 @@ def contrast_limit(
     # As a variance, (d/n)(1−d/n) r², it is free of cancellation at small ε.
     r = expm1(epsilon)
 
-    def contrast(share: float) -> float:
+    def contrast(high: int) -> float:
+        share = min(high, size) / size
         return share * (1 - share) * (r / (1 + r * share)) ** 2
 
-    return max(contrast(min(d, size) / size) for d in candidates)
+    return max(map(contrast, candidates))
 
 
 # --- people spread evenly -----------------------------------------------------------------------
@@ -206,7 +207,8 @@ def prior_variance(
     values = np.linalg.eigvalsh(root[:, None] * centred * root)
 
     mean_square = float(np.diagonal(m) @ prior)
-    nuclear = float(np.sqrt(lowered(values, mean_square)).sum())
+    singular = np.sqrt(lowered(values, mean_square))
+    nuclear = float(singular.sum())
     moment = nuclear**2 / sinh(check_epsilon(epsilon) / 2) ** 2
     known = max(float(prior @ np.diagonal(centred)), 0.0)
     return rounded_down(moment, known, mean_square)
@@ -280,7 +282,8 @@ def _prior_value(
     """
     centred = centred_at(m, prior)
     root = np.sqrt(prior)
-    values, vectors = np.linalg.eigh(root[:, None] * centred * root)
+    scaled = root[:, None] * centred * root
+    values, vectors = np.linalg.eigh(scaled)
     seen = values > _RANK * values[-1]
     singular = np.sqrt(np.where(seen, values, 0.0))
     nuclear = float(singular.sum())

@@ -91,8 +91,9 @@ class Cuts:
 
     def joined(self, vectors: IntArray, offsets: IntArray) -> Cuts:
         """With further ones, without a weight yet."""
-        new = Cuts.new(vectors, offsets)
-        both = zip(vars(self).values(), vars(new).values(), strict=True)
+        known = vars(self).values()
+        new = vars(Cuts.new(vectors, offsets)).values()
+        both = zip(known, new, strict=True)
         return Cuts(*map(np.concatenate, both))
 
 
@@ -111,11 +112,11 @@ class WeighedCuts:
         cuts = self.cuts
 
         # C_b = (low·highᵀ + high·lowᵀ)/2, low and high being bᵀx − c and bᵀx − c − 1.
-        self._low = np.column_stack([-cuts.offsets, cuts.vectors * e])
-        self._high = self._low.copy()
-        self._high[:, 0] -= 1.0
-        low = self._low
-        high = self._high
+        low = np.column_stack([-cuts.offsets, cuts.vectors * e])
+        high = low.copy()
+        high[:, 0] -= 1.0
+        self._low = low
+        self._high = high
 
         # Products of cuts with the D of each cell, and the squared length of these.
         squares = low[:, 1:] * high[:, 1:]
@@ -128,8 +129,9 @@ class WeighedCuts:
         crossed = (low @ high.T) * (high @ low.T)
         products = 0.5 * (straight + crossed)
         products -= (self._along / self._length) @ self._along.T
-        lengths = np.maximum(np.diagonal(products), _SPLITTING.least_length)
-        self._unit = 1.0 / np.sqrt(lengths)
+        squared = np.diagonal(products)
+        squared = np.maximum(squared, _SPLITTING.least_length)
+        self._unit = 1.0 / np.sqrt(squared)
         products *= self._unit[:, None] * self._unit
 
         self._inverse = _inverse(products, _SPLITTING.caution + _SPLITTING.penalty)
@@ -159,7 +161,8 @@ class WeighedCuts:
         # The quadratic's linear term, for weights of cuts at length one.
         u = self.cuts.weights / self._unit
         linear = np.einsum("bi,bi->b", self._low @ rest, self._high)
-        linear -= self._along @ (self._along_of(rest) / self._length)
+        squares = self.best_squares(rest)
+        linear += self._along @ squares
         linear = linear * self._unit - _SPLITTING.caution * u
 
         penalty = _SPLITTING.penalty
@@ -206,10 +209,10 @@ class CutBlock(Blocks):
     def __post_init__(self) -> None:
         n = len(self.scale)
         self.gains = np.array([self.slope])
-        self.couplings = np.array([[[0.0, 0.0], [0.0, 1.0]]])
+        self.couplings = np.diag([0.0, 1.0])[None]
         self.squares = np.zeros(n)
-        self.excess = np.zeros((n + 1, n + 1))
-        self.definite = np.zeros((n + 1, n + 1))
+        self.excess = np.zeros_like(self.duals)
+        self.definite = np.zeros_like(self.duals)
         self.cut_by(Cuts.none(n))
 
     @property

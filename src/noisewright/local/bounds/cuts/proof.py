@@ -93,9 +93,9 @@ class CutProof(Proof):
         form, bound = self._left_over(r)
         inner = change.T @ form @ change
 
-        terms = 2 * n + self.factor.shape[1] + len(self.weights) + 32
-        size = float(np.linalg.norm(change.T @ bound @ change))
-        rounding = 4 * terms * EPS * size
+        terms = 2 * n + self.factor.shape[1] + len(self.weights)
+        sizes = change.T @ bound @ change
+        rounding = 4 * (terms + 32) * EPS * float(np.linalg.norm(sizes))
         short = largest_eigenvalue(-symmetrised(inner)) + rounding
         if short <= 0:
             return 0.0
@@ -103,8 +103,8 @@ class CutProof(Proof):
             return inf
 
         # 1 + Σz² = constant + slopeᵀx on x of zeros and ones; τ(n + r·1ᵀx) pays for both.
-        constant = 1 + float((p * p / variance).sum())
-        slope = float(((1 - 2 * p) / variance).max())
+        constant = 1 + np.sum(p * p / variance)
+        slope = np.max((1 - 2 * p) / variance)
         price = short * max(constant / n, slope / r, 0.0)
         return float(n * price * (1 + 64 * n * EPS))
 
@@ -123,7 +123,8 @@ class CutProof(Proof):
         taken[1:, 1:] = symmetric(self.pairs, n)
         inside = np.arange(1, n + 1)
         taken[inside, inside] = self.squares
-        taken[0, 1:] = taken[1:, 0] = -self.squares / 2
+        taken[0, 1:] = -self.squares / 2
+        taken[1:, 0] = -self.squares / 2
 
         # Cuts, each a product of bᵀx − c and bᵀx − c − 1.
         low = np.column_stack([-self.offsets, self.vectors])

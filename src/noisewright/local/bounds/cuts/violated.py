@@ -66,11 +66,14 @@ def violated(
     leading = b[np.arange(len(b)), first]
     b = np.unique(b * np.sign(leading)[:, None], axis=0)
 
-    breach = -_excess(np.einsum("bi,bi->b", b @ covariance, b), b @ mean)
+    variances = np.einsum("bi,bi->b", b @ covariance, b)
+    breach = -_excess(variances, b @ mean)
     deep = np.flatnonzero(breach > _TRIES.least_breach)
     depth = breach[deep] / _squares(b[deep])
-    whole = b[deep[np.argsort(-depth)]].astype(np.int64)
-    return whole, np.floor(whole @ mean).astype(np.int64)
+    order = deep[np.argsort(-depth)]
+    whole = b[order].astype(np.int64)
+    offsets = np.floor(whole @ mean)
+    return whole, offsets.astype(np.int64)
 
 
 def _excess(variance: FloatArray, mean: FloatArray) -> FloatArray:
@@ -102,7 +105,7 @@ def _descended(
         for sign in (1.0, -1.0):
             moved = variances[:, None] + 2 * sign * covariances
             moved += np.diagonal(covariance)
-            squares = _squares(b)[:, None] + 2 * sign * b + 1.0
+            squares = _squares(b)[:, None] + (2 * sign * b + 1.0)
             means = (b @ mean)[:, None] + sign * mean
             neighbours.append(_excess(moved, means) / squares)
 

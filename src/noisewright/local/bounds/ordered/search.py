@@ -306,8 +306,10 @@ class _ClaimSearch:
             sharpness = DESCENT.sharpness[-1:]
             claims = [replace(start, prior=self.prior)]
 
-        point = np.append(np.sqrt(heights), tilt)
-        claims += map(self._claim_at, self._loss.descents(point, sharpness))
+        # Where no query tells people apart, there is nothing to descend on.
+        if len(self._loss.root):
+            point = np.append(np.sqrt(heights), tilt)
+            claims += map(self._claim_at, self._loss.descents(point, sharpness))
         return max(claims, key=self._floor)
 
     def _likely_tilt(self) -> float:

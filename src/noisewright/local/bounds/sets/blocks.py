@@ -86,7 +86,8 @@ class SetBlocks(Blocks):
         sizes = self.sizes[keep].tolist()
         blocks = SetBlocks.of(sizes, self.slope, self.scale, self.folding)
         for name in _STATE:
-            setattr(blocks, name, getattr(self, name)[keep].copy())
+            kept = getattr(self, name)[keep]
+            setattr(blocks, name, kept.copy())
         return blocks
 
     def at(self, sizes: Sequence[int]) -> SetBlocks:
@@ -96,7 +97,8 @@ class SetBlocks(Blocks):
         for name in _STATE:
             known = getattr(self, name)
             share = shares.reshape(-1, *[1] * (known.ndim - 1))
-            mixed = (1 - share) * known[low] + share * known[high]
+            mixed = (1 - share) * known[low]
+            mixed += share * known[high]
             setattr(blocks, name, mixed.astype(known.dtype))
 
         return blocks
@@ -106,9 +108,11 @@ class SetBlocks(Blocks):
         """Of a step: a spectrum for every size, and passes over all entries."""
         count = len(self.sizes)
         entries = count * len(self.scale) ** 2
-        sides = self.folding.sides
-        spectra = sum(eigenvectors(side) + product(side, side, side) for side in sides)
-        return count * spectra + _PASSES * touched(entries)
+        passes = _PASSES * touched(entries)
+        spectra = 0.0
+        for side in self.folding.sides:
+            spectra += eigenvectors(side) + product(side, side, side)
+        return count * spectra + passes
 
     # --- the map from Φ and its adjoint ---------------------------------------------------------
 
@@ -137,7 +141,8 @@ class SetBlocks(Blocks):
         a = self.gains
         b = self.shared
 
-        sums = (matrices @ e.astype(digits)).astype(np.float64)
+        sums = matrices @ e.astype(digits)
+        sums = sums.astype(np.float64)
         side = np.outer((a * b) @ sums, f)
         total = float((b * b) @ (sums @ e))
         squares = (a * a).astype(digits)

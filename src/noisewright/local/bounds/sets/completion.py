@@ -49,9 +49,9 @@ class _Multipliers(NamedTuple):
 
     def joined(self, other: _Multipliers) -> _Multipliers:
         """Those of both, by size."""
-        order = np.argsort(np.concatenate([self.sizes, other.sizes]))
-        both = zip(self, other, strict=True)
-        return _Multipliers(*(np.concatenate(pair)[order] for pair in both))
+        both = [np.concatenate(pair) for pair in zip(self, other, strict=True)]
+        order = np.argsort(both[0])
+        return _Multipliers(*(array[order] for array in both))
 
 
 def completed(
@@ -77,7 +77,8 @@ def completed(
         failing = _failing(multipliers, phi, prior, blocks)
         if not failing:
             break
-        multipliers = multipliers.joined(_settled(settled.at(failing), phi))
+        added = _settled(settled.at(failing), phi)
+        multipliers = multipliers.joined(added)
 
     back = np.argsort(order)
     rows, columns = np.triu_indices(n)
@@ -116,7 +117,8 @@ def _covering(
     Raising λ by z brings Σz + r·Σ_{i∈S} z_i, so that z_i = (c − Σz)/(r·d) does where c is the most
     that a set of d cells with i among them lacks. The least Σz is where both sides meet.
     """
-    shortfalls = _shortfalls(phi_of(factor, prices, prior), prior, slope)
+    phi = phi_of(factor, prices, prior)
+    shortfalls = _shortfalls(phi, prior, slope)
 
     def raised(total: float) -> FloatArray:
         prices = np.zeros(len(prior))
@@ -221,7 +223,8 @@ def _failing(
     slope = blocks.slope
     least = 1 + slope * np.cumsum(np.sort(prior))
     mass = (1 + slope * sizes / n) * least[sizes - 1]
-    shortfall = np.maximum(sizes * np.concatenate(faults), 0.0) / mass
+    fault = np.maximum(np.concatenate(faults), 0.0)
+    shortfall = sizes * fault / mass
 
     looked_after = np.isin(sizes, known.sizes)
     allowed = shortfall[looked_after].max(initial=0.0)

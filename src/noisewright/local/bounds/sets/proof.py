@@ -70,8 +70,9 @@ class SetProof(Proof):
         after = int(np.searchsorted(self.sizes, cells))
         low = max(after - 1, 0)
         high = min(after, len(self.sizes) - 1)
-        gap = float(self.sizes[high] - self.sizes[low])
-        share = (cells - float(self.sizes[low])) / gap if gap else 0.0
+        start = float(self.sizes[low])
+        gap = float(self.sizes[high]) - start
+        share = (cells - start) / gap if gap else 0.0
 
         tilt = (1 - share) * self.tilts[low]
         tilt += share * self.tilts[high]
@@ -105,6 +106,8 @@ class Condition:
     phi: FloatArray
     sums: FloatArray
     """s = Φ1."""
+    total: float
+    """σ = 1ᵀΦ1."""
     bound: FloatArray
     """An upper bound on the numbers that Φ is made of, entry by entry."""
 
@@ -112,7 +115,9 @@ class Condition:
     def of(cls, proof: SetProof, epsilon: float) -> Condition:
         """That of a proof."""
         phi, bound = proof.condition()
-        return cls(proof, expm1(epsilon), phi, phi.sum(axis=1), bound)
+        sums = phi.sum(axis=1)
+        r = expm1(epsilon)
+        return cls(proof, r, phi, sums, float(sums.sum()), bound)
 
     @property
     def _rounding(self) -> float:
@@ -139,7 +144,7 @@ class Condition:
         n = self.proof.size
         r = self.r
         prior = self.proof.prior
-        constant = float(self.sums.sum()) + self._listed_rounding(d)
+        constant = self.total + self._listed_rounding(d)
         single = r * r * np.diagonal(self.phi) + 2 * r * self.sums
         mass = 1 + r * prior
         if d == 1:
@@ -185,7 +190,7 @@ class Condition:
         """Of all cells together."""
         growth = 1 + self.r
         rounding = self._rounding * float(self.bound.sum())
-        return growth * growth * (float(self.sums.sum()) + rounding)
+        return growth * growth * (self.total + rounding)
 
     def of_size(self, d: int) -> float:
         """Of any d cells."""
@@ -193,7 +198,7 @@ class Condition:
         tilt, excess = self.proof.multipliers(d)
         g = r * r * self.phi + excess
         g += (tilt[:, None] + tilt) / 2
-        diagonal = 2 * r * self.sums + float(self.sums.sum()) / d
+        diagonal = 2 * r * self.sums + self.total / d
         g[np.diag_indices(self.proof.size)] += diagonal - d * tilt
 
         # Sizes of the numbers that G is a sum of.
@@ -202,4 +207,5 @@ class Condition:
         size += np.linalg.norm(excess)
         size += (self.proof.size**0.5 + d) * np.linalg.norm(tilt)
         size += 2 * r * sums.max() + sums.sum() / d
-        return d * (largest_eigenvalue(g) + self._rounding * float(size))
+        rounding = self._rounding * float(size)
+        return d * (largest_eigenvalue(g) + rounding)

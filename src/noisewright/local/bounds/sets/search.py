@@ -74,10 +74,11 @@ class SetSearch(ProofSearch[SetProof]):
     def __post_init__(self) -> None:
         self.order, self.folding = folding_of(self.gram)
         self.gram = self.gram[np.ix_(self.order, self.order)]
+        prior = self.reports.prior[self.order]
         self.reports = replace(
             self.reports,
             patterns=self.reports.patterns[:, self.order],
-            prior=self.folding.averaged(self.reports.prior[self.order]),
+            prior=self.folding.averaged(prior),
         )
 
         start = Start.of(self.gram, self.epsilon, self.reports, self.folding)
@@ -135,8 +136,8 @@ class SetSearch(ProofSearch[SetProof]):
         prior = self.reports.prior
         variances = self.problem.type_variances(self.roots, prior)
         mean = float(prior @ variances)
-        mean_square = mean + float(prior @ np.diagonal(self.roots.centred))
-        uneven = (variances - mean) / mean_square
+        known = np.diagonal(self.roots.centred)
+        uneven = (variances - mean) / (mean + float(prior @ known))
 
         unevenness = float(prior @ np.abs(uneven))
         worse = unevenness > self.unevenness
@@ -155,8 +156,8 @@ class SetSearch(ProofSearch[SetProof]):
     def _moved(self, logs: FloatArray) -> FloatArray:
         """The prior after a step in its logarithms, no share too light."""
         prior = self.reports.prior
-        logs = np.clip(logs, -_PRIOR.largest_step, _PRIOR.largest_step)
-        moved = prior * np.exp(logs)
+        largest = _PRIOR.largest_step
+        moved = prior * np.exp(np.clip(logs, -largest, largest))
         least = min(_PRIOR.least_share / len(prior), prior.min())
         moved = np.maximum(moved / moved.sum(), least)
         return self.folding.averaged(moved / moved.sum())
@@ -174,8 +175,9 @@ def _sizes(
     n: int,
 ) -> list[int]:
     """Set sizes to look after: those that the strategy uses, and coarsely all the others."""
-    shares = np.bincount(counts.astype(int), mass, minlength=n + 1)
-    used = np.flatnonzero(shares > _SIZES.least_used * shares.sum())
+    shares = np.bincount(counts.astype(int), mass)
+    least = _SIZES.least_used * shares.sum()
+    used = np.flatnonzero(shares > least)
     low = max(1, int(used.min()) - 1)
     high = min(n - 1, int(used.max()) + 1)
 
