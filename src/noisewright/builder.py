@@ -319,6 +319,7 @@ class TableQuestions(Shown):
                 return attribute
             if name in {level.name for level in attribute.coarser}:
                 return None
+
         raise InvalidParameter(
             "attribute",
             name,

@@ -120,6 +120,7 @@ def rebuilt(
         if scalar is not Any and array.dtype != scalar:
             rule = f"an array holds {array.dtype.name}, not {np.dtype(scalar).name}"
             raise FileFormatError(rule)
+
         return array
 
     value = msgspec.json.decode(text, type=kind, dec_hook=tensor_of)

@@ -239,6 +239,7 @@ def refusing(message: str) -> Iterator[None]:
         kind = type(error).__name__
     else:
         return
+
     raise FileFormatError(f"{message} ({kind})")
 
 

@@ -276,6 +276,7 @@ def write_tables(
     first = next(iterator := iter(plain))
     rest = iterator
     marked = excel and not is_parquet(path)
+
     with table_writer(path, first.schema, marked=marked) as writer:
         for part in chain([first], rest):
             writer.write_table(part)

@@ -259,6 +259,7 @@ def options_of(kind: type[OptionsT], options: object) -> OptionsT:
         name = kind.__name__
         rule = f"does not go with this question, which takes nw.{name}"
         raise InvalidParameter("options", type(options).__name__, rule, f"{name}()")
+
     return options
 
 

@@ -304,6 +304,7 @@ def _from_text(text: str) -> ConceptClass:
         raise unknown_name(
             "concepts", kind, "is no class of concepts", _KINDS, "for example"
         )
+
     require(
         number.isascii()
         and number.isdecimal()

@@ -126,6 +126,7 @@ class LearningPlan(Plan):
 
         low = 0
         high = 1
+
         while not self.proves(self.alpha, high):
             low = high
             high = 2 * high
@@ -199,6 +200,7 @@ class LearningPlan(Plan):
                 "is all there is: nobody needs to be asked",
                 "call decide()",
             )
+
         return self.answers
 
     def decide(self, reports: Any = None) -> Outcome:
@@ -268,6 +270,7 @@ class CorrelationPlan(LearningPlan):
             f"must be {len(rows)}",
         )
         over, under = biases(answers.targets, np.hstack([rows, -rows]))
+
         return answers.tails_around(over, under)
 
 

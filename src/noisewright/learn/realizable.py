@@ -82,6 +82,7 @@ class RealizablePlan(LearningPlan):
                     lambda e: tails.chances(e, people)[1].sum() <= mistaken, most
                 ),
             )
+
         return self._known[people]
 
     @cached_property

@@ -36,6 +36,7 @@ def simulated(
 
     people = 0
     missed = 0
+
     for _ in range(runs):
         state = begun(contest, selection.protocol)
         people += ended(state, truth, rng)
@@ -124,6 +125,7 @@ def _burst(
     """
     last = asked + most
     size = 1
+
     while asked < last:
         safe = min(asked, last - asked)
         while safe >= _FEW and _index(ones, asked + safe, share) <= level:

@@ -203,6 +203,7 @@ class CuratorPlan(Plan, Generic[Exact, Result_co]):
         purse.check(self.cost)
         exact = self.exact(data, counter)
         make = partial(self.noisy, exact)
+
         return purse.spend(self.cost, make, self._kept)
 
     def _kept(self, result: object) -> bytes | None:
@@ -224,6 +225,7 @@ class CuratorPlan(Plan, Generic[Exact, Result_co]):
                 "must be given to count a table",
                 "pass a counting engine",
             )
+
         return engine
 
 

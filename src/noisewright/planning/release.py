@@ -427,6 +427,7 @@ def recorded(
 
     check_writable(target)
     check_writable(beside)
+
     with alone_in(beside.resolve().parent):
         _add_to_record(beside, metadata)
         write(target)

@@ -158,6 +158,7 @@ class RunningFile(Kept, frozen=True, tag=SECRET):
         spending = Spending(release.identity, release.ledger)
         stream = RunningStream.of(release.plan, position, spending, release.time)
         stream.stream.resume(release.answers.tolist(), self.state)
+
         return stream
 
 

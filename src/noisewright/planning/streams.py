@@ -368,6 +368,7 @@ def _least_error(problem: CentralProblem) -> float | None:
     least = least_factorization(
         problem.workload, problem.sizes, 2.0, privacy.neighbours
     )
+
     return least * continuous_deviation(privacy) if least else None
 
 

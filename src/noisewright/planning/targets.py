@@ -354,6 +354,7 @@ def plan_for_targets(
     mechanism = options.mechanism
     problems = central_problems(workload, privacy, options, domain)
     fits: list[Fit] = []
+
     for problem in fitting(problems, mechanism):
         pure = problem.asked is not None
         if fits and _beyond(workload, targets, fits[0].plan.stated, domain, mechanism):
@@ -399,6 +400,7 @@ def _misses(plan: CentralPlan, targets: Sequence[Target]) -> list[float]:
             number = _number(plan, target.table)
             error = _error(plan, target)
             misses[number] = max(misses.get(number, 0.0), error / target.limit)
+
     return [misses.get(number, 1.0) for number in range(len(plan.tables()))]
 
 
@@ -415,6 +417,7 @@ def _fit(
             break
         name: BudgetName = "rho" if privacy.rho is not None else "epsilon"
         privacy = with_budget(plan, name, _spent(fit) * _COARSER).stated
+
     return fit
 
 

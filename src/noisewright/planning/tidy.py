@@ -225,6 +225,7 @@ class TidyAnswers:
         first = bisect_right(self._ends, start) - 1
         last = bisect_left(self._ends, stop)
         numbers = range(first, min(last, len(self.tables)))
+
         return [
             (
                 k,

@@ -107,6 +107,7 @@ class Together(CuratorPlan[list[Counts], tuple[Release, ...]]):
                 "unit", [unit and unit.name for unit in units], "differ between the plans",
                 "what is spent on different units does not add up",
             )  # fmt: skip
+
         return max(units, key=lambda unit: 0 if unit is None else unit.rows)
 
     @cached_property

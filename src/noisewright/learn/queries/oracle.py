@@ -58,6 +58,7 @@ def on_grid(query: npt.ArrayLike, size: int) -> IntArray:
         f"{size} values",
         "must lie between −1 and 1",
     )
+
     return np.rint(values * GRID).astype(np.int64)
 
 

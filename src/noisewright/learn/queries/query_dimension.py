@@ -127,6 +127,7 @@ def sq_dimension(source: Concepts, alpha: float = 0.1) -> QueryDimension:
             f"{given.title} has {given.count} concepts on {given.size} points; all signs are tried "
             f"for at most {MOST_POINTS} points and {_MOST_WORK:,} signs times concepts"
         )
+
     require(0 < alpha < 0.5, "alpha", alpha, "must lie between 0 and 1/2", "try 0.1")
 
     search = _Search(np.unique(given.matrix, axis=0), alpha)
@@ -181,6 +182,7 @@ class _Search:
             self.prior = p
             self.marginal = d
             self.lean = t
+
         return signs
 
     def _better_prior(self) -> None:
@@ -208,6 +210,7 @@ class _Search:
         """
         n = self.table.shape[1]
         cuts = [self._cut(self.marginal, self.lean)]
+
         for _ in range(_CUTS):
             solution = _program(np.array(cuts), n, self.alpha)
             if solution is None:

@@ -272,6 +272,7 @@ class PanPrivateOracle(Oracle):
         if isinstance(together, bool) or not 1 <= together <= demand.queries:
             rule = f"must lie between 1 and the number of queries, {demand.queries}"
             raise InvalidParameter("together", together, rule)
+
         self._people = people
         self.size = size
         self.demand = demand
@@ -282,6 +283,7 @@ class PanPrivateOracle(Oracle):
         """The least number whose sampling and noise keep the tolerance (see `failure`)."""
         low = 0
         high = 1
+
         while self.failure(high) > self.demand.beta:
             low = high
             high = 2 * high

@@ -90,6 +90,7 @@ def term_rows(terms: Sequence[Term]) -> dict[tuple[object, ...], slice]:
     """Where the answers to every term stand among all, by its key."""
     places = {}
     start = 0
+
     for term in terms:
         places[term.key] = slice(start, start + term.queries)
         start += term.queries

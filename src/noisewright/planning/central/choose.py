@@ -260,6 +260,7 @@ def candidates(
     if mechanism != "auto":
         entry = _known(mechanism)
         return [] if problem.once(entry.refuses) else [entry]
+
     return [
         e
         for e in CENTRAL.values()
@@ -435,4 +436,5 @@ def _known(mechanism: str | CentralMechanism) -> CentralMechanism:
         raise unknown_name(
             "mechanism", mechanism, "is not a central mechanism", ["auto", *CENTRAL]
         )
+
     return CENTRAL[mechanism]

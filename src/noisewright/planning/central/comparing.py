@@ -115,6 +115,7 @@ def compare_central(
 
     problems = central_problems(workload, privacy, options, domain)
     rows, reasons = _planned_for(problems[0])
+
     for problem in problems[1:]:
         beat = min(
             (row.achieved for row in rows if row.achieved is not None), default=inf
@@ -157,6 +158,7 @@ def _planned_for(
     """
     refusals: dict[str, str] = {}
     plans = []
+
     for name, entry in CENTRAL.items():
         try:
             reason = problem.once(entry.refuses) or too_far(entry, problem, beat)

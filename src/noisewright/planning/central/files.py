@@ -204,6 +204,7 @@ class ReleaseFile(Kept, frozen=True, tag="release"):
         plan = self.plan.content()
         # answers are worked out from what was measured
         plan.mechanism.check_reach(plan.terms)
+
         for number, steps in enumerate(self.steps):
             check_steps(plan, steps)
             check_order(self.steps[:number], steps)

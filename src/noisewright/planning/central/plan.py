@@ -326,6 +326,7 @@ class CentralPlan(CuratorPlan[Counts, Release]):
         column = self.forecast_column
         achieved = self.achieved
         bound = self.lower_bound
+
         return Forecast(
             std=column.std,
             halfwidth=np.where(np.isnan(column.std), np.nan, column.each[1]),
@@ -356,6 +357,7 @@ class CentralPlan(CuratorPlan[Counts, Release]):
             return None
         if self._row_bounds.grouped:  # people may not put all their rows into one cell
             return None
+
         return bound * unit or None  # no noise at all, at a vast ε, has no bound
 
     @cached_property

@@ -94,4 +94,5 @@ def _sizes(workload: Workload, domain: Domain | None) -> tuple[int, ...]:
                 "match the workload's size to the domain",
             )
         return domain.shape
+
     return workload.structure.sizes

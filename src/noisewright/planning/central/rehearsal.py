@@ -185,6 +185,7 @@ class _Truth:
 
         keys = [need.key for need in statistic.needs]
         variance = np.zeros(statistic.queries)
+
         for moved in keys:
             ends = [
                 self._of(
@@ -225,6 +226,7 @@ def _compared(
 ) -> tuple[RehearsedTable, ...]:
     rows = []
     start = 0
+
     for table in plan.tables():
         part = slice(start, start + table.queries)
         start = part.stop
@@ -269,6 +271,7 @@ def _declared(
 
     units: dict[str, float] = {}
     levels: dict[str, tuple[float, ...]] = {}
+
     for statistic in plan.workload.statistics:
         if isinstance(statistic, Quantiles):
             levels[statistic.unit] = statistic.levels

@@ -46,6 +46,7 @@ def by_measures(
         "; ".join(dict.fromkeys(contender.proposal.status for contender in contenders)),
         problem.privacy.neighbours,
     )
+
     return Contender(problem, proposal)
 
 
@@ -75,6 +76,7 @@ def _shares(
 ) -> tuple[float, ...]:
     whole = splittable(privacy)
     costs = []
+
     for member, measure in zip(members, questions.measures, strict=True):
         needs = [
             pair
@@ -97,6 +99,7 @@ def _bound(
     norm = problem.norm
     queries = []
     bounds = []
+
     for contender, measure in zip(contenders, measures, strict=True):
         bound = contender.proposal.bound or 0.0
         if not isinstance(measure, Count):
@@ -128,6 +131,7 @@ def sums_by_group(
     """
     said = {} if missing == "left-out" else {"missing": missing}
     queries: list[dict[str, object]] = []
+
     for names in by:
         groups = list(names)
         queries.append({"marginal": groups} if groups else {"total": True})

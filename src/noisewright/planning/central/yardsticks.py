@@ -87,6 +87,7 @@ def _one_way(problem: CentralProblem) -> Yardstick | None:
     accuracy = entry.plan(alone).mechanism.accuracy(alone.terms)
     rng = np.random.default_rng(0)
     misses = []
+
     for shares in problem.given.shares(problem.workload.size):
         people = rng.multinomial(problem.given.people, shares).astype(np.float64)
         noisy = asked.matvec(people) + accuracy.draw(_DRAWS, rng)

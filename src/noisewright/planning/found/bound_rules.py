@@ -61,6 +61,7 @@ def crowded(
     first, last = divmod(int(np.argmin(width)), len(edges))
     if not np.isfinite(width[first, last]):  # nobody to be seen
         return float(edges[0]), float(edges[-1])
+
     return float(edges[first]), float(edges[last])
 
 
@@ -183,6 +184,7 @@ def _rounded(lower: float, upper: float) -> tuple[float, float]:
     step = _step(max(upper - lower, abs(upper) * 1e-9, 1e-30))
     first = floor(lower / step)
     last = ceil(upper / step)
+
     return _multiple(first, step), _multiple(max(last, first + 1), step)
 
 

@@ -103,6 +103,7 @@ class BoundsSearch:
                 [found.name for found in self.columns],
                 "have no numbers to bound",
             )
+
         return Domain(known, unit=self.unit)
 
     def record(self) -> dict[str, object]:
@@ -211,6 +212,7 @@ class _Search:
         plans = self.plans
         columns = []
         releases: list[Release] = []
+
         for number, name in enumerate(self.names):
             count = partial(self.histogram, source, counter, name)
             found, own = _column(name, plans[3 * number : 3 * number + 3], count)

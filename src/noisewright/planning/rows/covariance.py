@@ -254,6 +254,7 @@ class CovarianceRelease(RowRelease[CovariancePlan, FloatArray]):
         on = np.sqrt(self.plan.mechanism.variances[0]) * self.plan.mechanism.radius**2
         # A variance that noise alone explains is taken as large as that noise.
         variances = np.maximum(np.diag(centred), on / max(self.people, 1.0))
+
         return nearest_correlation(centred / np.sqrt(np.outer(variances, variances)))
 
     def regression(self, target: str, on: Sequence[str] | None = None) -> Regression:
