@@ -47,6 +47,7 @@ class ConceptClass(Shown):
         table = self.table
         points = self.points
         numbers = self.numbers
+
         if table.ndim != 2 or 0 in table.shape:
             rule = "must hold at least one concept and one point, a row per concept"
             raise InvalidParameter("concepts", f"shape {table.shape}", rule)
@@ -335,6 +336,7 @@ def _intervals(n: int) -> _Listed:
     first, last = np.triu_indices(n)
     at = np.arange(n)
     true = (at >= first[:, None]) & (at <= last[:, None])
+
     names = [
         f"{a} <= point <= {b}"
         for a, b in zip(first.tolist(), last.tolist(), strict=True)
@@ -370,9 +372,11 @@ def _conjunctions(d: int) -> _Listed:
     """+1 where every chosen bit is set, or not set, as chosen."""
     _check_entries(3 ** min(d, 30), 2 ** min(d, 40))
     bits = _bits(d)
+
     wanted = np.array(list(product((0, 1, -1), repeat=d)))
     missed = (wanted == 1).astype(np.int64) @ (1 - bits.T)
     missed += (wanted == -1).astype(np.int64) @ bits.T
+
     signs = {1: "bit {}", -1: "not bit {}"}
     names = [
         " and ".join(signs[w].format(k + 1) for k, w in enumerate(row) if w) or "always"

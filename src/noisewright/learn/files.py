@@ -64,6 +64,7 @@ class LearningFile(Kept, frozen=True, tag="learning-plan"):
         points = (
             None if given.points is None else [_kept(point) for point in given.points]
         )
+
         answers = plan.answers
         settings, arrays = (None, {}) if answers is None else pack(answers.strategy)
 
@@ -97,7 +98,9 @@ class LearningFile(Kept, frozen=True, tag="learning-plan"):
             "epsilon": self.epsilon,
             "others": self.others,
         }
+
         plan = self._plan(known, given, self._estimates(given))
+
         if plan.privacy.epsilon != self.epsilon:
             raise FileFormatError(
                 f"its clients keep another epsilon than it says; {_REMEDY}"

@@ -107,6 +107,7 @@ def _penalised(goal: Goal, kind: type[RealizableT]) -> RealizableT:
     given = goal.concepts
     penalties, shifts = _penalties(given, goal.epsilon, goal.alpha)
     together = kind(**vars(goal), answers=penalties, shifts=shifts)
+
     targets = (1 - _signed(given.matrix)) / 2
     unshifted = replace(together, shifts=np.zeros(given.count))
     return _better(together, unshifted, targets)

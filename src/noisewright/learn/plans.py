@@ -210,8 +210,10 @@ class LearningPlan(Plan):
 
         collected = self.answers.aggregate(reports)
         estimates = self.answers.estimate(collected)
+
         people = collected.people
         alpha = self.accuracy(people)
+
         warning = None
         if people < self.people:
             holds = "nothing" if alpha is None else f"an accuracy of {alpha:.4g}"
@@ -263,6 +265,7 @@ class CorrelationPlan(LearningPlan):
     def tails(self) -> Tails:
         answers = self._asking
         rows = self.correlations
+
         require(
             answers.queries == len(rows),
             "answers",
@@ -406,6 +409,7 @@ def least_where(holds: Callable[[float], bool], most: float) -> float:
     """The least number up to `most` at which a property holds that holds from somewhere on."""
     low = 0.0
     high = most
+
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         low, high = (low, middle) if holds(middle) else (middle, high)

@@ -53,6 +53,7 @@ class Contest:
     def __post_init__(self) -> None:
         whole("coordinates", self.coordinates, 1, 2**20)
         check_epsilon(self.epsilon)
+
         require(
             1e-6 <= self.alpha <= 1,
             "alpha",
@@ -60,6 +61,7 @@ class Contest:
             "must lie between 1e-6 and 1",
             "try 0.1",
         )
+
         require(
             probability("beta", self.beta, "try 0.05") >= _LEAST_BETA,
             "beta",

@@ -49,6 +49,7 @@ class OfClass:
         epsilon = check_epsilon(pure_epsilon(privacy))
         probability("alpha", self.alpha, "try 0.1")
         probability("beta", self.beta, "try 0.05")
+
         given = concepts(self.concepts, self.points).distinct()
         return Goal(given, float(self.alpha), float(self.beta), epsilon)
 

@@ -219,6 +219,7 @@ class Selection(Plan):
         beta = self.contest.beta
         reached = 0.0 if self.contest.coordinates == 1 else state.reached
         alpha = reached if reached < 1 else None
+
         warning = None
         if not self.finished:
             holds = f"within {alpha:.4g}" if alpha is not None else "nothing"

@@ -289,6 +289,7 @@ class Release(Answers):
         record = dict(self.metadata)
         facts = {name: record.pop(name, None) for name in ("privacy", "spend")}
         facts["answers"] = len(self)
+
         tables = [
             {"name": t.name, "queries": t.queries, "unit": t.unit} for t in self.tables
         ]
@@ -304,10 +305,12 @@ class Release(Answers):
         """One table of the release by its name: `age × sex`, also as `sex*age`."""
         number = table_number(self.tables, name)
         start = sum(table.queries for table in self.tables[:number])
+
         chosen = self.tables[number]
         rows = slice(start, start + chosen.queries)
         unbiased = None if self.beside is None else self.beside.part(rows)
         column = self.intervals.part(rows)
+
         labels = self.labels[rows]
         answers = TidyAnswers((chosen,), self.plan.domain, column, unbiased)
         arrow = answers.whole(iter(labels))
@@ -341,6 +344,7 @@ class Release(Answers):
              f"{short_number(low)} … {short_number(high)}")
             for label, (answer, std, low, high) in zip(self.labels[:_GLANCE], values, strict=True)
         ]  # fmt: skip
+
         heads = ("query", "answer", "std. error", "95 % interval")
         caption = (
             f"{len(self):,} answers in {len(self.tables):,} tables, "
@@ -442,6 +446,7 @@ def _add_to_record(path: Path, metadata: Mapping[str, object]) -> None:
     latest = msgspec.json.decode(msgspec.json.encode(dict(metadata)))
     # The same answers written again are no news.
     history = [entry for entry in read_record(path) if _news(entry) != _news(latest)]
+
     document = {**latest, "history": history} if history else latest
     encoded = msgspec.json.format(msgspec.json.encode(document), indent=2)
     write_text(path, encoded.decode() + "\n")

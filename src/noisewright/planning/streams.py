@@ -133,10 +133,12 @@ class StreamPlan(Plan):
     def _forecast(self) -> Forecast:
         mechanism = self.mechanism
         std = mechanism.errors
+
         # Each bound is for one appearance. Somebody who comes back needs more noise than it knows
         # of, so that a ratio against it would say nothing of how good the plan is.
         once = mechanism.appearances.within(self.steps) == 1
         achieved = mean_error(std, 2)
+
         problem = CentralProblem(Prefix(self.steps), (self.steps,), self.privacy, 2.0)
         linear = _least_error(problem) if once else None
 
@@ -279,6 +281,7 @@ class StreamRelease(Shown, Answers):
         """What `noisewright show` says of it: the latest answer with the record."""
         record = dict(self.metadata)
         facts = {name: record.pop(name) for name in ("privacy", "spend")}
+
         figures: dict[str, object] = {"answered": len(self)}
         if len(self):
             figures |= {
@@ -389,14 +392,17 @@ def plan_stream(
     wide that nobody's columns overlap.
     """
     counted = Appearances(appearances, apart)
+
     if counted != ONCE and privacy.kind == "pure":
         raise InvalidParameter(
             "appearances", appearances, "more than one need Gaussian noise",
             "give delta or rho, or a share of epsilon to each appearance",
         )  # fmt: skip
+
     if kind not in (None, "banded"):
         rule = "is the width of a banded one"
         refuse_given({"band": band}, rule, "take kind='banded', or leave it out")
+
     if privacy.kind == "pure":
         rule = "is for Gaussian noise, and pure noise is carried"
         refuse_given({"kind": kind, "band": band}, rule)
@@ -417,6 +423,7 @@ def _narrowest(
     bands = {max(1, counted.apart // k) for k in (1, 2, 4)} if band is None else {band}
     kinds: list[tuple[Kind, int]] = [("banded", width) for width in sorted(bands)]
     kinds += [("column-normalised", BAND)] if band is None else []
+
     plans = [
         StreamPlan(stream_mechanism(steps, privacy, *kind, counted)) for kind in kinds
     ]

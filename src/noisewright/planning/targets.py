@@ -211,6 +211,7 @@ def _error(plan: CentralPlan, target: Target) -> float:
     std = plan.standard_errors
     part = std if target.table is None else std[_rows(plan, target.table)]
     part = part[np.isfinite(part)]
+
     require(
         len(part),
         "target",
@@ -293,6 +294,7 @@ class _Asked:
 
         fit = _fit(plain, self.targets, privacy)
         largest = any(target.measure == "max" for target in self.targets)
+
         if self.options.norm != 2 or self.options.mechanism != "auto":
             return fit
         if not fit.plan.counts_only:
@@ -326,6 +328,7 @@ class _Asked:
         """The same questions by a strategy for the largest error in units of the limits."""
         asked = _in_units_of_limits(plan, self.targets)
         weighed = self.plan(asked, plan.stated, "max")
+
         own = replace(
             weighed.proposal,
             value=None,

@@ -94,9 +94,11 @@ class AnswerTable:
         )
 
         place = len(names) - 1 if across is None else names.index(across)
+
         lengths = [axis_length(axis) for axis in self.axes]
         rows = np.moveaxis(np.arange(prod(lengths)).reshape(lengths), place, -1)
         rows = rows.reshape(-1, lengths[place])
+
         kept = [
             n for n in self.arrow.column_names if n not in (*_OWN, *self._spread(place))
         ]
@@ -203,6 +205,7 @@ class TidyAnswers:
         rows = slice(start, stop)
         column = self.column.part(rows)
         unbiased = None if self.unbiased is None else self.unbiased.part(rows)
+
         figures = (column.answers, column.std, *column.each, *column.all)
         beside = () if unbiased is None else (unbiased.answers, unbiased.std)
         spans = self._spans(start, stop)
@@ -306,6 +309,7 @@ def _typed(domain: Domain, axis: Axis) -> dict[str, pa.Array]:
     position, level = domain.find(axis.name)
     attribute: Attribute = domain.attributes[position]
     name = _free(axis.name)
+
     if level is not None:
         return {name: pa.array(level.labels, pa.string())}
     if isinstance(attribute, Ordered):

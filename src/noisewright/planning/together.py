@@ -64,6 +64,7 @@ class Together(CuratorPlan[list[Counts], tuple[Release, ...]]):
         """Whether the noise of all plans together keeps the promise."""
         budget = splittable(self.privacy)
         promise = self.spend.promise()
+
         if promise.neighbours != self.privacy.neighbours:
             return False
         if budget.rho is not None:
@@ -201,11 +202,13 @@ def plan_together(
     def made(budget: Privacy) -> tuple[float, Together]:
         whole = splittable(budget)
         alone = [plan_central(one, whole, one_alone, domain, counter) for one in asked]
+
         portions = (
             _portions(alone, weights, budget)
             if shares is None
             else _given(shares, alone)
         )
+
         left = max(0.0, 1.0 - sum(portions))
         budgets = split(whole, [*portions, *([left] if left > 1e-9 else [])])
         plans = tuple(plan.at(own) for plan, own in zip(alone, budgets, strict=False))
@@ -213,9 +216,11 @@ def plan_together(
         return sum(_costs(plans, weights)), Together(budget, plans, portions)
 
     cost, best = made(privacy)
+
     pure = None if options.composition == "many" else pure_promise(privacy)
     # ε is dearer to share than ρ: where it pays for no plan alone, it does not for all together.
     alone = (plan_central(one, privacy, one_alone, domain) for one in asked)
+
     if pure is None or all(plan.asked is None for plan in alone):
         return best
 

@@ -150,14 +150,17 @@ class MonotoneConjunction:
 
     def learn(self, oracle: Oracle) -> Hypothesis:
         _check(self, oracle)
+
         unset = (
             np.arange(self.size)[None, :] >> np.arange(self.bits - 1, -1, -1)[:, None]
             & 1
             == 0
         )
+
         never = np.zeros_like(unset)
         queries = 2.0 * np.hstack([unset, never]) - 1.0
         shares = (1 + oracle.ask_together(list(queries))) / 2
+
         kept = shares <= self.tolerance / 2
         labels = np.where((unset & kept[:, None]).any(axis=0), -1, 1).astype(np.int8)
         name = " and ".join(f"bit {k + 1}" for k in np.flatnonzero(kept)) or "always"
@@ -239,7 +242,9 @@ class MultiplicativeWeights:
         _check(self, oracle)
         f = self.features
         scores = np.zeros(2 * len(f))
+
         rate = self._edge / self._reach**2
+
         best = np.ones(self.size, dtype=np.int8)
         least = 2.0
 

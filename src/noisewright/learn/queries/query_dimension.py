@@ -69,6 +69,7 @@ class QueryDimension(Shown):
         p = self.prior
         d = self.marginal
         t = self.lean
+
         shares = [x.min() >= 0 and abs(x.sum() - 1) <= 1e-12 for x in (p, d)]
         require(
             all(shares)
@@ -92,6 +93,7 @@ def sign_norm(matrix: FloatArray) -> tuple[float, FloatArray]:
     inner = min(columns - 1, _BLOCK.bit_length() - 1)
     outer = columns - 1 - inner
     table = matrix[:, columns - inner :] @ _signs(inner).T
+
     best = -1.0
     at = (0, 0)
 
@@ -132,9 +134,11 @@ def sq_dimension(source: Concepts, alpha: float = 0.1) -> QueryDimension:
 
     search = _Search(np.unique(given.matrix, axis=0), alpha)
     search.run()
+
     prior = np.zeros(given.count)
     _, first = np.unique(given.matrix, axis=0, return_index=True)
     prior[first] = search.prior
+
     upper = max(_upper_bound(given, alpha), 1 / search.value)
 
     return QueryDimension(
@@ -148,9 +152,11 @@ class _Search:
     def __init__(self, table: FloatArray, alpha: float) -> None:
         self.table = table
         self.alpha = alpha
+
         rows, n = table.shape
         self.prior, self.marginal = np.full(rows, 1 / rows), np.full(n, 1 / n)
         self.lean = np.zeros(n)
+
         agreed = np.flatnonzero((table == table[0]).all(axis=0))
         if 0 < len(agreed) < n:
             # What nobody doubts takes most people, so that μ is near all of the λ.
@@ -264,8 +270,10 @@ def _upper_bound(given: ConceptClass, alpha: float) -> float:
     from noisewright.learn.realizable import eta
 
     bounds = [given.count / (2 * alpha)]
+
     a = alpha / 8
     solution = eta(given, a)
+
     dimension = int(np.linalg.matrix_rank(solution.approximation)) + 1
     constant = exp(log(pi) / 2 + lgamma((dimension + 1) / 2) - lgamma(dimension / 2))
     bounds.append(constant * solution.value / (alpha * (1 + a) - 2 * a))

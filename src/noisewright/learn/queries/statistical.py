@@ -202,8 +202,10 @@ def correlational(
     norm = approximate_norm(given.matrix, a, tolerance=1e-2)
     columns = norm.factorization.strategy.dense()
     columns = columns / np.linalg.norm(columns, axis=0).max()
+
     padding = np.sqrt(np.maximum(1 - (columns**2).sum(axis=0), 0.0))
     columns = np.vstack([columns, padding])
+
     rng = np.random.default_rng(_SEED)
     signs = np.zeros((0, given.size))
     best: CorrelationalLearner | None = None
@@ -241,6 +243,7 @@ class NoisySums:
     ) -> None:
         self._queries = queries
         self._draw = draw
+
         # What one person moves at most, summed over the queries: every one from end to end.
         reach = int((queries.max(axis=1) - queries.min(axis=1)).sum())
         self.scale = Fraction(max(reach, 1)) / Fraction(epsilon)

@@ -56,9 +56,13 @@ def crowded(
     """
     counts = np.concatenate([[0.0], below])
     inside = counts[None, :] - counts[:, None]
+    enough = inside >= share * counts[-1]
+
     width = edges[None, :] - edges[:, None]
-    width = np.where((inside >= share * counts[-1]) & (width > 0), width, np.inf)
+    width = np.where(enough & (width > 0), width, np.inf)
+
     first, last = divmod(int(np.argmin(width)), len(edges))
+
     if not np.isfinite(width[first, last]):  # nobody to be seen
         return float(edges[0]), float(edges[-1])
 
@@ -74,6 +78,7 @@ def magnitude(below: FloatArray, spread: FloatArray) -> tuple[float, float]:
     counts = np.diff(below, prepend=0.0)
     middle = len(counts) // 2
     counts[middle - 1 : middle + 1] = 0.0
+
     others = np.cumsum(counts)
     if others[-1] <= _OTHERS * spread[-1]:
         return crowded(MAGNITUDES, below, _AT_FIRST)
@@ -101,8 +106,10 @@ def outward(edges: FloatArray, below: FloatArray, spread: FloatArray) -> FloatAr
     fitted = monotone_counts(below, spread)
     middle = place(edges, fitted, 0.5)
     reach = (high - low) / 2
+
     ends = reach * _DISTANCES
     grid = np.concatenate([middle - ends[::-1], [middle], middle + ends])
+
     if grid[0] < 0 < grid[-1]:
         grid[int(np.argmin(np.abs(grid)))] = 0.0
 
@@ -117,9 +124,9 @@ def place(edges: FloatArray, fitted: FloatArray, share: float) -> float:
     inside = counts[cell] - counts[cell - 1]
     part = (target - counts[cell - 1]) / inside if inside > 0 else 1.0
 
-    return float(
-        edges[cell - 1] + min(max(part, 0.0), 1.0) * (edges[cell] - edges[cell - 1])
-    )
+    left = edges[cell - 1]
+    right = edges[cell]
+    return float(left + min(max(part, 0.0), 1.0) * (right - left))
 
 
 def ends(
@@ -144,6 +151,7 @@ def ends(
 
     lower = middle - end(1 - _INNER, 1 - _OUTER)
     upper = middle + end(_INNER, _OUTER)
+
     if _SEEN * float(spread.max()) < _BEYOND * below[-1] / 2:
         lower, upper = _seen(edges, fitted, lower, upper)
 
@@ -167,9 +175,12 @@ def _seen(
     """
     counts = np.concatenate([[0.0], fitted])
     most = _BEYOND * counts[-1]
+
     low = edges[np.flatnonzero(counts < most)[-1]]
     high = edges[np.flatnonzero(counts[-1] - counts < most)[0]]
+
     inner = place(edges, fitted, _BEYOND), place(edges, fitted, 1 - _BEYOND)
+
     return min(max(lower, low), inner[0]), max(min(upper, high), inner[1])
 
 

@@ -118,6 +118,7 @@ class BoundsSearch:
             "time",
             "ledger",
         )
+
         return {
             **{name: first[name] for name in names if name in first},
             "release": secrets.token_hex(8),
@@ -182,6 +183,7 @@ class _Search:
         parts = len(self.names) + (self.unit is not None)
         shares = [share / parts for _ in self.names for share in _SHARES]
         cells = [*_CELLS * len(self.names)]
+
         if self.unit is not None:
             shares.append(1 / parts)
             cells.append(len(bound_rules.ROWS) - 1)
@@ -197,8 +199,10 @@ class _Search:
     def cost(self) -> Cost:
         """What the whole search spends."""
         costs = [plan.cost for plan in self.plans]
+
         spend = reduce(add, (cost.spend for cost in costs))
         noise = [drawn for cost in costs for drawn in cost.noise]
+
         unit = "" if self.unit is None else self.unit.text()
         name = digest(*self.names, unit, *(cost.plan for cost in costs))
         title = _title(self.names, self.unit)
@@ -235,8 +239,10 @@ class _Search:
         attribute = Numeric(
             name, tuple(edges.tolist()), outside="clip", missing="other"
         )
+
         unit = None if self.unit is None else replace(self.unit, rows=1)
         domain = Domain([attribute], unit=unit)
+
         (counts,) = counter.tables(source, domain, [((name,), COUNT)])
 
         return counts

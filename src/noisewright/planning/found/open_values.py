@@ -163,6 +163,7 @@ class OpenPlan(CuratorPlan[Held, Release]):
         """Refuse tables that would spend another kind of noise, or more, than is reserved."""
         reserved = self.spend.losses[-1]
         assert isinstance(reserved, Gaussian)
+
         plain = all(isinstance(loss, Gaussian) for loss in tables.losses)
         if not plain or tables.mu > reserved.mu:
             raise NoisewrightError(
@@ -287,6 +288,7 @@ class OpenTables(CentralPlan):
             sorted(self.values),
             "are not of the open attributes",
         )
+
         require(
             self.domain == selection.domain(self.values)
             and self.calibrated == selection.rest,
@@ -402,6 +404,7 @@ def _part(privacy: Privacy, share: Fraction) -> Privacy:
     """A part of ε and of δ; parts add up to no more than the whole."""
     assert privacy.epsilon is not None
     assert privacy.delta is not None
+
     epsilon, delta = (
         float_below(Fraction(v) * share) for v in (privacy.epsilon, privacy.delta)
     )

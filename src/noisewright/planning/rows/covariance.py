@@ -49,6 +49,7 @@ class CovariancePlan(RowPlan[SecondMoments, IntArray, "CovarianceRelease"]):
 
     def __post_init__(self) -> None:
         require_one_of("missing", self.missing, get_args(Missing))
+
         # Refused before any data: that a table lacks no value is itself something about people.
         require(
             self.mechanism.protected or self.missing == "zero",
@@ -57,6 +58,7 @@ class CovariancePlan(RowPlan[SecondMoments, IntArray, "CovarianceRelease"]):
             "leaves people out, whose number is public under replace-one",
             "say missing='zero' (--missing zero), or plan with neighbours='add-remove'",
         )
+
         require(
             len(set(self.columns)) == len(self.columns) == self.mechanism.columns,
             "columns",
@@ -96,6 +98,7 @@ class CovariancePlan(RowPlan[SecondMoments, IntArray, "CovarianceRelease"]):
         std = self.moment_errors.worst_entries().ravel() * self.mechanism.radius**2
         each = self.multiplier(LEVEL)
         together = self.multiplier(1 - (1 - LEVEL) / len(std))
+
         return Forecast(std, each * std, together * std)
 
     def errors(self, people: int) -> dict[str, float]:
@@ -110,6 +113,7 @@ class CovariancePlan(RowPlan[SecondMoments, IntArray, "CovarianceRelease"]):
         method = self.mechanism
         radius = self.mechanism.radius
         worst = self.moment_errors.worst()
+
         result = {
             name: error * (radius if name == "mean" else radius**2) / people
             for name, error in worst.items()
@@ -263,6 +267,7 @@ class CovarianceRelease(RowRelease[CovariancePlan, FloatArray]):
         features = (
             [name for name in names if name != target] if on is None else list(on)
         )
+
         absent = [name for name in (target, *features) if name not in names]
         require(
             not absent and target not in features and features,
@@ -280,13 +285,10 @@ class CovarianceRelease(RowRelease[CovariancePlan, FloatArray]):
         own = self.measured[places, names.index(target)]
         inverse = np.linalg.pinv(chosen, hermitian=True)
         raw = inverse @ own
-        on_diagonal, off = method.variances
 
-        # Noise of own - chosen·raw, to first order: a symmetric matrix times (raw, -1). An entry
-        # off the diagonal is in two rows of it, which vary together.
-        rows = off * (raw @ raw + 1.0) + (on_diagonal - 2 * off) * raw**2
-        noise = np.diag(rows) + off * np.outer(raw, raw)
+        noise = _residual_noise(raw, *method.variances)
         variance = np.einsum("ij,jk,ik->i", inverse, noise, inverse)
+
         unit = np.ones(len(places))
         if method.constant:
             # the constant entry is that many units
@@ -308,8 +310,10 @@ class CovarianceRelease(RowRelease[CovariancePlan, FloatArray]):
         radius = self.plan.mechanism.radius
         squares = radius**2 / people
         largest = errors.largest
+
         # Noise may have put it beyond what rows within the radius allow.
         second = (self.second_moment / radius**2).clip(-largest, largest)
+
         if not self.plan.mechanism.constant:
             return {"second_moment": errors.second_moment(second) * squares}
 
@@ -345,6 +349,20 @@ class CovarianceRelease(RowRelease[CovariancePlan, FloatArray]):
         return pa.concat_tables(
             [pa.table(part, schema=pa.schema(kinds)) for part in parts]
         )
+
+
+def _residual_noise(
+    coefficients: FloatArray, on_diagonal: float, off: float
+) -> FloatArray:
+    """Covariances of what noise adds to a regression's residual moments, to first order.
+
+    It is a symmetric matrix of noise times (coefficients, -1). An entry off the diagonal is in two
+    rows of it, which vary together.
+    """
+    outer = off * np.outer(coefficients, coefficients)
+    rows = off * (coefficients @ coefficients + 1.0)
+    rows = rows + (on_diagonal - 2 * off) * coefficients**2
+    return np.asarray(np.diag(rows) + outer)
 
 
 def plan_covariance(
@@ -385,6 +403,7 @@ def _by_halves(method: SecondMoments) -> float:
     halved = replace(method.privacy, epsilon=cast("float", method.privacy.epsilon) / 2)
     on, off = replace(method, share=0.0, privacy=halved).variances
     moved = 1.0 if method.protected else 2.0
+
     # Entries of noise in the shape of a ball vary by this much each.
     of_mean = (d + 1) * (moved / cast("float", halved.epsilon)) ** 2
     variance = d * on + d * (d - 1) * off + 2 * (d + 1) * of_mean

@@ -80,8 +80,10 @@ class PairsReleaseFile(_ReleaseFile, frozen=True, tag="pairs-release"):
         plan = self.plan.content()
         measured = self.measured
         protected = plan.mechanism.protected
+
         _check_public(self.public_people, protected)
         _check_public(measured.people, not protected)
+
         _check_symmetric(measured.moments, plan.mechanism.attributes)
         _check_finite(measured.totals, (plan.mechanism.attributes,))
 

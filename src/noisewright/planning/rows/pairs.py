@@ -67,8 +67,10 @@ class PairsPlan(RowPlan[PairMoments, Rows, "PairsRelease"]):
         estimated from few common factors is often much nearer (`expected`); rows longer than most
         are clipped, which is in neither.
         """
+
         d = len(self.columns)
         std = np.full(d * (d - 1) // 2, np.sqrt(self.mechanism.worst_variance))
+
         return Forecast(
             std,
             normal_multiplier(LEVEL) * std,
@@ -92,18 +94,23 @@ class PairsPlan(RowPlan[PairMoments, Rows, "PairsRelease"]):
         method = self.mechanism
         d = len(self.columns)
         rows = made_up(name, min(people, _SIMULATED_PEOPLE), d, rng)
+
         counted, noise_of_totals = method.simulated_noise(rng)
         counted += people
         totals = people * rows.mean(axis=0) + noise_of_totals
         means = method.means(counted, totals)
+
         second = method.second(method.square(counted, totals))
         relative = second.on_grid(rows - means)
         moments = relative.T @ relative * (people / len(rows) / GRID**2)
+
         noise = np.triu(rng.standard_normal((d, d)), 1) * np.sqrt(second.variances[1])
         moments += noise + noise.T
+
         measured = MeasuredPairs(counted, totals, moments)
         public = None if method.protected else people
         drawn = PairsRelease(self, measured, public, "simulated")
+
         truth = rows.T @ rows / len(rows)
         upper = np.triu_indices(d, 1)
 
