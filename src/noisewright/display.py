@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 from types import ModuleType
 
@@ -11,6 +12,9 @@ from noisewright.errors import shortened
 
 _MOST_TEXT = 100
 """Characters of one fact: a line of a console holds one and its name."""
+
+_MOST_LISTED = 6
+"""Values of a list that a line tells."""
 
 
 def counted(number: int) -> str:
@@ -43,6 +47,40 @@ def html_table(
     head = f"<tr>{top}</tr>" if heads else ""
 
     return f"<table><caption>{escape(caption)}</caption>{head}{body}</table>{below}"
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One thing that is known: scripts have its name and value, people its words, text and unit."""
+
+    name: str
+    value: object
+    words: str
+    unit: str = ""
+    said: object = None
+    """The value as people say it, where that is another."""
+
+    @property
+    def text(self) -> str:
+        """The value on one line; empty for what is not known."""
+        text = value_text(self.value if self.said is None else self.said)
+        return f"{text} {self.unit}" if text and self.unit else text
+
+
+def value_text(value: object) -> str:
+    """A value of any form on one line; empty for what is not known."""
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:,.6g}"
+    if isinstance(value, Mapping):
+        pairs = [(name, value_text(part)) for name, part in value.items()]
+        return ", ".join(f"{name}: {text}" for name, text in pairs if text)
+    if isinstance(value, list | tuple):
+        first = ", ".join(map(value_text, value[:_MOST_LISTED]))
+        return first + " …" * (len(value) > _MOST_LISTED)
+
+    return f"{value:,}" if type(value) is int else str(value)
 
 
 class Shown:

@@ -20,6 +20,7 @@ import msgspec
 
 from noisewright import container
 from noisewright.container import AnyKind, Header, value_digest
+from noisewright.display import Fact
 from noisewright.domain import Domain
 from noisewright.errors import FileFormatError, refusing
 from noisewright.workload import Workload
@@ -144,6 +145,12 @@ class Keepable(ABC):
     @abstractmethod
     def description(self) -> dict[str, object]:
         """What `noisewright show` says of it, ready for JSON."""
+
+    def facts(self) -> list[Fact]:
+        """The same in words and with units, for whoever reads it on a screen or a page."""
+        from noisewright.planning.statement import facts
+
+        return facts(self.description())
 
     def save(self, path: str | Path) -> None:
         """Write it, whole or not at all; `nw.load` gives it back."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from math import prod
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 import numpy as np
@@ -13,14 +13,17 @@ import numpy as np
 from noisewright import __version__
 from noisewright.central.mechanism import Mechanism
 from noisewright.container import flattened, rebuilt, value_digest
+from noisewright.display import Fact, value_text
 from noisewright.planning.plan import LEVEL
 from noisewright.planning.spending import UNRECORDED, LedgerNote, noise_of
 from noisewright.privacy.exact.rounding import float_above
-from noisewright.privacy.promise.budget import Contribution
+from noisewright.privacy.promise.budget import Contribution, Privacy
+from noisewright.workload.questions.statistics import PEOPLE
 
 if TYPE_CHECKING:
     from noisewright.planning.central.plan import CentralPlan
     from noisewright.planning.release import Release
+    from noisewright.solution import BoundTold
 
 
 _UNIT = {
@@ -58,6 +61,78 @@ def statement(release: Release) -> dict[str, object]:
         "ledger": UNRECORDED if release.ledger is None else release.ledger.to_dict(),
         "versions": {"noisewright": __version__, "numpy": np.__version__},
     }
+
+
+WORDS = {
+    "queries": "answers",
+    "size": "cells",
+    "memory": "numbers of memory",
+    "status": "how the search ended",
+    "report_bytes": "one report",
+    "certificate": "proved by",
+    "seconds": "time of planning",
+    "plan": "hash of the plan",
+    "strategy_hash": "hash of what was measured",
+    "release": "name of the release",
+    "domain": "hash of the schema",
+    "rmse": "root mean square error",
+    "max": "largest standard error",
+    "worst_rmse": "error at most, whatever the data",
+    "class": "class of concepts",
+    "alpha": "α",
+    "beta": "β",
+}
+"""What facts are called by people, where that is not their name."""
+
+UNITS = {"worst_rmse": PEOPLE, "report_bytes": "bytes", "seconds": "s"}
+"""In what facts are counted."""
+
+_SYMBOLS = {"mu": "μ", "ratio": "ε", "epsilon": "ε", "delta": "δ"}
+
+
+def facts(known: Mapping[str, object]) -> list[Fact]:
+    """What is known of a plan or a release: one list for scripts, screens and pages."""
+    return [
+        Fact(
+            name,
+            value,
+            WORDS.get(name, name.replace("_", " ")),
+            UNITS.get(name, ""),
+            _said(name, value),
+        )
+        for name, value in known.items()
+    ]
+
+
+def _said(name: str, value: object) -> object:
+    """Promises, losses and bounds as people write them; None for what is said as it is."""
+    if isinstance(value, Mapping):
+        return _SAYINGS[name](value) if name in _SAYINGS else None
+    if name == "bounds" and isinstance(value, Sequence):
+        return "; ".join(map(_bound, value))
+    return None
+
+
+def _losses(spend: Mapping[str, Any]) -> list[str]:
+    told = []
+    for loss in spend["losses"]:
+        figures = [(symbol, loss[k]) for k, symbol in _SYMBOLS.items() if k in loss]
+        text = ", ".join(f"{symbol} = {value_text(v)}" for symbol, v in figures)
+        told.append(f"{text} ({loss['loss']})")
+
+    return told
+
+
+def _bound(bound: BoundTold) -> str:
+    least = value_text(bound["lower_bound"])
+    return f"{bound['class']}: {least} ({value_text(bound['ratio'])} ×)"
+
+
+_SAYINGS: dict[str, Callable[[Mapping[str, Any]], object]] = {
+    "privacy": lambda stated: Privacy.from_dict(stated).text(),
+    "spend": _losses,
+    "ledger": lambda note: None if note.get("recorded") else note.get("note"),
+}
 
 
 def adaptivity(ledger: LedgerNote | None) -> str:

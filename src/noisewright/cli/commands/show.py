@@ -28,18 +28,17 @@ def show(file: str, as_json: bool) -> None:
 
     Nothing is spent. A plan says what it would spend, a release and a record what was spent.
     """
-    facts = description(Path(file))
+    from noisewright.planning.statement import facts
+
+    known = description(Path(file))
     if as_json:
-        print_json(facts)
+        print_json(known)
         return
 
-    tables = cast("list[dict[str, object]]", facts.pop("tables", []))
+    tables = cast("list[dict[str, object]]", known.pop("tables", []))
     # what the other lines say, for whoever reads the record alone
-    facts.pop("statement", None)
-    lines = [
-        (name.replace("_", " "), _text(_worded(name, value)))
-        for name, value in facts.items()
-    ]
+    known.pop("statement", None)
+    lines = [(fact.words, fact.text) for fact in facts(known)]
     print_table(file, ["", ""], [line for line in lines if line[1]])
     if tables:
         names = list(tables[0])
@@ -195,48 +194,6 @@ def _yaml(path: Path) -> dict[str, object]:
             for a in domain
         ],
     }
-
-
-def _worded(name: str, value: Any) -> object:
-    """Promises, losses and bounds as people write them."""
-    if name == "privacy" and value is not None:
-        from noisewright.privacy.promise.budget import Privacy
-
-        return Privacy.from_dict(value).text()
-
-    if name == "spend" and value is not None:
-        symbols = {"mu": "μ", "ratio": "ε", "epsilon": "ε", "delta": "δ"}
-        return [
-            ", ".join(
-                f"{symbols[k]} = {v:.6g}" for k, v in loss.items() if k in symbols
-            )
-            + f" ({loss['loss']})"
-            for loss in value["losses"]
-        ]
-
-    if name == "bounds":
-        return "; ".join(
-            f"{bound['class']}: {_text(bound['lower_bound'])} ({_text(bound['ratio'])} ×)"
-            for bound in value
-        )
-    if name == "ledger" and isinstance(value, Mapping) and not value.get("recorded"):
-        return value.get("note")
-
-    return value
-
-
-def _text(value: object) -> str:
-    """A fact on one line; empty for what is not known."""
-    if value is None:
-        return ""
-    if isinstance(value, float):
-        return f"{value:,.6g}"
-    if isinstance(value, Mapping):
-        return ", ".join(f"{n}: {text}" for n, v in value.items() if (text := _text(v)))
-    if isinstance(value, list | tuple):
-        return ", ".join(map(_text, value[:6])) + (" …" if len(value) > 6 else "")
-
-    return str(value)
 
 
 @click.command()

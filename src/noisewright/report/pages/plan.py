@@ -26,18 +26,18 @@ from noisewright.report.words.promises import (
     promise_tile,
 )
 
-_NAMES = {
-    "mechanism": "mechanism",
-    "queries": "answers",
-    "size": "cells",
-    "steps": "steps",
-    "memory": "numbers of memory",
-    "status": "how the search ended",
-    "report_bytes": "bytes of a report",
-    "certificate": "proved by",
-    "seconds": "seconds of planning",
-    "plan": "hash of the plan",
-}
+_SHOWN = (
+    "mechanism",
+    "queries",
+    "size",
+    "steps",
+    "memory",
+    "status",
+    "report_bytes",
+    "certificate",
+    "seconds",
+    "plan",
+)
 
 
 def explained_page(told: Explanation) -> str:
@@ -78,7 +78,7 @@ def plan_page(
         tables=words.tables,
         notes=words.notes,
         runners_up=runners_up(known, why, others),
-        provenance=facts({"plan": plan.digest, **known}, _NAMES),
+        provenance=facts({"plan": plan.digest, **known}, _SHOWN),
         record=record(known),
     )
 

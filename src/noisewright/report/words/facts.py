@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
 from noisewright import __version__
-from noisewright.errors import is_whole
 from noisewright.planning.plan import ReleasedTable
-from noisewright.report.words.numbers import figure, when
+from noisewright.planning.statement import facts as known_facts
+from noisewright.report.words.numbers import when
 from noisewright.report.words.queries import workload_in_words
 from noisewright.workload import Workload
 from noisewright.workload.questions.statistics import PEOPLE
@@ -78,18 +78,12 @@ _MOST_NAMES = 8
 """Of tables in a sentence: more are told by how many there are of a kind."""
 
 
-def facts(known: Record, names: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Those of a record's entries that have a name here, as text."""
-    told = {name: known.get(key) for key, name in names.items()}
-    return [(name, _fact(value)) for name, value in told.items() if value is not None]
-
-
-def _fact(value: object) -> str:
-    if is_whole(value):
-        return f"{value:,}"
-    if not isinstance(value, float):
-        return str(value)
-    return f"{value:,.0f}" if value.is_integer() else figure(value)
+def facts(known: Record, names: Iterable[str]) -> list[tuple[str, str]]:
+    """Those of a record's entries that are named, in their words; a mapping gives other words."""
+    own = names if isinstance(names, Mapping) else {}
+    told = {fact.name: fact for fact in known_facts(known)}
+    shown = [told[name] for name in names if name in told]
+    return [(own.get(each.name, each.words), each.text) for each in shown if each.text]
 
 
 def provenance(known: Record, names: Mapping[str, str]) -> list[tuple[str, str]]:
