@@ -75,7 +75,9 @@ def product_strategy(
                 factor,
                 norm=norm,
                 tolerance=tolerance,
-                progress=partial(_tell, factor),
+                progress=partial(
+                    _tell, f"{factor.queries:,} queries over {factor.size:,} cells"
+                ),
             )
 
     factors = term.factors or ()
@@ -97,10 +99,8 @@ def product_strategy(
     )
 
 
-def _tell(factor: Workload, gap: float) -> None:
-    stage(
-        f"factorizing {factor.queries:,} queries over {factor.size:,} cells: gap {gap:.0e}"
-    )
+def _tell(what: str, gap: float) -> None:
+    stage(f"factorizing {what}: gap {gap:.0e}")
 
 
 def replaced_product(
