@@ -10,7 +10,7 @@ import pytest
 from noisewright.errors import InvalidParameter
 from noisewright.workload import workload
 from noisewright.workload.linear.tensor import marginal_tables, walsh_hadamard
-from noisewright.workload.structure import Structure, invariant_axes, named_sizes, terms
+from noisewright.workload.structure import Structure, terms
 from oracles.workloads import TEXTS, matrix
 
 SIZES = {
@@ -62,7 +62,7 @@ def test_attributes_are_told_by_one_rule(
     text: str, sizes: tuple[int, ...] | None
 ) -> None:
     w = workload(text)
-    assert named_sizes(w) == sizes
+    assert w.named_sizes == sizes
     assert w.structure.sizes == (sizes or (w.size,))
     assert w.structure is w.structure  # asked once
     check_terms(text, w.structure.sizes)
@@ -120,15 +120,15 @@ AXES = [
 @pytest.mark.parametrize("text", AXES)
 def test_shifts_along_the_axes_leave_the_gram_matrix_unchanged(text: str) -> None:
     w = workload(text)
-    axes = invariant_axes(w)
+    axes = w.invariant_axes
     assert axes is not None
     gram = w.gram().dense()
     cells = np.arange(w.size).reshape(axes)
     for axis in range(len(axes)):
         moved = np.roll(cells, 1, axis=axis).ravel()
         np.testing.assert_allclose(gram[np.ix_(moved, moved)], gram, atol=1e-12)
-    assert invariant_axes(workload("prefix:6")) is None
-    assert invariant_axes(workload("prefix:6+identity:6")) is None
+    assert workload("prefix:6").invariant_axes is None
+    assert workload("prefix:6+identity:6").invariant_axes is None
 
 
 @pytest.mark.parametrize("text", TEXTS)

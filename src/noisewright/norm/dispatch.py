@@ -45,7 +45,6 @@ from noisewright.workload.kinds.parity import Parity
 from noisewright.workload.linear.linear_map import LinearMap
 from noisewright.workload.linear.maps import Adjoint, Kronecker, OnTable, Scaled
 from noisewright.workload.linear.tensor import column_kron
-from noisewright.workload.structure import invariant_axes
 
 LARGEST_EIGENPROBLEM = 8192  # cells; 0.5 GB per matrix, minutes per step
 # entries of a matrix that is held; above it rows are visited in blocks
@@ -202,7 +201,7 @@ def _solve_part_stack_or_marginals(workload: Workload, settings: Settings) -> Pa
     if family is not None:
         return solve_family(workload, family, settings)
 
-    axes = invariant_axes(workload)
+    axes = workload.invariant_axes
     if settings.norm == 2 and axes is not None and workload.size <= LARGEST_TRANSFORM:
         return solve_invariant(workload, axes)
     return solve_generic(workload, settings)

@@ -21,6 +21,7 @@ from noisewright.arrays import FloatArray
 from noisewright.display import Shown, counted
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.workload.linear.linear_map import LinearMap, check_order
+from noisewright.workload.linear.tensor import Sizes
 from noisewright.workload.questions.measures import COUNT, Measure
 
 if TYPE_CHECKING:
@@ -193,9 +194,28 @@ class Workload(Shown, LinearMap):
     @cached_property
     def structure(self) -> Structure:
         """What is asked, over the attributes that the workload's own form names."""
-        from noisewright.workload.structure import Structure, named_sizes
+        from noisewright.workload.structure import Structure
 
-        return Structure(self, named_sizes(self) or (self.size,))
+        return Structure(self, self.named_sizes or (self.size,))
+
+    @property
+    def named_sizes(self) -> Sizes | None:
+        """Sizes of the attributes that the workload's own form names; None where it names none."""
+        return None
+
+    @property
+    def invariant_axes(self) -> Sizes | None:
+        """Axes along which cyclic shifts leave the Gram matrix unchanged, if the form shows any."""
+        return None
+
+    @property
+    def ignores_order(self) -> bool:
+        """Whether no permutation of the cells changes the Gram matrix: histograms and totals."""
+        return False
+
+    def magnitudes(self) -> tuple[float, float]:
+        """Decimal logarithms of the largest entries of the smallest and of the largest queries."""
+        return 0.0, 0.0
 
     def brief(self) -> str:
         """The text form, shortened for messages."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, singledispatch
 from itertools import product
-from math import log10, prod
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -22,9 +22,10 @@ from noisewright.workload.base import Workload
 from noisewright.workload.kinds.algebra import Kron, Stack, Weighted, kron
 from noisewright.workload.kinds.atoms import Atom, Identity, Total
 from noisewright.workload.kinds.explicit import Explicit
-from noisewright.workload.kinds.marginals import Marginals, OnAttributes, Table
+from noisewright.workload.kinds.marginals import Marginals, OnAttributes
 from noisewright.workload.kinds.parity import Parity
-from noisewright.workload.linear.tensor import marginal_tables
+from noisewright.workload.linear.interactions import Table
+from noisewright.workload.linear.tensor import Sizes, marginal_tables
 from noisewright.workload.questions.measures import COUNT, Measure
 
 LARGEST_MAGNITUDE = 100
@@ -32,8 +33,6 @@ LARGEST_MAGNITUDE = 100
 
 _MOST_TABLES = 500_000  # of counts, told apart one by one
 _FEW_ENTRIES = 2**20  # of a workload that is written out to see what it asks for
-
-Sizes = tuple[int, ...]
 
 _SIGN = Explicit(np.array([[1.0, -1.0]]), ("sign",))
 
@@ -148,53 +147,6 @@ class Structure:
         return not any(self.sizes[i] > 1 for i in used)
 
 
-# --- attributes ----------------------------------------------------------------------------------
-
-
-@singledispatch
-def named_sizes(workload: Workload) -> Sizes | None:
-    """Sizes of the attributes that the workload's own form names; None where it names none."""
-    return None
-
-
-@named_sizes.register(Marginals)
-@named_sizes.register(OnAttributes)
-def _named_sizes_of_marginals_or_on_attributes(
-    workload: Marginals | OnAttributes,
-) -> Sizes | None:
-    return workload.sizes
-
-
-@named_sizes.register
-def _named_sizes_of_kron(workload: Kron) -> Sizes | None:
-    return tuple(factor.size for factor in workload.factors)
-
-
-@named_sizes.register
-def _named_sizes_of_parity(workload: Parity) -> Sizes | None:
-    return (2,) * workload.bits
-
-
-@named_sizes.register
-def _named_sizes_of_weighted(workload: Weighted) -> Sizes | None:
-    return named_sizes(workload.inner)
-
-
-@named_sizes.register
-def _named_sizes_of_stack(workload: Stack) -> Sizes | None:
-    # An undivided histogram or total is one over any attributes.
-    named = {named_sizes(part) for part in workload.parts if not _undivided(part)}
-    return named.pop() if len(named) == 1 else None
-
-
-def _undivided(workload: Workload) -> bool:
-    inner = workload.inner if isinstance(workload, Weighted) else workload
-    return isinstance(inner, Identity | Total)
-
-
-# --- terms ---------------------------------------------------------------------------------------
-
-
 def terms(workload: Workload, sizes: Sequence[int]) -> list[Term]:
     """Split `workload` over attributes with `sizes` values into terms, in the order of its rows."""
     if workload.size != prod(sizes):
@@ -273,7 +225,7 @@ def _factors(workload: Workload, sizes: Sizes) -> tuple[Workload, ...] | None:
         return (workload,)
     if isinstance(workload, Identity | Total):
         return tuple(type(workload)(size) for size in sizes)
-    if isinstance(workload, Kron) and named_sizes(workload) == sizes:
+    if isinstance(workload, Kron) and workload.named_sizes == sizes:
         return workload.factors
     return None
 
@@ -335,66 +287,9 @@ def _choices_of_stack(factor: Stack) -> list[tuple[float, Workload]]:
     return [choice for part in parts for choice in part] if all(parts) else []
 
 
-# --- symmetries ----------------------------------------------------------------------------------
-
-
-@singledispatch
-def invariant_axes(workload: Workload) -> Sizes | None:
-    """Axes along which cyclic shifts leave the workload's Gram matrix unchanged, if it shows any.
-
-    Read from the workload's form alone: counts, totals and parities, their products and stacks.
-    """
-    return None
-
-
-@invariant_axes.register(Identity)
-@invariant_axes.register(Total)
-def _invariant_axes_of_identity_or_total(workload: Workload) -> Sizes | None:
-    return (workload.size,)
-
-
-@invariant_axes.register
-def _invariant_axes_of_parity(workload: Parity) -> Sizes | None:
-    return (2,) * workload.bits
-
-
-@invariant_axes.register
-def _invariant_axes_of_weighted(workload: Weighted) -> Sizes | None:
-    return invariant_axes(workload.inner)
-
-
-@invariant_axes.register
-def _invariant_axes_of_marginals(workload: Marginals) -> Sizes | None:
-    return workload.sizes if workload.is_identity else None
-
-
-@invariant_axes.register
-def _invariant_axes_of_on_attributes(workload: OnAttributes) -> Sizes | None:
-    table = tuple(workload.sizes[i] for i in workload.attributes)
-    whole = invariant_axes(workload.inner) in (table, (prod(table),))
-    return workload.sizes if whole else None
-
-
-@invariant_axes.register
-def _invariant_axes_of_kron(workload: Kron) -> Sizes | None:
-    axes = [invariant_axes(factor) for factor in workload.factors]
-    return None if None in axes else tuple(n for part in axes if part for n in part)
-
-
-@invariant_axes.register
-def _invariant_axes_of_stack(workload: Stack) -> Sizes | None:
-    # An undivided histogram or total is unchanged by every permutation of the cells.
-    parts = [invariant_axes(part) for part in workload.parts if not _undivided(part)]
-    finest = max((axes or () for axes in parts), key=len, default=(workload.size,))
-    return finest if all(axes == finest for axes in parts) else None
-
-
-# --- magnitudes ----------------------------------------------------------------------------------
-
-
 def check_magnitudes(workload: Workload) -> None:
     """Refuse entries whose squares are no floats: only how they compare matters anyway."""
-    least, most = _magnitudes(workload)
+    least, most = workload.magnitudes()
     if least < -LARGEST_MAGNITUDE or most > LARGEST_MAGNITUDE:
         raise InvalidParameter(
             "workload",
@@ -403,50 +298,3 @@ def check_magnitudes(workload: Workload) -> None:
             f"10^±{LARGEST_MAGNITUDE}",
             "multiply all weights by one number: only how they compare matters",
         )
-
-
-@singledispatch
-def _magnitudes(workload: Workload) -> tuple[float, float]:
-    """The decimal logarithms of the largest entries of the smallest and of the largest queries."""
-    return 0.0, 0.0
-
-
-@_magnitudes.register
-def _magnitudes_of_weighted(workload: Weighted) -> tuple[float, float]:
-    least, most = _magnitudes(workload.inner)
-    weight = log10(workload.weight)
-    return least + weight, most + weight
-
-
-@_magnitudes.register
-def _magnitudes_of_on_attributes(workload: OnAttributes) -> tuple[float, float]:
-    return _magnitudes(workload.inner)
-
-
-@_magnitudes.register
-def _magnitudes_of_kron(workload: Kron) -> tuple[float, float]:
-    ends = [_magnitudes(factor) for factor in workload.factors]
-    return sum(least for least, _ in ends), sum(most for _, most in ends)
-
-
-@_magnitudes.register
-def _magnitudes_of_stack(workload: Stack) -> tuple[float, float]:
-    ends = [_magnitudes(part) for part in workload.parts]
-    return min(least for least, _ in ends), max(most for _, most in ends)
-
-
-@_magnitudes.register
-def _magnitudes_of_explicit(workload: Explicit) -> tuple[float, float]:
-    largest = abs(workload.matrix).max(axis=1)
-    sizes = np.ravel(largest if workload.sparse is None else largest.toarray())
-    logs = np.log10(sizes[sizes > 0])
-    return float(logs.min(initial=0.0)), float(logs.max(initial=0.0))
-
-
-@_magnitudes.register
-def _magnitudes_of_marginals(workload: Marginals) -> tuple[float, float]:
-    ends = [_magnitudes(base) for base in workload.bases]
-    low = sum(min(0.0, least) for least, _ in ends)
-    high = sum(max(0.0, most) for _, most in ends)
-    logs = np.log10(workload.weights)
-    return float(logs.min()) + low, float(logs.max()) + high

@@ -33,7 +33,6 @@ from noisewright.workload.linear.gram import (
 )
 from noisewright.workload.linear.interactions import subsets
 from noisewright.workload.linear.tensor import DENSE_LIMIT, spread
-from noisewright.workload.structure import named_sizes
 
 _HIDDEN = 2.0**-8
 """Share of ‖W‖² off the constants below which the digits of what is asked are worth a matrix."""
@@ -257,7 +256,7 @@ def normalised(gram: Gram) -> tuple[float, Gram]:
 
 
 def _gram(workload: Workload) -> Gram:
-    sizes = named_sizes(workload)
+    sizes = workload.named_sizes
     if sizes is None:
         return workload.gram()
 

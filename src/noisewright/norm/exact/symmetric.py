@@ -25,7 +25,7 @@ from noisewright.norm.kernel.factorization import (
 from noisewright.norm.kernel.solver import mean_factor
 from noisewright.workload.base import Workload
 from noisewright.workload.kinds.atoms import Identity
-from noisewright.workload.kinds.marginals import Table
+from noisewright.workload.linear.interactions import Table
 from noisewright.workload.linear.linear_map import LinearMap
 from noisewright.workload.linear.maps import (
     Adjoint,

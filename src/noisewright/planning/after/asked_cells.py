@@ -21,7 +21,8 @@ from noisewright.estimate.nonnegative import LARGEST_HISTOGRAM
 from noisewright.workload import Workload
 from noisewright.workload.kinds.algebra import Kron, Weighted, stack
 from noisewright.workload.kinds.atoms import Identity, Total
-from noisewright.workload.kinds.marginals import OnAttributes, Table
+from noisewright.workload.kinds.marginals import OnAttributes
+from noisewright.workload.linear.interactions import Table
 from noisewright.workload.linear.tensor import sum_out
 from noisewright.workload.structure import Term
 

@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import log10
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from noisewright.errors import InvalidParameter
 from noisewright.workload.base import Workload
 from noisewright.workload.linear.gram import Gram, KronGram, ScaledGram, SumGram
 from noisewright.workload.linear.maps import Kronecker, Scaled, Stacked
-from noisewright.workload.linear.tensor import apply_along_axes
+from noisewright.workload.linear.tensor import Sizes, apply_along_axes
 
 _SMALL_PRODUCT = 64  # cells up to which rows are quicker than recursion
 
@@ -27,6 +28,26 @@ class Kron(Kronecker, Workload):
 
     def gram(self) -> Gram:
         return KronGram(tuple(f.gram() for f in self.factors))
+
+    @property
+    def named_sizes(self) -> Sizes:
+        return tuple(factor.size for factor in self.factors)
+
+    @property
+    def invariant_axes(self) -> Sizes | None:
+        axes: Sizes = ()
+        for factor in self.factors:
+            if factor.invariant_axes is None:
+                return None
+            axes += factor.invariant_axes
+
+        return axes
+
+    def magnitudes(self) -> tuple[float, float]:
+        least, most = zip(
+            *(factor.magnitudes() for factor in self.factors), strict=True
+        )
+        return sum(least), sum(most)
 
     def rows(self, start: int, stop: int) -> FloatArray:
         numbers = np.arange(start, min(stop, self.queries))
@@ -88,6 +109,28 @@ class Stack(Stacked, Workload):
     def gram(self) -> Gram:
         return SumGram(tuple(part.gram() for part in self.parts))
 
+    @property
+    def _ordered(self) -> list[Workload]:
+        """The parts but histograms and totals, which are the same over any attributes."""
+        return [part for part in self.parts if not part.ignores_order]
+
+    @property
+    def named_sizes(self) -> Sizes | None:
+        named = {part.named_sizes for part in self._ordered}
+        return named.pop() if len(named) == 1 else None
+
+    @property
+    def invariant_axes(self) -> Sizes | None:
+        parts = [part.invariant_axes for part in self._ordered]
+        known = [axes or () for axes in parts]
+        finest = max(known, key=len, default=(self.size,))
+
+        return finest if all(axes == finest for axes in parts) else None
+
+    def magnitudes(self) -> tuple[float, float]:
+        least, most = zip(*(part.magnitudes() for part in self.parts), strict=True)
+        return min(least), max(most)
+
     def rows(self, start: int, stop: int) -> FloatArray:
         blocks = [np.empty((0, self.size))]
         for part, first in zip(self.parts, self.starts, strict=False):
@@ -135,6 +178,24 @@ class Weighted(Scaled, Workload):
 
     def gram(self) -> Gram:
         return ScaledGram(self.weight**2, self.inner.gram())
+
+    @property
+    def named_sizes(self) -> Sizes | None:
+        return self.inner.named_sizes
+
+    @property
+    def invariant_axes(self) -> Sizes | None:
+        return self.inner.invariant_axes
+
+    @property
+    def ignores_order(self) -> bool:
+        return self.inner.ignores_order
+
+    def magnitudes(self) -> tuple[float, float]:
+        least, most = self.inner.magnitudes()
+        weight = log10(self.weight)
+
+        return least + weight, most + weight
 
     def rows(self, start: int, stop: int) -> FloatArray:
         return self.weight * self.inner.rows(start, stop)

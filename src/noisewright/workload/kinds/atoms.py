@@ -18,8 +18,8 @@ from noisewright.workload.linear.gram import (
     RangesGram,
     from_each_on,
 )
-from noisewright.workload.linear.linear_map import check_order
-from noisewright.workload.linear.tensor import corner_sums
+from noisewright.workload.linear.linear_map import Shape, check_order
+from noisewright.workload.linear.tensor import Sizes, corner_sums
 
 
 @dataclass(frozen=True)
@@ -55,11 +55,23 @@ class Atom(Workload):
         return float(self.gram().largest_distance_squared() ** (1 / order))
 
 
-class Identity(Atom):
+class _Unordered(Atom):
+    """What no permutation of the cells changes but for the order of its queries."""
+
+    @property
+    def invariant_axes(self) -> Sizes:
+        return (self.cells,)
+
+    @property
+    def ignores_order(self) -> bool:
+        return True
+
+
+class Identity(_Unordered):
     """The histogram: one query per cell."""
 
     @property
-    def shape(self) -> tuple[int, int]:
+    def shape(self) -> Shape:
         return self.cells, self.cells
 
     def matvec(self, x: Array) -> Array:
@@ -84,11 +96,11 @@ class Identity(Atom):
         return np.diag(weights)
 
 
-class Total(Atom):
+class Total(_Unordered):
     """The number of people: one query over all cells."""
 
     @property
-    def shape(self) -> tuple[int, int]:
+    def shape(self) -> Shape:
         return 1, self.cells
 
     def matvec(self, x: Array) -> Array:
@@ -117,7 +129,7 @@ class Prefix(Atom):
     """Cumulative counts: query i sums cells 0 to i."""
 
     @property
-    def shape(self) -> tuple[int, int]:
+    def shape(self) -> Shape:
         return self.cells, self.cells
 
     def matvec(self, x: Array) -> Array:
@@ -148,7 +160,7 @@ class Ranges(Atom):
     """All intervals of cells, by first and then by last cell."""
 
     @property
-    def shape(self) -> tuple[int, int]:
+    def shape(self) -> Shape:
         return self.cells * (self.cells + 1) // 2, self.cells
 
     @cached_property

@@ -15,7 +15,7 @@ from noisewright.workload.base import Workload, check_size
 from noisewright.workload.kinds.explicit import Explicit
 from noisewright.workload.kinds.marginals import MOST_TABLES, Marginals
 from noisewright.workload.linear.gram import Gram
-from noisewright.workload.linear.linear_map import check_order
+from noisewright.workload.linear.linear_map import Shape, check_order
 from noisewright.workload.linear.tensor import DENSE_LIMIT
 
 _LISTED = 16  # attributes whose cells mechanisms list
@@ -126,7 +126,7 @@ class ConjunctionGram(Gram):
     asked: Conjunctions
 
     @property
-    def shape(self) -> tuple[int, int]:
+    def shape(self) -> Shape:
         return self.asked.size, self.asked.size
 
     @cached_property

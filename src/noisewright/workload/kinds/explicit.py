@@ -110,6 +110,13 @@ class Explicit(Dense, Workload):
     def gram(self) -> Gram:
         return self._gram
 
+    def magnitudes(self) -> tuple[float, float]:
+        largest = abs(self.matrix).max(axis=1)
+        sizes = np.ravel(largest if self.sparse is None else largest.toarray())
+        logs = np.log10(sizes[sizes > 0])
+
+        return float(logs.min(initial=0.0)), float(logs.max(initial=0.0))
+
     def rows(self, start: int, stop: int) -> FloatArray:
         block = self.matrix[start:stop]
         return np.array(block if isinstance(block, np.ndarray) else block.toarray())

@@ -16,10 +16,10 @@ from noisewright.workload.base import Workload, check_size
 from noisewright.workload.kinds.algebra import Kron, Stack, Weighted
 from noisewright.workload.kinds.atoms import Identity, Total
 from noisewright.workload.linear.gram import Gram, KronGram, MarginalGram, OnesGram
+from noisewright.workload.linear.interactions import Table
+from noisewright.workload.linear.linear_map import Shape
 from noisewright.workload.linear.maps import OnTable
-from noisewright.workload.linear.tensor import spread, sum_out
-
-Table = tuple[int, ...]
+from noisewright.workload.linear.tensor import Sizes, spread, sum_out
 
 MOST_TABLES = 2**20
 """Tables of a family that are listed one by one."""
@@ -29,7 +29,7 @@ MOST_TABLES = 2**20
 class OnAttributes(OnTable, Workload):
     """A workload on the marginal table of some attributes; the others are summed out."""
 
-    sizes: tuple[int, ...]
+    sizes: Sizes
     attributes: Table
     inner: Workload
 
@@ -60,6 +60,20 @@ class OnAttributes(OnTable, Workload):
         every = (by_axis.get(i) or OnesGram(n) for i, n in enumerate(self.sizes))
         return KronGram(tuple(every))
 
+    @property
+    def named_sizes(self) -> Sizes:
+        return self.sizes
+
+    @property
+    def invariant_axes(self) -> Sizes | None:
+        table = tuple(self.sizes[i] for i in self.attributes)
+        whole = self.inner.invariant_axes in (table, (prod(table),))
+
+        return self.sizes if whole else None
+
+    def magnitudes(self) -> tuple[float, float]:
+        return self.inner.magnitudes()
+
     def row_squares(self, x: FloatArray) -> FloatArray:
         table = sum_out(x.reshape(self.sizes), self.sizes, self.attributes)
         return self.inner.row_squares(table.ravel())
@@ -84,12 +98,12 @@ class OnAttributes(OnTable, Workload):
 class _SpreadGram(Gram):
     """Gram matrix of a workload on a marginal: the inner one, with the other axes all ones."""
 
-    sizes: tuple[int, ...]
+    sizes: Sizes
     attributes: Table
     inner: Gram
 
     @property
-    def shape(self) -> tuple[int, int]:
+    def shape(self) -> Shape:
         return prod(self.sizes), prod(self.sizes)
 
     def matvec(self, x: Array) -> Array:
@@ -146,9 +160,7 @@ class Marginals(Workload):
         object.__setattr__(self, "weights", tuple(float(w) for w in weights))
 
     @classmethod
-    def of_order(
-        cls, sizes: tuple[int, ...], ways: int, at_most: bool = False
-    ) -> Marginals:
+    def of_order(cls, sizes: Sizes, ways: int, at_most: bool = False) -> Marginals:
         """All tables of exactly, or at most, `ways` attributes."""
         require(
             0 <= ways <= len(sizes),
@@ -172,12 +184,28 @@ class Marginals(Workload):
         return cls(bases, tuple(tables))
 
     @property
-    def sizes(self) -> tuple[int, ...]:
+    def sizes(self) -> Sizes:
         """Number of values of each attribute."""
         return tuple(base.size for base in self.bases)
 
+    @property
+    def named_sizes(self) -> Sizes:
+        return self.sizes
+
+    @property
+    def invariant_axes(self) -> Sizes | None:
+        return self.sizes if self.is_identity else None
+
+    def magnitudes(self) -> tuple[float, float]:
+        ends = [base.magnitudes() for base in self.bases]
+        low = sum(min(0.0, least) for least, _ in ends)
+        high = sum(max(0.0, most) for _, most in ends)
+        logs = np.log10(self.weights)
+
+        return float(logs.min()) + low, float(logs.max()) + high
+
     @cached_property
-    def shape(self) -> tuple[int, int]:
+    def shape(self) -> Shape:
         asked = [base.queries for base in self.bases]
         queries = sum(prod(asked[i] for i in table) for table in self.tables)
         return queries, prod(self.sizes)
@@ -293,13 +321,13 @@ class AllMarginals(Kron):
     """Every table of every subset of attributes: a product of (total, values) per attribute."""
 
     @classmethod
-    def of_sizes(cls, sizes: tuple[int, ...]) -> AllMarginals:
+    def of_sizes(cls, sizes: Sizes) -> AllMarginals:
         """One factor per attribute: its total, then its values."""
         pairs = [(Total(n), Identity(check_size("size", n))) for n in sizes]
         return cls(tuple(map(Stack, pairs)))
 
     @property
-    def sizes(self) -> tuple[int, ...]:
+    def sizes(self) -> Sizes:
         """Number of values of each attribute."""
         return tuple(factor.size for factor in self.factors)
 
@@ -316,7 +344,7 @@ def _orders(ways: int, at_most: bool) -> range:
     return range(0 if at_most else ways, ways + 1)
 
 
-def sizes_text(sizes: tuple[int, ...]) -> str:
+def sizes_text(sizes: Sizes) -> str:
     """`2^8` for equal sizes, `5x7x2` otherwise."""
     if len(set(sizes)) == 1:
         return f"{sizes[0]}^{len(sizes)}"

@@ -13,8 +13,9 @@ from noisewright.arrays import Array, FloatArray
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.workload.base import Workload, check_size
 from noisewright.workload.linear.gram import Gram, XorGram
-from noisewright.workload.linear.linear_map import check_order
-from noisewright.workload.linear.tensor import DENSE_LIMIT, walsh_hadamard
+from noisewright.workload.linear.interactions import Table
+from noisewright.workload.linear.linear_map import Shape, check_order
+from noisewright.workload.linear.tensor import DENSE_LIMIT, Sizes, walsh_hadamard
 
 _MOST_CHARACTERS = 2**20  # listed one by one
 
@@ -45,11 +46,19 @@ class Parity(Workload):
         return range(self.lowest, self.highest + 1)
 
     @property
-    def shape(self) -> tuple[int, int]:
+    def shape(self) -> Shape:
         return sum(comb(self.bits, degree) for degree in self._degrees), 2**self.bits
 
+    @property
+    def named_sizes(self) -> Sizes:
+        return (2,) * self.bits
+
+    @property
+    def invariant_axes(self) -> Sizes:
+        return self.named_sizes
+
     @cached_property
-    def attributes(self) -> tuple[tuple[int, ...], ...]:
+    def attributes(self) -> tuple[Table, ...]:
         """The bits of each character asked, by degree."""
         if self.queries > _MOST_CHARACTERS:
             raise TooLarge(
