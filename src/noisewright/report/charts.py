@@ -44,11 +44,10 @@ def agreement_chart(answers: FloatArray, truth: FloatArray) -> str:
         y=alt.Y("private:Q", scale=scale, axis=axis, title="private answer"),
     )
     dots = base.mark_point(filled=True, size=14, color=PRIVATE, opacity=0.45)
-    same = base.mark_line(color=TRUTH, strokeWidth=1.3).encode(
-        y=alt.Y("true:Q", scale=scale)
-    )
+    same = base.mark_line(color=TRUTH, strokeWidth=1.3)
+    same = same.encode(y=alt.Y("true:Q", scale=scale))
 
-    return _svg(alt.layer(same, dots).properties(width=_WIDTH - 60, height=300))
+    return _square(alt.layer(same, dots))
 
 
 def errors_chart(predicted: FloatArray, observed: FloatArray) -> str:
@@ -64,21 +63,15 @@ def errors_chart(predicted: FloatArray, observed: FloatArray) -> str:
         {"z": float(m), "count": int(c), "expected": float(e)}
         for m, c, e in zip(middles, counts, expected, strict=True)
     ]
-    base = alt.Chart(alt.Data(values=rows)).encode(
-        x=alt.X(
-            "z:Q",
-            title="error / its standard error",
-            axis=alt.Axis(values=list(range(-4, 5))),
-        )
-    )
-    bars = base.mark_bar(color=PRIVATE, opacity=0.35, size=13).encode(
-        y=alt.Y("count:Q", title="answers")
-    )
-    curve = base.mark_line(color=INK, strokeWidth=1.6, interpolate="monotone").encode(
-        y="expected:Q"
-    )
+    axis = alt.Axis(values=list(range(-4, 5)))
+    x = alt.X("z:Q", title="error / its standard error", axis=axis)
+    base = alt.Chart(alt.Data(values=rows)).encode(x=x)
+    bars = base.mark_bar(color=PRIVATE, opacity=0.35, size=13)
+    bars = bars.encode(y=alt.Y("count:Q", title="answers"))
+    curve = base.mark_line(color=INK, strokeWidth=1.6, interpolate="monotone")
+    curve = curve.encode(y="expected:Q")
 
-    return _svg(alt.layer(bars, curve).properties(width=_WIDTH - 60, height=300))
+    return _square(alt.layer(bars, curve))
 
 
 def styled(
@@ -100,12 +93,13 @@ def styled(
     ).configure_view(stroke=None)
 
 
-def _svg(chart: alt.TopLevelMixin) -> str:
+def _square(chart: alt.LayerChart) -> str:
+    """A chart in the form of a page's own pictures, as SVG."""
     import vl_convert
 
-    return str(
-        vl_convert.vegalite_to_svg(styled(chart).to_json(), vl_version="6.4")
-    ).strip()
+    sized = chart.properties(width=_WIDTH - 60, height=300)
+    described = styled(sized).to_json()
+    return str(vl_convert.vegalite_to_svg(described, vl_version="6.4")).strip()
 
 
 FORMATS = ("html", "svg", "png")
@@ -199,31 +193,24 @@ def draw_norms(results: Sequence[Factorization | ApproximateNorm], path: str) ->
     import altair as alt
 
     by_size = len({result.workload.size for result in results}) > 1
-    rows = [
-        {
+    rows: list[dict[str, object]] = []
+    for result in results:
+        row = {
             "cells": result.workload.size,
             "norm": f"{getattr(result, 'norm', math.inf):g}",
             "workload": result.workload.brief(),
-            "what": what,
-            "error": error,
         }
-        for result in results
-        for what, error in (
-            ("value", result.value),
-            ("lower bound", result.lower_bound),
-        )
-    ]
+        rows.append({**row, "what": "value", "error": result.value})
+        rows.append({**row, "what": "lower bound", "error": result.lower_bound})
+
     x = alt.X("norm:N", sort=None, title="norm of the error")
     if by_size:
         x = alt.X("cells:Q", scale=alt.Scale(type="log"), title="cells")
 
-    base = alt.Chart(alt.Data(values=rows)).encode(
-        x=x,
-        y=alt.Y(
-            "error:Q", scale=alt.Scale(zero=False), title="error per unit of noise"
-        ),
-        color=alt.Color("norm:N" if by_size else "workload:N", sort=None),
-    )
+    scale = alt.Scale(zero=False)
+    y = alt.Y("error:Q", scale=scale, title="error per unit of noise")
+    color = alt.Color("norm:N" if by_size else "workload:N", sort=None)
+    base = alt.Chart(alt.Data(values=rows)).encode(x=x, y=y, color=color)
     # Value and bound mostly coincide: hollow diamonds leave the dots on the line in sight.
     lines = base.transform_filter("datum.what == 'value'").mark_line()
     shapes = alt.Scale(domain=["value", "lower bound"], range=["circle", "diamond"])

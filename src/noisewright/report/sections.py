@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
-from noisewright.arrays import FloatArray
+from noisewright.arrays import BoolArray, FloatArray
 from noisewright.planning.plan import ReleasedTable
 from noisewright.planning.release import Release
 from noisewright.report.figures import Figure, figures
@@ -46,6 +45,7 @@ class Section:
 
 def sections(release: Release, truth: FloatArray | None) -> list[Section]:
     """Every table of a release, with every row up to a number that a browser bears."""
+    heads = HEADS if release.beside is None else (*HEADS, "unbiased")
     result: list[Section] = []
     start = 0
     rows = 0
@@ -54,7 +54,8 @@ def sections(release: Release, truth: FloatArray | None) -> list[Section]:
         part = slice(start, start + table.queries)
         column = _settled(release.intervals.part(part))
         shaped = drawable(release.plan.workload, table, release.labels[part])
-        drawings = list(figures(shaped, column, None if truth is None else truth[part]))
+        known = None if truth is None else truth[part]
+        drawings = list(figures(shaped, column, known))
         if drawn + len(drawings) > _MOST_FIGURES:
             drawings = []
 
@@ -66,14 +67,14 @@ def sections(release: Release, truth: FloatArray | None) -> list[Section]:
                 error=_error(table, column),
                 drawings=drawings,
                 rows=_rows(release, column, start, shown),
-                heads=HEADS if release.beside is None else (*HEADS, "unbiased"),
+                heads=heads,
                 more=table.queries - shown,
                 open=number < _OPEN,
             )
         )
-        start = start + table.queries
-        rows = rows + shown
-        drawn = drawn + len(drawings)
+        start += table.queries
+        rows += shown
+        drawn += len(drawings)
 
     return result
 
@@ -90,9 +91,8 @@ def _error(table: ReleasedTable, column: Column) -> str:
     std = column.std[~np.isnan(column.std)]
     name = "standard error"
     if not std.size:
-        std = (column.each[1] - column.each[0])[~np.isnan(column.answers)] / 2
         name = "95 % ±"
-        std = std[~np.isnan(std)]
+        std = column.half[~np.isnan(column.answers + column.half)]
 
     return f"{name} {spread(std)}{unit}" if std.size else ""
 
@@ -119,13 +119,7 @@ def row(label: str, answer: float, std: float, low: float, high: float) -> list[
 
 def _settled(column: Column) -> Column:
     """Without errors that are rounding alone, as where the parts of a known whole add up."""
-    half = (column.each[1] - column.each[0]) / 2
-    exact = np.logical_and(
-        *(
-            error <= _ROUNDING * error[~np.isnan(error)].max(initial=0.0)
-            for error in (column.std, half)
-        )
-    )
+    exact = _is_rounding(column.std) & _is_rounding(column.half)
     if not exact.any():
         return column
 
@@ -137,13 +131,18 @@ def _settled(column: Column) -> Column:
     return Column(column.answers, std, each, all_)
 
 
+def _is_rounding(errors: FloatArray) -> BoolArray:
+    """Which errors are nothing beside the largest."""
+    largest = errors[~np.isnan(errors)].max(initial=0.0)
+    return np.asarray(errors <= _ROUNDING * largest)
+
+
 def _rows(release: Release, column: Column, start: int, count: int) -> list[list[str]]:
     part = slice(start, start + count)
-    values: Any = zip(
-        release.labels[part], column.answers[:count].tolist(), column.std[:count].tolist(),
-        *(ends[:count].tolist() for ends in column.each), strict=True,
-    )  # fmt: skip
-    rows = [row(*each) for each in values]
+    numbers = (column.answers, column.std, *column.each)
+    values = zip(*(each[:count].tolist() for each in numbers), strict=True)
+    labels = release.labels[part]
+    rows = [row(label, *each) for label, each in zip(labels, values, strict=True)]
     if release.beside is not None:
         beside = release.beside.part(part)
         for cells, answer, std in zip(rows, beside.answers, beside.std, strict=True):

@@ -134,8 +134,7 @@ def bars(table: ReleasedTable, column: Column, truth: FloatArray | None) -> Bars
 def _bar(label: str, column: Column, k: int, scale: Scale, top: float) -> Bar:
     """One answer; its intervals only where it ends on the scale."""
     answer = float(column.answers[k])
-    half = float(column.each[1][k] - column.each[0][k]) / 2
-    text = with_error(answer, half)
+    text = with_error(answer, float(column.half[k]))
     if np.isnan(answer):
         return Bar(label, text, known=False)
 

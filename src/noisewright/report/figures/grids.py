@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, sqrt
 from typing import ClassVar
 
 import numpy as np
@@ -26,6 +26,7 @@ _LETTER = 0.55  # the width of a letter, as the stylesheet has it
 _PADDING = 1.0  # and the room around a number
 _LEAST_COLUMN = 3.6  # the same of a column
 _MOST_NAMES = 11.0  # and of the names of rows
+_LEAST = 1e-300  # a number by which others can be divided, where all are zero
 _DIGITS = 2  # after the point, of numbers without an error
 
 
@@ -84,10 +85,14 @@ class _Shading:
     signed: bool
 
     @classmethod
-    def of(cls, answers: FloatArray, half: FloatArray, signed: bool) -> _Shading:
-        smallest = half[np.isfinite(half) & (half > 0)]
-        digits = decimals(float(smallest.min())) if smallest.size else _DIGITS
-        most = max(float(np.nanmax(np.abs(answers))), 1e-300)
+    def of(cls, column: Column, signed: bool) -> _Shading:
+        digits = _DIGITS
+        uncertain = column.half[np.isfinite(column.half) & (column.half > 0)]
+        if uncertain.size:
+            digits = decimals(float(uncertain.min()))
+
+        most = float(np.nanmax(np.abs(column.answers)))
+        most = most or _LEAST
         while digits > 0 and len(rounded(most, digits)) > _LONGEST:
             digits -= 1  # in all cells alike
 
@@ -96,7 +101,8 @@ class _Shading:
     def depth(self, answer: float) -> float:
         if np.isnan(answer) or (answer < 0 and not self.signed):
             return 0.0
-        return round(_DEEPEST * float(np.sqrt(abs(answer) / self.most)), 1)
+        root = sqrt(abs(answer) / self.most)
+        return round(_DEEPEST * root, 1)
 
     def text(self, answer: float) -> str:
         told = rounded(answer, self.digits)
@@ -115,22 +121,18 @@ def grids(
     if len(across.labels) > max(len(down.labels), _MANY):
         down, across, parts = across, down, parts.transpose(0, 2, 1)
 
-    half = (column.each[1] - column.each[0]) / 2
-    shading = _Shading.of(column.answers, half, signed)
+    shading = _Shading.of(column, signed)
     return [
-        _grid(name, down, across, column.answers[part], half[part], shading)
+        _grid(name, down, across, column.part(part), shading)
         for name, part in zip(names, parts, strict=True)
     ]
 
 
 def _grid(
-    title: str,
-    down: Axis,
-    across: Axis,
-    answers: FloatArray,
-    half: FloatArray,
-    shading: _Shading,
+    title: str, down: Axis, across: Axis, column: Column, shading: _Shading
 ) -> Grid:
+    answers = column.answers
+    half = column.half
     rows = []
     for label, *line in zip(down.labels, answers, half, strict=True):
         values = zip(across.labels, *line, strict=True)

@@ -56,6 +56,12 @@ class Column:
         ]
         return cls(answers, std, *ends)
 
+    @property
+    def half(self) -> FloatArray:
+        """How far the interval of each answer reaches to either side."""
+        low, high = self.each
+        return (high - low) / 2
+
     def widened(self, bias: FloatArray) -> Column:
         """The same for answers that are off by as much as this on average."""
         ends = [(low - bias, high + bias) for low, high in (self.each, self.all)]
