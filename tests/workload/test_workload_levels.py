@@ -52,3 +52,11 @@ def test_predicates_over_levels() -> None:
 def test_an_attribute_and_its_level_are_not_crossed() -> None:
     with pytest.raises(InvalidParameter, match="one of its levels"):
         questions({"queries": [{"marginal": ["region", "district"]}]}, DOMAIN)
+
+
+def test_a_condition_that_is_no_product_has_a_name_and_no_axes() -> None:
+    entry = {"count": "employed or region == 'North'", "label": "either"}
+    (statistic,) = questions({"queries": [entry]}, DOMAIN).statistics
+    assert statistic.table.factors is None
+    assert statistic.axes == ()
+    assert statistic.labels() == ["either"]

@@ -69,8 +69,11 @@ class Term:
 
     @cached_property
     def by_attribute(self) -> dict[int, Workload]:
-        """The factor of every attribute, where the queries are a product."""
-        return dict(zip(self.attributes, self.factors or (), strict=True))
+        """The factor of every attribute where the queries are a product; else none."""
+        if self.factors is None:
+            return {}
+
+        return dict(zip(self.attributes, self.factors, strict=True))
 
     @cached_property
     def key(self) -> tuple[object, ...]:
