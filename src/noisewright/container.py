@@ -71,12 +71,14 @@ def digest(*parts: str | bytes | Array) -> str:
     """A name for exactly these parts, in this order; arrays by type, shape and content."""
     total = hashlib.sha256()
     for part in parts:
-        if isinstance(part, np.ndarray):
-            content = np.ascontiguousarray(part).tobytes()
-            name = f"array {part.dtype.str} {part.shape} "
-        else:
-            content = part.encode() if isinstance(part, str) else part
-            name = "text " if isinstance(part, str) else "bytes "
+        match part:
+            case str():
+                name, content = "text ", part.encode()
+            case bytes():
+                name, content = "bytes ", part
+            case _:
+                name = f"array {part.dtype.str} {part.shape} "
+                content = np.ascontiguousarray(part).tobytes()
         total.update(f"{name}{len(content)}:".encode())
         total.update(content)
 
@@ -135,10 +137,11 @@ def rebuilt(
 
 def _names(plain: Any) -> Any:
     """The names in plain values, without what they stand for."""
-    if isinstance(plain, dict):
-        return {name: _names(part) for name, part in plain.items()}
-    if isinstance(plain, list | tuple):
-        return [_names(part) for part in plain]
+    match plain:
+        case dict():
+            return {name: _names(part) for name, part in plain.items()}
+        case list() | tuple():
+            return [_names(part) for part in plain]
     return None
 
 

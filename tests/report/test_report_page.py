@@ -15,7 +15,7 @@ import noisewright as nw
 from noisewright.report.figures import Bars, Curve, Grid, figures
 from noisewright.report.pages import asset
 from noisewright.report.pages.release import release_page
-from noisewright.report.words.numbers import with_error
+from noisewright.report.words.numbers import mark_texts, ticks, with_error
 
 DOMAIN = nw.Domain(
     [
@@ -210,6 +210,38 @@ def test_a_bar_that_would_hide_all_others_is_cut_and_told_so() -> None:
 )
 def test_numbers_have_the_digits_that_their_error_allows(value, error, text) -> None:
     assert with_error(value, error) == text
+
+
+@pytest.mark.parametrize("centre", [0.0, 0.3, -0.3, 18.4, 1_234.5, -98_765.0, 2e7])
+@pytest.mark.parametrize("spread", [0.002, 0.04, 0.7, 3.0, 40.0, 5_000.0])
+def test_marks_of_a_scale_stand_where_they_say(centre: float, spread: float) -> None:
+    """However narrow the scale is beside the numbers on it."""
+    values = ticks(centre - spread / 2, centre + spread / 2)
+    texts = mark_texts(values)
+    assert len(set(texts)) == len(values)
+    units = {"k": 1e3, "M": 1e6, "G": 1e9}
+    for value, text in zip(values, texts, strict=True):
+        plain = text.replace("−", "-").replace(",", "")
+        told = float(plain.rstrip("kMG")) * units.get(plain[-1], 1.0)
+        assert told == pytest.approx(value, abs=spread / 50)
+
+
+def test_grids_beside_each_other_are_wide_enough_for_the_words_above_them() -> None:
+    """A panel as narrow as its numbers would hide its last columns."""
+    short, long = (
+        nw.Domain([nw.Categorical("a", list("xy")), nw.Categorical("b", values)])
+        for values in (("s", "t", "u"), ("unemployed", "self-employed", "retired"))
+    )
+    widths = []
+    for domain in (short, long):
+        workload = nw.Workload.from_spec(
+            {"queries": [{"marginal": ["a", "b"]}]}, domain
+        )
+        release = nw.plan(workload, nw.Privacy(epsilon=1)).release(np.full(6, 5))
+        (grid,) = figures(release.tables[0], release.intervals, None)
+        widths.append(grid.width)
+    letters = len("unemployed" + "employed" + "retired")
+    assert widths[1] - widths[0] > 0.5 * (letters - 3 * 6)
 
 
 def test_cells_whose_interval_reaches_far_are_marked(sparse) -> None:

@@ -11,6 +11,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from noisewright.collect.campaign import Outcome, Submission
@@ -25,6 +26,14 @@ COMPANY_SECONDS = 0.005
 transaction costs is the same for one report and for many."""
 
 Waiting: TypeAlias = "tuple[Submission, asyncio.Future[Outcome]]"
+
+
+@dataclass(frozen=True)
+class Committed:
+    """What became of every submission of a batch, or why none is answered."""
+
+    outcomes: Sequence[Outcome] = ()
+    failure: Exception | None = None
 
 
 class Writer:
@@ -103,48 +112,40 @@ class Writer:
 
         return batch, True
 
-    def _answer(
-        self, batch: list[Waiting], results: Sequence[Outcome] | Exception
-    ) -> None:
+    def _answer(self, batch: list[Waiting], committed: Committed) -> None:
         def settle() -> None:
+            failure = committed.failure
             self._waiting -= len(batch)
-            self.healthy = not isinstance(results, Exception)
+            self.healthy = failure is None
             for place, (_, future) in enumerate(batch):
                 if future.done():  # whoever asked has gone
                     continue
-                if isinstance(results, Exception):
-                    future.set_exception(results)
-                    future.exception()  # nobody may be waiting for it
+                if failure is None:
+                    future.set_result(committed.outcomes[place])
                 else:
-                    future.set_result(results[place])
+                    future.set_exception(failure)
+                    future.exception()  # nobody may be waiting for it
 
         assert self._loop is not None
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(settle)
 
 
-def _committed(store: Store, batch: list[Submission]) -> Sequence[Outcome] | Exception:
+def _committed(store: Store, batch: list[Submission]) -> Committed:
     try:
-        return store.commit(batch)
+        return Committed(store.commit(batch))
     except Unavailable as error:
-        return error
+        return Committed(failure=error)
     except Exception as error:
         # One report that breaks a rule nobody foresaw must not take the others down with it.
         if len(batch) > 1:
             return _one_by_one(store, batch)
-        return Unavailable(f"the report was not kept ({type(error).__name__})")
+        kind = type(error).__name__
+        return Committed(failure=Unavailable(f"the report was not kept ({kind})"))
 
 
-def _one_by_one(store: Store, batch: list[Submission]) -> Sequence[Outcome] | Exception:
-    results = [_committed(store, [each]) for each in batch]
-    failures = [result for result in results if isinstance(result, Exception)]
-    if failures:
-        # those that were kept are known by their nonce when they come again
-        return failures[0]
-
-    return [
-        outcome
-        for result in results
-        if not isinstance(result, Exception)
-        for outcome in result
-    ]
+def _one_by_one(store: Store, batch: list[Submission]) -> Committed:
+    each = [_committed(store, [submission]) for submission in batch]
+    # those that were kept are known by their nonce when they come again
+    failed = next((one for one in each if one.failure is not None), None)
+    return failed or Committed([outcome for one in each for outcome in one.outcomes])

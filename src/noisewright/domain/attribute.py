@@ -309,8 +309,11 @@ def declared_fields(subject: DataclassInstance) -> dict[str, object]:
 
 def _plain(value: object) -> object:
     """A value as JSON and YAML have it; infinities as text."""
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, float) and math.isinf(value):
-        return str(value)
-    return value.isoformat() if isinstance(value, dt.date) else value
+    match value:
+        case tuple():
+            return [_plain(item) for item in value]
+        case float() if math.isinf(value):
+            return str(value)
+        case dt.date():
+            return value.isoformat()
+    return value

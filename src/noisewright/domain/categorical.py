@@ -40,12 +40,18 @@ class Categorical(Attribute):
         listed = not isinstance(self.values, str) and self.values
         self.require(listed, "values", self.values, rule)
         for value in self.values:
-            text = isinstance(value, str)
-            rule = "must be text or integers"
-            self.require(text or is_whole(value), "values", value, rule, "quote it")
-            exact = text or abs(int(value)) < EXACT_INTEGERS
-            rule = "must be smaller than 2^53"
-            self.require(exact, "values", value, rule, "quote it")
+            match value:
+                case str():
+                    continue
+                case int() if not is_whole(value):
+                    rule = "must be text or integers"
+                case int() if abs(value) < EXACT_INTEGERS:
+                    continue
+                case int():
+                    rule = "must be smaller than 2^53"
+                case _:
+                    rule = "must be text or integers"
+            raise self.refuse("values", value, rule, "quote it")
 
         values = tuple(self.values)
         if not all(map(is_whole, values)):

@@ -109,17 +109,18 @@ class Numeric(Ordered):
         return super().usual_fields() | ends
 
     def _number(self, field: str, value: object) -> float:
-        if value in ("inf", "-inf"):  # as text, since JSON has no infinity
-            return float(value)
-        if not isinstance(value, int | float | np.number) or isinstance(value, bool):
-            rule = "must be a number"
-            raise self.refuse(field, value, rule, "infinite edges are inf and -inf")
-        self.require(not math.isnan(value), field, value, "must be a number")
+        match value:
+            case "inf" | "-inf":  # as text, since JSON has no infinity
+                return float(value)
+            case bool():
+                pass  # no number, though Python counts with them
+            case int() | np.integer() if abs(int(value)) < EXACT_INTEGERS:
+                return int(value)
+            case int() | float() | np.number() if not math.isnan(value):
+                return float(value)
 
-        whole = isinstance(value, int | np.integer)
-        return (
-            int(value) if whole and abs(int(value)) < EXACT_INTEGERS else float(value)
-        )
+        remedy = "infinite edges are inf and -inf"
+        raise self.refuse(field, value, "must be a number", remedy)
 
     def largest_units(self, unit: float) -> int:
         """Return the most that one person can change a sum by, in whole units."""

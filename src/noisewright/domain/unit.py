@@ -149,17 +149,14 @@ ROW_IS_PERSON = "one row is one person"
 
 def read_unit(declared: object) -> Unit | None:
     """Read a declaration: the name of a column, or a mapping."""
-    if declared is None or isinstance(declared, Unit):
-        return declared
-    if isinstance(declared, str):
-        return Unit(declared)
-
     known = sorted(field.name for field in fields(Unit))
-    rule = f"must be a column's name or a mapping of {', '.join(known)}"
-    if not isinstance(declared, Mapping):
-        raise InvalidParameter("unit", declared, rule)
-    require(
-        "column" in declared and set(declared) <= set(known), "unit", declared, rule
-    )
+    match declared:
+        case None | Unit():
+            return declared
+        case str():
+            return Unit(declared)
+        case Mapping() if {"column"} <= set(declared) <= set(known):
+            return Unit(**declared)
 
-    return Unit(**declared)
+    rule = f"must be a column's name or a mapping of {', '.join(known)}"
+    raise InvalidParameter("unit", declared, rule)

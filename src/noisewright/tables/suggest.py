@@ -116,12 +116,13 @@ def _guess(column: _Column | None, drafted: Attribute | str) -> str | None:
     """What was guessed about a column of numbers, and how to say otherwise."""
     if column is None or not column.whole or column.numbers != column.present:
         return None
-    if isinstance(drafted, Categorical):
-        return "few numbers, taken for codes without an order; if quantities: --numbers"
 
     alike = column.shortest is not None and 4 <= column.shortest == column.longest
-    if isinstance(drafted, Numeric) and (column.padded or alike):
-        return "numbers all written alike, taken for quantities; if codes: --codes"
+    match drafted:
+        case Categorical():
+            return "few numbers, taken for codes without an order; if quantities: --numbers"
+        case Numeric() if column.padded or alike:
+            return "numbers all written alike, taken for quantities; if codes: --codes"
     return None
 
 

@@ -141,27 +141,25 @@ def open_table(
     """
     known = storages or {}
     names = tuple(known)
-    if isinstance(source, duckdb.DuckDBPyRelation):
-        return Table(source, tuple(source.columns), "the relation")
-    if isinstance(source, str | Path):
-        return _open_files(connection, _expand(source), names)
-
-    if isinstance(source, list | tuple) and source:
-        # A list without suffixes is more likely one of values, which no message may repeat.
-        if not all(
-            isinstance(path, str | Path) and _like_a_path(path) for path in source
-        ):
-            raise InvalidParameter(
-                "table", type(source).__name__, "must be a list of paths alone"
-            )
-        return _open_files(
-            connection, [p for path in source for p in _expand(path)], names
-        )
+    match source:
+        case duckdb.DuckDBPyRelation():
+            return Table(source, tuple(source.columns), "the relation")
+        case str() | Path():
+            return _open_files(connection, _expand(source), names)
+        case list() | tuple() if source:
+            # A list without suffixes is more likely one of values, which no message may repeat.
+            kind = type(source).__name__
+            rule = "must be a list of paths alone"
+            require(all(map(_like_a_path, source)), "table", kind, rule)
+            paths = [file for path in source for file in _expand(path)]
+            return _open_files(connection, paths, names)
 
     return _from_arrow(connection, _to_arrow(connection, source, known), names)
 
 
-def _like_a_path(path: str | Path) -> bool:
+def _like_a_path(path: object) -> bool:
+    if not isinstance(path, str | Path):
+        return False
     return bool(Path(path).suffix) or Path(path).is_dir()
 
 
@@ -341,19 +339,23 @@ def _converted(
     storages: Mapping[str, Storage],
 ) -> pa.Table | None:
     """Return the source as an Arrow table, or None where it is no table."""
-    if isinstance(source, pa.RecordBatch):
-        return pa.Table.from_batches([source])
-    if isinstance(source, pa.RecordBatchReader):
-        return source.read_all()
-    if isinstance(source, pa.Table):
-        return source
+    match source:
+        case pa.RecordBatch():
+            return pa.Table.from_batches([source])
+        case pa.RecordBatchReader():
+            return source.read_all()
+        case pa.Table():
+            return source
 
     import narwhals as nw
 
-    frame = nw.from_native(source, pass_through=True)
-    frame = frame.collect("pyarrow") if isinstance(frame, nw.LazyFrame) else frame
-    if not isinstance(frame, nw.DataFrame):
-        return None
+    match nw.from_native(source, pass_through=True):
+        case nw.LazyFrame() as lazy:
+            frame = lazy.collect("pyarrow")
+        case nw.DataFrame() as frame:
+            pass
+        case _:
+            return None
 
     known = [name for name in frame.columns if name in storages] or list(frame.columns)
     columns = {}
@@ -362,9 +364,8 @@ def _converted(
         if objects is None:
             columns[name] = frame[name].to_arrow()
         else:
-            columns[name] = read_objects(
-                connection, objects, storages.get(name, "text")
-            )
+            storage = storages.get(name, "text")
+            columns[name] = read_objects(connection, objects, storage)
 
     return pa.table(columns)
 

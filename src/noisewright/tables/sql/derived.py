@@ -60,19 +60,19 @@ def storages_of(domain: Domain) -> dict[str, dict[str, Storage]]:
 
 def checked_sources(domain: Domain, source: object) -> Mapping[str, object]:
     """One source for every table that is derived from, no more and no less."""
-    needed = set(storages_of(domain))
-    if not isinstance(source, Mapping) or set(source) != needed:
-        given = (
-            sorted(map(str, source))
-            if isinstance(source, Mapping)
-            else type(source).__name__
-        )
-        raise InvalidParameter(
-            "table", given, "must be one table for every name in `derive`",
-            f"give {{name: table}} for {', '.join(sorted(needed))}",
-        )  # fmt: skip
+    needed = sorted(storages_of(domain))
+    given: object = type(source).__name__
+    if isinstance(source, Mapping):
+        given = sorted(map(str, source))
+        if set(source) == set(needed):
+            return source
 
-    return source
+    raise InvalidParameter(
+        "table",
+        given,
+        "must be one table for every name in `derive`",
+        f"give {{name: table}} for {', '.join(needed)}",
+    )
 
 
 def _storage(domain: Domain, one: Derived) -> Storage:

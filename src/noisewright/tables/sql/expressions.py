@@ -410,12 +410,18 @@ def reached(measure: OfColumn, units: IntArray, held: BoolArray) -> IntArray:
 
 
 def _centred(units: str, measure: CentredSum | CentredSquares | Weights) -> str:
-    if isinstance(measure, Weights):
-        return f"least(greatest({units}, 0), {measure.cap})"
-
-    number_of = measure.number if isinstance(measure, CentredSquares) else measure
-    centred = f"(2 * {units} - ({number_of.low + number_of.high}))"
-    if isinstance(measure, CentredSquares):
-        centred = f"(2 * {centred} * {centred} - {measure.reach})"
+    match measure:
+        case Weights():
+            return f"least(greatest({units}, 0), {measure.cap})"
+        case CentredSquares():
+            inner = _doubled(units, measure.number)
+            centred = f"(2 * {inner} * {inner} - {measure.reach})"
+        case CentredSum():
+            centred = _doubled(units, measure)
 
     return f"least(greatest({centred}, {-measure.reach}), {measure.reach})"
+
+
+def _doubled(units: str, number: CentredSum) -> str:
+    """Twice a number's distance from the middle of its bounds."""
+    return f"(2 * {units} - ({number.low + number.high}))"
