@@ -14,7 +14,7 @@ from noisewright.local.fixedpoint import (
     thresholds,
 )
 from noisewright.local.histogram.sets import SubsetSelection
-from noisewright.local.randomizer import batch, bits
+from noisewright.local.randomizer import bits, outcomes
 from noisewright.local.randomizer.bits import (
     _ROUNDS,
     PatternTable,
@@ -208,9 +208,9 @@ def test_every_set_of_others_becomes_one_report(size, held, monkeypatch):
     members = np.zeros((len(others), size - 1), dtype=np.uint8)
     for row, chosen in enumerate(others):
         members[row, list(chosen)] = 1
-    monkeypatch.setattr(batch, "bernoulli", lambda t, n, s: np.full(n, held))
+    monkeypatch.setattr(outcomes, "bernoulli", lambda t, n, s: np.full(n, held))
     monkeypatch.setattr(
-        batch, "uniform_sets", lambda cells, sizes, s: np.packbits(members, axis=1)
+        outcomes, "uniform_sets", lambda cells, sizes, s: np.packbits(members, axis=1)
     )
     for value in range(size):
         reports = strategy.sampler.sample(np.full(len(others), value))

@@ -26,17 +26,18 @@ import numpy.typing as npt
 
 from noisewright.arrays import Array, FloatArray, IntArray
 from noisewright.display import Shown
-from noisewright.errors import InvalidParameter, OutOfReach, TooLarge
+from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.local.analysis.information import (
-    REACH_TOLERANCE,
     DenseInformation,
     Information,
+    check_rows,
 )
 from noisewright.local.randomizer.batch import Sampler
 from noisewright.local.randomizer.chances import listed_reports, report_chances
 from noisewright.local.randomizer.specification import Nodes, Specification
 from noisewright.local.randomizer.verify import Promise, verify
-from noisewright.local.reports.tallies import Tally, tally_of
+from noisewright.local.reports.tallies import tally_of
+from noisewright.local.reports.tally import Tally
 from noisewright.privacy.noise.source import ByteSource
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.workload.base import Workload
@@ -397,22 +398,3 @@ def check_dense(size: int) -> None:
             f"{size} types are more than {DENSE_SIZE}: a matrix over pairs of types is not formed; "
             f"choose a strategy with a closed form for this workload"
         )
-
-
-def check_rows(kind: str, information: Information, workload: Workload) -> None:
-    """Raise `OutOfReach` naming the first query that the information matrix cannot see."""
-    block = max(1, _BLOCK_ENTRIES // workload.size)
-    for start in range(0, workload.queries, block):
-        rows = workload.rows(start, min(start + block, workload.queries))
-        lost = information.beyond_reach(rows)
-        if lost.max(initial=0.0) > REACH_TOLERANCE:
-            row = int(np.argmax(lost > REACH_TOLERANCE))
-            raise out_of_reach(kind, workload, start + row, float(lost[row]))
-
-
-def out_of_reach(kind: str, workload: Workload, row: int, share: float) -> OutOfReach:
-    """The error that names a query and what to do about it."""
-    return OutOfReach(
-        f"query {row} ({workload.label(row)}) is out of reach of the strategy {kind}: a share of "
-        f"{share:.2g} of it lies outside its row space; choose another mechanism or leave it out"
-    )

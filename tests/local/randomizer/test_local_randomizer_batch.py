@@ -10,7 +10,7 @@ from local.randomizer.cases import KINDS, VECTORS, large, whole
 from local.randomizer.vectors import bits_below_a_draw
 from local.strategies import listed_reports
 from noisewright.errors import InvalidParameter, TooLarge
-from noisewright.local.randomizer import batch, interpret
+from noisewright.local.randomizer import batch, interpret, outcomes
 from noisewright.local.randomizer.batch import Sampler, check_values
 from noisewright.local.randomizer.chances import report_chances
 from noisewright.local.randomizer.laws import Favour
@@ -66,7 +66,7 @@ def test_outcomes_of_every_rank_are_the_interpreter_s(name):
     for node in EVERY[name].specification.nodes:
         if isinstance(node, Favour):
             owner = node.owner
-            ranked = batch.ranked_outcomes(owner)
+            ranked = outcomes.ranked_outcomes(owner)
             for own, count in ((True, owner.own), (False, owner.outcomes - owner.own)):
                 cells, ranks = (
                     rng.integers(0, owner.cells, 60),

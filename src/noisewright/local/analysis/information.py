@@ -14,13 +14,17 @@ from functools import cached_property
 import numpy as np
 
 from noisewright.arrays import FloatArray
-from noisewright.errors import TooLarge
+from noisewright.errors import OutOfReach, TooLarge
+from noisewright.workload.base import Workload
 
 REACH_TOLERANCE = 1e-7
 """Relative residual above which a query lies outside the row space of a strategy."""
 
 _RANK_TOLERANCE = 1e-11
 """Of the largest eigenvalue: below it lies the rounding of sums over many reports."""
+
+_BLOCK_ENTRIES = 2**22
+"""Of queries that are looked at together: 32 MiB."""
 
 _SAFE_PIVOT = 1e-9
 """Of the largest pivot: a hundred times what counts as lost, so that both ways agree on rank."""
@@ -182,3 +186,25 @@ class UnformedInformation(Information):
     def solve(self, x: FloatArray) -> FloatArray:
         """Never formed."""
         return self.matvec(x)
+
+
+# --- reach ----------------------------------------------------------------------------------------
+
+
+def check_rows(kind: str, information: Information, workload: Workload) -> None:
+    """Raise `OutOfReach` naming the first query that the information matrix cannot see."""
+    block = max(1, _BLOCK_ENTRIES // workload.size)
+    for start in range(0, workload.queries, block):
+        rows = workload.rows(start, min(start + block, workload.queries))
+        lost = information.beyond_reach(rows)
+        if lost.max(initial=0.0) > REACH_TOLERANCE:
+            row = int(np.argmax(lost > REACH_TOLERANCE))
+            raise out_of_reach(kind, workload, start + row, float(lost[row]))
+
+
+def out_of_reach(kind: str, workload: Workload, row: int, share: float) -> OutOfReach:
+    """The error that names a query and what to do about it."""
+    return OutOfReach(
+        f"query {row} ({workload.label(row)}) is out of reach of the strategy {kind}: a share of "
+        f"{share:.2g} of it lies outside its row space; choose another mechanism or leave it out"
+    )

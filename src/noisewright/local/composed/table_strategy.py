@@ -14,11 +14,15 @@ from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.estimate.agreeing_tables import Block, agreeing_tables
 from noisewright.estimate.nearest import project_to_total
 from noisewright.local.analysis.grams import without_offsets
-from noisewright.local.analysis.information import Information, UnformedInformation
+from noisewright.local.analysis.information import (
+    Information,
+    UnformedInformation,
+    out_of_reach,
+)
 from noisewright.local.composed.mixture import Drawn
 from noisewright.local.randomizer.routers import Axes
 from noisewright.local.randomizer.specification import Through
-from noisewright.local.strategy import Strategy, out_of_reach
+from noisewright.local.strategy import Strategy
 from noisewright.workload.base import Workload
 from noisewright.workload.structure import Term, terms
 

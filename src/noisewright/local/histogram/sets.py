@@ -32,7 +32,7 @@ from noisewright.local.histogram.centred import (
 from noisewright.local.mechanism import LocalMechanism
 from noisewright.local.randomizer.laws import Flip, Owner, Rows, Same, Subset
 from noisewright.local.randomizer.specification import Nodes
-from noisewright.local.reports.tallies import FlipTally
+from noisewright.local.reports.sets import FlipTally
 from noisewright.local.storage import Stored, whole
 from noisewright.local.strategy import IndexStrategy
 

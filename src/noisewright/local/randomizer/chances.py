@@ -16,7 +16,7 @@ import numpy as np
 from noisewright.arrays import BoolArray, FloatArray, IntArray
 from noisewright.errors import TooLarge
 from noisewright.local.fixedpoint import UNIT, WORD, numbers
-from noisewright.local.randomizer.batch import difference, hashed
+from noisewright.local.randomizer.batch import hashed
 from noisewright.local.randomizer.laws import (
     Favour,
     Flip,
@@ -28,6 +28,7 @@ from noisewright.local.randomizer.laws import (
     Translate,
     Weigh,
 )
+from noisewright.local.randomizer.outcomes import difference
 from noisewright.local.randomizer.routers import Draw, Project, View
 from noisewright.local.randomizer.specification import Primitive, Specification
 

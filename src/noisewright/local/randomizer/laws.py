@@ -32,6 +32,14 @@ from noisewright.local.fixedpoint import (
     check_threshold,
     numbers,
 )
+from noisewright.local.randomizer.rows import (
+    Row,
+    TwoValued,
+    entries_of,
+    is_of,
+    row_of,
+    written,
+)
 
 
 class Same(Part, tag_field="by", tag="self", frozen=True):
@@ -138,9 +146,8 @@ class Rows(Part, tag_field="by", tag="rows", frozen=True):
     def of(cls, owned: BoolArray) -> Rows:
         """Which outcomes each cell owns, one row a cell."""
         cells, outcomes = owned.shape
-        return cls(
-            cells=cells, outcomes=outcomes, rows=np.packbits(owned, axis=1).tobytes()
-        )
+        rows = np.packbits(owned, axis=1).tobytes()
+        return cls(cells=cells, outcomes=outcomes, rows=rows)
 
     @property
     def length(self) -> int:
@@ -149,7 +156,8 @@ class Rows(Part, tag_field="by", tag="rows", frozen=True):
 
     def row(self, cell: int) -> bytes:
         """The outcomes that a cell owns."""
-        return self.rows[cell * self.length : (cell + 1) * self.length]
+        start = cell * self.length
+        return self.rows[start : start + self.length]
 
     @cached_property
     def own(self) -> int:
@@ -159,7 +167,8 @@ class Rows(Part, tag_field="by", tag="rows", frozen=True):
     @cached_property
     def owned(self) -> BoolArray:
         """Which outcomes each cell owns, one row a cell."""
-        rows = np.frombuffer(self.rows, dtype=np.uint8).reshape(self.cells, self.length)
+        packed = np.frombuffer(self.rows, dtype=np.uint8)
+        rows = packed.reshape(self.cells, self.length)
         return np.unpackbits(rows, axis=1, count=self.outcomes).astype(bool)
 
 
@@ -181,22 +190,6 @@ class Favour(Node, tag="favour", frozen=True):
         return Shape(self.owner.cells, self.owner.outcomes)
 
 
-class TwoValued(Part, frozen=True):
-    """A row of a matrix: `high` where a cell's bit is set, `low` elsewhere."""
-
-    low: Digits
-    high: Digits
-    bits: bytes
-
-    @cached_property
-    def ones(self) -> int:
-        """Cells that have the high value."""
-        return bit_count(self.bits)
-
-
-Row = TwoValued | tuple[Digits, ...]
-
-
 class Weigh(Node, tag="weigh", frozen=True):
     """A matrix of whole numbers, one row an outcome, whose columns sum to 2^62."""
 
@@ -205,10 +198,9 @@ class Weigh(Node, tag="weigh", frozen=True):
 
     def __post_init__(self) -> None:
         # Before anything of that many cells is formed.
-        shaped = [_is_of(row, self.cells) for row in self.rows]
-        require(
-            all(shaped), "rows", len(self.rows), "must hold an entry for every cell"
-        )
+        count = len(self.rows)
+        shaped = all(is_of(row, self.cells) for row in self.rows)
+        require(shaped, "rows", count, "must hold an entry for every cell")
 
         # Halves of 31 bits sum without wrapping, however many rows there are.
         low_half = 2**31 - 1
@@ -216,38 +208,40 @@ class Weigh(Node, tag="weigh", frozen=True):
         low = np.zeros(self.cells, dtype=np.int64)
 
         for row in self.rows:
-            entries = _entries(row, self.cells)
+            entries = entries_of(row, self.cells)
             positive = 0 < entries.min() <= entries.max() <= UNIT
             require(positive, "rows", None, "must be in 1..2^62")
             high += entries >> 31
             low += entries & low_half
 
-        whole = (high + (low >> 31) == 2**31) & (low & low_half == 0)
+        carried = high + (low >> 31)
+        whole = (carried == 2**31) & (low & low_half == 0)
         rule = "must sum to 2^62 in every column"
-        require(bool(whole.all()), "rows", len(self.rows), rule)
+        require(whole.all(), "rows", count, rule)
 
     @classmethod
     def of(cls, weights: IntArray) -> Weigh:
         """A matrix by rows, those of two values only as bits."""
-        rows = tuple(_row_of(row) for row in weights)
+        rows = tuple(row_of(row) for row in weights)
         return cls(cells=weights.shape[1], rows=rows)
 
     @cached_property
     def values(self) -> tuple[tuple[int, ...], ...]:
         """Every row's entries: low and high, or all of them."""
-        return tuple(numbers(_written(row)) for row in self.rows)
+        return tuple(numbers(written(row)) for row in self.rows)
 
     @cached_property
     def matrix(self) -> IntArray:
         """All entries."""
-        return np.stack([_entries(row, self.cells) for row in self.rows])
+        return np.stack([entries_of(row, self.cells) for row in self.rows])
 
     def entry(self, row: int, cell: int) -> int:
         """The weight of an outcome under a cell."""
         values = self.values[row]
         match self.rows[row]:
             case TwoValued(bits=bits):
-                return values[bits[cell >> 3] >> (7 - (cell & 7)) & 1]
+                octet = bits[cell >> 3]
+                return values[octet >> (7 - (cell & 7)) & 1]
             case _:
                 return values[cell]
 
@@ -261,55 +255,19 @@ class Weigh(Node, tag="weigh", frozen=True):
         return Shape(self.cells, len(self.rows))
 
 
-def _row_of(entries: IntArray) -> Row:
-    """A row as it is written: as bits where it has two values only."""
-    low = int(entries.min())
-    high = int(entries.max())
-    raised = entries == high
-    if (raised | (entries == low)).all():
-        bits = np.packbits(raised & (high > low)).tobytes()
-        return TwoValued(low=str(low), high=str(high), bits=bits)
-
-    return tuple(map(str, entries.tolist()))
-
-
-def _is_of(row: Row, cells: int) -> bool:
-    """Whether a row is of so many cells."""
-    match row:
-        case TwoValued(bits=bits):
-            check_bits("bits", bits, cells)
-            return True
-        case _:
-            return len(row) == cells
-
-
-def _written(row: Row) -> tuple[str, ...]:
-    """Low and high, or all entries."""
-    match row:
-        case TwoValued(low=low, high=high):
-            return low, high
-        case _:
-            return row
-
-
-def _entries(row: Row, cells: int) -> IntArray:
-    """A row as an array; what exceeds 2^62 is refused before it could wrap."""
-    values = numbers(_written(row))
-    require(max(values) <= UNIT, "rows", None, "must be in 1..2^62")
-    held = np.array(values, dtype=np.int64)
-
-    match row:
-        case TwoValued(bits=bits):
-            packed = np.frombuffer(bits, dtype=np.uint8)
-            return held[np.unpackbits(packed, count=cells)]
-        case _:
-            return held
-
-
-class Subset(Node, tag="subset", frozen=True):
-    """A uniform set of `size` cells that holds the true one with a given chance, as bits."""
+class SetLaw(Node, frozen=True):
+    """A law whose report is a set of cells, one bit each."""
 
     cells: Annotated[int, Meta(ge=2, le=1 << 28)]
+
+    def shape(self, below: Sequence[Shape]) -> Shape:
+        """One bit a cell."""
+        return Shape(self.cells, 1, -(-self.cells // 8))
+
+
+class Subset(SetLaw, tag="subset", frozen=True):
+    """A uniform set of `size` cells that holds the true one with a given chance."""
+
     size: Count
     threshold: Digits
     two_valued: ClassVar[bool] = True
@@ -319,15 +277,10 @@ class Subset(Node, tag="subset", frozen=True):
         require(self.size < self.cells, "size", self.size, rule)
         check_threshold("threshold", self.threshold)
 
-    def shape(self, below: Sequence[Shape]) -> Shape:
-        """One bit a cell."""
-        return Shape(self.cells, 1, -(-self.cells // 8))
 
+class Flip(SetLaw, tag="flip", frozen=True):
+    """Every cell on its own: with chance `own` the true one, with chance `other` any other."""
 
-class Flip(Node, tag="flip", frozen=True):
-    """One bit a cell, set with chance `own` for the true one and `other` elsewhere."""
-
-    cells: Annotated[int, Meta(ge=2, le=1 << 28)]
     own: Digits
     other: Digits
     two_valued: ClassVar[bool] = False
@@ -335,10 +288,6 @@ class Flip(Node, tag="flip", frozen=True):
     def __post_init__(self) -> None:
         check_threshold("own", self.own)
         check_threshold("other", self.other)
-
-    def shape(self, below: Sequence[Shape]) -> Shape:
-        """One bit a cell."""
-        return Shape(self.cells, 1, -(-self.cells // 8))
 
 
 class Grid(Node, tag="grid", frozen=True):
@@ -359,7 +308,7 @@ class Grid(Node, tag="grid", frozen=True):
         require(alike, "columns", lengths, "must be alike")
 
         # So that sums of distances are exact in double precision too.
-        largest = max(max(map(abs, column)) for column in self.columns)
+        largest = max(abs(entry) for column in self.columns for entry in column)
         small = 2 * self.coordinates * largest < EXACT
         rule = "must be below 2^52 over the number of coordinates"
         require(small, "columns", largest, rule)
@@ -388,7 +337,7 @@ class Grid(Node, tag="grid", frozen=True):
     @cached_property
     def spread(self) -> Fraction:
         """The scale of the noise."""
-        return Fraction(int(self.scale[0]), int(self.scale[1]))
+        return Fraction(*numbers(self.scale))
 
     def shape(self, below: Sequence[Shape]) -> Shape:
         """Eight bytes a coordinate."""

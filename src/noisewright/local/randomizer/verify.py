@@ -19,11 +19,10 @@ from noisewright.local.randomizer.laws import (
     Favour,
     Flip,
     Grid,
-    Row,
     Subset,
-    TwoValued,
     Weigh,
 )
+from noisewright.local.randomizer.rows import Row, TwoValued
 from noisewright.local.randomizer.specification import Specification
 from noisewright.privacy.exact.rounding import float_above, root_above
 from noisewright.privacy.noise.gaussian import gaussian_delta_enclosure
@@ -140,9 +139,11 @@ def _loss_of_grid(law: Grid) -> Loss:
     if distance == 0:
         return Loss(rational=False)
 
-    epsilon = Fraction(int(law.epsilon[0]), int(law.epsilon[1]))
-    ratio = Fraction(float_above(Fraction(root_above(distance)) / law.spread))
-    delta = float_above(gaussian_delta_enclosure(epsilon, ratio)[1])
+    epsilon = Fraction(*map(int, law.epsilon))
+    farthest = Fraction(root_above(distance))
+    ratio = Fraction(float_above(farthest / law.spread))
+    _, delta_above = gaussian_delta_enclosure(epsilon, ratio)
+    delta = float_above(delta_above)
 
     return Loss(exponent=epsilon, delta=delta, exact=exact, rational=False)
 

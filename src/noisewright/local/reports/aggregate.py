@@ -21,7 +21,7 @@ from noisewright.display import Shown
 from noisewright.errors import FileFormatError, require
 from noisewright.local.reports.exchange import as_arrow, report_batches, rows_of_length
 from noisewright.local.reports.format import HEADER, VERSION, ReportFormat
-from noisewright.local.reports.tallies import exact_sum
+from noisewright.local.reports.tally import exact_sum
 from noisewright.local.storage import whole
 from noisewright.privacy.noise.source import ByteSource, uniform_integers
 

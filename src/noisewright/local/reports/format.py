@@ -26,7 +26,7 @@ from noisewright.local.randomizer.specification import (
     decode,
     encode,
 )
-from noisewright.local.reports.tallies import Tally
+from noisewright.local.reports.tally import Tally
 from noisewright.local.strategy import Strategy
 
 VERSION = 0xD1

@@ -18,9 +18,9 @@ from noisewright.arrays import FloatArray, IntArray
 from noisewright.errors import TooLarge, require
 from noisewright.local.analysis.grams import table_gram
 from noisewright.local.analysis.information import (
-    REACH_TOLERANCE,
     DenseInformation,
     Information,
+    check_rows,
 )
 from noisewright.local.composed.table_strategy import TableStrategy, counts_or_even
 from noisewright.local.fixedpoint import (
@@ -40,7 +40,6 @@ from noisewright.local.strategy import (
     LARGEST_VECTOR,
     IndexStrategy,
     check_dense,
-    out_of_reach,
 )
 from noisewright.local.transform.invariants import (
     InvariantInformation,
@@ -313,34 +312,23 @@ class Fourier(FavouringStrategy, TableStrategy, IndexStrategy):
         """Raise `OutOfReach` naming the first query that needs a character never drawn."""
         if self.by_tables:
             TableStrategy.check_reach(self, workload)
-        elif not self.information.full_rank:
-            lost = self._lost(workload)
-            if lost is not None:
-                raise out_of_reach(self.kind, workload, *lost)
+        elif not self.information.full_rank and not self._tells_all(workload):
+            check_rows(self.kind, self.information, workload)
 
-    def _lost(self, workload: Workload) -> tuple[int, float] | None:
-        """First query with a part on characters never drawn, and the share of that part."""
-        # A query far smaller than others hides in their energies: few are asked one by one.
-        queries = workload.queries
-        if is_power_of_two(self.size) and queries * self.size > _ONE_BY_ONE:
-            missing = np.ones(self.full, dtype=bool)
-            missing[self.masks] = False
-            missing[0] = False
-            energies = walsh_energies(table_gram(workload))
-            if energies[missing].sum() <= 1e-14 * energies.sum():
-                return None
+    def _tells_all(self, workload: Workload) -> bool:
+        """Whether next to nothing is asked of characters never drawn, as many queries' sum says.
 
-        step = max(1, LARGEST_VECTOR // self.size)
+        A query far smaller than others hides in their energies: few are asked one by one.
+        """
+        many = workload.queries * self.size > _ONE_BY_ONE
+        if not many or not is_power_of_two(self.size):
+            return False
 
-        for start in range(0, queries, step):
-            rows = workload.rows(start, min(start + step, queries))
-            shares = self.information.beyond_reach(rows)
-            lost = np.flatnonzero(shares > REACH_TOLERANCE)
-            if lost.size:
-                first = int(lost[0])
-                return start + first, float(shares[first])
-
-        return None
+        missing = np.ones(self.full, dtype=bool)
+        missing[self.masks] = False
+        missing[0] = False
+        energies = walsh_energies(table_gram(workload))
+        return bool(energies[missing].sum() <= 1e-14 * energies.sum())
 
 
 def binary_tables(gram: Gram) -> MarginalGram | None:

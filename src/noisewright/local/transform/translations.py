@@ -20,7 +20,7 @@ import numpy as np
 from noisewright.arrays import Array, BoolArray, FloatArray, IntArray
 from noisewright.errors import require
 from noisewright.local.fixedpoint import WORD, exponential, odds_threshold
-from noisewright.local.randomizer.batch import difference
+from noisewright.local.randomizer.outcomes import difference
 
 _BITS = 5
 """Bits that one matrix product transforms."""
