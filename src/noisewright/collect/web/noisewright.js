@@ -633,7 +633,7 @@ export class Campaign {
     return (
       `Each report is at most ${up(odds)} times likelier than under any other answer, ` +
       `and a guess between two right at most ${up((100 * odds) / (odds + 1))} % of the time ` +
-      `(ε = ${Number(this.epsilon.toPrecision(4))}, recomputed here).`
+      `(ε\u00a0=\u00a0${Number(this.epsilon.toPrecision(4))}, recomputed here).`
     );
   }
 

@@ -200,7 +200,7 @@ async function submit(campaign, event) {
 
 function describe(campaign) {
   const { document: about } = campaign;
-  const spends = about.spends_at_most > campaign.epsilon ? ` In all, at most ε = ${about.spends_at_most}.` : "";
+  const spends = about.spends_at_most > campaign.epsilon ? ` In all, at most ε\u00a0=\u00a0${about.spends_at_most}.` : "";
   $("check").className = "notice good";
   $("check").replaceChildren(element("p", {}, element("b", {}, "Checked on this device. "), campaign.words));
   $("promise").textContent = about.promise + spends;
