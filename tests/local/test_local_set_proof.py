@@ -33,10 +33,12 @@ TINY = 1e-9
 
 def found(asked, epsilon):
     """A proof as the planner finds it from a quick plan; None where there is no start."""
+    if asked.size < 3 or table_gram(asked).mean_square() == 0:
+        return None
     plan = plan_local(
         asked, Privacy(epsilon), Local(mechanism="optimised", cache=False, effort="low")
     )
-    if asked.size < 3 or plan.strategy.outputs is None:
+    if plan.strategy.outputs is None:
         return None
     chances = plan.strategy.dense()
     low = chances.min(axis=1)

@@ -56,19 +56,24 @@ class FallingKernel:
         ends = _sums_from_zero(prior)
         ends /= ends[-1]
         distances = np.abs(ends[:, None] - ends)
-        matrices = np.array([_integrated(distances, width) for width in self.widths])
-        for step in np.flatnonzero(self.circular > 0):
-            matrices[step] -= _integrated(distances, 1 - self.widths[step])
-        return matrices
+        matrices = []
+        for width, circular in zip(self.widths, self.circular, strict=True):
+            matrix = _integrated(distances, width)
+            if circular:
+                matrix = matrix - _integrated(distances, 1 - width)
+            matrices.append(matrix)
+        return np.array(matrices)
 
     def interval(self, length: FloatArray) -> FloatArray:
         """τ of every step (row), less m² for those round the circle, as in `matrices`."""
-        m = length[None, :]
+
+        def on_line(width: FloatArray) -> FloatArray:
+            longer = width * (2 * length - width)
+            return np.where(length <= width, length**2, longer)
+
         near = self.widths[:, None]
-        far = 1 - near
-        line = np.where(m <= near, m * m, 2 * near * m - near * near)
-        beyond = np.where(m <= far, m * m, 2 * far * m - far**2)
-        return line - self.circular[:, None] * beyond
+        beyond = self.circular[:, None] * on_line(1 - near)
+        return on_line(near) - beyond
 
 
 def _sums_from_zero(values: FloatArray) -> FloatArray:
@@ -117,7 +122,8 @@ class Claim:
         total = float(sums.sum())
         above = sums - total * prior
         limit = self._limit(point, above, total, epsilon)
-        return _centred(t, prior), np.asarray(limit * prior - self.tilt * above)
+        prices = np.asarray(limit * prior - self.tilt * above)
+        return _centred(t, prior), prices
 
     def _limit(
         self,
@@ -143,7 +149,8 @@ class Claim:
         def ratio(s: FloatArray) -> FloatArray:
             """The right-hand side at s = 1/(1 + rm)."""
             m = np.clip((1 / s - 1) / r, 0.0, 1.0)
-            gain = point * m + kernel.heights @ kernel.interval(m) - m * m * total
+            gain = point * m + kernel.heights @ kernel.interval(m)
+            gain = gain - m * m * total
 
             slope = r * self.tilt / s - 2 * r * r * m
             high = np.interp(m, 1 - ends[::-1], largest)
@@ -160,7 +167,8 @@ class Claim:
     def _nodes(self, ends: FloatArray, r: float) -> FloatArray:
         """Where pieces end on which τ is quadratic and h linear, and more between: all s."""
         # The factor of h changes sign at `flip`.
-        flip = self.tilt / (r * (2 - self.tilt)) if self.tilt < 2 else -1.0
+        rest = 2 - self.tilt
+        flip = self.tilt / (r * rest) if rest > 0 else -1.0
         widths = self.kernel.widths
         even = np.linspace(0, 1, _NODES)
         half = np.concatenate([ends, widths])
@@ -171,14 +179,11 @@ class Claim:
     def floor(self, gram: FloatArray, epsilon: float) -> float:
         """The proven floor under the worst-case variance; −∞ where it says nothing."""
         z, prices = self.witness(epsilon)
-        limit = float(prices.sum()) * (1 + 8 * len(prices) * EPS)
+        rounding = 8 * len(prices) * EPS
+        limit = float(prices.sum()) * (1 + rounding)
         root, known, mean_square = centred_root(gram, self.prior)
 
-        inner = root @ z @ root.T
-        values = np.linalg.eigvalsh(symmetrised(inner))
-        values = lowered(values, float(np.diagonal(inner).max(initial=0.0)))
-        fidelity = float(np.sqrt(values).sum())
-        moment = fidelity**2 / limit if limit > 0 else 0.0
+        moment = fidelity(root, z) ** 2 / limit if limit > 0 else 0.0
         return moment - known - MARGIN * (moment + mean_square)
 
 
@@ -201,15 +206,24 @@ def _shortfall(t: FloatArray, prior: FloatArray) -> float:
     return float(max(-values[0], 0.0) + rounding)
 
 
+def fidelity(root: FloatArray, z: FloatArray) -> float:
+    """tr(RZRᵀ)^½, rounded down."""
+    inner = root @ z @ root.T
+    largest = np.diagonal(inner).max(initial=0.0)
+    values = np.linalg.eigvalsh(symmetrised(inner))
+    return float(np.sqrt(lowered(values, float(largest))).sum())
+
+
 def centred_root(
     gram: FloatArray, prior: FloatArray
 ) -> tuple[FloatArray, float, float]:
     """R with RᵀR at most the centred Gram matrix, Σπ of its diagonal, and Σπ‖We_u‖²."""
     centred = centred_at(gram, prior)
     values, vectors = np.linalg.eigh(centred)
-    values = lowered(values, float(np.abs(np.diagonal(gram)).max()))
+    squares = np.diagonal(gram)
+    values = lowered(values, float(np.abs(squares).max()))
 
     some = values > 0
     root = (vectors[:, some] * np.sqrt(values[some])).T
     known = max(float(prior @ np.diagonal(centred)), 0.0)
-    return root, known, float(prior @ np.diagonal(gram))
+    return root, known, float(prior @ squares)

@@ -130,13 +130,15 @@ class KernelLoss:
         fidelity, fidelity_slopes = self._fidelity(heights)
 
         # log Λ, the maximum softened: shares of the sizes that decide it.
-        by_step, by_tilt = self.limits.at(float(point[-1]), self.r)
+        tilt = float(point[-1])
+        by_step, by_tilt = self.limits.at(tilt, self.r)
         limits = np.maximum(heights @ by_step, _TINY)
         logs = sharpness * np.log(limits)
         soft = np.exp(logs - logs.max())
-        limit = (logs.max() + np.log(soft.sum())) / sharpness
+        total = soft.sum()
+        limit = (logs.max() + np.log(total)) / sharpness
 
-        shares = soft / soft.sum() / limits
+        shares = soft / total / limits
         slopes = by_step @ shares - fidelity_slopes / fidelity
         tilt_slope = (heights @ by_tilt) @ shares
         loss = float(limit - 2 * np.log(fidelity))
@@ -149,7 +151,8 @@ class KernelLoss:
         least = _FLAT * np.abs(values).max()
         roots = np.sqrt(np.maximum(values, least))
         half = (vectors / np.sqrt(roots)).T @ self.root
-        return float(roots.sum()), self.traces(half.T @ half)
+        slopes = self.traces(half.T @ half)
+        return float(roots.sum()), slopes
 
     def descents(
         self, point: FloatArray, sharpness: Sequence[float]
@@ -201,10 +204,10 @@ def best_claim(
     steps = _steps(len(gram))
     few, coarse, runs = merged(gram, prior)
     even = np.bincount(runs) / len(gram)
-    searches = [_ClaimSearch(few, epsilon, start, steps) for start in (coarse, even)]
-    claims = [search.claim() for search in searches]
-    best = max(claims, key=lambda claim: claim.floor(few, epsilon))
-    best = _ClaimSearch(few, epsilon, best.prior, steps).improved(best)
+    given = _ClaimSearch(few, epsilon, coarse, steps)
+    spread = replace(given, prior=even)
+    best = max(given.claim(), spread.claim(), key=given.floor)
+    best = replace(given, prior=best.prior).improved(best)
 
     prior = _normalised((best.prior / even)[runs])
     more, middle, _ = merged(gram, prior, _GRID.more_cells)
@@ -256,7 +259,8 @@ class _ClaimSearch:
         small = np.geomspace(1e-3, 1, _GRID.sizes)
         even = np.linspace(0.01, 1, _GRID.sizes)
         m = np.unique(np.append(small, even))
-        intervals = np.concatenate([m[None], self.steps.interval(m)])
+        # A point mass stands before the steps.
+        intervals = np.vstack([m, self.steps.interval(m)])
 
         gains = np.empty_like(intervals)
         smallest = np.empty_like(intervals)
@@ -310,7 +314,7 @@ class _ClaimSearch:
         if len(self._loss.root):
             point = np.append(np.sqrt(heights), tilt)
             claims += map(self._claim_at, self._loss.descents(point, sharpness))
-        return max(claims, key=self._floor)
+        return max(claims, key=self.floor)
 
     def _likely_tilt(self) -> float:
         """The β at which sets of the likeliest measure have no slope."""
@@ -318,7 +322,8 @@ class _ClaimSearch:
         share = 1 / (1 + exp(self.epsilon))
         return 2 * r * share / (1 + r * share)
 
-    def _floor(self, claim: Claim) -> float:
+    def floor(self, claim: Claim) -> float:
+        """What a claim proves over these cells."""
         return claim.floor(self.gram, self.epsilon)
 
     # --- the prior ------------------------------------------------------------------------------
@@ -334,7 +339,7 @@ class _ClaimSearch:
             if moved is claim:
                 break
             again = replace(self, prior=moved.prior).claim(moved)
-            claim = max(moved, again, key=self._floor)
+            claim = max(moved, again, key=self.floor)
         return claim
 
     def _moved(self, claim: Claim, waves: FloatArray) -> Claim:
@@ -344,9 +349,9 @@ class _ClaimSearch:
             moved = _normalised(claim.prior * np.exp(move @ waves))
             return replace(claim, prior=moved)
 
-        floor = self._floor(claim)
+        floor = self.floor(claim)
         nudges = _PRIOR.slope_step * np.eye(len(waves))
-        nudged = [self._floor(along(claim, nudge)) for nudge in nudges]
+        nudged = [self.floor(along(claim, nudge)) for nudge in nudges]
         slopes = np.array(nudged) - floor
         steepest = float(np.abs(slopes).max())
 
@@ -355,7 +360,7 @@ class _ClaimSearch:
             if length * steepest <= _PRIOR.last:
                 break
             trial = along(claim, length * slopes)
-            value = self._floor(trial)
+            value = self.floor(trial)
             if value > floor:
                 claim = trial
                 floor = value

@@ -99,11 +99,10 @@ class Cube:
         count = len(layers)
 
         classes = self.classes[np.ix_(inside, inside)]
-        place = (classes * count + layer[:, None]) * count + layer
-        products = entries[:, None] * entries
-        entries_by_class = self.side**3 * count**2
-        sums = np.bincount(place.ravel(), products.ravel(), entries_by_class)
-        return sums.reshape(self.side**3, count, count).astype(np.float64)
+        sums = np.zeros((self.side**3, count, count))
+        place = (classes, layer[:, None], layer)
+        np.add.at(sums, place, np.outer(entries, entries))
+        return sums
 
 
 @lru_cache(maxsize=4)

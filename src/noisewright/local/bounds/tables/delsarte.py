@@ -98,10 +98,9 @@ class SchemeBound:
         """vᵀKv/(1ᵀv)² at most, for every number of cells."""
         best = np.full(len(self._sizes), np.inf)
         for line in lines:
-            if line.only:
-                best[line.cells - 1] = min(best[line.cells - 1], line.start)
-            else:
-                np.minimum(best, line.start + line.slope * self._sizes, out=best)
+            limits = line.start + line.slope * self._sizes
+            some = slice(line.cells - 1, line.cells) if line.only else slice(None)
+            best[some] = np.minimum(best, limits)[some]
 
         return np.asarray(self._pool.gains[1:] * best)
 
@@ -110,8 +109,10 @@ class SchemeBound:
         n = self.scheme.cells
         likely = n / (1 + exp(self.epsilon))
         around = likely * 2.0 ** np.arange(-2, 4.01, 0.5)
-        sizes = np.concatenate([np.arange(1, 9), around])
-        return sorted({int(d) for d in np.clip(np.rint(sizes), 1, n - 1)})
+        sizes = np.rint(np.append(np.arange(1, 9), around))
+        distinct = np.unique(np.clip(sizes, 1, n - 1))
+        whole: list[int] = distinct.astype(int).tolist()
+        return whole
 
     @cached_property
     def _small(self) -> dict[int, FloatArray]:
@@ -131,7 +132,8 @@ class SchemeBound:
         largest = int(np.argmax(sums))
         rounding = _ROUNDING * k * float(np.abs(relation).max())
         spectrum = self.scheme.characters @ self._small[k][largest]
-        return _Line(float(sums[largest]) + rounding, 0.0, k, spectrum, only=True)
+        limit = float(sums[largest]) + rounding
+        return _Line(limit, 0.0, k, spectrum, only=True)
 
     def _line(self, relation: FloatArray, d: int) -> _Line:
         """Solve the linear program for d cells, and make its dual solution feasible exactly."""
@@ -139,14 +141,16 @@ class SchemeBound:
         unit = float(np.abs(relation).max()) or 1.0
         sums = s.characters[1:, 1:] / s.counts[1:, None]
         most = s.valencies[1:]
-        mean, price, cap = _solved(relation[1:] / unit, sums, most, d - 1.0)
+        gain = relation[1:] / unit
+        mean, price, cap = _solved(gain, sums, most, d - 1.0)
         price = price * unit
         cap = cap * unit
 
         # Any prices hold: Σ A_i κ_i ≤ κ_0 + Σ price + cap·valency + slope·(d − 1).
         paid = float(price.sum())
         capped = float(cap @ most)
-        slope = float((relation[1:] + price @ sums - cap).max())
+        slopes = relation[1:] + price @ sums - cap
+        slope = float(slopes.max())
         slope += _ROUNDING * (unit + paid + float(cap.max()))
         start = float(relation[0]) + paid + capped - slope
         start += _ROUNDING * (unit + paid + capped + abs(slope))

@@ -32,7 +32,7 @@ class Pool:
         seen = asked > _SEEN * asked.max(initial=0.0)
         self.seen = np.append(False, seen)
         """Classes that the workload asks about, other than the total."""
-        self.weights = s.counts * np.where(self.seen, s.eigenvalues, 0.0)
+        self.weights = self.seen * s.counts * s.eigenvalues
         self.rows = np.empty((0, len(s.counts)))
 
         sizes = np.arange(s.cells)
@@ -46,7 +46,7 @@ class Pool:
 
     def join(self, rows: list[FloatArray]) -> None:
         """Take sets in."""
-        self.rows = np.concatenate([self.rows, *(row[None] for row in rows)])
+        self.rows = np.vstack([self.rows, *rows])
 
     def kernel(self) -> tuple[FloatArray, FloatArray]:
         """Eigenvalues of the kernel that is best for the best mixture, and what that holds."""

@@ -100,7 +100,8 @@ class Program:
         self.start = self._random()
         self.equations = self._equations()
         self.rows, self.limits = self._inequalities()
-        values, vectors = np.linalg.eigh(self.equations.T @ self.equations)
+        squares = self.equations.T @ self.equations
+        values, vectors = np.linalg.eigh(squares)
         self.free = vectors[:, values < _FLAT * values[-1]]
 
         self.inside, self.outside = self._matrices()
@@ -246,7 +247,8 @@ class Program:
 
         turned = []
         for block, along in zip(self._blocks, self._along, strict=True):
-            root = np.linalg.inv(np.linalg.cholesky(block.at(t)))
+            factor = np.linalg.cholesky(block.at(t))
+            root = np.linalg.inv(factor)
             matrices = root @ along @ root.T
             turned.append(matrices)
             gradient += np.einsum("vii->v", matrices)
@@ -260,7 +262,8 @@ class Program:
         fastest = float((bent @ move).min())
         for matrices in turned:
             bending = np.tensordot(move, matrices, 1)
-            fastest = min(fastest, float(np.linalg.eigvalsh(bending)[0]))
+            least = np.linalg.eigvalsh(bending)[0]
+            fastest = min(fastest, float(least))
         return self.free @ move, length, 1.0 / max(-fastest, _TINY)
 
     # --- its end ----------------------------------------------------------------------------------
@@ -312,7 +315,8 @@ class Program:
                 continue
             price = weight * np.linalg.inv(one.at(t))
             taken += np.tensordot(one.along, price, 2)
-            total += np.tensordot(classes, one.basis @ price @ one.basis.T, 2)
+            whole = one.basis @ price @ one.basis.T
+            total += np.tensordot(classes, whole, 2)
 
         pairs = np.maximum(self.cube.pairs.ravel(), 1)
         return (total / pairs).reshape((self.side,) * 3), taken

@@ -103,7 +103,8 @@ class TripleProof(Proof):
             across = (2 * r * k + n) * row
             error = ((r * r + 2 * r) * k + n) * lacking
             mass = 1 + r * k / n
-            needed = max(needed, (within + across + error) / n / mass**2)
+            per_person = (within + across + error) / n
+            needed = max(needed, per_person / mass**2)
 
         price = float(self.prices[0])
         short = needed / float(self.prior.sum()) - price
@@ -135,21 +136,23 @@ class Distances:
         cells = np.arange(n)
         weights = np.array([f"{cell:b}".count("1") for cell in range(n)])
         self.apart = weights[cells[:, None] ^ cells]
-        self.place = (weights[:, None], weights[None, :], self.apart)
-        self.valencies = np.bincount(weights, minlength=side).astype(np.float64)
+        self.place = (weights[:, None], weights, self.apart)
+        self.valencies = np.bincount(weights).astype(np.float64)
 
         self.pairs = np.zeros((side, side, side))
         np.add.at(self.pairs, self.place, 1.0)
         self.per_difference = self.pairs / self.valencies
 
         # Q_j(i): characters of weight j, summed at a cell of weight i, whose first i bits are one.
-        signs = 1.0 - 2.0 * (weights[cells[:, None] & cells] % 2)
-        of_weight = weights == np.arange(side)[:, None]
-        self.waves = of_weight @ signs[:, 2 ** np.arange(side) - 1]
+        distances = np.arange(side)
+        both = weights[cells[:, None] & (2**distances - 1)]
+        signs = 1.0 - 2.0 * (both % 2)
+        of_weight = weights == distances[:, None]
+        self.waves = of_weight @ signs
 
     def sums(self, matrix: FloatArray) -> FloatArray:
         """Of the entries at each distance."""
-        sums = np.bincount(self.apart.ravel(), matrix.ravel(), self.bits + 1)
+        sums = np.bincount(self.apart.ravel(), matrix.ravel())
         return np.asarray(sums, dtype=np.float64)
 
     @cached_property
@@ -166,7 +169,8 @@ class Distances:
         """Σκ_i A_i of any k cells is at most this: the least of what is known."""
         # κ_i = Σ_j e_j Q_j(i)/n, and Σ_j Σ_i A_i Q_j(i) = n.
         spectrum = self.waves @ (kernel * self.valencies) / self.valencies
-        rounding = 64 * self.cells * EPS * float(np.abs(kernel) @ self.valencies)
+        size = float(np.abs(kernel) @ self.valencies)
+        rounding = 64 * self.cells * EPS * size
         share = k / self.cells
         top = float(spectrum[1:].max())
         by_spectrum = top * (1 - share) + float(spectrum[0]) * share
@@ -203,11 +207,13 @@ class Distances:
         triples = inside - both + tilts[:, None, None]
         singles = kernel + (both * self.per_difference).sum(axis=(0, 1))
         singles = singles - k * tilts + prices @ self.waves
-        constant = singles[0] + triples[0, 0, 0] - self._waves_least(prices, k)
+        waves = self._waves_least(prices, k)
+        constant = singles[0] + triples[0, 0, 0] - waves
         most = self._most(singles, triples, k)
 
         # P and R may have negative eigenvalues: what they are is taken off.
-        negative = self._least(inside) * k + self._least(outside) * (n - k)
+        negative = self._least(inside) * k
+        negative += self._least(outside) * (n - k)
         size = np.abs(inside).sum()
         size += n * np.abs(both).sum()
         size += (n + k) * np.abs(tilts).sum()
@@ -220,8 +226,10 @@ class Distances:
         for axis in range(3):  # two of the three are one cell
             equal = np.moveaxis(triples, axis, 0)[0].diagonal()
             singles = singles + equal
-        turned = [triples.transpose(order) for order in permutations(range(3))]
-        threes = np.sum(turned, axis=0)[1:, 1:, 1:] / 6
+        different = triples[1:, 1:, 1:]
+        orders = permutations(range(3))
+        turned = [different.transpose(order) for order in orders]
+        threes = np.mean(turned, axis=0)
 
         occurring = self.pairs[1:, 1:, 1:] > 0
         by_single = max(float(singles[1:].max()), 0.0)
@@ -240,5 +248,6 @@ class Distances:
             return float(prices[1:] @ self.waves[1:, 0]) / k
         if k % 4:
             sums = self.waves[1:, :1] + self.waves[1:]
-            return 2.0 * float((prices[1:] @ sums).min()) / k
+            least = (prices[1:] @ sums).min()
+            return 2.0 * float(least) / k
         return 0.0

@@ -75,7 +75,9 @@ def scheme_of(gram: Gram) -> Scheme | None:
         block = tuple(sorted(chain(*firsts)))
         eigenvalues.append(known.value(block))
 
-    counted = tuple((len(group), known.sizes[group[0]]) for group in groups)
+    counts = map(len, groups)
+    sizes = [known.sizes[group[0]] for group in groups]
+    counted = tuple(zip(counts, sizes, strict=True))
     return Scheme(
         characters=_product_of([krawtchouk(*group) for group in counted]),
         valencies=_product_of([valencies(*group) for group in counted]),
@@ -100,15 +102,14 @@ def krawtchouk(attributes: int, size: int) -> FloatArray:
     for k, i in np.ndindex(*sums.shape):
         for j in range(k + 1):
             ways = comb(i, j) * comb(d - i, k - j)
-            sums[k, i] += (-1) ** j * q ** (k - j) * ways
+            sign = (-1) ** j
+            sums[k, i] += sign * q ** (k - j) * ways
     return sums
 
 
 def valencies(attributes: int, size: int) -> FloatArray:
-    """Cells at each distance from one."""
-    distances = range(attributes + 1)
-    counts = [comb(attributes, i) * (size - 1) ** i for i in distances]
-    return np.array(counts, dtype=np.float64)
+    """Cells at each distance from one: as many as characters of that degree."""
+    return np.ascontiguousarray(krawtchouk(attributes, size)[:, 0])
 
 
 # --- what is asked of each interaction ----------------------------------------------------------
@@ -146,10 +147,10 @@ class _Product:
     pairs: tuple[tuple[float, float], ...]
 
     def value(self, block: Block) -> float:
-        parts = (
-            rest if i in block else total for i, (total, rest) in enumerate(self.pairs)
-        )
-        return prod(parts)
+        value = 1.0
+        for i, (total, rest) in enumerate(self.pairs):
+            value *= rest if i in block else total
+        return value
 
     def alike(self, one: int, other: int) -> bool:
         same_size = self.sizes[one] == self.sizes[other]

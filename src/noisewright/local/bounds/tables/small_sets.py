@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
-from itertools import combinations
 from math import comb, prod
 
 import numpy as np
@@ -70,7 +69,8 @@ def _counted(groups: Groups, k: int) -> Array:
     width = -(-(relations - 1) // 8) * 8
     counts = np.zeros((len(sets), width), dtype=np.uint8)
     for relation in range(1, relations):
-        counts[:, relation - 1] = np.count_nonzero(sets == relation, axis=1)
+        same = sets == relation
+        counts[:, relation - 1] = np.count_nonzero(same, axis=1)
 
     distinct = _distinct(counts)[:, : relations - 1]
     return np.pad(distinct, ((0, 0), (1, 0)))
@@ -78,13 +78,14 @@ def _counted(groups: Groups, k: int) -> Array:
 
 def _relations(groups: Groups, k: int) -> Array:
     """The relation of every pair of rows, for all multisets of columns."""
-    pairs = list(combinations(range(k), 2))
-    sets: Array = np.zeros((1, len(pairs)), dtype=np.uint8)
+    first, second = np.triu_indices(k, 1)
+    sets: Array = np.zeros((1, len(first)), dtype=np.uint8)
     stride = prod(count + 1 for count, _ in groups)
     for count, size in groups:
         stride //= count + 1
-        rows = [[row[i] != row[j] for i, j in pairs] for row in _partitions(k, size)]
-        parted = np.uint8(stride) * np.array(rows, dtype=np.uint8)
+        rows = np.array(list(_partitions(k, size)))
+        differ = rows[:, first] != rows[:, second]
+        parted = np.uint8(stride) * differ
 
         # Columns in order of their kind: every multiset once.
         last = np.zeros(len(sets), dtype=np.intp)
@@ -103,4 +104,5 @@ def _distinct(rows: Array) -> Array:
     words = rows.view(np.uint64)
     if words.shape[1] > 1:
         return np.unique(rows, axis=0)
-    return np.unique(words[:, 0])[:, None].view(np.uint8)
+    distinct = np.unique(words[:, 0])
+    return distinct[:, None].view(np.uint8)
