@@ -76,6 +76,7 @@ class Workload(Shown, LinearMap):
         known = self.structure
         same = known.sizes == tuple(sizes)
         asked = known.terms if same else terms(self, sizes)
+
         return [(term, 1.0) for term in asked]
 
     def of_measure(self, measure: Measure) -> Workload:
@@ -115,6 +116,7 @@ class Workload(Shown, LinearMap):
 
         if domain is None:
             return map(self.label, range(self.queries))
+
         asked = terms(self, domain.shape)
         return chain.from_iterable(query_labels(domain, term) for term in asked)
 
@@ -145,12 +147,14 @@ class Workload(Shown, LinearMap):
             raise TooLarge(
                 f"{self.queries} labels are too many at once; use label(row)"
             )
+
         return [self.label(row) for row in range(self.queries)]
 
     def rows(self, start: int, stop: int) -> FloatArray:
         stop = min(stop, self.queries)
         selector = np.zeros((self.queries, max(stop - start, 0)))
         selector[np.arange(start, stop), np.arange(stop - start)] = 1.0
+
         return np.asarray(self.rmatvec(selector), dtype=np.float64).T
 
     def blocks_of_rows(self) -> Iterator[tuple[slice, FloatArray]]:
@@ -165,6 +169,7 @@ class Workload(Shown, LinearMap):
         result = np.empty(self.queries)
         for where, rows in self.blocks_of_rows():
             result[where] = np.einsum("ij,ij->i", rows @ matrix, rows)
+
         return result
 
     def row_squares(self, x: FloatArray) -> FloatArray:
@@ -172,6 +177,7 @@ class Workload(Shown, LinearMap):
         result = np.empty(self.queries)
         for where, rows in self.blocks_of_rows():
             result[where] = rows**2 @ x
+
         return result
 
     def weighted_gram(self, weights: FloatArray) -> FloatArray:
@@ -179,16 +185,19 @@ class Workload(Shown, LinearMap):
         gram = np.zeros((self.size, self.size))
         for where, rows in self.blocks_of_rows():
             gram += rows.T @ (weights[where, None] * rows)
+
         return gram
 
     def column_norms(self, order: int = 2) -> FloatArray:
         if check_order(order) == 2:
             return np.sqrt(self.gram().diagonal())
+
         return super().column_norms(order)
 
     def _largest_distance(self, order: int) -> float:
         if order == 2:
             return float(np.sqrt(self.gram().largest_distance_squared()))
+
         return super()._largest_distance(order)
 
     @cached_property
@@ -265,6 +274,7 @@ def is_whole(value: object) -> bool:
     """Whether a number is whole: true, text, infinity and NaN are not."""
     if isinstance(value, bool) or not isinstance(value, Real):
         return False
+
     return isfinite(value) and floor(value) == value
 
 
@@ -287,4 +297,5 @@ def check_domain(workload: Workload) -> Workload:
         raise TooLarge(
             "the workload has more than 10^300 cells or queries; ask about fewer attributes"
         )
+
     return workload

@@ -65,6 +65,7 @@ def _joined(cliques: list[Table]) -> CliqueTree:
     order = [0]
     parents = [0]
     left = list(range(1, len(cliques)))
+
     while left:
         pairs = [
             (len(meet(cliques[new], cliques[k])), -new, -k)

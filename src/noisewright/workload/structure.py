@@ -61,6 +61,7 @@ class Term:
         axes = tuple(i for i, _ in kept)
         others = tuple(factor for _, factor in kept)
         inner = kron(others) if others else Total(1)
+
         return cls(weight, axes, inner, others)
 
     @cached_property
@@ -81,6 +82,7 @@ class Term:
         same: object = id(self.inner)
         if self._all_are(Atom):
             same = tuple(factor.text() for factor in self.factors or ())
+
         return self.weight, self.attributes, self.measure, same
 
     def _all_are(self, kind: type[Any]) -> bool:
@@ -159,6 +161,7 @@ def terms(workload: Workload, sizes: Sequence[int]) -> list[Term]:
             f"has {workload.size} cells where the domain has {prod(sizes)}",
             "match the workload's size to the domain",
         )
+
     return _terms(workload, tuple(sizes), 1.0)
 
 
@@ -168,6 +171,7 @@ def _terms(workload: Workload, sizes: Sizes, weight: float) -> list[Term]:
     factors = _factors(workload, sizes)
     if factors is None:
         return [Term(weight, everything, workload, None)]
+
     return [Term.of_product(weight, everything, factors)]
 
 
@@ -185,6 +189,7 @@ def _terms_of_stack(workload: Stack, sizes: Sizes, weight: float) -> list[Term]:
 def _terms_of_marginals(workload: Marginals, sizes: Sizes, weight: float) -> list[Term]:
     if workload.sizes != sizes:
         return _terms.dispatch(Workload)(workload, sizes, weight)
+
     return [
         Term.of_product(weight * w, table, [workload.bases[i] for i in table])
         for table, w in zip(workload.tables, workload.weights, strict=True)
@@ -230,6 +235,7 @@ def _factors(workload: Workload, sizes: Sizes) -> tuple[Workload, ...] | None:
         return tuple(type(workload)(size) for size in sizes)
     if isinstance(workload, Kron) and workload.named_sizes == sizes:
         return workload.factors
+
     return None
 
 

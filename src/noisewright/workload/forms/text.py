@@ -97,6 +97,7 @@ class _Parser:
         result = self._stack()
         if self.position != len(self.tokens):
             raise self._error(f"has an unexpected {self.tokens[self.position]!r}")
+
         return result
 
     def _peek(self) -> str:
@@ -106,24 +107,28 @@ class _Parser:
         if self._peek() == token:
             self.position += 1
             return True
+
         return False
 
     def _stack(self) -> Workload:
         parts = [self._product()]
         while self._accept("+"):
             parts.append(self._product())
+
         return stack(parts) if len(parts) > 1 else parts[0]
 
     def _product(self) -> Workload:
         factors = [self._term()]
         while self._accept("*"):
             factors.append(self._term())
+
         return kron(factors) if len(factors) > 1 else factors[0]
 
     def _term(self) -> Workload:
         self.depth += 1
         if self.depth > MOST_NESTED:
             raise self._error(f"has brackets or weights more than {MOST_NESTED} deep")
+
         inner = self._inner()
         self.depth -= 1
         return inner
@@ -193,6 +198,7 @@ class _Parser:
             low, high = (self._integer(d) for d in degree.split("-"))
         else:
             low = high = self._integer(degree)
+
         return Parity(self._integer(bits), low, high)
 
     def _sizes(self, text: str) -> tuple[int, ...]:
@@ -201,6 +207,7 @@ class _Parser:
             if count > MOST_ATTRIBUTES:
                 raise self._error(f"has more than {MOST_ATTRIBUTES} attributes")
             return (size,) * count
+
         return tuple(self._integer(size) for size in text.split("x"))
 
     def _integer(self, text: str) -> int:
@@ -208,6 +215,7 @@ class _Parser:
             raise ValueError
         if len(text) > 40:
             raise self._error("has a number of more than 40 digits")
+
         return int(text)
 
     def _number(self, text: str) -> float:

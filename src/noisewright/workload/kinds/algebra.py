@@ -55,6 +55,7 @@ class Kron(Kronecker, Workload):
         for factor, digit in zip(self.factors, self._digits(numbers), strict=True):
             part = factor.rows(0, factor.queries)[digit]
             block = (block[:, :, None] * part[:, None, :]).reshape(len(numbers), -1)
+
         return block
 
     def _digits(self, rows: Array) -> tuple[Array, ...]:
@@ -224,6 +225,7 @@ def _grouped(workload: Workload, needs_brackets: tuple[type[Workload], ...]) -> 
     plain = {"allmarginals"}  # a Kronecker product with a name of its own
     if isinstance(workload, needs_brackets) and text.split(":")[0] not in plain:
         return f"({text})"
+
     return text
 
 
@@ -232,6 +234,7 @@ def kron(factors: Sequence[Workload]) -> Workload:
     flat: list[Workload] = []
     for factor in factors:
         flat.extend(factor.factors if type(factor) is Kron else [factor])
+
     return flat[0] if len(flat) == 1 else Kron(tuple(flat))
 
 

@@ -180,6 +180,7 @@ class Ranges(Atom):
         edges = np.zeros((self.cells + 1, *y.shape[1:]), dtype=y.dtype)
         np.add.at(edges, first, y)
         np.subtract.at(edges, last + 1, y)
+
         return np.cumsum(edges[:-1], axis=0)
 
     def gram(self) -> Gram:
@@ -212,6 +213,7 @@ class Ranges(Atom):
         sums = corner_sums(matrix)
         squares = np.diagonal(sums)
         ends = squares[last + 1] + squares[first]
+
         return np.asarray(ends - 2 * sums[first, last + 1])
 
     def weighted_gram(self, weights: FloatArray) -> FloatArray:
@@ -220,4 +222,5 @@ class Ranges(Atom):
         table[np.triu_indices(self.cells)] = weights
         begun = np.cumsum(table, axis=0)
         upper = np.triu(np.cumsum(begun[:, ::-1], axis=1)[:, ::-1])
+
         return upper + np.triu(upper, 1).T

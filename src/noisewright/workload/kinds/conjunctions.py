@@ -71,12 +71,14 @@ class Conjunctions(Marginals):
         for axis in range(len(self.sizes)):
             halves = np.moveaxis(tensor, axis, 0)
             halves[0] += halves[1]
+
         return tensor.reshape(x.shape)[chosen]
 
     def rmatvec(self, y: Array) -> Array:
         sums = np.zeros((self.size, *y.shape[1:]), dtype=y.dtype)
         sums[self._masks] = y
         tensor = sums.reshape(*self.sizes, *y.shape[1:])
+
         for axis in range(len(self.sizes)):
             halves = np.moveaxis(tensor, axis, 0)
             halves[1] += halves[0]
@@ -116,6 +118,7 @@ def pairs_of_many(workload: Workload) -> bool:
     """Whether all pairs of so many attributes are asked that their cells cannot be listed."""
     if not isinstance(workload, Conjunctions) or workload.ways != 2:
         return False
+
     return len(workload.bases) > _LISTED
 
 
@@ -142,6 +145,7 @@ class ConjunctionGram(Gram):
     def dense(self, limit: int = DENSE_LIMIT) -> FloatArray:
         if self.size**2 > limit:
             return super().dense(limit)
+
         cells = np.arange(self.size)
         return np.asarray(self._choices[np.bitwise_count(cells[:, None] & cells)])
 

@@ -43,6 +43,7 @@ def _entries(matrix: Any) -> Any:
 
     if not issparse(matrix):
         return _real(matrix)
+
     sparse = cast(Any, matrix)
     return csr_array(sparse, dtype=np.float64) if _is_real(sparse.dtype) else None
 
@@ -63,6 +64,7 @@ class Explicit(Dense, Workload):
                 "must hold real numbers, as many in every row",
                 "give one row per query and one column per cell",
             )
+
         require(
             matrix.ndim == 2 and 0 not in matrix.shape,
             "workload",
@@ -134,6 +136,7 @@ class Explicit(Dense, Workload):
     def row_quadratics(self, matrix: FloatArray) -> FloatArray:
         if self.sparse is None:
             return super().row_quadratics(matrix)
+
         images = self._images(matrix)
         parts = [np.ravel(rows.multiply(image).sum(axis=1)) for rows, image in images]
         return np.asarray(np.concatenate(parts), dtype=np.float64)
@@ -153,6 +156,7 @@ class Explicit(Dense, Workload):
     def weighted_gram(self, weights: FloatArray) -> FloatArray:
         if self.sparse is None:
             return np.asarray(self.matrix.T @ (weights[:, None] * self.matrix))
+
         scaled = self.sparse.multiply(weights[:, None]).tocsr()
         return np.asarray((self.sparse.T @ scaled).toarray())
 
@@ -167,6 +171,7 @@ class Explicit(Dense, Workload):
         entries.sum_duplicates()
         entries.eliminate_zeros()
         digest = sha256()
+
         for places in (entries.indptr, entries.indices):
             digest.update(places.astype("<i8").tobytes())
 

@@ -52,12 +52,14 @@ class OnAttributes(OnTable, Workload):
         factors: tuple[Workload, ...] = (self.inner,)
         if isinstance(self.inner, Kron) and len(self.attributes) > 1:
             factors = self.inner.factors
+
         if len(factors) != len(self.attributes):
             return _SpreadGram(self.sizes, self.attributes, self.inner.gram())
 
         grams = [factor.gram() for factor in factors]
         by_axis = dict(zip(self.attributes, grams, strict=True))
         every = (by_axis.get(i) or OnesGram(n) for i, n in enumerate(self.sizes))
+
         return KronGram(tuple(every))
 
     @property
@@ -110,6 +112,7 @@ class _SpreadGram(Gram):
         batch = x.shape[1:]
         tensor = x.reshape(*self.sizes, *batch)
         table = sum_out(tensor, self.sizes, self.attributes).reshape(-1, *batch)
+
         return spread(self.inner.matvec(table), self.sizes, self.attributes)
 
     def diagonal(self) -> FloatArray:
@@ -181,6 +184,7 @@ class Marginals(Workload):
         axes = range(len(sizes))
         tables = chain.from_iterable(combinations(axes, order) for order in orders)
         bases = tuple(Identity(check_size("size", n)) for n in sizes)
+
         return cls(bases, tuple(tables))
 
     @property
@@ -250,19 +254,23 @@ class Marginals(Workload):
         """Diagonal in the residual basis for plain counts; a sum of products otherwise."""
         if not self.is_identity:
             return self.stack.gram()
+
         totals: dict[Table, float] = {}
         for table, weight in zip(self.tables, self.weights, strict=True):
             totals[table] = totals.get(table, 0.0) + weight**2
+
         return MarginalGram(self.sizes, totals)
 
     def _largest_norm(self, order: int) -> float:
         if not self.is_identity:
             return super()._largest_norm(order)
+
         return self._counted(order, 1)
 
     def _largest_distance(self, order: int) -> float:
         if not self.is_identity:
             return super()._largest_distance(order)
+
         return self._counted(order, 2)
 
     def _counted(self, order: int, changes: int) -> float:
@@ -313,6 +321,7 @@ class Marginals(Workload):
         shape = [self.bases[i].queries for i in table]
         digits = np.unravel_index(row - starts[index], shape)
         pairs = zip(table, digits, strict=True)
+
         return " × ".join(f"{i}{self.bases[i].label(int(digit))}" for i, digit in pairs)
 
 
@@ -348,6 +357,7 @@ def sizes_text(sizes: Sizes) -> str:
     """`2^8` for equal sizes, `5x7x2` otherwise."""
     if len(set(sizes)) == 1:
         return f"{sizes[0]}^{len(sizes)}"
+
     return "x".join(map(str, sizes))
 
 

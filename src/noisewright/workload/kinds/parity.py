@@ -102,6 +102,7 @@ class Parity(Workload):
         chosen = self.characters
         eigenvalues = np.zeros(self.size)
         eigenvalues[chosen] = self.size
+
         return XorGram(eigenvalues)
 
     def text(self) -> str:
@@ -109,6 +110,7 @@ class Parity(Workload):
             return f"parity:{self.bits}:{self.highest}"
         if self.lowest == 0:
             return f"parity:{self.bits}:<={self.highest}"
+
         return f"parity:{self.bits}:{self.lowest}-{self.highest}"
 
     def label(self, row: int) -> str:

@@ -66,6 +66,7 @@ def read_entry(entry: object, domain: Domain, unsaid: Missing) -> list[Statistic
             f"must hold exactly one of {', '.join(KINDS)}",
             f"{_meaning(unknown)}options are {', '.join(_OPTIONS)}",
         )
+
     (kind,) = kinds
     if entry[kind] is None:
         raise InvalidParameter(kind, None, "must say of what", f"write `{kind}: …`")
@@ -94,6 +95,7 @@ def _named(
     names = [str(entry.get("name", statistic.name)) for statistic in statistics]
     check_label(kind, max(names, key=len, default=""), _LONGEST_TITLE)
     siblings = len(statistics)
+
     return [
         replace(statistic, weight=weight, name=name, siblings=siblings)
         for statistic, name in zip(statistics, names, strict=True)
@@ -105,6 +107,7 @@ def _colon(entry: object) -> str:
     kind, _, rest = str(entry).strip().partition(" ")
     if kind in KINDS:
         return f"a colon is missing: write `{kind}: {rest.strip() or '…'}`"
+
     return f"write KIND: …, with one of {', '.join(KINDS)}"
 
 
@@ -117,6 +120,7 @@ def _importance(entry: Entry, domain: Domain) -> tuple[float, Weights | None]:
         raise InvalidParameter(
             "importance", entry["importance"], "is given twice", "leave weight"
         )
+
     return _number(entry, "importance", weight), None
 
 
@@ -174,6 +178,7 @@ def _counts(kind: str, entry: Entry, domain: Domain) -> list[Statistic]:
     names = _names(entry[kind])
     _each_once(kind, [*names, *by])
     base: type[Atom] = _ORDERED.get(kind, Identity)
+
     for name in names if base is not Identity else ():
         require(
             domain[name].ordered,
@@ -201,6 +206,7 @@ def _of_number(kind: str, entry: Entry, domain: Domain) -> list[Statistic]:
     title = f"{kind} of {name}" + (f" by {groups.name}" if by else "")
     missing = cast("Missing", entry["missing"])
     measure = summed(attribute, _number(entry, "unit", 1.0), missing)
+
     return [_OF_NUMBERS[kind](domain, title, groups.table, measure=measure)]
 
 
@@ -210,6 +216,7 @@ def _numeric(kind: str, entry: Entry, domain: Domain) -> Numeric:
     attribute = domain[name]
     if not isinstance(attribute, Numeric):
         raise InvalidParameter(kind, name, "must be a numeric attribute")
+
     return attribute
 
 
@@ -263,6 +270,7 @@ def _by(entry: Entry) -> list[str]:
 def _names(value: object) -> list[str]:
     if isinstance(value, str):
         return [value]
+
     return list(map(str, cast("Sequence[object]", value)))
 
 
@@ -271,6 +279,7 @@ def _each_once(kind: str, names: list[str]) -> list[str]:
         raise InvalidParameter(
             kind, names, "names an attribute twice", "name each once"
         )
+
     return names
 
 

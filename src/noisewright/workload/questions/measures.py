@@ -142,6 +142,7 @@ class CentredSum(_Measure, frozen=True, tag="sum"):
     def least_change(self, replaced: bool) -> int:
         if not replaced:
             return self.reach
+
         return max(2 * (self.high - self.low), self.reach)
 
     @property
@@ -189,12 +190,14 @@ class CentredSquares(_Measure, frozen=True, tag="squares"):
     def least_change(self, replaced: bool) -> int:
         if replaced and self.reach > 1:
             return 2 * self.reach - 2
+
         return self.reach
 
     @property
     def nothing(self) -> int:
         if self.number.missing == "left-out":
             return 0
+
         return 2 * self.number.nothing**2 - self.reach
 
     def content(self, units: Array) -> Array:

@@ -69,6 +69,7 @@ class _OfNumber(Statistic):
     def _counted(self) -> Measure:
         if self.number.missing != "left-out":
             return COUNT if self.survey is None else self.survey
+
         holds = Respondents(self.number.attribute)
         return holds if self.survey is None else WeightedRespondents(self.survey, holds)
 
@@ -77,6 +78,7 @@ class _OfNumber(Statistic):
         """What is summed of people."""
         if self.survey is None:
             return self.number
+
         return WeightedSum(self.survey, self.number)
 
     def weighted(self, weights: Weights) -> Statistic:
@@ -106,6 +108,7 @@ class _OfNumber(Statistic):
         """What must be known of the unit, where it is coarse."""
         if self.number.high - self.number.low >= _COARSE:
             return None
+
         return f"what rounding to multiples of {self.number.unit:g} changes is in no interval"
 
     def _noted(self, told: str) -> str:
@@ -190,6 +193,7 @@ class Means(_OfNumber):
         groups = watched(len(parts[0].std), _WATCHED_GROUPS)
         (counts, sums), (people, drawn) = _some(parts, errors, groups)
         columns = []
+
         for ratio in np.linspace(0, self.number.reach, _WATCHED_RATIOS):
             std = np.hypot(sums.std, ratio * counts.std)
             columns.append(standardised(drawn - ratio * people, std))

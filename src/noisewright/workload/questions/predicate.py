@@ -43,6 +43,7 @@ class Predicate:
         others = [tuple(a for a in axes if a != axis) for axis in axes]
         sides = [np.asarray(self.mask.any(axis=other)) for other in others]
         whole = prod(int(side.sum()) for side in sides) == int(self.mask.sum())
+
         return sides if whole and self.mask.any() else None
 
 
@@ -131,6 +132,7 @@ class _Reader(ast.NodeVisitor):
         """`not`."""
         if type(node.op) is not ast.Not:
             raise self._error(ast.unparse(node))
+
         return ~self.read(node.operand)
 
     def visit_Name(self, node: ast.Name) -> BoolArray:
@@ -148,6 +150,7 @@ class _Reader(ast.NodeVisitor):
         if isinstance(right, ast.Name) and not isinstance(left, ast.Name):
             left, right = right, left
             operator = _MIRRORED.get(type(operator), type(operator))()
+
         if not isinstance(left, ast.Name):
             raise self._error(ast.unparse(left))
 

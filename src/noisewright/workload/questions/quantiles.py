@@ -101,4 +101,5 @@ def _possible_bins(excess: FloatArray, margin: FloatArray) -> tuple[int, int]:
     few = np.flatnonzero(excess[:-1] < margin[:-1])
     first = int(enough[0]) if len(enough) else len(excess) - 1
     last = int(few[-1]) + 1 if len(few) else 0
+
     return min(first, last), max(first, last)

@@ -100,6 +100,7 @@ class Questions(Stack):
     def needs(self, sizes: Sequence[int]) -> list[tuple[Term, float]]:
         if self.counts_only:  # every question has its own answers
             return [(s.table, s.weight) for s in self.statistics]
+
         return weighted_needs(self.statistics)
 
     def plain_parts(self) -> list[Workload]:
@@ -127,6 +128,7 @@ class Questions(Stack):
         used = {i for term in self.structure.terms for i in term.attributes}
         if not 0 < len(used) < len(self.domain):
             return self
+
         names = [name for i, name in enumerate(self.domain.names) if i in used]
         return questions(self.spec, self.domain.project(names), self.unsaid)
 

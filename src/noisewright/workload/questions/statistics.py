@@ -382,6 +382,7 @@ class Quantiles(Statistic):
         shape = [len(axis.labels) for axis in term_axes(self.domain, self.table)]
         split = answers.reshape(*answers.shape[:-1], *shape)
         along = np.moveaxis(split, answers.ndim - 1 + self._place, -1)
+
         return along.reshape(*answers.shape[:-1], -1, shape[self._place])[
             ..., : self._bins
         ]

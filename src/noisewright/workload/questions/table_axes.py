@@ -65,6 +65,7 @@ def query_labels(domain: Domain, term: Term) -> Iterator[str]:
 
     if columns and all(map(all, columns)):
         return map(", ".join, product(*columns))
+
     return (", ".join(filter(None, row)) or "total" for row in product(*columns))
 
 
@@ -72,6 +73,7 @@ def _ends(attribute: Attribute) -> tuple[float, ...]:
     """The last number of every cell; none where one has no end or holds what was not declared."""
     if not isinstance(attribute, Numeric) or attribute.has_other:
         return ()
+
     ends = tuple(float(last) for _, last in attribute.spans)
     return ends if all(map(isfinite, ends)) else ()
 
