@@ -19,7 +19,7 @@ from noisewright.workload.linear.gram import Gram, KronGram, MarginalGram, OnesG
 from noisewright.workload.linear.interactions import Table
 from noisewright.workload.linear.linear_map import Shape
 from noisewright.workload.linear.maps import OnTable
-from noisewright.workload.linear.tensor import Sizes, spread, sum_out
+from noisewright.workload.linear.tensor import Sizes, onto_table, spread
 
 MOST_TABLES = 2**20
 """Tables of a family that are listed one by one."""
@@ -77,8 +77,8 @@ class OnAttributes(OnTable, Workload):
         return self.inner.magnitudes()
 
     def row_squares(self, x: FloatArray) -> FloatArray:
-        table = sum_out(x.reshape(self.sizes), self.sizes, self.attributes)
-        return self.inner.row_squares(table.ravel())
+        table = onto_table(x, self.sizes, self.attributes)
+        return self.inner.row_squares(table)
 
     def text(self) -> str:
         """The equal Kronecker product with totals, where there is one."""
@@ -109,11 +109,10 @@ class _SpreadGram(Gram):
         return prod(self.sizes), prod(self.sizes)
 
     def matvec(self, x: Array) -> Array:
-        batch = x.shape[1:]
-        tensor = x.reshape(*self.sizes, *batch)
-        table = sum_out(tensor, self.sizes, self.attributes).reshape(-1, *batch)
+        table = onto_table(x, self.sizes, self.attributes)
+        product = self.inner.matvec(table)
 
-        return spread(self.inner.matvec(table), self.sizes, self.attributes)
+        return spread(product, self.sizes, self.attributes)
 
     def diagonal(self) -> FloatArray:
         return spread(self.inner.diagonal(), self.sizes, self.attributes)

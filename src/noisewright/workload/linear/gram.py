@@ -17,6 +17,7 @@ from noisewright.workload.linear.maps import Dense, Kronecker, Scaled
 from noisewright.workload.linear.tensor import (
     DENSE_LIMIT,
     Sizes,
+    along_rows,
     column_kron,
     sum_out,
     walsh_hadamard,
@@ -76,7 +77,8 @@ class Gram(LinearMap):
     def largest_distance_squared(self) -> float:
         """Largest squared ℓ2 distance between two columns of the workload."""
         d = self.diagonal()
-        squares = d[:, None] + d[None, :] - 2 * self.dense()
+        lengths = d[:, None] + d[None, :]
+        squares = lengths - 2 * self.dense()
 
         return max(0.0, float(squares.max()))  # rounding may leave less than nothing
 
@@ -124,7 +126,8 @@ class OnesGram(_AtomGram):
     """All ones: the total."""
 
     def matvec(self, x: Array) -> Array:
-        return np.broadcast_to(x.sum(axis=0), x.shape).copy()
+        total = x.sum(axis=0)
+        return np.broadcast_to(total, x.shape).copy()
 
     def diagonal(self) -> FloatArray:
         return np.ones(self.cells)
@@ -160,7 +163,7 @@ class RangesGram(_AtomGram):
     def matvec(self, x: Array) -> Array:
         """Product with `x`: the part below and the part above each cell, by cumulative sums."""
         n = self.cells
-        up = np.arange(1, n + 1).reshape((n,) + (1,) * (x.ndim - 1))
+        up = along_rows(np.arange(1, n + 1), x)
         down = n + 1 - up
         below = np.cumsum(up * x, axis=0)
         above = from_each_on(down * x) - down * x
@@ -182,8 +185,11 @@ class RangesGram(_AtomGram):
 
         a = np.arange(1, n, dtype=np.int64)[:, None]
         middle = (n + 1 - 2 * a) // 2
-        b = np.clip(middle + np.arange(-1, 2), 1, n - a)
-        counts = a * (n + 1 - a) + b * (n + 1 - b) - 2 * a * b
+        near = middle + np.arange(-1, 2)
+        b = np.clip(near, 1, n - a)
+
+        counts = a * (n + 1 - a) + b * (n + 1 - b)
+        counts -= 2 * a * b
 
         return float(counts.max())
 
@@ -200,7 +206,7 @@ class XorGram(Gram):
 
     def matvec(self, x: Array) -> Array:
         """Product with `x`, by two transforms."""
-        eigenvalues = self.eigenvalues.reshape((-1,) + (1,) * (x.ndim - 1))
+        eigenvalues = along_rows(self.eigenvalues, x)
         waves = eigenvalues * walsh_hadamard(x)
 
         return np.asarray(walsh_hadamard(waves) / self.size)
@@ -234,7 +240,11 @@ class ScaledGram(Scaled, Gram):
 
     def identity_and_ones(self) -> Coefficients | None:
         inner = self.inner.identity_and_ones()
-        return inner and (self.weight * inner[0], self.weight * inner[1])
+        if inner is None:
+            return None
+
+        identity, ones = inner
+        return self.weight * identity, self.weight * ones
 
     def normal_form(self) -> Gram:
         return self.inner.normal_form().scaled(self.weight)
@@ -319,7 +329,8 @@ class MarginalGram(Gram):
         if len(self.weights) > _FEW_TABLES and len(self.sizes) <= _MOST_ATTRIBUTES:
             return self._by_characters(tensor).reshape(x.shape)
 
-        result = np.zeros(tensor.shape, dtype=np.result_type(x.dtype, np.float64))
+        kind = np.result_type(x.dtype, np.float64)
+        result = np.zeros(tensor.shape, kind)
         for table, weight in self.weights.items():
             result += weight * sum_out(tensor, self.sizes, table, keepdims=True)
 
@@ -331,7 +342,7 @@ class MarginalGram(Gram):
         waves = np.fft.fftn(tensor, axes=axes)
 
         # A character lies in the interaction of the attributes along which it is not constant.
-        varies = [(np.arange(size) > 0).astype(np.int64) for size in self.sizes]
+        varies = [np.minimum(np.arange(size), 1) for size in self.sizes]
         spectrum = self._on_sets(self.eigenvalues)[np.ix_(*varies)]
         waves *= spectrum[..., None]
 
@@ -348,8 +359,9 @@ class MarginalGram(Gram):
             sums = np.cumsum(sums, axis=axis)
 
         # The attributes in which two cells agree, as a bit mask: the first attribute leads.
-        agreement = np.zeros((self.size, self.size), dtype=np.int64)
-        for values in np.unravel_index(np.arange(self.size), self.sizes):
+        agreement = np.zeros((self.size, self.size), np.int64)
+        cells = np.arange(self.size)
+        for values in np.unravel_index(cells, self.sizes):
             agreement <<= 1
             agreement += values[:, None] == values[None, :]
 
@@ -418,7 +430,8 @@ class MarginalGram(Gram):
 
 def from_each_on(x: Array) -> Array:
     """Sums over each cell and all after it: the adjoint of cumulative counts."""
-    return np.flip(np.cumsum(np.flip(x, 0), axis=0), 0)
+    backwards = np.cumsum(np.flip(x, 0), axis=0)
+    return np.flip(backwards, 0)
 
 
 def zero_gram(cells: int) -> Gram:

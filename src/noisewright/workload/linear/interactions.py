@@ -18,6 +18,7 @@ from noisewright.arrays import Array, FloatArray, IntArray
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
+
 Table = tuple[int, ...]
 """Some attributes, in increasing order."""
 
@@ -42,9 +43,10 @@ def downward_closure(tables: Iterable[Table]) -> tuple[Table, ...]:
         table = pending.pop()
         if table not in closure:
             closure.add(table)
-            pending.extend(table[:i] + table[i + 1 :] for i in range(len(table)))
+            pending += combinations(table, max(len(table) - 1, 0))
 
-    return tuple(sorted(closure, key=lambda block: (len(block), block)))
+    by_size = sorted(closure, key=lambda block: (len(block), block))
+    return tuple(by_size)
 
 
 def subsets_of(
@@ -66,7 +68,8 @@ def subsets_of(
     # are too few.
     base = len(varies) + 1
     longest = max(by_length)
-    kind = np.dtype(np.int64 if (longest + 1) * base**longest < 2**62 else object)
+    words = (longest + 1) * base**longest < 2**62
+    kind = np.dtype(np.int64 if words else object)
     keys: list[Array] = []
     owners: list[IntArray] = []
 
@@ -74,11 +77,12 @@ def subsets_of(
         members = np.array([tables[p] for p in positions], dtype=np.int64)
         members = members.reshape(len(positions), length)
         for mask in range(2**length):
-            chosen = members[:, [i for i in range(length) if mask >> i & 1]]
+            bits = [i for i in range(length) if mask >> i & 1]
+            chosen = members[:, bits]
             order = chosen.shape[1]
             whole = keep[chosen].all(axis=1)
 
-            key: Array = np.full(int(whole.sum()), order, dtype=kind)
+            key: Array = np.full(int(whole.sum()), order, kind)
             for digit in (chosen[whole].astype(kind) + 1).T:
                 key = key * base + digit
 
@@ -89,9 +93,9 @@ def subsets_of(
     row = np.concatenate(owners)
     entries = np.ones(row.size), (row, column.ravel())
     incidence = csr_array(entries, shape=(len(tables), len(unique)))
-    subsets = tuple(_decode(int(key), base, longest) for key in unique.tolist())
+    listed = [_decode(int(key), base, longest) for key in unique.tolist()]
 
-    return subsets, incidence
+    return tuple(listed), incidence
 
 
 def _decode(key: int, base: int, longest: int) -> Table:
@@ -130,8 +134,9 @@ def table_of(
 
     for block in known:
         values = parts[block]
+        batch = values.shape[len(block) :]
         own = [sizes[i] if i in block else 1 for i in attributes]
-        spread = values.reshape([*own, *values.shape[len(block) :]])
+        spread = values.reshape([*own, *batch])
         result = result + spread / (prod(shape) // prod(own))
 
     batch = result.shape[len(attributes) :]

@@ -52,7 +52,10 @@ class LinearMap(ABC):
 
     def column_norms(self, order: int = 2) -> FloatArray:
         """The ℓ1 or ℓ2 norm of every column."""
-        return np.asarray(np.linalg.norm(self.dense(), check_order(order), axis=0))
+        check_order(order)
+        norms = np.linalg.norm(self.dense(), order, axis=0)
+
+        return np.asarray(norms)
 
     def sensitivity(self, order: int = 2, neighbours: str = "add-remove") -> float:
         """Largest change of the image, in ℓ1 or ℓ2, when one person is added or replaced."""
@@ -73,7 +76,8 @@ class LinearMap(ABC):
 
         for start in range(0, len(columns), block):
             some = columns[start : start + block, None, :]
-            distances = np.linalg.norm(some - columns[None, :, :], order, axis=2)
+            differences = some - columns[None, :, :]
+            distances = np.linalg.norm(differences, order, axis=2)
             largest = max(largest, float(distances.max()))
 
         return largest
@@ -88,10 +92,13 @@ class LinearMap(ABC):
                 f"larger limit"
             )
 
-        if 0 < rows < columns:  # the smaller identity is the one to transform
-            return np.array(self.rmatvec(np.eye(rows)).T, dtype=np.float64, order="C")
+        # The smaller identity is the one to transform.
+        if 0 < rows < columns:
+            transposed = self.rmatvec(np.eye(rows))
+            return np.array(transposed.T, dtype=np.float64, order="C")
 
-        return np.asarray(self.matvec(np.eye(columns)), dtype=np.float64)
+        matrix = self.matvec(np.eye(columns))
+        return np.asarray(matrix, dtype=np.float64)
 
     def brief(self) -> str:
         """What it is, for messages."""

@@ -20,10 +20,11 @@ from noisewright.workload.linear.linear_map import LinearMap, Shape, check_order
 from noisewright.workload.linear.tensor import (
     DENSE_LIMIT,
     Sizes,
+    along_rows,
     apply_along_axes,
     column_kron,
+    onto_table,
     spread,
-    sum_out,
     walsh_hadamard,
 )
 
@@ -87,7 +88,9 @@ class Kronecker(LinearMap):
 
     @property
     def shape(self) -> Shape:
-        rows, columns = zip(*(factor.shape for factor in self.factors), strict=True)
+        shapes = [factor.shape for factor in self.factors]
+        rows, columns = zip(*shapes, strict=True)
+
         return prod(rows), prod(columns)
 
     def matvec(self, x: Array) -> Array:
@@ -95,7 +98,7 @@ class Kronecker(LinearMap):
         return apply_along_axes(maps, x)
 
     def rmatvec(self, y: Array) -> Array:
-        maps = [(*factor.shape[::-1], factor.rmatvec) for factor in self.factors]
+        maps = [(*factor.T.shape, factor.rmatvec) for factor in self.factors]
         return apply_along_axes(maps, y)
 
     def column_norms(self, order: int = 2) -> FloatArray:
@@ -119,11 +122,8 @@ class OnTable(LinearMap):
         return self.inner.shape[0], prod(self.sizes)
 
     def matvec(self, x: Array) -> Array:
-        batch = x.shape[1:]
-        tensor = x.reshape(*self.sizes, *batch)
-        table = sum_out(tensor, self.sizes, self.attributes)
-
-        return self.inner.matvec(table.reshape(-1, *batch))
+        table = onto_table(x, self.sizes, self.attributes)
+        return self.inner.matvec(table)
 
     def rmatvec(self, y: Array) -> Array:
         table = self.inner.rmatvec(y)
@@ -182,7 +182,9 @@ class BlockDiagonal(LinearMap):
 
     @property
     def shape(self) -> Shape:
-        rows, columns = zip(*(part.shape for part in self.parts), strict=True)
+        shapes = [part.shape for part in self.parts]
+        rows, columns = zip(*shapes, strict=True)
+
         return sum(rows), sum(columns)
 
     def matvec(self, x: Array) -> Array:
@@ -252,7 +254,8 @@ class Folded(LinearMap):
         return self.inner.shape[0], self.index.size
 
     def matvec(self, x: Array) -> Array:
-        gathered = np.zeros((self.inner.shape[1], *x.shape[1:]))
+        batch = x.shape[1:]
+        gathered = np.zeros((self.inner.size, *batch))
         scaled = (self.scale * x.T).T
         np.add.at(gathered, self.index, scaled)  # an index may stand twice
 
@@ -304,19 +307,21 @@ class Invariant(LinearMap):
 
     def matvec(self, x: Array) -> Array:
         batch = x.shape[1:]
+        spectrum = along_rows(self.spectrum, x)
         if set(self.sizes) <= {2}:
-            spectrum = self.spectrum.reshape((-1,) + (1,) * len(batch))
-            product = walsh_hadamard(spectrum * walsh_hadamard(x))
+            waves = spectrum * walsh_hadamard(x)
+            product = walsh_hadamard(waves)
             return np.asarray(product / self.size)
 
         from scipy.fft import fftn, ifftn
 
         axes = tuple(range(len(self.sizes)))
-        spectrum = self.spectrum.reshape(self.sizes + (1,) * len(batch))
-        waves = spectrum * fftn(x.reshape(self.sizes + batch), axes=axes)
-        product = ifftn(waves, axes=axes).real
+        tensor = x.reshape(self.sizes + batch)
+        scales = spectrum.reshape(self.sizes + (1,) * len(batch))
+        scaled = scales * fftn(tensor, axes=axes)
+        answers = ifftn(scaled, axes=axes).real
 
-        return np.ascontiguousarray(product).reshape(x.shape)
+        return np.ascontiguousarray(answers).reshape(x.shape)
 
     def rmatvec(self, y: Array) -> Array:
         return self.matvec(y)

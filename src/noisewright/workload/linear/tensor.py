@@ -9,6 +9,7 @@ from math import prod
 import numpy as np
 
 from noisewright.arrays import Array, FloatArray
+from noisewright.workload.linear.interactions import Table
 
 DENSE_LIMIT = 2**26
 """Entries (half a gigabyte of doubles) above which `dense()` refuses."""
@@ -31,9 +32,10 @@ def apply_along_axes(maps: Sequence[AxisMap], x: Array) -> Array:
 
     for axis, (rows, columns, product) in enumerate(maps):
         moved = np.moveaxis(work, axis, 0)
-        flat = np.ascontiguousarray(moved).reshape(columns, -1)
-        flat = product(flat)
-        work = np.moveaxis(flat.reshape(rows, *moved.shape[1:]), 0, axis)
+        others = moved.shape[1:]
+        columns_first = np.ascontiguousarray(moved).reshape(columns, -1)
+        mapped = product(columns_first).reshape(rows, *others)
+        work = np.moveaxis(mapped, 0, axis)
 
     return np.ascontiguousarray(work).reshape(-1, *batch)
 
@@ -53,7 +55,8 @@ def kron_all(matrices: Sequence[FloatArray]) -> FloatArray:
     for matrix in matrices:
         rows = len(result) * len(matrix)
         columns = result.shape[1] * matrix.shape[1]
-        products = result[:, None, :, None] * matrix[None, :, None, :]
+        outer = result[:, None, :, None]
+        products = outer * matrix[None, :, None, :]
         result = products.reshape(rows, columns)
 
     return result
@@ -68,8 +71,8 @@ def sum_out(
 
 
 def marginal_tables(
-    cells: Array, sizes: Sequence[int], wanted: Iterable[tuple[int, ...]]
-) -> Iterator[tuple[tuple[int, ...], Array]]:
+    cells: Array, sizes: Sequence[int], wanted: Iterable[Table]
+) -> Iterator[tuple[Table, Array]]:
     """Marginal tables of `cells`, of shape `(Π sizes,)` or `(Π sizes, k)`, each table once.
 
     Attributes are kept or summed out one at a time, the first ones first, and tables share all sums
@@ -91,8 +94,18 @@ def marginal_tables(
             kept = work.reshape(len(work) * sizes[axis], -1)
             waiting.append((axis + 1, kept, holding))
         if without:
-            rest = work.reshape(len(work), sizes[axis], -1).sum(axis=1)
+            by_value = work.reshape(len(work), sizes[axis], -1)
+            rest = by_value.sum(axis=1)
             waiting.append((axis + 1, rest, without))
+
+
+def onto_table(cells: Array, sizes: Sequence[int], attributes: Sequence[int]) -> Array:
+    """The marginal table of some attributes, flattened: the transpose of `spread`."""
+    batch = cells.shape[1:]
+    tensor = cells.reshape(*sizes, *batch)
+    table = sum_out(tensor, sizes, attributes)
+
+    return table.reshape(-1, *batch)
 
 
 def spread(values: Array, sizes: Sequence[int], attributes: Sequence[int]) -> Array:
@@ -103,6 +116,11 @@ def spread(values: Array, sizes: Sequence[int], attributes: Sequence[int]) -> Ar
     repeated = np.broadcast_to(tensor, (*sizes, *batch))
 
     return repeated.reshape(-1, *batch)
+
+
+def along_rows(values: Array, x: Array) -> Array:
+    """A value for each row of a vector or matrix, in the shape in which they multiply."""
+    return values.reshape((-1,) + (1,) * (x.ndim - 1))
 
 
 def corner_sums(matrix: FloatArray) -> FloatArray:
@@ -142,7 +160,8 @@ def walsh_hadamard(x: Array) -> Array:
     if work.dtype == np.float64:
         while step < n:
             signs = _signs(min(_RADIX, n // step))
-            work = np.matmul(signs, work.reshape(step, len(signs), -1))
+            blocks = work.reshape(step, len(signs), -1)
+            work = np.matmul(signs, blocks)
             step *= len(signs)
 
         return work.reshape(x.shape)
