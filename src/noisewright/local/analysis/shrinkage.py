@@ -29,6 +29,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -134,22 +135,55 @@ def minimax_affine(
     began = TimeLimit()
     check_dense(strategy.size)
     m = gram.dense()
-    n = strategy.size
     listed = lists_reports(strategy)
     law: _Reports | _Scores = _Scores(strategy)
     if listed:
         law = _Reports(strategy.dense())
 
+    found = _saddle(law, m, people, tolerance)
+
+    def histogram(tally: IntArray) -> FloatArray:
+        counted = tally.astype(np.float64)
+        seen = counted if listed else strategy.score(tally, people)
+        return found.estimate @ seen
+
+    return Shrinkage(
+        value=float(found.errors.max()),
+        lower_bound=affine_bound(strategy, m, people, found.prior),
+        people=people,
+        unbiased=people * strategy.worst_variance(gram),
+        errors=found.errors,
+        certificate=LeastFavourable(prior=found.prior),
+        histogram=histogram,
+        status=found.status,
+        iterations=found.iterations,
+        seconds=began.seconds,
+    )
+
+
+class _Saddle(NamedTuple):
+    """The best estimate and its errors, and the least favourable of the distributions tried."""
+
+    estimate: FloatArray
+    errors: FloatArray
+    prior: FloatArray
+    status: Status
+    iterations: int
+
+
+def _saddle(
+    law: _Reports | _Scores, gram: FloatArray, people: int, tolerance: float
+) -> _Saddle:
+    """Multiplicative steps on π until the worst error is near the mean one."""
+    n = len(gram)
     prior = np.full(n, 1.0 / n)
     best = prior
     bound = 0.0
     upper = np.inf
-    count = 0
-    errors = np.zeros(n)
 
     for count in range(1, _STEPS + 1):
         tried = law.estimate(prior, people)
-        each = _errors(law, tried, m, people)
+        each = _errors(law, tried, gram, people)
         lower = float(prior @ each)
         if each.max() < upper:
             upper = float(each.max())
@@ -161,31 +195,14 @@ def minimax_affine(
             best = prior
 
         if upper <= bound * (1 + tolerance):
-            break
+            return _Saddle(estimate, errors, best, Status.CONVERGED, count)
 
         gains = np.maximum(each, 0) / max(lower, 1e-300)
         prior = prior * gains ** (1.5 if count < 50 else 0.7)
         prior = np.maximum(prior / prior.sum(), _LEAST / n)
         prior /= prior.sum()
 
-    def histogram(tally: IntArray) -> FloatArray:
-        counted = tally.astype(np.float64)
-        seen = counted if listed else strategy.score(tally, people)
-        return estimate @ seen
-
-    reached = upper <= bound * (1 + tolerance)
-    return Shrinkage(
-        value=upper,
-        lower_bound=affine_bound(strategy, m, people, best),
-        people=people,
-        unbiased=people * strategy.worst_variance(gram),
-        errors=errors,
-        certificate=LeastFavourable(prior=best),
-        histogram=histogram,
-        status=Status.CONVERGED if reached else Status.ITERATION_LIMIT,
-        iterations=count,
-        seconds=began.seconds,
-    )
+    return _Saddle(estimate, errors, best, Status.ITERATION_LIMIT, _STEPS)
 
 
 def _errors(

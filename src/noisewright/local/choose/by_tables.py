@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from noisewright.local.choose.candidates import Candidate
 
 _LARGEST_TABLE = 1024
+"""Cells of a table: planning one takes matrices over pairs of them. Only bounds the time."""
+
 _MOST_TABLES = 64
+"""Tables that are planned one by one. Only bounds the time."""
 
 
 def _plan(problem: LocalProblem) -> Strategy:

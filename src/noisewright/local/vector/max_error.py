@@ -24,6 +24,7 @@ from noisewright.local.strategy import IndexStrategy, Strategy
 from noisewright.local.vector.linear_answers import LinearAnswers, fitted_answers
 from noisewright.local.vector.tails import Tails, biases, check_beta
 from noisewright.norm.approximate.approximate import ApproximateNorm, approximate_norm
+from noisewright.privacy.exact.rounding import positive
 from noisewright.workload.base import Workload
 from noisewright.workload.forms.text import workload as as_workload
 from noisewright.workload.kinds.explicit import Explicit
@@ -83,57 +84,43 @@ def plan_answers(
     beta: float,
     *,
     signed: bool = False,
-    shift: bool | None = None,
     entrywise: float | None = None,
 ) -> ApproximateAnswers:
     """Answers to the rows of a matrix, the mean over people of the entry in their column.
 
     With `signed` people hold a point and a label ±1, as in `fitted_answers`, and an entry counts
-    with the label's sign. A `shift` per row is free unless `signed`, where it gains nothing.
+    with the label's sign; a shift per row, which is free otherwise, then gains nothing.
     `entrywise` fixes the tolerance; the one that needs the fewest people is found otherwise. A
     workload says more than its matrix: intervals and marginals have symmetries.
     """
-    rows = (
-        matrix.dense()
-        if isinstance(matrix, Workload)
-        else np.array(matrix, dtype=np.float64)
-    )
-    require(
-        rows.ndim == 2 and 0 not in rows.shape and np.isfinite(rows).all(),
-        "matrix",
-        f"array of shape {rows.shape}",
-        "must be finite rows",
-    )
-    require(
-        np.isfinite(alpha) and alpha > 0,
-        "alpha",
-        alpha,
-        "must be > 0",
-        "0.05 is five in a hundred",
-    )
+    given = matrix.dense() if isinstance(matrix, Workload) else matrix
+    rows = np.array(given, dtype=np.float64)
+    finite = rows.ndim == 2 and 0 not in rows.shape and np.isfinite(rows).all()
+    require(finite, "matrix", f"array of shape {rows.shape}", "must be finite rows")
 
+    positive("alpha", alpha, "0.05 is five in a hundred")
     check_beta(beta)
-    free = not signed if shift is None else shift
+    within = entrywise is None or 0 <= entrywise < alpha
+    require(within, "entrywise", entrywise, f"must lie in [0, {alpha})")
+
+    shift = not signed
     asked = matrix if isinstance(matrix, Workload) else as_workload(rows)
+    if entrywise is None:
+        entrywise = best_tolerance(asked, alpha, shift)
 
-    def answers(tolerance: float, gap: float) -> ApproximateAnswers:
-        norm = approximate_norm(asked, tolerance, shift=free, tolerance=gap)
-        near = norm.approximation - norm.shifts[:, None]
-        columns = norm.factorization.strategy.dense()
-        vectors = fitted_answers(near, columns, epsilon, signed=signed)
-        whole = np.hstack([rows, -rows]) if signed else rows
+    norm = approximate_norm(asked, float(entrywise), shift=shift, tolerance=_FINAL_GAP)
+    near = norm.approximation - norm.shifts[:, None]
+    columns = norm.factorization.strategy.dense()
+    answers = fitted_answers(near, columns, epsilon, signed=signed)
 
-        return ApproximateAnswers(
-            vectors.strategy, vectors.targets, whole, norm, float(alpha), float(beta)
-        )
-
-    if entrywise is not None:
-        require(
-            0 <= entrywise < alpha, "entrywise", entrywise, f"must lie in [0, {alpha})"
-        )
-        return answers(float(entrywise), _FINAL_GAP)
-
-    return answers(best_tolerance(asked, alpha, free), _FINAL_GAP)
+    return ApproximateAnswers(
+        answers.strategy,
+        answers.targets,
+        np.hstack([rows, -rows]) if signed else rows,
+        norm,
+        float(alpha),
+        float(beta),
+    )
 
 
 def best_tolerance(asked: Workload, alpha: float, shift: bool) -> float:
