@@ -206,7 +206,8 @@ class LearningPlan(Plan):
     def decide(self, reports: Any = None) -> Outcome:
         """What reports or an aggregate of them say."""
         if self.answers is None:
-            return self._decided(np.zeros(1), 0, 0.0, None)
+            nobody = Outcome(alpha=0.0, beta=self.beta, people=0, privacy=self.privacy)
+            return self._decided(np.zeros(1), nobody)
 
         collected = self.answers.aggregate(reports)
         estimates = self.answers.estimate(collected)
@@ -222,27 +223,35 @@ class LearningPlan(Plan):
                 f"{self.alpha:g}; {holds} is proven with so many"
             )
 
-        decided = self._decided(estimates, people, alpha, warning)
-        return replace(decided, privacy=self.privacy)
+        known = Outcome(
+            alpha=alpha,
+            beta=self.beta,
+            people=people,
+            warning=warning,
+            privacy=self.privacy,
+        )
+        return self._decided(estimates, known)
 
     @abstractmethod
-    def _decided(
-        self,
-        estimates: FloatArray,
-        people: int,
-        alpha: float | None,
-        warning: str | None,
-    ) -> Outcome:
-        """What follows from the estimates."""
+    def _decided(self, estimates: FloatArray, known: Outcome) -> Outcome:
+        """What follows from the estimates, of which so much is known."""
 
-    def _learned(self, concept: int, **outcome: Any) -> Learned:
+    def _learned(
+        self,
+        concept: int,
+        known: Outcome,
+        loss: float | None = None,
+        interval: tuple[float, float] | None = None,
+    ) -> Learned:
         given = self.concepts
         return Learned(
             concept=given.number(concept),
             name=given.names[concept],
             labels=given.table[concept],
             source=given,
-            **outcome,
+            loss=loss,
+            interval=interval,
+            **vars(known),
         )
 
 
@@ -328,31 +337,18 @@ class AgnosticPlan(CorrelationPlan):
             return None
         return comparisons(self._asking, np.hstack([rows, -rows]))
 
-    def _decided(
-        self,
-        estimates: FloatArray,
-        people: int,
-        alpha: float | None,
-        warning: str | None,
-    ) -> Learned:
+    def _decided(self, estimates: FloatArray, known: Outcome) -> Learned:
         if len(estimates) < self.concepts.count:
             estimates = np.concatenate([estimates, -estimates])
 
         best = int(np.argmax(estimates))
         loss = interval = None
-        if self.loss and people:
+        if self.loss and known.people:
             loss = float(np.clip((1 - estimates[best]) / 2, 0.0, 1.0))
-            reach = 0.5 if alpha is None else alpha / 2
+            reach = 1.0 if known.alpha is None else known.alpha / 2
             interval = (max(0.0, loss - reach), min(1.0, loss + reach))
-            interval = (0.0, 1.0) if alpha is None else interval
 
-        outcome = {
-            "alpha": alpha,
-            "beta": self.beta,
-            "people": people,
-            "warning": warning,
-        }
-        return self._learned(best, loss=loss, interval=interval, **outcome)
+        return self._learned(best, known, loss, interval)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -384,20 +380,12 @@ class RefutationPlan(CorrelationPlan):
             return super().decide(reports)
         return LearningPlan.decide(replace(self, theta=theta), reports)
 
-    def _decided(
-        self,
-        estimates: FloatArray,
-        people: int,
-        alpha: float | None,
-        warning: str | None,
-    ) -> Refutation:
+    def _decided(self, estimates: FloatArray, known: Outcome) -> Refutation:
         loss = float(np.clip((1 - estimates.max()) / 2, 0.0, 1.0))
-        threshold = self.theta + (self.alpha if alpha is None else alpha) / 2
+        alpha = self.alpha if known.alpha is None else known.alpha
+        threshold = self.theta + alpha / 2
         return Refutation(
-            alpha=alpha,
-            beta=self.beta,
-            people=people,
-            warning=warning,
+            **vars(known),
             fits=loss <= threshold,
             theta=self.theta,
             score=loss,

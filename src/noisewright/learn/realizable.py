@@ -9,7 +9,7 @@ Dual: Σ(u_wrong − α|u_right|)/γ2*(U) over U whose rows sum to zero with u_w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy as np
 from noisewright.arrays import FloatArray
 from noisewright.errors import require
 from noisewright.learn.concept_classes import ConceptClass, Concepts, concepts
-from noisewright.learn.outcomes import Learned, Refutation
+from noisewright.learn.outcomes import Learned, Outcome, Refutation
 from noisewright.learn.plans import LearningPlan, least_where
 from noisewright.norm.approximate.approximate import BoxedNorm, boxed_norm
 
@@ -98,31 +98,18 @@ class RealizablePlan(LearningPlan):
         best = int(np.argmin(penalties))
         return best, float(penalties[best]), self.limits[0] + self._strays(people)[0]
 
-    def _decided(
-        self,
-        estimates: FloatArray,
-        people: int,
-        alpha: float | None,
-        warning: str | None,
-    ) -> Learned:
+    def _decided(self, estimates: FloatArray, known: Outcome) -> Learned:
         if self.answers is None:  # the one concept there is
-            return self._learned(0, alpha=0.0, beta=self.beta, people=0)
+            return self._learned(0, known)
 
-        best, score, threshold = self._compared(estimates, people)
-        if score > threshold and alpha is not None:
-            alpha = None
+        best, score, threshold = self._compared(estimates, known.people)
+        if score > threshold and known.alpha is not None:
             said = "no concept labels everybody rightly: this one is the nearest, nothing is proven"
-            warning = said if warning is None else f"{said}; {warning}"
+            warning = "; ".join(filter(None, [said, known.warning]))
+            known = replace(known, alpha=None, warning=warning)
 
-        bound = None if alpha is None else (0.0, alpha)
-        return self._learned(
-            best,
-            alpha=alpha,
-            beta=self.beta,
-            people=people,
-            warning=warning,
-            interval=bound,
-        )
+        bound = None if known.alpha is None else (0.0, known.alpha)
+        return self._learned(best, known, interval=bound)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -137,18 +124,11 @@ class RealizableRefutationPlan(RealizablePlan):
         return self.beta, self.beta
 
     def _decided(  # type: ignore[override]
-        self,
-        estimates: FloatArray,
-        people: int,
-        alpha: float | None,
-        warning: str | None,
+        self, estimates: FloatArray, known: Outcome
     ) -> Refutation:
-        _, score, threshold = self._compared(estimates, people)
+        _, score, threshold = self._compared(estimates, known.people)
         return Refutation(
-            alpha=alpha,
-            beta=self.beta,
-            people=people,
-            warning=warning,
+            **vars(known),
             fits=score <= threshold,
             theta=0.0,
             score=score,

@@ -15,14 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from noisewright.arrays import BoolArray, ByteArray, IntArray
-from noisewright.display import Shown
 from noisewright.errors import (
     FileFormatError,
     InvalidParameter,
     TooLarge,
     require,
 )
-from noisewright.learn.outcomes import Proven
+from noisewright.learn.outcomes import Outcome, Proven
 from noisewright.learn.protocols import (
     Bandit,
     Block,
@@ -45,25 +44,14 @@ _MOST_AT_ONCE = 2**32  # answers of a block, which are held as bytes until it is
 _MOST_REPLAYED = 2**24  # single steps of a bandit that a file may ask for
 
 
-@dataclass(frozen=True)
-class Selected(Shown):
-    """A coordinate and what holds for it.
-
-    With probability 1 − `beta` its mean is within `alpha` of the largest; None where nothing is
-    proven yet. `warning` says it where fewer people than needed were asked.
-    """
+@dataclass(frozen=True, kw_only=True)
+class Selected(Outcome):
+    """A coordinate, whose mean is within `alpha` of the largest with probability 1 − `beta`."""
 
     coordinate: int
-    alpha: float | None
-    beta: float
-    people: int
-    warning: str | None = None
-    privacy: Privacy | None = None
 
     def _facts(self) -> list[tuple[str, str]]:
-        within = "nothing proven" if self.alpha is None else f"within {self.alpha:.4g}"
-        facts = [("coordinate", str(self.coordinate)), ("promise", within)]
-        return [*facts, *([("warning", self.warning)] if self.warning else [])]
+        return [("coordinate", str(self.coordinate)), *super()._facts()]
 
 
 class Selection(Plan):
@@ -230,7 +218,14 @@ class Selection(Plan):
         elif alpha is not None:
             alpha = min(alpha, self.contest.alpha)
 
-        return Selected(state.choice, alpha, beta, self.asked, warning, self.privacy)
+        return Selected(
+            coordinate=state.choice,
+            alpha=alpha,
+            beta=beta,
+            people=self.asked,
+            warning=warning,
+            privacy=self.privacy,
+        )
 
     def _seen(self) -> Protocol:
         """With answers of a block that is not full, where the protocol needs no full ones."""
