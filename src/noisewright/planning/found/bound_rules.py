@@ -61,7 +61,8 @@ def crowded(
     width = edges[None, :] - edges[:, None]
     width = np.where(enough & (width > 0), width, np.inf)
 
-    first, last = divmod(int(np.argmin(width)), len(edges))
+    shortest = int(np.argmin(width))
+    first, last = divmod(shortest, len(edges))
 
     if not np.isfinite(width[first, last]):  # nobody to be seen
         return float(edges[0]), float(edges[-1])
@@ -93,7 +94,9 @@ def zoomed(low: float, high: float) -> FloatArray:
     Away from zero the interval is most of its own distance from zero wide, and people may all be in
     a small part of it, as years are: cells are narrower there.
     """
-    around = (_ASIDE if low * high > 0 else _AROUND) * (high - low)
+    aside = low * high > 0
+    widths = _ASIDE if aside else _AROUND
+    around = widths * (high - low)
     return np.linspace(low - around, high + around, ZOOM_CELLS + 1)
 
 
@@ -108,10 +111,13 @@ def outward(edges: FloatArray, below: FloatArray, spread: FloatArray) -> FloatAr
     reach = (high - low) / 2
 
     ends = reach * _DISTANCES
-    grid = np.concatenate([middle - ends[::-1], [middle], middle + ends])
+    left = middle - ends[::-1]
+    right = middle + ends
+    grid = np.concatenate([left, [middle], right])
 
     if grid[0] < 0 < grid[-1]:
-        grid[int(np.argmin(np.abs(grid)))] = 0.0
+        nearest = int(np.argmin(np.abs(grid)))
+        grid[nearest] = 0.0
 
     return grid
 
@@ -120,13 +126,17 @@ def place(edges: FloatArray, fitted: FloatArray, share: float) -> float:
     """Where a share of people lies below, evenly spread within cells; `fitted` never falls."""
     counts = np.concatenate([[0.0], fitted])
     target = share * counts[-1]
-    cell = min(max(int(np.searchsorted(counts, target)), 1), len(fitted))
-    inside = counts[cell] - counts[cell - 1]
-    part = (target - counts[cell - 1]) / inside if inside > 0 else 1.0
+    found = int(np.searchsorted(counts, target))
+    cell = min(max(found, 1), len(fitted))
+
+    before = counts[cell - 1]
+    inside = counts[cell] - before
+    part = (target - before) / inside if inside > 0 else 1.0
+    part = min(max(part, 0.0), 1.0)
 
     left = edges[cell - 1]
     right = edges[cell]
-    return float(left + min(max(part, 0.0), 1.0) * (right - left))
+    return float(left + part * (right - left))
 
 
 def ends(
@@ -143,16 +153,17 @@ def ends(
     middle = place(edges, fitted, 0.5)
 
     def end(inner: float, outer: float) -> float:
-        near, far = (
-            abs(place(edges, fitted, share) - middle) for share in (inner, outer)
-        )
+        near = abs(place(edges, fitted, inner) - middle)
+        far = abs(place(edges, fitted, outer) - middle)
         length = far / near if near > 0 else np.inf
-        return far * float(np.clip(1.5 * (length - 0.82), 1.15, 6.0))
+        stretch = np.clip(1.5 * (length - 0.82), 1.15, 6.0)
+        return far * float(stretch)
 
     lower = middle - end(1 - _INNER, 1 - _OUTER)
     upper = middle + end(_INNER, _OUTER)
 
-    if _SEEN * float(spread.max()) < _BEYOND * below[-1] / 2:
+    beyond = _BEYOND * below[-1] / 2
+    if _SEEN * float(spread.max()) < beyond:
         lower, upper = _seen(edges, fitted, lower, upper)
 
     zero = np.flatnonzero(edges[1:-1] == 0)
@@ -179,9 +190,12 @@ def _seen(
     low = edges[np.flatnonzero(counts < most)[-1]]
     high = edges[np.flatnonzero(counts[-1] - counts < most)[0]]
 
-    inner = place(edges, fitted, _BEYOND), place(edges, fitted, 1 - _BEYOND)
+    from_below = place(edges, fitted, _BEYOND)
+    from_above = place(edges, fitted, 1 - _BEYOND)
 
-    return min(max(lower, low), inner[0]), max(min(upper, high), inner[1])
+    lower = min(max(lower, low), from_below)
+    upper = max(min(upper, high), from_above)
+    return lower, upper
 
 
 def _rounded(lower: float, upper: float) -> tuple[float, float]:
@@ -192,17 +206,20 @@ def _rounded(lower: float, upper: float) -> tuple[float, float]:
     if lower / _NEAR_ZERO < upper < 0:
         upper = 0.0
 
-    step = _step(max(upper - lower, abs(upper) * 1e-9, 1e-30))
+    width = upper - lower
+    step = _step(max(width, abs(upper) * 1e-9, 1e-30))
     first = floor(lower / step)
-    last = ceil(upper / step)
+    last = max(ceil(upper / step), first + 1)
 
-    return _multiple(first, step), _multiple(max(last, first + 1), step)
+    return _multiple(first, step), _multiple(last, step)
 
 
 def _step(width: float) -> float:
     """The largest 1, 2 or 5 times a power of ten of which a width holds `_STEPS` or more."""
-    power = 10.0 ** floor(log10(width / _STEPS))
-    return max(k * power for k in (1, 2, 5) if k * power <= width / _STEPS * (1 + 1e-9))
+    widest = width / _STEPS
+    power = 10.0 ** floor(log10(widest))
+    steps = [k * power for k in (1, 2, 5)]
+    return max(step for step in steps if step <= widest * (1 + 1e-9))
 
 
 def _multiple(number: int, step: float) -> float:
@@ -217,7 +234,8 @@ def even_edges(lower: float, upper: float) -> tuple[float, ...]:
     power = 10.0 ** floor(log10(width / _MOST_BINS))
 
     for most in (_FEW_BINS, _MOST_BINS):
-        for step in (k * power for k in (1, 2, 5, 10, 20, 50)):
+        for times in (1, 2, 5, 10, 20, 50):
+            step = times * power
             first = round(lower / step)
             last = round(upper / step)
             off = abs(first * step - lower) + abs(last * step - upper)
@@ -225,14 +243,15 @@ def even_edges(lower: float, upper: float) -> tuple[float, ...]:
                 inner = (_multiple(k, step) for k in range(first + 1, last))
                 return lower, *inner, upper
 
-    inner = (
-        float(f"{edge:.12g}") for edge in np.linspace(lower, upper, _FEW_BINS)[1:-1]
-    )
+    even = np.linspace(lower, upper, _FEW_BINS)
+    inner = (float(f"{edge:.12g}") for edge in even[1:-1])
     return lower, *inner, upper
 
 
 def rows_to_keep(up_to: FloatArray, spread: FloatArray) -> int:
     """How many rows of a person should count, from noisy counts of people with up to so many."""
     fitted = monotone_counts(up_to, spread)
-    cell = int(np.searchsorted(fitted, _ROWS_KEPT * fitted[-1]))
-    return int(ROWS[min(cell, len(fitted) - 1) + 1])
+    kept = _ROWS_KEPT * fitted[-1]
+    cell = int(np.searchsorted(fitted, kept))
+    cell = min(cell, len(fitted) - 1)
+    return int(ROWS[cell + 1])

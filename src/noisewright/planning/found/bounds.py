@@ -189,7 +189,8 @@ class _Search:
             cells.append(len(bound_rules.ROWS) - 1)
 
         budgets = split(self.privacy, shares)
-        whole = Privacy(neighbours=self.privacy.neighbours, **_AT_ONE[budgets[0].kind])
+        one = _AT_ONE[budgets[0].kind]
+        whole = Privacy(neighbours=self.privacy.neighbours, **one)
         return [
             _cdf_plan(n, whole).at(budget)
             for n, budget in zip(cells, budgets, strict=True)
@@ -219,13 +220,15 @@ class _Search:
 
         for number, name in enumerate(self.names):
             count = partial(self.histogram, source, counter, name)
-            found, own = _column(name, plans[3 * number : 3 * number + 3], count)
+            three = plans[3 * number : 3 * number + 3]
+            found, own = _column(name, three, count)
             columns.append(found)
             releases += own
 
         unit = self.unit
         if unit is not None:
-            release = plans[-1].release(_rows(counter.rows_held(source, unit)))
+            held = counter.rows_held(source, unit)
+            release = plans[-1].release(_rows(held))
             rows = bound_rules.rows_to_keep(release.answers, _spread(release))
             unit = replace(unit, rows=rows)
             releases = [*releases, release]
@@ -252,21 +255,29 @@ def _column(
     name: str, plans: Sequence[CentralPlan], count: Callable[[FloatArray], IntArray]
 ) -> tuple[FoundBounds, tuple[Release, ...]]:
     where = plans[0].release(count(bound_rules.MAGNITUDES))
-    edges = bound_rules.zoomed(
-        *bound_rules.magnitude(where.answers[:-1], _spread(where)[:-1])
-    )
+    low, high = bound_rules.magnitude(*_below(where))
+    edges = bound_rules.zoomed(low, high)
+
     around = plans[1].release(count(edges))
-    edges = bound_rules.outward(edges, around.answers[:-1], _spread(around)[:-1])
+    edges = bound_rules.outward(edges, *_below(around))
     far = plans[2].release(count(edges))
 
     return _bounds(name, edges, far), (where, around, far)
 
 
+def _below(release: Release) -> tuple[FloatArray, FloatArray]:
+    """People with a number below every edge, and standard errors."""
+    return release.answers[:-1], _spread(release)[:-1]
+
+
 def _rows(held: Mapping[int, int]) -> IntArray:
     """Exact counts of people by how many rows they have: everybody is in one cell."""
-    cells = np.searchsorted(bound_rules.ROWS, list(held), side="left") - 1
-    counts = np.zeros(len(bound_rules.ROWS) - 1, dtype=np.int64)
-    np.add.at(counts, np.clip(cells, 0, len(counts) - 1), list(held.values()))
+    ends = bound_rules.ROWS
+    counts = np.zeros(len(ends) - 1, dtype=np.int64)
+    cells = np.searchsorted(ends, list(held), side="left") - 1
+    cells = np.clip(cells, 0, len(counts) - 1)
+
+    np.add.at(counts, cells, list(held.values()))
     return counts
 
 
@@ -296,8 +307,7 @@ def _spread(release: Release) -> FloatArray:
 
 
 def _bounds(name: str, edges: FloatArray, release: Release) -> FoundBounds:
-    spread = _spread(release)[:-1]
-    below = release.answers[:-1]
+    below, spread = _below(release)
     people = float(below[-1])
     everybody = float(release.answers[-1])
     error = float(spread[-1])
@@ -306,9 +316,8 @@ def _bounds(name: str, edges: FloatArray, release: Release) -> FoundBounds:
         return FoundBounds(name, None, None, None, *facts)
 
     fitted = monotone_counts(below, spread)
-    first, second, third = (
-        bound_rules.place(edges, fitted, p) for p in (0.25, 0.5, 0.75)
-    )
+    place = partial(bound_rules.place, edges, fitted)
+    quartiles = place(0.25), place(0.5), place(0.75)
     lower, upper = bound_rules.ends(edges, below, spread)
 
-    return FoundBounds(name, lower, upper, (first, second, third), *facts)
+    return FoundBounds(name, lower, upper, quartiles, *facts)

@@ -189,9 +189,8 @@ class OpenPlan(CuratorPlan[Held, Release]):
     def chances(self) -> dict[int, float]:
         """The fraction of values that appear, by how many people hold each: all that matters."""
         last = self.value_plans[0].selection.certain
-        people = sorted(
-            {1, last, *(max(1, round(last * part / 8)) for part in range(1, 8))}
-        )
+        between = [max(1, round(last * part / 8)) for part in range(1, 8)]
+        people = sorted({1, last, *between})
         return {count: self.chance(count) for count in people}
 
     def summary(self) -> dict[str, object]:
@@ -405,7 +404,6 @@ def _part(privacy: Privacy, share: Fraction) -> Privacy:
     assert privacy.epsilon is not None
     assert privacy.delta is not None
 
-    epsilon, delta = (
-        float_below(Fraction(v) * share) for v in (privacy.epsilon, privacy.delta)
-    )
+    epsilon = float_below(Fraction(privacy.epsilon) * share)
+    delta = float_below(Fraction(privacy.delta) * share)
     return Privacy(epsilon=epsilon, delta=delta, neighbours=privacy.neighbours)

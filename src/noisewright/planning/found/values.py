@@ -8,6 +8,7 @@ share one cell.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -162,7 +163,8 @@ class ValuePlan(CuratorPlan[Mapping[str, int], ReleasedValues]):
 
     def forecast(self) -> Forecast:
         """Values have no errors: the standard error of whether one is told, by its people."""
-        chances = np.array([self.chance(c) for c in range(self.selection.certain + 1)])
+        counts = range(self.selection.certain + 1)
+        chances = np.array([self.chance(count) for count in counts])
         std = np.sqrt(chances * (1 - chances))
         return Forecast(std=std, halfwidth=std, simultaneous_halfwidth=std)
 
@@ -189,9 +191,7 @@ class ValuePlan(CuratorPlan[Mapping[str, int], ReleasedValues]):
 
     def summary(self) -> dict[str, object]:
         """The figures scripts rely on."""
-        likely = [
-            next(c for c in range(10**9) if self.chance(c) >= p) for p in (0.5, 0.95)
-        ]
+        likely = [self._people_for(chance) for chance in (0.5, 0.95)]
         return {
             "mechanism": "partition-selection",
             "column": self.column,
@@ -201,6 +201,12 @@ class ValuePlan(CuratorPlan[Mapping[str, int], ReleasedValues]):
             "people_for_95_percent": likely[1],
             "people_for_certainty": self.selection.certain,
         }
+
+    def _people_for(self, chance: float) -> int:
+        """How many people must hold a value, for it to be told so likely."""
+        return next(
+            count for count in itertools.count() if self.chance(count) >= chance
+        )
 
     def _facts(self) -> list[tuple[str, str]]:
         return [

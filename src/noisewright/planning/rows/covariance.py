@@ -264,9 +264,8 @@ class CovarianceRelease(RowRelease[CovariancePlan, FloatArray]):
     def regression(self, target: str, on: Sequence[str] | None = None) -> Regression:
         """Least squares of one column on others, with a constant where means were measured."""
         names = self.plan.columns
-        features = (
-            [name for name in names if name != target] if on is None else list(on)
-        )
+        others = [name for name in names if name != target]
+        features = others if on is None else list(on)
 
         absent = [name for name in (target, *features) if name not in names]
         require(
@@ -401,7 +400,8 @@ def _by_halves(method: SecondMoments) -> float:
     d = method.columns
     radius = method.radius
     halved = replace(method.privacy, epsilon=cast("float", method.privacy.epsilon) / 2)
-    on, off = replace(method, share=0.0, privacy=halved).variances
+    alone = replace(method, share=0.0, privacy=halved)
+    on, off = alone.variances
     moved = 1.0 if method.protected else 2.0
 
     # Entries of noise in the shape of a ball vary by this much each.

@@ -69,7 +69,8 @@ class PairsPlan(RowPlan[PairMoments, Rows, "PairsRelease"]):
         """
 
         d = len(self.columns)
-        std = np.full(d * (d - 1) // 2, np.sqrt(self.mechanism.worst_variance))
+        pairs = d * (d - 1) // 2
+        std = np.full(pairs, np.sqrt(self.mechanism.worst_variance))
 
         return Forecast(
             std,
@@ -104,7 +105,8 @@ class PairsPlan(RowPlan[PairMoments, Rows, "PairsRelease"]):
         relative = second.on_grid(rows - means)
         moments = relative.T @ relative * (people / len(rows) / GRID**2)
 
-        noise = np.triu(rng.standard_normal((d, d)), 1) * np.sqrt(second.variances[1])
+        _, off = second.variances
+        noise = np.triu(rng.standard_normal((d, d)), 1) * np.sqrt(off)
         moments += noise + noise.T
 
         measured = MeasuredPairs(counted, totals, moments)
