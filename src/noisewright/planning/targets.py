@@ -158,21 +158,13 @@ def fit_budget(plan: CentralPlan, targets: Sequence[Target]) -> Fit:
         misses = [(np.log(_error(candidate, t) / t.limit), t) for t in targets]
         return max(misses, key=lambda pair: pair[0])
 
+    def fit(point: float, limited: bool = False) -> Fit:
+        best = with_budget(plan, name, float(np.exp(point)))
+        return Fit(best, excess(point)[1], limited)
+
     start = stated.rho if name == "rho" else stated.epsilon
     assert start is not None
-    # Outwards from the plan's own budget: far ends of the scale need noise beyond any grid.
-    low = high = float(np.log(start))
-
-    while excess(high)[0] > 0:
-        low = high
-        high = high + _STRIDE
-        if high > np.log(_LARGEST):
-            raise InvalidParameter(
-                "target",
-                excess(low)[1].text(),
-                f"is met by no budget up to {name} = {_LARGEST:g}",
-                "allow a larger error, or ask fewer queries",
-            )
+    low, high = _met(excess, float(np.log(start)), name)
 
     while True:
         try:
@@ -180,24 +172,36 @@ def fit_budget(plan: CentralPlan, targets: Sequence[Target]) -> Fit:
                 break
         # smaller budgets need noise that no grid holds; this is enough
         except InvalidParameter:
-            return Fit(
-                with_budget(plan, name, float(np.exp(high))),
-                excess(high)[1],
-                limited=True,
-            )
+            return fit(high, limited=True)
 
         low, high = low - _STRIDE, low
         if low < np.log(_SMALLEST):  # beside a δ, ever less ε needs hardly more noise
+            target = excess(high)[1].text()
             rule = f"is met by every {name} down to {_SMALLEST:g}"
-            raise InvalidParameter(
-                "target",
-                excess(high)[1].text(),
-                rule,
-                "ask for a smaller error, or a smaller δ",
-            )
+            remedy = "ask for a smaller error, or a smaller δ"
+            raise InvalidParameter("target", target, rule, remedy)
 
-    point = _solve(lambda z: excess(z)[0], low, high)
-    return Fit(with_budget(plan, name, float(np.exp(point))), excess(point)[1])
+    return fit(_solve(lambda z: excess(z)[0], low, high))
+
+
+def _met(
+    excess: Callable[[float], tuple[float, Target]], start: float, name: BudgetName
+) -> tuple[float, float]:
+    """Logarithms of two budgets, of which the larger one meets all targets.
+
+    Outwards from the plan's own budget: far ends of the scale need noise beyond any grid.
+    """
+    low = high = start
+    while excess(high)[0] > 0:
+        low = high
+        high = high + _STRIDE
+        if high > np.log(_LARGEST):
+            target = excess(low)[1].text()
+            rule = f"is met by no budget up to {name} = {_LARGEST:g}"
+            remedy = "allow a larger error, or ask fewer queries"
+            raise InvalidParameter("target", target, rule, remedy)
+
+    return low, high
 
 
 def with_budget(plan: CentralPlan, name: BudgetName, value: float) -> CentralPlan:

@@ -185,32 +185,15 @@ def combine(first: Release, second: Release, queries: Further | None = None) -> 
     of the same people is the caller's word; that they are of the same schema, neighbours, dataset
     where a ledger names it, and of different noise is checked.
     """
-    mine = first.plan
-    theirs = second.plan
-    if not isinstance(mine, CentralPlan) or not isinstance(theirs, CentralPlan):
-        raise InvalidParameter(
-            "release", "estimates", "are merged as aggregates", "merge those"
-        )
+    mine, theirs = _weighable(first), _weighable(second)
     if mine.domain != theirs.domain or mine.sizes != theirs.sizes:
-        raise InvalidParameter(
-            "releases",
-            mine.workload.brief(),
-            "are over different schemas",
-            "combine like with like",
-        )
-
-    for plan in (mine, theirs):
-        if plan.measures_only is not plan.mechanism:
-            raise InvalidParameter(
-                "releases",
-                plan.mechanism.name,
-                "is biased, and is not weighed with others",
-                "combine releases without projection",
-            )
+        rule = "are over different schemas"
+        asked = mine.workload.brief()
+        raise InvalidParameter("releases", asked, rule, "combine like with like")
 
     _check_rows(mine)
-    names = [set((r.identity or "").split(_JOIN)) for r in (first, second)]
-    if names[0] & names[1] or "" in names[0] | names[1]:
+    identities = _measurements(first), _measurements(second)
+    if identities[0] & identities[1] or "" in identities[0] | identities[1]:
         raise InvalidParameter(
             "releases",
             first.identity,
@@ -229,12 +212,34 @@ def combine(first: Release, second: Release, queries: Further | None = None) -> 
         known_accuracy=None,
     )
     measurement = Measurement(parts=(first.measurement, second.measurement))
-    identity = _JOIN.join(sorted(names[0] | names[1]))
+    identity = _JOIN.join(sorted(identities[0] | identities[1]))
     time = max(first.time or "", second.time or "") or None
     note = _note(first.ledger, second.ledger)
     whole = Release(plan, measurement, (), identity, time, note)
 
     return whole if queries is None else further_answers(whole, queries)
+
+
+def _weighable(release: Release) -> CentralPlan:
+    """The plan of a release whose answers are unbiased, so that they can be weighed."""
+    plan = release.plan
+    if not isinstance(plan, CentralPlan):
+        rule = "are merged as aggregates"
+        raise InvalidParameter("release", "estimates", rule, "merge those")
+    if plan.measures_only is not plan.mechanism:
+        raise InvalidParameter(
+            "releases",
+            plan.mechanism.name,
+            "is biased, and is not weighed with others",
+            "combine releases without projection",
+        )
+
+    return plan
+
+
+def _measurements(release: Release) -> set[str]:
+    """The names of the measurements that a release is made of."""
+    return set((release.identity or "").split(_JOIN))
 
 
 def _check_rows(plan: CentralPlan) -> None:

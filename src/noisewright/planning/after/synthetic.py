@@ -212,17 +212,19 @@ def _distances(
     return dict.fromkeys(names, max(shares, default=0.0))
 
 
-def check_synthesis(plan: object, count: int) -> CentralPlan:
-    """Refuse plans whose releases give no rows; ask this before a budget is spent for them."""
+def _of_people(plan: object) -> CentralPlan:
+    """The plan, which must know a table of people."""
     from noisewright.planning.central.plan import CentralPlan
 
-    if not isinstance(plan, CentralPlan) or plan.domain is None:
-        raise InvalidParameter(
-            "release",
-            type(plan).__name__,
-            "knows no table of people",
-            "plan with a schema",
-        )
+    if isinstance(plan, CentralPlan) and plan.domain is not None:
+        return plan
+    rule = "knows no table of people"
+    raise InvalidParameter("release", type(plan).__name__, rule, "plan with a schema")
+
+
+def check_synthesis(plan: object, count: int) -> CentralPlan:
+    """Refuse plans whose releases give no rows; ask this before a budget is spent for them."""
+    plan = _of_people(plan)
     require(
         not isinstance(count, bool)
         and int(count) == count
@@ -277,17 +279,8 @@ def _from_tables(
 
 def to_mbi(release: Release) -> list[Any]:
     """The unbiased tables of counts of a release as linear measurements of private-pgm."""
-    from noisewright.planning.central.plan import CentralPlan
-
-    plan = release.plan
-    if not isinstance(plan, CentralPlan) or plan.domain is None:
-        raise InvalidParameter(
-            "release",
-            type(plan).__name__,
-            "knows no table of people",
-            "plan with a schema",
-        )
-
+    plan = _of_people(release.plan)
+    assert plan.domain is not None
     try:
         from mbi import LinearMeasurement  # type: ignore[import-not-found, unused-ignore]
     except ImportError:

@@ -44,15 +44,7 @@ def plan_local(
         mechanism = own_mechanism(settings.strategy)
 
     workload = workload if settings.prior is not None else narrowed(workload)
-    domain = checked_domain(workload, domain)
-    if domain is not None and domain.unit is not None:
-        raise InvalidParameter(
-            "unit",
-            domain.unit.column,
-            "cannot be kept without a curator: every report is about one row",
-            "let every person report once, about one row of theirs",
-        )
-
+    domain = _of_rows(checked_domain(workload, domain))
     goal = settings.goal
     # The largest error is that of the answers themselves, whatever weights their tables have.
     asked = workload if goal is None else workload.plain()
@@ -84,14 +76,24 @@ def plan_local(
         plan = _with_proof(plan, settings, limit)
         plan = replace(plan, seconds=limit.seconds, cut_short=limit.cut_short)
 
-    if plan.epsilon > problem.epsilon or (plan.privacy.delta or 0.0) > (
-        problem.delta or 0.0
-    ):
-        raise NoisewrightError(
-            f"the plan promises {plan.privacy.text()}, not {privacy.text()}"
-        )
+    delta = plan.privacy.delta or 0.0
+    if plan.epsilon > problem.epsilon or delta > (problem.delta or 0.0):
+        promised = plan.privacy.text()
+        raise NoisewrightError(f"the plan promises {promised}, not {privacy.text()}")
 
     return plan
+
+
+def _of_rows(domain: Domain | None) -> Domain | None:
+    """The domain, which must not say that one person has several rows."""
+    if domain is None or domain.unit is None:
+        return domain
+    raise InvalidParameter(
+        "unit",
+        domain.unit.column,
+        "cannot be kept without a curator: every report is about one row",
+        "let every person report once, about one row of theirs",
+    )
 
 
 def _with_proof(plan: LocalPlan, settings: Search, limit: TimeLimit) -> LocalPlan:
