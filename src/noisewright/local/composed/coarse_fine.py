@@ -173,11 +173,14 @@ class Sandwich:
         """Diagonal in the characters: minus the derivative of the value in the fine spectrum."""
         d = self.inverse.inverse
         bins = self.inverse.bins
-        mixed = 2 * d * self.between * bins.diagonal(self.inverse.middle)
+        middle = bins.diagonal(self.inverse.middle)
+        mixed = 2 * d * self.between * middle
         folded = d**2 * bins.diagonal(self._folded)
-        waves = np.abs(np.fft.fft(self.solved_ramp)) ** 2 / bins.cells
 
-        return self.between - mixed + folded + self.ramp * waves
+        waves = np.abs(np.fft.fft(self.solved_ramp))
+        ramp = self.ramp * (waves**2 / bins.cells)
+
+        return self.between - mixed + folded + ramp
 
     def on_bins(self) -> FloatArray:
         """Uᵀ(X⁻¹MX⁻¹)U: minus the derivative of the value in the coarse matrix."""
@@ -274,7 +277,8 @@ class CoarseFine(Mixture):
     def __post_init__(self) -> None:
         super().__post_init__()
         _, fine = self._parts
-        turned = fine.sizes == (self.size,) and len(fine.families) == 1
+        alone = len(fine.families) == 1
+        turned = alone and fine.sizes == (self.size,)
         require(turned, "components", fine.sizes, "must turn all cells")
 
         bins, cells = self.coarsenings
@@ -335,12 +339,14 @@ class CoarseFine(Mixture):
         result = of_coarse * self._bins.spread(energies)
 
         between = product.between[: len(counts)] * counts
-        result += of_fine * float(between[1:] @ fine.eigenvalues[1:])
+        invariant = between[1:] @ fine.eigenvalues[1:]
+        result += of_fine * float(invariant)
 
         (family,) = fine.families
         translates = [product.on_translates(values) for values in family.values]
         silent = np.zeros(fine.outputs - fine.starts[-1])
-        result += of_fine * fine.expectation(np.concatenate([*translates, silent]))
+        of_reports = np.concatenate([*translates, silent])
+        result += of_fine * fine.expectation(of_reports)
 
         weights = known.eigenvalues * counts
         asked = weights[1:].sum() / self.size

@@ -16,7 +16,7 @@ from noisewright.arrays import FloatArray
 from noisewright.errors import InvalidParameter, TooLarge, require
 from noisewright.local.analysis.information import Information, inverse_where_seen
 from noisewright.local.composed.mixture import Coarsening, Mixture
-from noisewright.local.fixedpoint import check_epsilon, whole_weights
+from noisewright.local.fixedpoint import check_epsilon
 from noisewright.local.histogram.centred import CentredStrategy, check_cells
 from noisewright.local.histogram.hashing import LocalHashing
 from noisewright.local.histogram.sets import RandomizedResponse
@@ -70,7 +70,8 @@ class TreeInformation(Information):
         for level in reversed(range(len(self.widths))):
             width = self.widths[level]
             blocks = x.reshape(-1, width, *x.shape[1:])
-            here = np.repeat(blocks.mean(axis=1), width, axis=0)
+            means = blocks.mean(axis=1)
+            here = np.repeat(means, width, axis=0)
             result += gains[level] * (here - above)
             above = here
 
@@ -253,8 +254,8 @@ def hierarchical(
         return pooled(mixture, asked)
 
     # Every level stays, if with hardly any weight: the closed forms want the whole tree.
-    weights = whole_weights(np.maximum(best.weights, 1e-12))
-    return TreeMixture(tuple(best.oracles), tuple(coarsenings), tuple(weights))
+    weights = np.maximum(best.weights, 1e-12)
+    return TreeMixture.of(best.oracles, coarsenings, weights)
 
 
 def pooled(mixture: Mixture, gram: Gram) -> IndexStrategy:
@@ -292,9 +293,11 @@ def _even_widths(size: int, branching: int) -> list[int]:
 def _tree(gram: Gram, epsilon: float, widths: list[int], alike: bool) -> _Tree:
     size = gram.size
     buckets = 2 if alike else 0
-    oracles = [frequency_oracle(-(-size // w), epsilon, buckets) for w in widths]
+    blocks = [-(-size // width) for width in widths]
+    oracles = [frequency_oracle(count, epsilon, buckets) for count in blocks]
 
-    traces = np.array([block_traces(gram, w) / w for w in [*widths, size]])
+    levels = [*widths, size]
+    traces = np.array([block_traces(gram, width) / width for width in levels])
     detail = np.maximum(traces[:-1] - traces[1:], 0.0)
     contrasts = np.array([oracle.contrast for oracle in oracles])
     objective, weights = level_weights(detail, contrasts * np.array(widths))

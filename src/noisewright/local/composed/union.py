@@ -12,13 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import accumulate
 from math import comb, prod
 from typing import Self
 
 import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray
-from noisewright.errors import InvalidParameter, NoisewrightError, TooLarge
+from noisewright.errors import NoisewrightError, TooLarge, require
 from noisewright.estimate.agreeing_tables import Block, interaction
 from noisewright.local.composed.table_strategy import (
     DrawnTables,
@@ -80,11 +81,13 @@ class Union(DrawnTables):
         check_weights(self.weights, len(self.tables))
         sizes = check_sizes(self.sizes)
 
+        rule = f"must have two values an attribute, and at most {_LARGEST_TABLE} cells"
+
         for table in self.tables:
             check_axes("tables", table, len(sizes))
-            if min(sizes[i] for i in table) < 2 or self.cells(table) > _LARGEST_TABLE:
-                rule = f"must have two values an attribute, and at most {_LARGEST_TABLE} cells"
-                raise InvalidParameter("tables", table, rule)
+            shape = _chosen(sizes, table)
+            fits = min(shape) >= 2 and prod(shape) <= _LARGEST_TABLE
+            require(fits, "tables", table, rule)
 
     @cached_property
     def components(self) -> tuple[Oracle, ...]:  # type: ignore[override]
@@ -115,18 +118,14 @@ class Union(DrawnTables):
     @cached_property
     def knowledge(self) -> dict[Block, float]:
         """κ_T for every interaction within reach."""
-        return {(): 1.0, **self._summed(self._gains.tolist())}
+        gains = self._gains.tolist()
+        return {(): 1.0, **self._summed(gains)}
 
     @cached_property
     def _offsets(self) -> dict[Block, int]:
-        offsets = {}
-        total = 0
-
-        for block in sorted(self.knowledge, key=lambda known: (len(known), known)):
-            offsets[block] = total
-            total += self.cells(block)
-
-        return offsets
+        blocks = sorted(self.knowledge, key=lambda block: (len(block), block))
+        starts = accumulate(map(self.cells, blocks), initial=0)
+        return dict(zip(blocks, starts, strict=False))
 
     def reaches(self, attributes: Block) -> bool:
         """Whether some component holds each interaction of the table."""
@@ -151,7 +150,9 @@ class Union(DrawnTables):
         estimates = self._estimates(tally)
 
         for shape, members in self._groups.items():
-            tensors = np.stack([estimates[index].reshape(shape) for index in members])
+            tables = [estimates[index].reshape(shape) for index in members]
+            tensors = np.stack(tables)
+
             for axes in interactions(tuple(range(len(shape)))):
                 blocks = [_chosen(self.tables[index], axes) for index in members]
                 known = np.array([self.knowledge[block] for block in blocks])
@@ -159,7 +160,8 @@ class Union(DrawnTables):
                 parts = interaction(tensors, axes).reshape(len(members), -1)
 
                 firsts = np.array([self._offsets[block] for block in blocks])
-                places = firsts[:, None] + np.arange(parts.shape[1])
+                within = np.arange(parts.shape[1])
+                places = firsts[:, None] + within
                 np.add.at(total, places, parts * shares[:, None])
 
         return total
@@ -190,9 +192,12 @@ class Union(DrawnTables):
     def _noise(self) -> tuple[dict[Block, float], dict[Block, float]]:
         """Σ_{c ⊇ T} p_c (a_c/n_c)² times g_c n_c, and times 1 + h_c, for every interaction T."""
         shares = self._gains**2 / self.chances
-        known = list(zip(shares.tolist(), self.components, strict=True))
-        spread = [share * oracle.spread * oracle.size for share, oracle in known]
-        own = [share * (1 + oracle.own_spread) for share, oracle in known]
+        spread = []
+        own = []
+
+        for share, oracle in zip(shares.tolist(), self.components, strict=True):
+            spread.append(share * oracle.spread * oracle.size)
+            own.append(share * (1 + oracle.own_spread))
 
         return self._summed(spread), self._summed(own)
 
@@ -239,7 +244,8 @@ class Union(DrawnTables):
         """Covariance of what is known of the whole histogram, on small domains."""
         check_dense(self.size)
         everything = tuple(range(len(self.sizes)))
-        return self.table_covariance(everything, float(histogram.sum()), histogram)
+        people = float(histogram.sum())
+        return self.table_covariance(everything, people, histogram)
 
     def worst_variance(self, gram: Gram) -> float:
         """Σ_S w_S (Σ_{T⊆S} dim_T/κ_T / n_S − 1): all types are alike."""
@@ -282,7 +288,8 @@ def _chosen(entries: tuple[int, ...], places: Block) -> tuple[int, ...]:
 
 def _cost(gram: MarginalGram, block: Block) -> float:
     """D_T: what an unknown interaction costs."""
-    dimension = prod(size - 1 for size in _chosen(gram.sizes, block))
+    sizes = _chosen(gram.sizes, block)
+    dimension = prod(size - 1 for size in sizes)
     return gram.eigenvalues[block] / gram.size * dimension
 
 
@@ -340,7 +347,8 @@ def _sampling_shares(
     # Which interactions (members) each table (owner) tells of.
     place = {block: number for number, block in enumerate(tables)}
     told = [[place[block] for block in interactions(table)] for table in tables]
-    owner = np.repeat(np.arange(len(tables)), list(map(len, told)))
+    counts = list(map(len, told))
+    owner = np.repeat(np.arange(len(tables)), counts)
     member = np.concatenate(told)
 
     def knowledge(shares: FloatArray) -> FloatArray:

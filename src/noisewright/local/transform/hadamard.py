@@ -107,10 +107,11 @@ class HadamardResponse(FavouringStrategy, PlainStrategy, IndexStrategy):
 
     def _inside_sums(self, x: FloatArray) -> FloatArray:
         """For every output of a block in use, the sum of x over cells that have it inside."""
-        columns = np.zeros(self.used * (self.width - 1))
+        used = self.used
+        columns = np.zeros(used * (self.width - 1))
         columns[: self.size] = x
-        grid = np.zeros((self.used, self.width))
-        grid[:, 1:] = columns.reshape(self.used, -1)
+        grid = np.zeros((used, self.width))
+        grid[:, 1:] = columns.reshape(used, -1)
         waves = walsh_hadamard(grid.T)
 
         return np.asarray((waves.T + waves[0][:, None]) / 2)
@@ -137,7 +138,8 @@ class HadamardResponse(FavouringStrategy, PlainStrategy, IndexStrategy):
     def backward(self, z: FloatArray) -> FloatArray:
         """Qᵀz for weights z over outputs."""
         low, gain = self._chances
-        return np.asarray(low * z.sum() + gain * self._inside(self._waves(z)))
+        inside = self._inside(self._waves(z))
+        return np.asarray(low * z.sum() + gain * inside)
 
     @cached_property
     def _prior_chances(self) -> FloatArray:
@@ -167,7 +169,8 @@ class HadamardResponse(FavouringStrategy, PlainStrategy, IndexStrategy):
         result = low**2 * w.sum() + low * gain * cross
 
         for g, cells in zip(waves, self._blocks(), strict=True):
-            column = np.arange(1, 1 + cells.stop - cells.start)
+            count = cells.stop - cells.start
+            column = np.arange(1, 1 + count)
             own = g[column]
             both = g[column[:, None] ^ column]
             pairs = (g[0] + own[:, None] + own + both) / 4
@@ -177,8 +180,9 @@ class HadamardResponse(FavouringStrategy, PlainStrategy, IndexStrategy):
 
     def _blocks(self) -> list[slice]:
         """The cells that have their columns in each block in use."""
-        starts = range(0, self.size, self.width - 1)
-        return [slice(s, min(s + self.width - 1, self.size)) for s in starts]
+        columns = self.width - 1
+        starts = range(0, self.size, columns)
+        return [slice(start, min(start + columns, self.size)) for start in starts]
 
     def energy(self, quadratic: FloatArray) -> FloatArray:
         """Σ_o Q[o,u] s_oᵀSs_o, by a two-sided transform of each diagonal block of S."""
@@ -193,8 +197,9 @@ class HadamardResponse(FavouringStrategy, PlainStrategy, IndexStrategy):
             part[columns, columns] = quadratic[cells, cells]
 
             half = walsh_hadamard(part)
+            cross = 2 * half.sum(axis=1)
             both = np.diagonal(walsh_hadamard(half.T))
-            squares = (part.sum() + 2 * half.sum(axis=1) + both) / 4
+            squares = (part.sum() + cross + both) / 4
 
             added = linear[block] + gain**2 * squares
             first = block * self.width

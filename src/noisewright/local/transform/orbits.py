@@ -114,8 +114,9 @@ class OrbitStrategy(IndexStrategy):
         for axes, members in orbits:
             check_axes("axes", axes, len(sizes))
             group = Translations(tuple(sizes[axis] for axis in axes))
-            patterns, weights = zip(*members, strict=True)
-            families.append(Family(axes, group, np.stack(patterns), weights, epsilon))
+            bits, weights = zip(*members, strict=True)
+            family = Family(axes, group, np.stack(bits), weights, epsilon)
+            families.append(family)
 
         return cls(sizes, tuple(families), epsilon)
 
@@ -211,8 +212,9 @@ class OrbitStrategy(IndexStrategy):
     def _convolved(self, family: Family, x: FloatArray, y: FloatArray) -> FloatArray:
         """Σ of the convolutions of rows over a family's cells, over the domain."""
         group = family.group
-        waves = (group.forward(x) * group.forward(y)).sum(axis=0)
-        return self._spread(group.backward(waves[None])[0], family.axes)
+        waves = group.forward(x) * group.forward(y)
+        (small,) = group.backward(waves.sum(axis=0)[None])
+        return self._spread(small, family.axes)
 
     def score(self, tally: IntArray, people: int) -> FloatArray:
         """Σ s: counts of translations convolved with the patterns."""
@@ -237,9 +239,11 @@ class OrbitStrategy(IndexStrategy):
 
         for family in self.families:
             group = family.group
-            power = family.shares @ group.power(family.values) / group.cells
-            waves = power if group.binary else power.astype(np.complex128)
-            column += self._spread(group.backward(waves[None])[0], family.axes)
+            power = group.power(family.values)
+            mean = family.shares @ power / group.cells
+            waves = mean if group.binary else mean.astype(np.complex128)
+            (small,) = group.backward(waves[None])
+            column += self._spread(small, family.axes)
 
         (spectrum,) = self.group.forward(column.reshape(1, -1))
         return np.asarray(spectrum.real)
@@ -264,7 +268,8 @@ class OrbitStrategy(IndexStrategy):
         for family in self.families:
             group = family.group
             others = tuple(1 + axis for axis in self._others(family))
-            small = tensors.sum(axis=others).reshape(len(vectors), -1)
+            marginals = tensors.sum(axis=others)
+            small = marginals.reshape(len(vectors), -1)
             waves = group.forward(np.ascontiguousarray(small))
             for pattern in np.conj(group.forward(family.values)):
                 pieces.append(group.backward(waves * pattern))
