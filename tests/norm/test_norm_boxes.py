@@ -9,6 +9,7 @@ import pytest
 
 from noisewright.errors import Contradiction, InvalidParameter
 from noisewright.norm.approximate.approximate import approximate_norm, boxed_norm
+from noisewright.norm.approximate.box import Box
 from oracles.sdp import boxed_gamma2
 
 
@@ -55,7 +56,7 @@ def test_a_witness_that_leans_on_an_infinite_limit_proves_nothing() -> None:
     result = boxed_norm(lower + 0.5, upper + 0.5)
     bad = replace(result.certificate, matrix=-np.ones((2, 2)))
     with pytest.raises(Contradiction, match="infinite"):
-        bad.bound(lower, upper, False)
+        bad.bound(Box(lower, upper))
 
 
 @pytest.mark.parametrize(

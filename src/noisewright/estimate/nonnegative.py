@@ -155,12 +155,12 @@ def nonnegative_histogram(
     queries are few enough to be written out; quasi-Newton steps within bounds from products with
     the workload alone where they are not.
     """
-    if workload.size > LARGEST_HISTOGRAM:
+    size = workload.size
+    if size > LARGEST_HISTOGRAM:
         raise TooLarge(
-            f"a histogram over {workload.size} cells is too large to fit (limit "
-            f"{LARGEST_HISTOGRAM}); adjust tables one by one"
+            f"a histogram over {size} cells is too large to fit (limit {LARGEST_HISTOGRAM}); "
+            f"adjust tables one by one"
         )
-
     require(
         total is None or (np.isfinite(total) and total >= 0),
         "total",
@@ -168,20 +168,19 @@ def nonnegative_histogram(
         "must be a number of people >= 0",
     )
 
-    rows, values = facts.equalities(total, workload.size)
+    rows, values = facts.equalities(total, size)
     weights = _weights(std, bool(len(rows)))
     problem = _Problem(workload, answers, weights, rows, values)
     people = max(0.0, float(np.abs(answers).max())) if total is None else float(total)
-    even = np.full(workload.size, people / workload.size)
-
+    even = np.full(size, people / size)
     stage("fitting a non-negative histogram")
     close = _NEGLIGIBLE * max(float(std.max()), _TINY) ** 2
     found = _by_newton(problem, even, facts.possible, close)
     if found is None:
         found = _by_descent(problem, even, facts.possible, steps, tolerance)
 
-    x, used = found
-    return NonNegativeFit(Projector(facts, total)(x), used)
+    x, steps_taken = found
+    return NonNegativeFit(Projector(facts, total)(x), steps_taken)
 
 
 def _by_newton(

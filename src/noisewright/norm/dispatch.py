@@ -35,7 +35,12 @@ from noisewright.norm.kernel.factorization import (
     uniform_weights,
     worst_status,
 )
-from noisewright.norm.kernel.problems import DenseProblem, GramProblem, RowwiseProblem
+from noisewright.norm.kernel.problems import (
+    LARGEST_EIGENPROBLEM,
+    DenseProblem,
+    GramProblem,
+    RowwiseProblem,
+)
 from noisewright.workload.base import Workload
 from noisewright.workload.kinds.algebra import Kron, Stack, Weighted
 from noisewright.workload.kinds.atoms import Identity, Prefix, Ranges, Total
@@ -46,7 +51,6 @@ from noisewright.workload.linear.linear_map import LinearMap
 from noisewright.workload.linear.maps import Adjoint, Kronecker, OnTable, Scaled
 from noisewright.workload.linear.tensor import column_kron
 
-LARGEST_EIGENPROBLEM = 8192  # cells; 0.5 GB per matrix, minutes per step
 # entries of a matrix that is held; above it rows are visited in blocks
 LARGEST_DENSE = 2**24
 

@@ -13,6 +13,7 @@ from noisewright.arrays import FloatArray
 from noisewright.errors import Contradiction, InvalidParameter, require
 from noisewright.norm.dispatch import solve_part
 from noisewright.norm.kernel.factorization import Part, Settings, without_offsets
+from noisewright.norm.kernel.problems import LARGEST_EIGENPROBLEM
 from noisewright.norm.kernel.solver import Progress, Weights
 from noisewright.norm.replace import solve_replace
 from noisewright.solution import Status
@@ -29,9 +30,11 @@ PRODUCT_SLACK = 1e-6
 """Relative rounding allowed where a factorization is multiplied back."""
 
 _PROBES = 8  # random histograms: the largest answer to them tells how large a query is
-_PROBED_CELLS = 8192
+_PROBED_CELLS = LARGEST_EIGENPROBLEM  # beyond, forms are closed
 TOLERANCE = 5e-7
+"""Relative gap at which the solver stops: errors and bounds then agree in six digits."""
 ITERATIONS = 2000
+"""Steps of the solver at most: ranges:33 at norm ∞ takes 1,100, where people are replaced."""
 CERTIFICATES = {
     "add-remove": "weighted nuclear norm",
     "replace-one": "nuclear norm weighted over pairs of cells",
@@ -71,10 +74,14 @@ class Factorization(Part):
     @cached_property
     def reconstruction(self) -> LinearMap:
         """Answers from measurements, R = W·A⁺."""
-        free = self.neighbours == "replace-one"
-        return Product(
-            without_offsets(self.workload) if free else self.workload, self.inverse
-        )
+        return Product(self._factorized, self.inverse)
+
+    @cached_property
+    def _factorized(self) -> Workload:
+        """The queries up to their free shifts."""
+        if self.neighbours == "add-remove":
+            return self.workload
+        return without_offsets(self.workload)
 
     def _check_product(self) -> None:
         """R·A = W on random histograms, up to PRODUCT_SLACK of a query's answers to them.
@@ -86,19 +93,17 @@ class Factorization(Part):
         if size > _PROBED_CELLS or queries * size > DENSE_LIMIT:
             return
 
-        workload = self.workload
         probes = np.random.default_rng(0).standard_normal((size, _PROBES))
         if self.neighbours == "replace-one":
-            workload = without_offsets(workload)
             probes[-1] -= probes.sum(axis=0)
 
-        both = workload.matvec(np.hstack([probes, np.abs(probes)]))
+        both = self._factorized.matvec(np.hstack([probes, np.abs(probes)]))
         answers, bulk = np.hsplit(np.asarray(both, dtype=np.float64), 2)
         returned = self.reconstruction.matvec(self.strategy.matvec(probes))
+
         sizes = np.abs(answers) + 1e-3 * np.abs(bulk)
-        lost = np.abs(returned - answers).max(axis=1) - PRODUCT_SLACK * sizes.max(
-            axis=1
-        )
+        away = np.abs(returned - answers).max(axis=1)
+        lost = away - PRODUCT_SLACK * sizes.max(axis=1)
         if not (lost <= 0).all():  # NaN fails as well
             raise Contradiction(
                 f"{self.subject}: query {int(lost.argmax())} does not come back from the "
@@ -113,10 +118,31 @@ class Factorization(Part):
         """
         if self.neighbours == "add-remove":
             return np.zeros(self.workload.queries)
+
         first = np.zeros(self.workload.size)
         first[0] = 1.0
         answers = np.asarray(self.workload.matvec(first), dtype=np.float64)
         return answers - self.reconstruction.matvec(self.strategy.matvec(first))
+
+    @classmethod
+    def of(cls, part: Part, workload: Workload, settings: Settings) -> Factorization:
+        """What was found for a workload, checked."""
+        name = CERTIFICATES[settings.neighbours]
+        return cls(
+            workload=workload,
+            norm=settings.norm,
+            neighbours=settings.neighbours,
+            strategy=part.strategy,
+            inverse=part.inverse,
+            errors=part.errors,
+            value=part.value,
+            lower_bound=part.lower_bound,
+            certificate=replace(part.certificate, name=name),
+            status=_status(part, 2 * settings.tolerance),
+            notes=part.notes,
+            iterations=part.iterations,
+            seconds=part.seconds,
+        )
 
 
 def factorize(
@@ -152,22 +178,8 @@ def factorize(
     )
     solve_all = solve_part if settings.neighbours == "add-remove" else solve_replace
     part = solve_all(workload, settings)
-
-    return Factorization(
-        workload=workload,
-        norm=settings.norm,
-        neighbours=settings.neighbours,
-        strategy=part.strategy,
-        inverse=part.inverse,
-        errors=part.errors,
-        value=part.value,
-        lower_bound=part.lower_bound,
-        certificate=replace(part.certificate, name=CERTIFICATES[settings.neighbours]),
-        status=_status(part, 2 * settings.tolerance),
-        notes=part.notes,
-        iterations=part.iterations,
-        seconds=time.perf_counter() - began,
-    )
+    timed = replace(part, seconds=time.perf_counter() - began)
+    return Factorization.of(timed, workload, settings)
 
 
 def _status(part: Part, tolerance: float) -> Status:

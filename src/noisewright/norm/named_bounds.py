@@ -13,19 +13,18 @@ from noisewright.errors import TooLarge
 from noisewright.norm.exact.prefix import prefix_nuclear_bound
 from noisewright.norm.factorize import Factorization
 from noisewright.norm.kernel.certificate import (
+    QUICK_ENTRIES,
     inward,
     nuclear_from_gram,
     nuclear_from_matrix,
     nuclear_of_marginals,
 )
+from noisewright.norm.kernel.problems import LARGEST_EIGENPROBLEM
 from noisewright.workload.base import Workload
 from noisewright.workload.kinds.algebra import Kron, Weighted
 from noisewright.workload.kinds.atoms import Identity, Prefix, Ranges, Total
 from noisewright.workload.kinds.marginals import OnAttributes
 from noisewright.workload.kinds.parity import Parity
-
-_LARGEST_GRAM = 8192
-_SMALL = 2**23
 
 
 @dataclass(frozen=True)
@@ -84,15 +83,14 @@ def nuclear_norm(workload: Workload) -> float:
     if family is not None:
         weights = np.array([part.weight for part in family])
         tables = [part.attributes for part in family]
-        return nuclear_of_marginals(
-            sizes, tables, weights, np.ones(len(family))
-        ) * math.sqrt(workload.size)
+        mean = nuclear_of_marginals(sizes, tables, weights, np.ones(len(family)))
+        return mean * math.sqrt(workload.size)
 
-    if workload.size > _LARGEST_GRAM:
+    if workload.size > LARGEST_EIGENPROBLEM:
         raise TooLarge(
             f"the spectrum of {workload.brief()} has no closed form at this size"
         )
-    if workload.queries * workload.size <= _SMALL:
+    if workload.queries * workload.size <= QUICK_ENTRIES:
         return nuclear_from_matrix(workload.dense())
 
     return nuclear_from_gram(workload.gram().dense())
@@ -128,9 +126,8 @@ def _nuclear_norm_of_ranges(workload: Ranges) -> float:
 
 @nuclear_norm.register
 def _nuclear_norm_of_kron(workload: Kron) -> float:
-    return inward(
-        prod(nuclear_norm(factor) for factor in workload.factors), len(workload.factors)
-    )
+    factors = workload.factors
+    return inward(prod(map(nuclear_norm, factors)), len(factors))
 
 
 @nuclear_norm.register

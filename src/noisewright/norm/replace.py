@@ -20,13 +20,19 @@ from noisewright.errors import TooLarge
 from noisewright.norm.dispatch import on_attributes, solve_part, weighted
 from noisewright.norm.exact.symmetric import solve_family
 from noisewright.norm.kernel import certificate
-from noisewright.norm.kernel.certificate import EPSILON, inward, outward
+from noisewright.norm.kernel.certificate import (
+    EPSILON,
+    inward,
+    outward,
+    weighted_rows,
+)
 from noisewright.norm.kernel.factorization import (
     Part,
     Settings,
-    dense_weights,
     nothing_asked,
     row_lengths,
+    run_solver,
+    solved_part,
     without_offsets,
 )
 from noisewright.norm.kernel.problems import (
@@ -35,13 +41,13 @@ from noisewright.norm.kernel.problems import (
     gram_root,
     row_basis,
 )
-from noisewright.norm.kernel.solver import Spectrum, Weights, mean_factor, solve
+from noisewright.norm.kernel.solver import Spectrum, Weights, mean_factor
 from noisewright.workload.base import Workload
 from noisewright.workload.kinds.algebra import Kron, Weighted
 from noisewright.workload.kinds.atoms import Atom
 from noisewright.workload.kinds.explicit import Explicit
 from noisewright.workload.kinds.marginals import OnAttributes
-from noisewright.workload.linear.maps import Dense, Scaled
+from noisewright.workload.linear.maps import Scaled
 from noisewright.workload.linear.tensor import mean_error
 
 LARGEST_PAIRS = 2048  # cells: two million pairs
@@ -76,16 +82,19 @@ class PairsProblem:
     @cached_property
     def _basis(self) -> FloatArray:
         """Orthonormal rows that span the differences asked."""
-        return (
-            np.eye(self.workload.size - 1)
-            if self._edges is None
-            else row_basis(self._edges)
-        )
+        if self._edges is None:
+            return np.eye(self.workload.size - 1)
+        return row_basis(self._edges)
+
+    @property
+    def _full(self) -> bool:
+        """Whether the differences asked span all of them."""
+        return len(self._basis) == self.workload.size - 1
 
     @cached_property
     def _queries(self) -> FloatArray | None:
         """The differences asked in coordinates of the basis."""
-        if self._edges is None or len(self._basis) == self.workload.size - 1:
+        if self._edges is None or self._full:
             return self._edges
         return self._edges @ self._basis.T
 
@@ -100,9 +109,10 @@ class PairsProblem:
         """Whether any two cells have different columns: shifts answer the rest for free."""
         if self._edges is not None:
             return bool(self._edges.any())
-        return bool(
-            np.trace(self._plain_gram) > 1e-24 * np.trace(self.workload.gram().dense())
-        )
+
+        # Rounding leaves differences of equal columns of about 1e-16, squared.
+        whole = np.trace(self.workload.gram().dense())
+        return bool(np.trace(self._plain_gram) > 1e-24 * whole)
 
     def _gram(self, a: FloatArray | None) -> FloatArray:
         if a is None:
@@ -127,14 +137,12 @@ class PairsProblem:
         gram = self._gram(a)
         values, vectors = np.linalg.eigh(c.T @ gram @ c)
         if values[0] > WELL_CONDITIONED * values[-1]:
-            return np.sqrt(values), (vectors), c
+            return np.sqrt(values), vectors, c
 
-        if self._queries is None:
-            _, s, vt = np.linalg.svd(gram_root(gram) @ c, full_matrices=False)
-        else:
-            rows = self._queries if a is None else np.sqrt(a)[:, None] * self._queries
-            _, s, vt = np.linalg.svd(rows @ c, full_matrices=False)
-
+        # Squares would blur directions: from the rows themselves, or a root of their Gram matrix.
+        queries = self._queries
+        rows = gram_root(gram) if queries is None else weighted_rows(queries, a)
+        _, s, vt = np.linalg.svd(rows @ c, full_matrices=False)
         return np.maximum(s, EPSILON * s[0]), vt.T, c
 
     def spectrum(self, a: FloatArray | None, b: FloatArray) -> Spectrum:
@@ -148,9 +156,8 @@ class PairsProblem:
             inverse = self._inverse(s, v, c)
             rows = np.maximum(self.workload.row_quadratics(inverse @ inverse.T), 0.0)
 
-        return Spectrum(
-            float(s.sum()), rows, squared_distances(self._strategy(s, v, c))
-        )
+        columns = squared_distances(self._strategy(s, v, c))
+        return Spectrum(float(s.sum()), rows, columns)
 
     def factors(self, weights: Weights) -> Factors:
         """The factorization of the shifted workload, with sensitivity one."""
@@ -164,13 +171,13 @@ class PairsProblem:
         from scipy.linalg import solve_triangular
 
         inner = np.sqrt(s)[:, None] * solve_triangular(c, v, trans="T", lower=True).T
-        if len(self._basis) < self.workload.size - 1:
+        if not self._full:
             inner = inner @ self._basis
         return np.column_stack([inner, np.zeros(len(inner))])
 
     def _inverse(self, s: FloatArray, v: FloatArray, c: FloatArray) -> FloatArray:
         inner = (c @ v) / np.sqrt(s)
-        if len(self._basis) < self.workload.size - 1:
+        if not self._full:
             inner = self._basis.T @ inner
         return np.vstack([inner, -inner.sum(axis=0)])
 
@@ -239,36 +246,19 @@ def _check_pairs(workload: Workload) -> None:
 def _solve_pairs(
     workload: Workload, settings: Settings, original: Workload | None = None
 ) -> Part:
-    """Exact, with a weight for every pair of cells; the bound is of what was `asked`, unshifted."""
+    """Exact, with a weight for every pair of cells; the bound is of the `original`, unshifted."""
     norm = settings.norm
-    mean = mean_factor(workload.queries, settings.norm)
     problem = PairsProblem(workload)
     if not problem.asks_anything:
         return nothing_asked(workload, norm)
 
-    point = solve(
-        problem,
-        norm,
-        tolerance=settings.tolerance,
-        iterations=settings.iterations,
-        progress=settings.progress,
-    )
+    # A warm start weighs cells, not pairs of them.
+    point = run_solver(problem, replace(settings, start=None))
     factors = problem.factors(point.primal)
-    value = mean_error(row_lengths(workload, factors.inverse), norm)
-    bound = certificate.nuclear_of_pairs(
-        original or workload, point.dual.a, point.dual.b
-    )
-
-    return Part(
-        strategy=Dense(factors.strategy),
-        inverse=Dense(factors.inverse),
-        errors=lambda: row_lengths(workload, factors.inverse),
-        value=outward(value, workload.size),
-        lower_bound=bound * mean,
-        certificate=dense_weights(point.dual.a, point.dual.b),
-        status=point.status,
-        iterations=point.iterations,
-    )
+    error = mean_error(row_lengths(workload, factors.inverse), norm)
+    dual = point.dual
+    bound = certificate.nuclear_of_pairs(original or workload, dual.a, dual.b)
+    return solved_part(workload, factors, point, error, bound, norm)
 
 
 def _solve_product(workload: Kron, settings: Settings) -> Part:
@@ -278,40 +268,41 @@ def _solve_product(workload: Kron, settings: Settings) -> Part:
     ‖X(I − uuᵀ)‖_* ≥ ‖X‖_* − ‖Xu‖ with X = D_a^½ W D_b^½, u = √b: everything is a product.
     """
     share = replace(settings, tolerance=settings.tolerance / len(workload.factors))
-    parts = {
+    solved = {
         factor: solve_part(factor, share) for factor in dict.fromkeys(workload.factors)
     }
     whole = solve_part(workload, settings)
-    closest = nuclear = centre = 1.0
-    apart = 1.0
-
+    nuclear = centre = squares = closest = 1.0
     for factor in workload.factors:
-        part = parts[factor]
-        gram = part.strategy.dense()
-        gram = gram.T @ gram
-        closest *= float(gram.min()) if gram.min() >= 0 else math.nan
-        b = part.certificate.column_weights()
-        a = part.certificate.row_weights()
-        a = np.ones(factor.queries) if a is None else a
-        answers = np.asarray(factor.matvec(b), dtype=np.float64)
+        part = solved[factor]
         nuclear *= part.lower_bound
-        centre *= float(np.sqrt(a @ answers**2)) * mean_factor(
-            factor.queries, settings.norm
-        )
-        apart *= float(b @ b)
+        centre *= _image_of_weights(factor, part, settings.norm)
+        b = part.certificate.column_weights()
+        squares *= float(b @ b)
+        columns = part.strategy.dense()
+        least = float((columns.T @ columns).min())
+        closest *= least if least >= 0 else math.nan
 
     # Columns at most one long are apart by √2 at most where no angle is obtuse, by 2 elsewhere.
     widest = math.sqrt(2 - 2 * closest) if closest >= 0 else 2.0
-    bound = math.sqrt(2 / (1 - apart)) * (nuclear - outward(centre, len(parts)))
+    bound = math.sqrt(2 / (1 - squares)) * (nuclear - outward(centre, len(solved)))
+    note = "product of add-remove optima under the replace-one sensitivity"
     return replace(
         whole,
         strategy=Scaled(1 / widest, whole.strategy),
         inverse=Scaled(widest, whole.inverse),
         errors=lambda: widest * whole.errors(),
         value=outward(widest * whole.value, 2),
-        lower_bound=max(0.0, inward(bound, 2 * len(parts))),
-        notes=(
-            *whole.notes,
-            "product of add-remove optima under the replace-one sensitivity",
-        ),
+        lower_bound=max(0.0, inward(bound, 2 * len(solved))),
+        notes=(*whole.notes, note),
     )
+
+
+def _image_of_weights(factor: Workload, part: Part, norm: float) -> float:
+    """‖Xu‖ of one factor, in the units of its bound."""
+    b = part.certificate.column_weights()
+    a = part.certificate.row_weights()
+    answers = np.asarray(factor.matvec(b), dtype=np.float64)
+    weights = np.ones(factor.queries) if a is None else a
+    length = float(np.sqrt(weights @ answers**2))
+    return length * mean_factor(factor.queries, norm)

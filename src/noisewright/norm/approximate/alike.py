@@ -24,7 +24,7 @@ from noisewright.norm.approximate.orbit_program import (
 )
 from noisewright.workload.base import Workload
 from noisewright.workload.kinds.atoms import Ranges
-from noisewright.workload.kinds.marginals import AllMarginals, Marginals
+from noisewright.workload.kinds.marginals import AllMarginals, Marginals, Table
 from noisewright.workload.kinds.parity import Parity
 
 MOST_ENTRIES = 2**23
@@ -48,8 +48,11 @@ def _parities(
 ) -> tuple[Pair, int] | None:
     """k distinct parities: all entries shrink alike, and the matrix is its own witness."""
     matrix = workload.dense()
-    kept = 1.0 if shift else 0.0  # the constant parity is free with shifts
-    proof = matrix - kept * (matrix.min(axis=1, keepdims=True) == 1) * matrix
+    proof = matrix
+    if shift:  # the constant parity is free
+        constant = matrix.min(axis=1, keepdims=True) == 1
+        proof = np.where(constant, 0.0, matrix)
+
     near = max(0.0, 1 - entrywise) * matrix
     shifts = np.where(proof.any(axis=1), 0.0, -near[:, 0])
     return _pair(near + shifts[:, None], shifts, matrix, entrywise, shift, proof), 0
@@ -64,10 +67,12 @@ def _pair(
     proof: FloatArray,
     rows: FloatArray | None = None,
 ) -> Pair:
-    """With the witness in the form that the box asks for."""
-    used = proof.any(axis=1).astype(float) if rows is None else rows
-    a = used / max(used.sum(), 1.0) if rows is None else rows
-    a = np.maximum(a, 1e-300)
+    """With the witness in the form that the box asks for; rows that it uses weigh alike."""
+    if rows is None:
+        rows = proof.any(axis=1).astype(float)
+        rows = rows / max(rows.sum(), 1.0)
+
+    a = np.maximum(rows, 1e-300)
     b = np.full(matrix.shape[1], 1 / matrix.shape[1])
     box = Box(matrix - entrywise, matrix + entrywise, shift)
     if not approximation.any():
@@ -82,18 +87,18 @@ def _marginals(
 ) -> tuple[Pair, int] | None:
     sizes = workload.sizes
     tables = workload.tables
-    alike = (
-        workload.is_identity and len(set(sizes)) == 1 and set(workload.weights) == {1.0}
-    )
     counts = Counter(map(len, tables))
     whole = all(count == comb(len(sizes), width) for width, count in counts.items())
-    if not alike or not whole or len(set(tables)) < len(tables):
+    plain = workload.is_identity and set(workload.weights) == {1.0}
+    if not plain or not whole or len({*sizes}) > 1 or len({*tables}) < len(tables):
         return None
 
-    patterns = [
-        (list(t), p) for t in tables for p in np.ndindex(*(sizes[i] for i in t))
-    ]
-    return _by_matches(workload, patterns, entrywise, shift, tolerance)
+    patterns: list[Pattern] = []
+    for table in tables:
+        shape = [sizes[i] for i in table]
+        patterns += [(table, values) for values in np.ndindex(*shape)]
+
+    return _by_matches(workload, sizes, patterns, entrywise, shift, tolerance)
 
 
 @alike_pair.register
@@ -104,38 +109,41 @@ def _all_marginals(
     if len(set(sizes)) > 1:
         return None
 
-    patterns = []
+    patterns: list[Pattern] = []
     for digits in np.ndindex(*(n + 1 for n in sizes)):  # zero stands for all values
         table = tuple(i for i, digit in enumerate(digits) if digit)
-        patterns.append((list(table), tuple(digits[i] - 1 for i in table)))
+        patterns.append((table, tuple(digits[i] - 1 for i in table)))
 
-    return _by_matches(workload, patterns, entrywise, shift, tolerance)
+    return _by_matches(workload, sizes, patterns, entrywise, shift, tolerance)
+
+
+Pattern = tuple[Table, tuple[int, ...]]
+"""Some attributes and a value of each: the cells that one query of a table counts."""
 
 
 def _by_matches(
     workload: Workload,
-    patterns: list[tuple[list[int], tuple[int, ...]]],
+    sizes: tuple[int, ...],
+    patterns: list[Pattern],
     entrywise: float,
     shift: bool,
     tolerance: float,
 ) -> tuple[Pair, int] | None:
     """Rows of one width are alike, and their entries depend on how many attributes match."""
-    sizes: tuple[int, ...] = workload.sizes  # type: ignore[attr-defined]
     if workload.size < 2 or sizes[0] < 2:
         return None
 
     cells = np.stack(np.unravel_index(np.arange(workload.size), sizes), axis=1)
-    matches = np.stack(
-        [
-            (cells[:, list(table)] == np.array(pattern, dtype=int)).sum(axis=1)
-            for table, pattern in patterns
-        ]
+    matches = np.empty((len(patterns), workload.size), dtype=np.int64)
+    for row, (table, values) in enumerate(patterns):
+        matches[row] = (cells[:, list(table)] == np.array(values, dtype=int)).sum(
+            axis=1
+        )
+
+    widths, which = np.unique(
+        [len(table) for table, _ in patterns], return_inverse=True
     )
-    widths = np.array([len(table) for table, _ in patterns])
-    kinds = sorted(set(widths.tolist()))
-    orbits = marginal_orbits(len(sizes), sizes[0], kinds, shift)
-    number = {width: k for k, width in enumerate(kinds)}
-    which = np.array([number[width] for width in widths.tolist()])
+    orbits = marginal_orbits(len(sizes), sizes[0], widths.tolist(), shift)
     best = solve_orbits(orbits, entrywise, tolerance / 10)
 
     return _written(workload, which, matches, orbits, best, entrywise, shift)
@@ -157,19 +165,24 @@ def _written(
     constants = np.zeros(len(points))
 
     for k, orbit in enumerate(orbits):
-        own = np.flatnonzero(which == k)
-        near[own] = (orbit.kernel @ best.coefficients[k])[points[own]]
-        constants[own] = best.coefficients[k][0] if shift else 0.0
-        counts = np.bincount(points[own[0]], minlength=len(orbit.target))
-        proof[own] = (best.weights[k] / np.maximum(counts, 1))[points[own]] / len(own)
-        rows[own] = best.shares[k] / len(own)
+        alike = np.flatnonzero(which == k)
+        c = best.coefficients[k]
+        near[alike] = (orbit.kernel @ c)[points[alike]]
+        constants[alike] = c[0] if shift else 0.0
+        counts = np.bincount(points[alike[0]], minlength=len(orbit.target))
+        weights = best.weights[k] / np.maximum(counts, 1)
+        proof[alike] = weights[points[alike]] / len(alike)
+        rows[alike] = best.shares[k] / len(alike)
 
-    matrix = workload.dense()
-    shifted = near - constants[:, None]
     pair = _pair(
-        shifted, -constants, matrix, entrywise, shift, proof, rows / rows.sum()
+        near - constants[:, None],
+        -constants,
+        workload.dense(),
+        entrywise,
+        shift,
+        proof,
+        rows / rows.sum(),
     )
-
     return pair, best.rounds
 
 
@@ -184,60 +197,80 @@ def _intervals(
 
     orbits = arc_orbits(n)
     best = solve_orbits(orbits, entrywise, tolerance / 10)
-    matrix = workload.dense()
-    near = np.empty(matrix.shape)
-    proof = np.zeros(matrix.shape)
-    constants = np.zeros(len(matrix))
-    rows = np.zeros(len(matrix))
-    first, last = np.triu_indices(n)
-    cells = np.arange(n)
-    place = np.zeros((n, n), dtype=np.int64)
-    place[first, last] = np.arange(len(first))
+    near, constants = _arc_values(n, orbits, best)
+    proof, rows = _arc_witness(n, best)
+    pair = _pair(
+        near - constants[:, None],
+        -constants,
+        workload.dense(),
+        entrywise,
+        shift,
+        proof,
+        rows / rows.sum(),
+    )
+    return pair, best.rounds
 
+
+def _arc_values(
+    n: int, orbits: list[Orbit], best: OrbitSolution
+) -> tuple[FloatArray, FloatArray]:
+    """The approximation of every interval, and the constant in it."""
+    first, last = np.triu_indices(n)
+    near = np.empty((len(first), n))
+    constants = np.zeros(len(first))
+    cells = np.arange(n)
     for row, (i, j) in enumerate(zip(first.tolist(), last.tolist(), strict=True)):
         length = j - i + 1
         if length == n:
-            near[row], constants[row] = 1.0, 1.0
+            near[row] = constants[row] = 1.0
             continue
 
+        # A long interval is everything less the arc that is left.
         inside = length <= n // 2
-        k = (length if inside else n - length) - 1
-        start = i if inside else (j + 1) % n
-        values = (orbits[k].kernel @ best.coefficients[k])[
-            _distance(cells, start, k + 1, n)
-        ]
+        arc = length if inside else n - length
+        c = best.coefficients[arc - 1]
+        places = _distance(cells, i if inside else (j + 1) % n, arc, n)
+        values = (orbits[arc - 1].kernel @ c)[places]
+        constant = float(c[0])
         near[row] = values if inside else 1 - values
-        constant = float(best.coefficients[k][0])
         constants[row] = constant if inside else 1 - constant
 
-    for k, weights in enumerate(best.weights):
+    return near, constants
+
+
+def _arc_witness(n: int, best: OrbitSolution) -> tuple[FloatArray, FloatArray]:
+    """The witness, and the weight of every interval."""
+    first, last = np.triu_indices(n)
+    proof = np.zeros((len(first), n))
+    rows = np.zeros(len(first))
+    cells = np.arange(n)
+    place = np.zeros((n, n), dtype=np.int64)
+    place[first, last] = np.arange(len(first))
+    for length, (weights, share) in enumerate(
+        zip(best.weights, best.shares, strict=True), start=1
+    ):
         if not weights.any():
             continue
-        length = k + 1
+
         counts = np.bincount(_distance(cells, 0, length, n), minlength=len(weights))
         for start in range(n):
-            own = (weights / counts)[_distance(cells, start, length, n)] / n
+            values = (weights / counts)[_distance(cells, start, length, n)] / n
             end = start + length - 1
             wraps = end >= n  # the complement is then an interval, of the opposite sign
             row = int(place[end - n + 1, start - 1] if wraps else place[start, end])
-            proof[row] += -own if wraps else own
-            rows[row] += best.shares[k] / n
+            proof[row] += -values if wraps else values
+            rows[row] += share / n
 
-    shifted = near - constants[:, None]
-    pair = _pair(
-        shifted, -constants, matrix, entrywise, shift, proof, rows / rows.sum()
-    )
-    return pair, best.rounds
+    return proof, rows
 
 
 def arc_orbits(size: int) -> list[Orbit]:
     """Arcs of every length up to half a circle: even functions about their middle, by cosines."""
     orbits = []
+    waves = np.arange(size // 2 + 1)
     for length in range(1, size // 2 + 1):
         distances = np.unique(_twice_distance(np.arange(size), 0, length, size)) / 2
-        kernel = np.cos(
-            2 * np.pi * np.outer(distances, np.arange(size // 2 + 1)) / size
-        )
+        kernel = np.cos(2 * np.pi * np.outer(distances, waves) / size)
         used = np.flatnonzero(np.abs(kernel).max(axis=0) > 1e-9)
         kernel = kernel[:, used]
         target = (distances <= (length - 1) / 2).astype(float)

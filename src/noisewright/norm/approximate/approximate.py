@@ -26,7 +26,7 @@ from noisewright.workload.forms.text import Queries
 from noisewright.workload.forms.text import workload as as_workload
 from noisewright.workload.structure import check_magnitudes
 
-TOLERANCE = 1e-4
+TOLERANCE = 1e-4  # relative gap at which a search ends, unless another is asked for
 LARGEST = 3072  # rows plus columns: an eigenproblem of that size per step
 UNPOLISHED = 2**19  # entries
 MANY = 700  # rows plus columns above which tall boxes are searched by their columns
@@ -51,11 +51,10 @@ class BoxedNorm(Solution):
     def __post_init__(self) -> None:
         """No matrix outside its box survives, nor a bound that its witness does not prove."""
         box = self.box
-        rounding = SLACK * max(self.box.size, float(np.abs(self.shifts).max()))
+        rounding = SLACK * max(box.size, float(np.abs(self.shifts).max()))
         away = self.approximation - self.shifts[:, None]
         outside = np.maximum(box.lower - away, away - box.upper).max()
-        bound = self.certificate.bound(box.lower, box.upper, box.shift)
-        if outside > rounding or self.lower_bound > bound:
+        if outside > rounding or self.lower_bound > self.certificate.bound(box):
             raise Contradiction(
                 "a matrix lies outside its box, or its witness proves less than the bound; please "
                 "report the limits"
@@ -81,13 +80,8 @@ def boxed_norm(
     check_tolerance(tolerance)
     check_rows_and_columns(box.shape, "a box of limits")
     pair, steps = search_box(box, tolerance, iterations)
-    exact = factorize(
-        pair.approximation,
-        math.inf,
-        tolerance=finer(tolerance, box.shape),
-        start=pair.weights,
-    )
-    bound = pair.witness.bound(box.lower, box.upper, shift)
+    exact = _factorized(pair, tolerance)
+    bound = pair.witness.bound(box)
 
     return BoxedNorm(
         box=box,
@@ -103,9 +97,15 @@ def boxed_norm(
     )
 
 
-def finer(tolerance: float, shape: tuple[int, int]) -> float:
-    """The gap to which the matrix is factorized; large ones are not polished."""
-    return tolerance / 10 if math.prod(shape) <= UNPOLISHED else tolerance
+def _factorized(pair: Pair, tolerance: float) -> Factorization:
+    """The exact factorization of an approximation; large ones are not polished."""
+    small = pair.approximation.size <= UNPOLISHED
+    return factorize(
+        pair.approximation,
+        math.inf,
+        tolerance=tolerance / 10 if small else tolerance,
+        start=pair.weights,
+    )
 
 
 def check_tolerance(tolerance: float) -> None:
@@ -133,34 +133,38 @@ def check_rows_and_columns(shape: tuple[int, int], what: str) -> None:
 
 def search_box(box: Box, tolerance: float, iterations: int) -> tuple[Pair, int]:
     """The best approximation and witness, and the steps they took; limits are scaled first."""
-    offsets = -box.zero_shifts if box.shift and box.zero_shifts is not None else None
-    if offsets is None:
-        middles = box.middle.max(axis=1) / 2 + box.middle.min(axis=1) / 2
-        offsets = middles if box.shift else np.zeros(len(middles))
+    if not box.shift:
+        offsets = np.zeros(box.shape[0])
+    elif box.zero_shifts is not None:
+        offsets = -box.zero_shifts
+    else:
+        offsets = row_middles(box.middle)
 
     near = box.moved(offsets)
     scale = math.ldexp(1.0, math.frexp(near.size or 1.0)[1] - 1)  # rounds nothing
     scaled = near.moved(np.zeros(len(offsets)), scale)
     search = TallSearch(scaled) if _many_rows(box.shape) else BoxSearch(scaled)
     steps = search.run(tolerance, iterations)
-    best = search.best
-    shifts = best.shifts * scale - offsets
 
-    return replace(best, approximation=best.approximation * scale, shifts=shifts), steps
+    best = search.best
+    approximation = best.approximation * scale
+    shifts = best.shifts * scale - offsets
+    return replace(best, approximation=approximation, shifts=shifts), steps
 
 
 def quickly_searched(shape: tuple[int, int]) -> bool:
     """Whether a box of this shape takes a minute rather than an hour."""
     rows, columns = shape
-    tall = (
-        _many_rows(shape) and columns <= WIDEST // 2 and rows * columns <= MOST_SEARCHED
-    )
-    return rows + columns <= MANY or tall
+    if rows + columns <= MANY:
+        return True
+    narrow = columns <= WIDEST // 2 and rows * columns <= MOST_SEARCHED
+    return narrow and _many_rows(shape)
 
 
 def _many_rows(shape: tuple[int, int]) -> bool:
     rows, columns = shape
-    return rows + columns > LARGEST or (rows >= 2 * columns and rows + columns > MANY)
+    together = rows + columns
+    return together > LARGEST or (rows >= 2 * columns and together > MANY)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -180,11 +184,9 @@ class ApproximateNorm(Solution):
     certificate: BoxWitness
 
     def _facts(self) -> list[tuple[str, str]]:
-        subject = (
-            ("workload", self.workload.brief()),
-            ("entrywise", f"{self.entrywise:g}"),
-        )
-        return [*subject, *super()._facts()]
+        workload = "workload", self.workload.brief()
+        entrywise = "entrywise", f"{self.entrywise:g}"
+        return [workload, entrywise, *super()._facts()]
 
     def __post_init__(self) -> None:
         """No approximation outside its box survives, nor a bound that its witness does not prove.
@@ -194,10 +196,10 @@ class ApproximateNorm(Solution):
         matrix = self.workload.dense()
         middles = row_middles(matrix) if self.shift else np.zeros(len(matrix))
         entries = matrix - middles[:, None]
-        away = np.abs(
-            self.approximation - entries - (self.shifts + middles)[:, None]
-        ).max()
+        moved = self.approximation - entries - (self.shifts + middles)[:, None]
+        away = np.abs(moved).max()
         rounding = SLACK * np.abs(entries).max() + 1e-15 * np.abs(middles).max()
+
         bound = witness_of(self.certificate, matrix, self.entrywise, self.shift)
         if away > self.entrywise * (1 + SLACK) + rounding or self.lower_bound > bound:
             raise Contradiction(
@@ -228,15 +230,14 @@ def approximate_norm(
     began = time.perf_counter()
     workload = as_workload(workload)
     _check(workload, entrywise, tolerance)
-    pair, steps = _found(workload, float(entrywise), shift, tolerance, iterations)
-    matrix = workload.dense()
-    gap = finer(tolerance, workload.shape)
-    exact = factorize(pair.approximation, math.inf, tolerance=gap, start=pair.weights)
-    bound = witness_of(pair.witness, matrix, float(entrywise), shift)
+    entrywise = float(entrywise)
+    pair, steps = _found(workload, entrywise, shift, tolerance, iterations)
+    exact = _factorized(pair, tolerance)
+    bound = witness_of(pair.witness, workload.dense(), entrywise, shift)
 
     return ApproximateNorm(
         workload=workload,
-        entrywise=float(entrywise),
+        entrywise=entrywise,
         shift=shift,
         value=exact.value,
         lower_bound=bound,

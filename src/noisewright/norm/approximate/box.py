@@ -15,7 +15,9 @@ from noisewright.norm.kernel.certificate import box_bound
 from noisewright.norm.kernel.solver import Weights
 from noisewright.solution import BoundClass, Certificate, Status, quotient
 
-DUST = 1e-8
+DUST = 1e-8  # entries nearer to zero are rounding, of limits scaled to one
+# of Newton's method within a bracket that halves at least: to the last bits of a float
+_SHIFT_STEPS = 60
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,14 +94,11 @@ class Box:
 
         down = (block - self.lower).min(axis=1)
         up = (block - self.upper).max(axis=1)
-        down, up = (
-            np.where(np.isfinite(down), down, up),
-            np.where(np.isfinite(up), up, down),
-        )
-        low, high = (np.nan_to_num(f(down, up), posinf=0, neginf=0) for f in _ENDS)
+        low, high = _finite_ends(np.minimum(down, up), np.maximum(down, up))
         shifts = (low + high) / 2
 
-        for _ in range(60):
+        # Newton's method within a bracket; half of it where a step would leave.
+        for _ in range(_SHIFT_STEPS):
             moved = block - shifts[:, None]
             beyond = moved - np.clip(moved, self.lower, self.upper)
             slope = beyond.sum(axis=1)
@@ -107,9 +106,8 @@ class Box:
             high = np.where(slope < 0, shifts, high)
             newton = shifts + slope / np.maximum(np.count_nonzero(beyond, axis=1), 1)
             inside = (newton >= low) & (newton <= high)
-            shifts = np.where(
-                slope == 0, shifts, np.where(inside, newton, (low + high) / 2)
-            )
+            step = np.where(inside, newton, (low + high) / 2)
+            shifts = np.where(slope == 0, shifts, step)
 
         return np.asarray(shifts)
 
@@ -119,28 +117,32 @@ class Box:
         low = self.lower.max(axis=1)
         high = self.upper.min(axis=1)
         if not self.shift:
-            return (
-                np.zeros(len(low)) if (low <= 0).all() and (high >= 0).all() else None
-            )
+            inside = (low <= 0).all() and (high >= 0).all()
+            return np.zeros(len(low)) if inside else None
         if (low > high).any():
             return None
 
-        low, high = (
-            np.where(np.isfinite(low), low, high),
-            np.where(np.isfinite(high), high, low),
-        )
-        return np.asarray(-np.nan_to_num(low / 2 + high / 2, posinf=0, neginf=0))
+        low, high = _finite_ends(low, high)
+        return np.asarray(-(low / 2 + high / 2))
 
     def witness(self, matrix: FloatArray, a: FloatArray, b: FloatArray) -> BoxWitness:
         """A matrix made to prove something: no limit without end is leant on, shifts weigh none."""
-        low = np.where(np.isinf(self.upper), 0.0, -np.inf)
-        proof = np.clip(matrix, low, np.where(np.isinf(self.lower), 0.0, np.inf))
+        least = np.where(np.isinf(self.upper), 0.0, -np.inf)
+        most = np.where(np.isinf(self.lower), 0.0, np.inf)
+        proof = np.clip(matrix, least, most)
         if self.shift:
-            proof = _zero_sums(proof, np.isfinite(self.lower) & np.isfinite(self.upper))
+            free = np.isfinite(self.lower) & np.isfinite(self.upper)
+            proof = _zero_sums(proof, free)
         return BoxWitness(matrix=proof, row_weights=a, column_weights=b)
 
 
-_ENDS = (np.minimum, np.maximum)
+def _finite_ends(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Ends of intervals, an infinite one replaced by the other; zero where both are infinite."""
+    least = np.where(np.isfinite(low), low, high)
+    most = np.where(np.isfinite(high), high, low)
+    return np.nan_to_num(least, posinf=0, neginf=0), np.nan_to_num(
+        most, posinf=0, neginf=0
+    )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -157,10 +159,10 @@ class BoxWitness(Certificate):
     row_weights: FloatArray
     column_weights: FloatArray
 
-    def bound(self, lower: FloatArray, upper: FloatArray, shift: bool) -> float:
-        """What it proves."""
+    def bound(self, box: Box) -> float:
+        """What it proves of all matrices in a box."""
         proof = self.matrix, self.row_weights, self.column_weights
-        return box_bound(lower, upper, *proof, shift)
+        return box_bound(box.lower, box.upper, *proof, box.shift)
 
 
 @dataclass(frozen=True)
@@ -180,9 +182,8 @@ def _zero_sums(witness: FloatArray, free: BoolArray) -> FloatArray:
     Only `free` entries, of either sign, are changed; rows without any are zero.
     """
     count = np.maximum(free.sum(axis=1, keepdims=True), 1)
-    centred = np.where(
-        free, witness - witness.sum(axis=1, keepdims=True) / count, witness
-    )
+    mean = witness.sum(axis=1, keepdims=True) / count
+    centred = np.where(free, witness - mean, witness)
     centred[~free.any(axis=1)] = 0.0
     step = math.ldexp(1.0, math.frexp(float(np.abs(centred).max()))[1] - 40)
     if step == 0:

@@ -20,9 +20,10 @@ from noisewright.norm.kernel.problems import DenseProblem
 from noisewright.norm.kernel.solver import Weights, solve
 
 PENALTY = 4.5  # over (rows + columns)^1.5·γ2(W): measured best from 16 to 256 cells
-RELAXATION = 1.7
-CHECK_EVERY = 10
-FLOOR = 1e-12
+_RELAXATION = 1.7  # of alternating directions, which converge for all between 0 and 2
+_CHECK_EVERY = 10  # steps: a proof costs about as much as one
+# of the largest weight, kept on all others: roots of them are divided by
+_FLOOR = 1e-12
 
 
 class BoxSearch:
@@ -41,7 +42,7 @@ class BoxSearch:
         a = np.full(p, 1 / p)
         b = np.full(self.n, 1 / self.n)
         self.penalty = PENALTY / size**1.5
-        self.y, multiplier = np.zeros((size, size)), np.zeros((size, size))
+        self.y = np.zeros((size, size))
         witness = np.zeros_like(matrix)
         if matrix.any():
             problem = DenseProblem(matrix)
@@ -51,18 +52,20 @@ class BoxSearch:
             b = point.dual.b
             u, s, v = problem.singular(a, b)
             half = np.sqrt(s)
-            factor = np.vstack(
-                [half * u / np.sqrt(a)[:, None], half * v / np.sqrt(b)[:, None]]
-            )
+            rows = half * u / np.sqrt(a)[:, None]
+            columns = half * v / np.sqrt(b)[:, None]
+            factor = np.vstack([rows, columns])
             self.y = factor @ factor.T
-            witness = np.sqrt(a)[:, None] * (u @ v.T) * np.sqrt(b)
+            witness = _dual_matrix(u, v, a, b)
             self.penalty /= point.lower
 
-        np.fill_diagonal(multiplier, np.concatenate([a, b]) / 2)
-        multiplier[:p, p:], multiplier[p:, :p] = -witness / 2, -witness.T / 2
+        multiplier = np.diag(np.concatenate([a, b]) / 2)
+        multiplier[:p, p:] = -witness / 2
+        multiplier[p:, :p] = -witness.T / 2
         self.scaled = multiplier / self.penalty
+
         proof = self.box.witness(witness, a, b)
-        self.lower = self._proved(proof)
+        self.lower = proof.bound(self.box)
         self.best = Pair(matrix, np.zeros(p), proof)
         if self.box.zero_shifts is not None:  # nothing to search for
             zero = np.zeros_like(matrix)
@@ -75,7 +78,7 @@ class BoxSearch:
 
         for step in range(1, iterations + 1):
             primal, dual = self._step()
-            if step % CHECK_EVERY == 0:
+            if step % _CHECK_EVERY == 0:
                 self._bound(tolerance)
                 if self.upper <= self.lower * (1 + 0.9 * tolerance) or self.upper == 0:
                     return step
@@ -85,66 +88,72 @@ class BoxSearch:
 
     def _step(self) -> tuple[float, float]:
         """One round; returns how far the two copies are apart and how far the second moved."""
-        inside = _positive_part(self.y - self.scaled)
-        target = RELAXATION * inside + (1 - RELAXATION) * self.y + self.scaled
-        before, self.y = self.y, target.copy()
-        np.fill_diagonal(self.y, _lowered(np.diagonal(target), 1 / self.penalty))
-        block = target[: self.p, self.p :]
+        p = self.p
+        before = self.y
+        inside = _positive_part(before - self.scaled)
+        target = _RELAXATION * inside + (1 - _RELAXATION) * before + self.scaled
+
+        block = target[:p, p:]
         self.shifts = self.box.shifts(block)
         self.boxed = self.box.clip(block, self.shifts)
-        self.y[: self.p, self.p :], self.y[self.p :, : self.p] = (
-            self.boxed,
-            self.boxed.T,
-        )
+        self.y = target.copy()
+        np.fill_diagonal(self.y, _lowered(np.diagonal(target), 1 / self.penalty))
+        self.y[:p, p:] = self.boxed
+        self.y[p:, :p] = self.boxed.T
         self.scaled = target - self.y
 
-        return float(np.linalg.norm(inside - self.y)), float(
-            np.linalg.norm(self.y - before)
-        )
+        primal = float(np.linalg.norm(inside - self.y))
+        return primal, float(np.linalg.norm(self.y - before))
 
     def _bound(self, tolerance: float) -> None:
         """Turn the iterates into a feasible pair, and keep what is better than before."""
         p = self.p
-        best = self.best
         diagonal = np.maximum(np.diagonal(self.scaled), 0.0)
         a = _weights(diagonal[:p])
         b = _weights(diagonal[p:])
         witness = self.box.witness(-2 * self.penalty * self.scaled[:p, p:], a, b)
-        lower = self._proved(witness)
+        lower = witness.bound(self.box)
         if lower > self.lower:
-            self.lower, best = lower, replace(best, witness=witness)
+            self.lower = lower
+            self.best = replace(self.best, witness=witness)
 
         upper = 0.0
         if self.boxed.any():
             problem = DenseProblem(self.boxed)
-            upper = solve(
-                problem, math.inf, tolerance=tolerance / 20, iterations=200
-            ).upper
+            finer = tolerance / 20
+            upper = solve(problem, math.inf, tolerance=finer, iterations=200).upper
 
         if upper < self.upper:
             self.upper = upper
-            best = Pair(self.boxed, self.shifts, best.witness)
-
-        self.best = best
-
-    def _proved(self, witness: BoxWitness) -> float:
-        return witness.bound(self.box.lower, self.box.upper, self.box.shift)
+            self.best = Pair(self.boxed, self.shifts, self.best.witness)
 
     def _rebalance(self, primal: float, dual: float) -> None:
-        factor = 1.5 if primal > 3 * dual else 1 / 1.5 if dual > 3 * primal else 1.0
+        """A penalty under which both residuals fall alike."""
+        factor = 1.0
+        if primal > 3 * dual:
+            factor = 1.5
+        elif dual > 3 * primal:
+            factor = 1 / 1.5
+
         self.penalty *= factor
         self.scaled = self.scaled / factor
+
+
+def _dual_matrix(
+    u: FloatArray, v: FloatArray, a: FloatArray, b: FloatArray
+) -> FloatArray:
+    """D_a^½ U Vᵀ D_b^½, the witness that belongs to dual weights."""
+    return np.asarray(np.sqrt(a)[:, None] * (u @ v.T) * np.sqrt(b))
 
 
 def _positive_part(matrix: FloatArray) -> FloatArray:
     """Nearest positive semidefinite matrix, built from whichever side has fewer eigenvectors."""
     values, vectors = np.linalg.eigh(matrix)
-    keep = values > 0
-    if 2 * np.count_nonzero(keep) < values.size:
-        return np.asarray((vectors[:, keep] * values[keep]) @ vectors[:, keep].T)
-    return np.asarray(
-        matrix - (vectors[:, ~keep] * values[~keep]) @ vectors[:, ~keep].T
-    )
+    positive = values > 0
+    few = 2 * np.count_nonzero(positive) < values.size
+    side = positive if few else ~positive
+    part = (vectors[:, side] * values[side]) @ vectors[:, side].T
+    return np.asarray(part if few else matrix - part)
 
 
 def _lowered(values: FloatArray, mass: float) -> FloatArray:
@@ -156,7 +165,7 @@ def _lowered(values: FloatArray, mass: float) -> FloatArray:
 
 
 def _weights(values: FloatArray) -> FloatArray:
-    floored = np.maximum(values, FLOOR * max(float(values.max()), 1e-300))
+    floored = np.maximum(values, _FLOOR * max(float(values.max()), 1e-300))
     return np.asarray(floored / floored.sum())
 
 
@@ -165,13 +174,11 @@ _POWER = 2.0  # of costs by which weights move
 # of the largest singular value: directions that die too early never return
 _SMOOTH = 3e-2
 _SLOWER = 10  # steps in which that halves
-_RELAXATION = 1.7
-_PENALTY = 4.0
+_PENALTY = 4.0  # at first, over the mean eigenvalue of G, so that scales do not matter
 _LEAST = 1e-8  # share that all rows, or columns, keep together
-_CHECK_EVERY = 10
 # checks in which the gap has to fall below this share of itself
 _PATIENCE = 6
-_HARDLY = 0.9
+_HARDLY = 0.9  # as told above
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,15 +207,12 @@ class _Columns:
         """ρ(2H + ρ)⁻¹, H = G⁻¹, less its part along ones where shifts are free."""
         g = self.values
         e = self.vectors
-        inner = (e * (g / (2 + g * penalty))) @ e.T
+        damped = 2 + g * penalty
+        inner = (e * (g / damped)) @ e.T
         if shift:
             ones = e.sum(axis=0)
-            along = (e / (2 + g * penalty)) @ ones
-            inner += (
-                np.outer(along, along)
-                * 2
-                / float(ones**2 @ (penalty / (2 + penalty * g)))
-            )
+            along = (e / damped) @ ones
+            inner += np.outer(along, along) * 2 / float(ones**2 @ (penalty / damped))
 
         return penalty * inner
 
@@ -230,11 +234,14 @@ class TallSearch:
     def __init__(self, box: Box) -> None:
         self.box = box
         rows, columns = box.shape
-        self.a, self.b = np.full(rows, 1 / rows), np.full(columns, 1 / columns)
-        self.matrix, self.multiplier = box.middle, np.zeros(box.shape)
+        self.a = np.full(rows, 1 / rows)
+        self.b = np.full(columns, 1 / columns)
+        self.matrix = box.middle
+        self.multiplier = np.zeros(box.shape)
         self.shifts = -box.middle.mean(axis=1) if box.shift else np.zeros(rows)
         self.penalty = 0.0
-        self.upper, self.lower = math.inf, 0.0
+        self.upper = math.inf
+        self.lower = 0.0
         nothing = box.witness(np.zeros(box.shape), self.a, self.b)
         self.best = Pair(self.matrix + self.shifts[:, None], self.shifts, nothing)
         if box.zero_shifts is not None:  # nothing to search for
@@ -253,11 +260,9 @@ class TallSearch:
             if step % _CHECK_EVERY == 0 or step == iterations:
                 self._prove()
                 gaps.append(self.upper / max(self.lower, 1e-300) - 1)
-                stalled = (
-                    len(gaps) > _PATIENCE and gaps[-1] > _HARDLY * gaps[-1 - _PATIENCE]
-                )
-                if gaps[-1] <= 0.7 * tolerance or stalled:
+                if gaps[-1] <= 0.7 * tolerance or _stalled(gaps):
                     return step
+
             self.a = _moved(self.a, costs)
             self.b = _moved(self.b, columns.lengths)
 
@@ -273,7 +278,7 @@ class TallSearch:
         u, _, v = problem.singular(a, b)
         self.upper = point.upper
         self.best = replace(self.best, weights=point.primal)
-        self._keep(self.box.witness(np.sqrt(a)[:, None] * (u @ v.T) * np.sqrt(b), a, b))
+        self._keep(self.box.witness(_dual_matrix(u, v, a, b), a, b))
 
         return point.iterations
 
@@ -287,9 +292,8 @@ class TallSearch:
 
         for _ in range(_INNER):
             scaled = self.multiplier / self.penalty
-            target = (
-                _RELAXATION * ((y - scaled) @ inner) + (1 - _RELAXATION) * y + scaled
-            )
+            nearer = (y - scaled) @ inner
+            target = _RELAXATION * nearer + (1 - _RELAXATION) * y + scaled
             y = np.clip(target, box.lower, box.upper)
             self.multiplier = self.penalty * (target - y)
 
@@ -301,20 +305,25 @@ class TallSearch:
         if upper < self.upper:
             self.upper = upper
             weights = Weights(self.a, self.b)
-            self.best = replace(
-                self.best, approximation=near, shifts=self.shifts, weights=weights
-            )
+            self.best = Pair(near, self.shifts, self.best.witness, weights)
 
         return columns, costs
 
     def _prove(self) -> None:
         """The multipliers as a witness, kept if it proves more than before."""
-        self._keep(self.box.witness(self.a[:, None] * -self.multiplier, self.a, self.b))
+        witness = self.a[:, None] * -self.multiplier
+        self._keep(self.box.witness(witness, self.a, self.b))
 
     def _keep(self, proof: BoxWitness) -> None:
-        lower = proof.bound(self.box.lower, self.box.upper, self.box.shift)
+        lower = proof.bound(self.box)
         if lower > self.lower:
-            self.lower, self.best = lower, replace(self.best, witness=proof)
+            self.lower = lower
+            self.best = replace(self.best, witness=proof)
+
+
+def _stalled(gaps: list[float]) -> bool:
+    """Whether the gap hardly fell in the last checks."""
+    return len(gaps) > _PATIENCE and gaps[-1] > _HARDLY * gaps[-1 - _PATIENCE]
 
 
 def _moved(weights: FloatArray, costs: FloatArray) -> FloatArray:

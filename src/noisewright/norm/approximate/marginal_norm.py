@@ -56,7 +56,8 @@ class MarginalNorm(Solution):
     def __post_init__(self) -> None:
         """Nothing outside its tolerance survives, nor a bound that is not proved."""
         for orbit, c in zip(self.orbits, self.coefficients, strict=True):
-            if np.abs(orbit.kernel @ c - orbit.target).max() > self.entrywise + SLACK:
+            away = np.abs(orbit.kernel @ c - orbit.target).max()
+            if away > self.entrywise + SLACK:
                 raise Contradiction(
                     f"{self.subject}: an approximation misses its tolerance"
                 )
@@ -91,11 +92,12 @@ class MarginalNorm(Solution):
 
     def _facts(self) -> list[tuple[str, str]]:
         widths = ", ".join(map(str, self.widths))
-        tables = (
+        return [
             ("tables", f"{widths} of {self.attributes}"),
             ("values", f"{self.values}"),
-        )
-        return [*tables, ("entrywise", f"{self.entrywise:g}"), *super()._facts()]
+            ("entrywise", f"{self.entrywise:g}"),
+            *super()._facts(),
+        ]
 
 
 def kernels(width: int, values: int) -> FloatArray:
@@ -122,21 +124,16 @@ def marginal_orbits(
         scales = np.sqrt(sizes)
         scales[0] = 0.0 if shift else 1.0
         exact = np.full(width + 1, float(values) ** -width)
-        orbits.append(
-            Orbit(kernels(width, values), exact, scales, np.arange(width + 1))
-        )
+        levels = np.arange(width + 1)
+        orbits.append(Orbit(kernels(width, values), exact, scales, levels))
 
     return orbits
 
 
 def _sizes(attributes: int, values: int, degrees: int) -> FloatArray:
     """Number of interactions of every degree."""
-    return np.array(
-        [
-            float(math.comb(attributes, j) * (values - 1) ** j)
-            for j in range(degrees + 1)
-        ]
-    )
+    counts = [math.comb(attributes, j) * (values - 1) ** j for j in range(degrees + 1)]
+    return np.array([float(count) for count in counts])
 
 
 def marginal_norm(
@@ -153,27 +150,19 @@ def marginal_norm(
     """
     began = time.perf_counter()
     widths = (ways,) if isinstance(ways, int) else tuple(sorted(set(ways)))
-    require(
-        widths and all(0 <= w <= attributes for w in widths),
-        "ways",
-        ways,
-        f"must lie between 0 and {attributes}",
-    )
-    require(
-        values >= 2 and (math.isfinite(entrywise) and entrywise >= 0),
-        "entrywise",
-        entrywise,
-        "must be finite and >= 0",
-        "try 0.1",
-    )
+    known = widths and all(0 <= width <= attributes for width in widths)
+    require(known, "ways", ways, f"must lie between 0 and {attributes}")
+    entrywise = float(entrywise)
+    finite = math.isfinite(entrywise) and entrywise >= 0 and values >= 2
+    require(finite, "entrywise", entrywise, "must be finite and >= 0", "try 0.1")
 
     orbits = marginal_orbits(attributes, values, widths, shift)
-    best = solve_orbits(orbits, float(entrywise))
+    best = solve_orbits(orbits, entrywise)
     return MarginalNorm(
         attributes=attributes,
         values=values,
         widths=widths,
-        entrywise=float(entrywise),
+        entrywise=entrywise,
         shift=shift,
         value=max(best.value, best.bound),
         lower_bound=best.bound,

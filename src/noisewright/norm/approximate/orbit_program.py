@@ -26,10 +26,15 @@ from noisewright.arrays import FloatArray, IntArray
 from noisewright.errors import NoisewrightError
 from noisewright.norm.kernel.certificate import inward
 
-_ROUNDS = 80
+_ROUNDS = 80  # linear programs at most
 _STEEPEST = 1e3  # steeper lines have coefficients that no linear program bears
-_MIXES = 1.0, 0.5, 0.2
-_FIRST_SLOPES = 0.1, 0.5, 1.0, 2.0
+_MIXES = 1.0, 0.5, 0.2  # shares of the program's corner in the points that are tried
+_FIRST_SLOPES = (
+    0.1,
+    0.5,
+    1.0,
+    2.0,
+)  # of the first lines, in units of the exact row's cost
 _NEAR = 1e-2  # of the square of the exact row's cost
 _SAFE = 1e-12  # share of the tolerance kept for the rounding of sums
 _MORE = 6  # that join at once
@@ -109,15 +114,14 @@ def orbit_bound(
     """
     gain = 0.0
     size = 0.0
-    squares = np.zeros(1 + max(int(orbit.levels.max()) for orbit in orbits))
+    squares = np.zeros(_levels(orbits))
     for orbit, y, share in zip(orbits, weights, shares / shares.sum(), strict=True):
         if not y.any():
             continue
         if not share > 0:
             return 0.0
-
-        free = np.flatnonzero(orbit.scales == 0)
-        if len(free):  # constants: a weight on one point more takes their sum out
+        if (orbit.scales == 0).any():
+            # Constants are free: a weight on one point more takes their sum out.
             y = y.copy()
             y[0] -= math.fsum(y)
 
@@ -125,8 +129,9 @@ def orbit_bound(
         seen = np.abs(parts.sum(axis=0)) + 1e-14 * np.abs(parts).sum(axis=0)
         j = orbit.costly
         np.add.at(squares, orbit.levels[j], (seen[j] / orbit.scales[j]) ** 2 / share)
-        gain += math.fsum(y * orbit.target) - entrywise * float(np.abs(y).sum())
-        size += float(np.abs(y).sum())
+        length = float(np.abs(y).sum())
+        gain += math.fsum(y * orbit.target) - entrywise * length
+        size += length
 
     norm = math.sqrt(float(squares.max()))
     if norm == 0:
@@ -136,52 +141,42 @@ def orbit_bound(
     return max(0.0, inward((gain - 1e-13 * size - rest) / norm, 8 * len(squares) + 8))
 
 
+def _levels(orbits: Sequence[Orbit]) -> int:
+    """Number of invariant subspaces."""
+    return 1 + max(int(orbit.levels.max()) for orbit in orbits)
+
+
 def solve_orbits(
     orbits: Sequence[Orbit], entrywise: float, tolerance: float = 1e-6
 ) -> OrbitSolution:
     """The least t for all orbits, those that decide it in the program and the others checked."""
     active = list(range(len(orbits)))
     if len(orbits) > _FEW:  # the dearest at first
-        dearest = sorted(
-            active,
-            key=lambda k: -float(np.abs(orbits[k].exact * orbits[k].scales).sum()),
-        )
-        active = dearest[:3]
+        active = sorted(active, key=lambda k: -orbits[k].exact_cost)[:3]
 
     rounds = 0
     program = _Program([orbits[k] for k in active], entrywise)
     while True:
         rounds += program.run(tolerance)
         spread = program.spread
-        answers = dict(zip(active, program.best, strict=True))
-
-        for k, orbit in enumerate(orbits):
-            if k not in answers:
-                answers[k] = _response(orbit, spread, entrywise)
-
-        costs = np.array(
-            [orbits[k].cost(answers[k], spread) for k in range(len(orbits))]
-        )
-        worst = [k for k in np.argsort(-costs) if k not in active][:_MORE]
-        violated = [
-            int(k) for k in worst if costs[k] > program.value**2 * (1 + tolerance)
+        known = dict(zip(active, program.best, strict=True))
+        answers = [
+            known[k] if k in known else _response(orbit, spread, entrywise)
+            for k, orbit in enumerate(orbits)
         ]
+        pairs = zip(orbits, answers, strict=True)
+        costs = np.array([orbit.cost(answer, spread) for orbit, answer in pairs])
+
+        most = program.value**2 * (1 + tolerance)
+        worst = [int(k) for k in np.argsort(-costs) if k not in known]
+        violated = [k for k in worst[:_MORE] if costs[k] > most]
         if not violated:
             break
 
         active += violated
         program.join([orbits[k] for k in violated], [answers[k] for k in violated])
 
-    weights = [np.zeros(len(orbit.target)) for orbit in orbits]
-    shares = np.zeros(len(orbits))
-    for place, k in enumerate(active):
-        weights[k], shares[k] = program.weights[place], program.shares[place]
-
-    value = math.sqrt(float(costs.max())) * (1 + 1e-12)
-    ordered = tuple(answers[k] for k in range(len(orbits)))
-    return OrbitSolution(
-        value, program.bound, ordered, spread, tuple(weights), shares, rounds
-    )
+    return program.solution(orbits, active, answers, float(costs.max()), rounds)
 
 
 def _response(orbit: Orbit, spread: FloatArray, entrywise: float) -> FloatArray:
@@ -210,22 +205,69 @@ def _first_lines(orbits: Sequence[Orbit], first: int) -> list[tuple[int, int, fl
     ]
 
 
+@dataclass(frozen=True, eq=False)
+class _Places:
+    """Where variables stand: functions of every orbit, weights, quotients, and t² at the end."""
+
+    starts: IntArray
+    weights: int
+    quotients: int
+    top: int
+
+    @classmethod
+    def of(cls, orbits: Sequence[Orbit], count: int) -> _Places:
+        starts = np.cumsum([0, *(len(orbit.exact) for orbit in orbits)])
+        functions = int(starts[-1])
+        return cls(starts, functions, functions + count, 2 * functions + count)
+
+    @property
+    def variables(self) -> int:
+        """Number of them."""
+        return self.top + 1
+
+
 class _Program:
     """The linear program with the lines so far, and the best points met."""
 
     def __init__(self, orbits: Sequence[Orbit], entrywise: float) -> None:
         self.orbits = orbits
         self.entrywise = entrywise
-        self.count = 1 + max(int(orbit.levels.max()) for orbit in orbits)
-        self.value, self.bound = math.inf, 0.0
-        exact = [orbit.exact for orbit in orbits]
+        self.count = _levels(orbits)
+        self.value = math.inf
+        self.bound = 0.0
         self.unit = max(1e-12, *(orbit.exact_cost for orbit in orbits))
         self.weights = [np.zeros(len(orbit.target)) for orbit in orbits]
         self.shares = np.ones(len(orbits))
         self.lines = _first_lines(orbits, 0)
         self.best: list[FloatArray] = []
         self.spread: FloatArray = np.empty(0)
+        exact = [orbit.exact for orbit in orbits]
         self._keep(exact, self._even(exact))
+
+    def solution(
+        self,
+        orbits: Sequence[Orbit],
+        active: Sequence[int],
+        answers: Sequence[FloatArray],
+        cost: float,
+        rounds: int,
+    ) -> OrbitSolution:
+        """What is known of all orbits; those that are not in the program weigh nothing."""
+        weights = [np.zeros(len(orbit.target)) for orbit in orbits]
+        shares = np.zeros(len(orbits))
+        for place, k in enumerate(active):
+            weights[k] = self.weights[place]
+            shares[k] = self.shares[place]
+
+        return OrbitSolution(
+            value=math.sqrt(cost) * (1 + 1e-12),
+            bound=self.bound,
+            coefficients=tuple(answers),
+            spread=self.spread,
+            weights=tuple(weights),
+            shares=shares,
+            rounds=rounds,
+        )
 
     def join(self, orbits: Sequence[Orbit], answers: Sequence[FloatArray]) -> None:
         """Further orbits, with approximations of theirs at the current weights."""
@@ -253,21 +295,18 @@ class _Program:
         # Lines far below the quotients decide nothing, and come back where they are wanted.
         near = slack[: len(self.lines)] <= _NEAR
         self.lines = [line for line, kept in zip(self.lines, near, strict=True) if kept]
-        inside = [
-            o.inside(c, self.entrywise)
-            for o, c in zip(self.orbits, corner, strict=True)
-        ]
-        before = self.best
-        start = self.spread
 
+        start = self.spread
+        pairs = [
+            (best, orbit.inside(c, self.entrywise))
+            for orbit, best, c in zip(self.orbits, self.best, corner, strict=True)
+        ]
         # Between the best point and the program's corner the value is convex; corners swing.
         for share in _MIXES:
-            mixed = [
-                share * c + (1 - share) * b for b, c in zip(before, inside, strict=True)
-            ]
+            mixed = [share * end + (1 - share) * best for best, end in pairs]
             spread = share * level + (1 - share) * start
-            for candidate in (spread, self._even(mixed)):
-                self._keep(mixed, candidate)
+            self._keep(mixed, spread)
+            self._keep(mixed, self._even(mixed))
             self._touch(mixed, spread)
 
     def _touch(self, coefficients: Sequence[FloatArray], spread: FloatArray) -> None:
@@ -276,9 +315,8 @@ class _Program:
             for j in orbit.costly:
                 g = float(c[j] * orbit.scales[j]) / self.unit
                 slope = g / max(float(spread[orbit.levels[j]]), 1e-12)
-                self.lines.append(
-                    (k, int(j), float(np.clip(slope, -_STEEPEST, _STEEPEST)))
-                )
+                slope = float(np.clip(slope, -_STEEPEST, _STEEPEST))
+                self.lines.append((k, int(j), slope))
 
     def _even(self, coefficients: Sequence[FloatArray]) -> FloatArray:
         """The best weights if all orbits counted the same together."""
@@ -287,19 +325,20 @@ class _Program:
             np.add.at(squares, orbit.levels, (c * orbit.scales) ** 2)
 
         root = np.sqrt(squares)
-        return np.asarray(
-            root / root.sum() if root.any() else np.full(self.count, 1 / self.count)
-        )
+        if not root.any():
+            return np.full(self.count, 1 / self.count)
+        return np.asarray(root / root.sum())
 
     def _keep(self, coefficients: Sequence[FloatArray], spread: FloatArray) -> None:
         """The value of a feasible point, kept where it is the least so far."""
         spread = spread / spread.sum()
-        costs = [
-            o.cost(c, spread) for o, c in zip(self.orbits, coefficients, strict=True)
-        ]
-        value = math.sqrt(max(costs)) * (1 + 1e-12)
+        pairs = zip(self.orbits, coefficients, strict=True)
+        cost = max(orbit.cost(c, spread) for orbit, c in pairs)
+        value = math.sqrt(cost) * (1 + 1e-12)
         if value < self.value:
-            self.value, self.best, self.spread = value, list(coefficients), spread
+            self.value = value
+            self.best = list(coefficients)
+            self.spread = spread
 
     def _prove(self, multipliers: FloatArray) -> None:
         first = len(self.lines)
@@ -326,53 +365,24 @@ class _Program:
         coefficients themselves.
         """
         from scipy.optimize import linprog
-        from scipy.sparse import block_diag, coo_array, csr_array, hstack, vstack
+        from scipy.sparse import csr_array, hstack, vstack
 
-        starts = np.cumsum([0, *(len(o.exact) for o in self.orbits)])
-        total = int(starts[-1])
-        kinds = len(self.orbits)
-        ends = total + self.count
-        top = 2 * total + self.count
-        k, j, slope = (np.array(column) for column in zip(*self.lines, strict=True))
-        levels = np.concatenate([o.levels for o in self.orbits])[starts[k] + j]
-        row = np.arange(len(k))
-        lines = coo_array(
-            (
-                np.concatenate([2 * slope, -(slope**2), np.full(len(k), -1.0)]),
-                (
-                    np.tile(row, 3),
-                    np.concatenate(
-                        [starts[k] + j, total + levels, ends + starts[k] + j]
-                    ),
-                ),
-            ),
-            shape=(len(k), top + 1),
-        )
-        sums = np.zeros((kinds + 1, top + 1))
-
-        for number, orbit in enumerate(self.orbits):
-            sums[number, ends + starts[number] + orbit.costly] = 1.0
-            sums[number, top] = -1.0
-
-        sums[kinds, total:ends] = 1.0
-        units = [
-            np.where(o.scales > 0, self.unit / np.maximum(o.scales, 1e-300), 1.0)
-            for o in self.orbits
-        ]
-        kernels = [o.kernel * unit for o, unit in zip(self.orbits, units, strict=True)]
-        boxes: Any = block_diag([np.vstack([kernel, -kernel]) for kernel in kernels])
-        rest = csr_array((boxes.shape[0], top + 1 - total))
-        right = [np.zeros(len(k) + kinds), np.ones(1)]
-
+        place = _Places.of(self.orbits, self.count)
+        boxes, units = self._boxes()
+        rest = csr_array((boxes.shape[0], place.variables - place.weights))
+        sums = csr_array(self._sums(place))
+        rows = [self._tangents(place), sums, hstack([boxes, rest])]
+        right = [np.zeros(len(self.lines) + len(self.orbits)), np.ones(1)]
         for orbit in self.orbits:
             right += [orbit.target + self.entrywise, self.entrywise - orbit.target]
 
-        cost = np.zeros(top + 1)
-        cost[top] = 1.0
-        limits: list[Any] = [(None, None)] * total + [(0, None)] * (top + 1 - total)
+        cost = np.zeros(place.variables)
+        cost[place.top] = 1.0
+        free: list[Any] = [(None, None)] * place.weights
+        limits = free + [(0, None)] * (place.variables - place.weights)
         answer = linprog(
             cost,
-            A_ub=vstack([lines, csr_array(sums), hstack([boxes, rest])], format="csr"),
+            A_ub=vstack(rows, format="csr"),
             b_ub=np.concatenate(right),
             bounds=limits,
             method="highs",
@@ -383,13 +393,48 @@ class _Program:
             )
 
         x = np.asarray(answer.x)
-        held = np.split(x[:total], starts[1:-1])
-        corner = [np.asarray(x * u) for x, u in zip(held, units, strict=True)]
-        ineq = answer.ineqlin
+        held = np.split(x[: place.weights], place.starts[1:-1])
+        corner = [np.asarray(g * unit) for g, unit in zip(held, units, strict=True)]
+        level = x[place.weights : place.quotients]
+        multipliers = -np.asarray(answer.ineqlin.marginals)
+        return corner, level, multipliers, np.asarray(answer.ineqlin.residual)
 
-        return (
-            corner,
-            x[total:ends],
-            -np.asarray(ineq.marginals),
-            np.asarray(ineq.residual),
+    def _tangents(self, place: _Places) -> Any:
+        """2θg − θ²l is at most the quotient, for every line."""
+        from scipy.sparse import coo_array
+
+        k, j, slope = (np.array(column) for column in zip(*self.lines, strict=True))
+        functions = place.starts[k] + j
+        levels = np.concatenate([orbit.levels for orbit in self.orbits])[functions]
+        entries = np.concatenate([2 * slope, -(slope**2), np.full(len(k), -1.0)])
+        row = np.tile(np.arange(len(k)), 3)
+        column = np.concatenate(
+            [functions, place.weights + levels, place.quotients + functions]
         )
+        return coo_array((entries, (row, column)), shape=(len(k), place.variables))
+
+    def _sums(self, place: _Places) -> FloatArray:
+        """The quotients of every orbit are at most t² together, and the weights at most one."""
+        sums = np.zeros((len(self.orbits) + 1, place.variables))
+        for number, orbit in enumerate(self.orbits):
+            first = place.quotients + place.starts[number]
+            sums[number, first + orbit.costly] = 1.0
+            sums[number, place.top] = -1.0
+
+        sums[-1, place.weights : place.quotients] = 1.0
+        return sums
+
+    def _boxes(self) -> tuple[Any, list[FloatArray]]:
+        """What keeps every orbit within its tolerance, and the units of its functions."""
+        from scipy.sparse import block_diag
+
+        blocks = []
+        units = []
+        for orbit in self.orbits:
+            costs = self.unit / np.maximum(orbit.scales, 1e-300)
+            unit = np.where(orbit.scales > 0, costs, 1.0)
+            kernel = orbit.kernel * unit
+            blocks.append(np.vstack([kernel, -kernel]))
+            units.append(unit)
+
+        return block_diag(blocks), units

@@ -19,6 +19,7 @@ from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.norm.exact.symmetric import solve_spectrum
 from noisewright.norm.kernel.certificate import inward, outward
 from noisewright.norm.kernel.factorization import (
+    DualWeights,
     Part,
     Settings,
     dense_weights,
@@ -27,6 +28,7 @@ from noisewright.norm.kernel.factorization import (
     worst_status,
 )
 from noisewright.norm.kernel.problems import (
+    LARGEST_EIGENPROBLEM,
     WELL_CONDITIONED,
     DenseProblem,
     GramProblem,
@@ -39,12 +41,15 @@ from noisewright.norm.kernel.solver import (
     mean_factor,
 )
 from noisewright.workload.kinds.explicit import Explicit
-from noisewright.workload.linear.maps import Adjoint, BlockDiagonal, Folded, characters
+from noisewright.workload.linear.maps import (
+    Adjoint,
+    BlockDiagonal,
+    Folded,
+    LinearMap,
+    characters,
+)
 
 LARGEST_BLOCK = 2**27  # entries, a gigabyte
-LARGEST_SIDE = 8192
-"""Of the smaller side: an eigenproblem of this size is 0.5 GB and minutes a step."""
-
 _FEWEST_ENTRIES = 2**21  # smaller matrices are solved in full within a second
 _MOST_CELLS = 4096  # of a tall matrix: Gram matrices of 0.1 GB
 _LOST = 1e-6  # of a query's largest entry: what may not come back from the measurements
@@ -72,35 +77,38 @@ def connected_blocks(matrix: Any) -> list[Block]:
     ends = (entries.row, entries.col + queries)
     graph = csr_array((np.ones(entries.nnz), ends), shape=(queries + size,) * 2)
     _, label = connected_components(graph, directed=False)
+
     used = np.unique(label[entries.row])
     order = np.argsort(label, kind="stable")
     starts = np.searchsorted(label[order], used)
     stops = np.searchsorted(label[order], used, side="right")
     blocks = []
-
     for start, stop in zip(starts, stops, strict=True):
         members = order[start:stop]
         rows = members[members < queries]
         columns = members[members >= queries] - queries
         _check_size(rows.size, columns.size)
-        part = pattern[rows][:, columns].toarray()
-        # A power of two, so that scaling rounds nothing.
-        exponent = math.frexp(float(np.abs(part).max()))[1]
-        scaled = np.ldexp(part, -exponent)
-        if not (np.abs(scaled).max(axis=0).all() and np.abs(scaled).max(axis=1).all()):
-            raise _too_small("a row or column that vanishes beside the others")
-
-        blocks.append(Block(rows, columns, scaled, math.ldexp(1.0, exponent)))
+        scaled, scale = _scaled(pattern[rows][:, columns].toarray())
+        blocks.append(Block(rows, columns, scaled, scale))
 
     return blocks
 
 
+def _scaled(part: FloatArray) -> tuple[FloatArray, float]:
+    """A block with entries of order one, and the power of two that it was: nothing is rounded."""
+    exponent = math.frexp(float(np.abs(part).max()))[1]
+    scaled = np.ldexp(part, -exponent)
+    if not (scaled.any(axis=0).all() and scaled.any(axis=1).all()):
+        raise _too_small("a row or column that vanishes beside the others")
+    return scaled, math.ldexp(1.0, exponent)
+
+
 def _check_size(rows: int, columns: int) -> None:
-    if rows * columns > LARGEST_BLOCK or min(rows, columns) > LARGEST_SIDE:
+    if rows * columns > LARGEST_BLOCK or min(rows, columns) > LARGEST_EIGENPROBLEM:
         raise TooLarge(
             f"the workload has a connected block of {rows} queries over {columns} cells; explicit "
-            f"blocks are solved up to {LARGEST_SIDE} on the smaller side and {LARGEST_BLOCK} "
-            f"entries; write it with structured workloads, or coarsen the domain"
+            f"blocks are solved up to {LARGEST_EIGENPROBLEM} on the smaller side and "
+            f"{LARGEST_BLOCK} entries; write it with structured workloads, or coarsen the domain"
         )
 
 
@@ -133,10 +141,12 @@ class Merged:
 def merge_parallel(matrix: FloatArray, norm: float) -> Merged:
     """Merge parallel rows by the ℓ_norm of their lengths, parallel columns by the longest."""
     # Rows alike in size, or columns that differ in a small query alone would seem to be parallel.
-    alike = np.ldexp(matrix, -np.frexp(np.abs(matrix).max(axis=1))[1][:, None])
+    exponents = np.frexp(np.abs(matrix).max(axis=1))[1]
+    alike = np.ldexp(matrix, -exponents[:, None])
     column_index, column_scale, chosen = _parallel(alike.T)
     columns = matrix[:, chosen]
     row_index, row_scale, leaders = _parallel(columns)
+
     ratio = np.abs(row_scale)  # at most one: the longest row of each group leads it
     length = np.ones(len(leaders))
     share = np.zeros(len(ratio))
@@ -149,10 +159,14 @@ def merge_parallel(matrix: FloatArray, norm: float) -> Merged:
 
     representative = np.zeros(matrix.shape[1])
     representative[chosen] = 1.0
-    merged = columns[leaders] * length[:, None]
-
     return Merged(
-        merged, row_index, ratio, share, column_index, column_scale, representative
+        columns[leaders] * length[:, None],
+        row_index,
+        ratio,
+        share,
+        column_index,
+        column_scale,
+        representative,
     )
 
 
@@ -182,29 +196,13 @@ def _parallel(rows: FloatArray) -> tuple[IndexArray, FloatArray, IndexArray]:
 def solve_explicit(workload: Explicit, settings: Settings) -> Part:
     """Solve the blocks one by one and join them at the best balance between them."""
     queries, size = workload.shape
+    norm = settings.norm
     blocks = connected_blocks(workload.matrix)
     if not blocks:
-        return nothing_asked(workload, settings.norm)
+        return nothing_asked(workload, norm)
 
     # Relative gaps do not add up over blocks, so each block has the whole tolerance.
     solved = [_solve_block(block, settings) for block in blocks]
-    norm = settings.norm
-    position = np.zeros(size, dtype=np.intp)
-    scale = np.zeros(size)
-    order = np.concatenate([block.columns for block in blocks])
-    position[order], scale[order] = np.arange(order.size), 1.0
-    strategy = BlockDiagonal(tuple(part.strategy for part in solved))
-    inverse = BlockDiagonal(tuple(part.inverse for part in solved))
-    values = np.array([part.value for part in solved])
-    bounds = np.array([part.lower_bound for part in solved])
-    a_share, b_share = _balance(bounds, norm)
-    a = np.zeros(queries)
-    b = np.zeros(size)
-
-    for block, part, x, y in zip(blocks, solved, a_share, b_share, strict=True):
-        b[block.columns] = y * part.certificate.column_weights()
-        if norm > 2:
-            a[block.rows] = x * part.certificate.row_weights()
 
     def errors() -> FloatArray:
         result = np.zeros(queries)
@@ -212,22 +210,55 @@ def solve_explicit(workload: Explicit, settings: Settings) -> Part:
             result[block.rows] = part.errors()
         return result
 
+    values = np.array([part.value for part in solved])
+    bounds = np.array([part.lower_bound for part in solved])
     mean = mean_factor(queries, norm)
     notes = [note for part in solved for note in part.notes]
     if len(blocks) > 1:
         notes.insert(0, f"{len(blocks)} unconnected blocks solved apart")
 
+    strategy = BlockDiagonal(tuple(part.strategy for part in solved))
+    inverse = BlockDiagonal(tuple(part.inverse for part in solved))
+    used = np.concatenate([block.columns for block in blocks])
     return Part(
-        strategy=Folded(strategy, position, scale),
-        inverse=Adjoint(Folded(Adjoint(inverse), position, scale)),
+        strategy=_spread(strategy, used, size),
+        inverse=Adjoint(_spread(Adjoint(inverse), used, size)),
         errors=errors,
         value=outward(error_norm(values, norm) * mean, len(blocks)),
         lower_bound=inward(error_norm(bounds, norm) * mean, len(blocks)),
-        certificate=dense_weights(None if norm == 2 else a, b),
+        certificate=_balanced_weights(blocks, solved, workload.shape, norm),
         status=worst_status(solved),
         iterations=sum(part.iterations for part in solved),
         notes=tuple(dict.fromkeys(notes)),
     )
+
+
+def _spread(inner: LinearMap, used: IndexArray, size: int) -> Folded:
+    """A map over some cells as one over all; the others are left out of every measurement."""
+    position = np.zeros(size, dtype=np.intp)
+    position[used] = np.arange(used.size)
+    scale = np.zeros(size)
+    scale[used] = 1.0
+    return Folded(inner, position, scale)
+
+
+def _balanced_weights(
+    blocks: list[Block], solved: list[Part], shape: tuple[int, int], norm: float
+) -> DualWeights:
+    """The dual weights of all blocks, each with its share of the mass."""
+    queries, size = shape
+    a = np.zeros(queries)
+    b = np.zeros(size)
+    bounds = np.array([part.lower_bound for part in solved])
+    shares = zip(*_balance(bounds, norm), strict=True)
+    for block, part, (row_share, column_share) in zip(
+        blocks, solved, shares, strict=True
+    ):
+        b[block.columns] = column_share * part.certificate.column_weights()
+        if norm > 2:
+            a[block.rows] = row_share * part.certificate.row_weights()
+
+    return dense_weights(None if norm == 2 else a, b)
 
 
 def _balance(bounds: FloatArray, norm: float) -> tuple[FloatArray, FloatArray]:
@@ -262,14 +293,15 @@ def _solve_block(block: Block, settings: Settings) -> Part:
     if a is not None:
         a = merged.row_share * a[merged.row_index]
 
+    def errors() -> FloatArray:
+        return block.scale * merged.row_ratio * inner.errors()[merged.row_index]
+
     spread = Folded(Adjoint(inner.inverse), merged.column_index, merged.representative)
     return replace(
         inner,
         strategy=Folded(inner.strategy, merged.column_index, merged.column_scale),
         inverse=Adjoint(spread),
-        errors=lambda: (
-            block.scale * merged.row_ratio * inner.errors()[merged.row_index]
-        ),
+        errors=errors,
         value=block.scale * inner.value / mean,
         lower_bound=block.scale * inner.lower_bound / mean,
         certificate=dense_weights(a, b),
@@ -280,9 +312,9 @@ def _circulant_spectrum(matrix: FloatArray) -> FloatArray | None:
     """Eigenvalues of the Gram matrix when cyclic shifts of the cells leave it unchanged."""
     gram = matrix.T @ matrix
     first = gram[0]
-    slack = 1e-13 * np.abs(gram).max()
-    cyclic = np.abs(first[1:] - first[:0:-1]).max(initial=0.0) <= slack
-    if not cyclic or np.abs(gram[1:, 1:] - gram[:-1, :-1]).max(initial=0.0) > slack:
+    uneven = np.abs(first[1:] - first[:0:-1]).max(initial=0.0)
+    shifted = np.abs(gram[1:, 1:] - gram[:-1, :-1]).max(initial=0.0)
+    if max(uneven, shifted) > 1e-13 * np.abs(gram).max():
         return None
     return characters((len(gram),), first)
 
@@ -291,22 +323,24 @@ def _restricted_start(
     settings: Settings, block: Block, merged: Merged
 ) -> Weights | None:
     """The warm start's weights on this block's merged rows and columns."""
-    if settings.start is None:
+    start = settings.start
+    if start is None:
         return None
 
-    b = _sums(merged.column_index, settings.start.b[block.columns])
-    a = settings.start.a
-    if a is None or settings.norm == 2:
+    b = _sums(merged.column_index, start.b[block.columns])
+    if start.a is None or settings.norm == 2:
         return Weights(None, b)
 
     power = dual_exponent(settings.norm)
-    return Weights(_sums(merged.row_index, a[block.rows] ** power) ** (1 / power), b)
+    sums = _sums(merged.row_index, start.a[block.rows] ** power)
+    return Weights(sums ** (1 / power), b)
 
 
 def _lost(matrix: FloatArray, inner: Part) -> FloatArray:
     """How much of every query does not come back, relative to its largest entry."""
     reached = inner.strategy.rmatvec(inner.inverse.rmatvec(matrix.T)).T
-    return np.asarray(np.abs(matrix - reached).max(axis=1) / np.abs(matrix).max(axis=1))
+    away = np.abs(matrix - reached).max(axis=1)
+    return np.asarray(away / np.abs(matrix).max(axis=1))
 
 
 def _check_reach(matrix: FloatArray, inner: Part) -> None:
@@ -333,7 +367,8 @@ def solve_tall(workload: Explicit, settings: Settings) -> Part | None:
         return None
 
     if settings.start is not None:
-        settings = _narrowed(settings, used)
+        start = replace(settings.start, b=settings.start.b[used])
+        settings = replace(settings, start=start)
 
     problem = GramProblem(gram) if settings.norm == 2 else RowwiseProblem(narrow)
     part = solve_numerically(narrow, problem, settings)
@@ -364,22 +399,13 @@ def _comes_back(workload: Explicit, part: Part) -> bool:
     return not (np.ravel(sizes.sum(axis=1)) * off > _LOST * most).any()
 
 
-def _narrowed(settings: Settings, used: IndexArray) -> Settings:
-    assert settings.start is not None
-    return replace(settings, start=Weights(settings.start.a, settings.start.b[used]))
-
-
 def _widened(part: Part, used: IndexArray, size: int) -> Part:
     """The same over all cells, those that no query uses left out of every measurement."""
-    position = np.zeros(size, dtype=np.intp)
-    scale = np.zeros(size)
-    position[used], scale[used] = np.arange(used.size), 1.0
     b = np.zeros(size)
     b[used] = part.certificate.column_weights()
-
     return replace(
         part,
-        strategy=Folded(part.strategy, position, scale),
-        inverse=Adjoint(Folded(Adjoint(part.inverse), position, scale)),
+        strategy=_spread(part.strategy, used, size),
+        inverse=Adjoint(_spread(Adjoint(part.inverse), used, size)),
         certificate=dense_weights(part.certificate.row_weights(), b),
     )

@@ -31,10 +31,10 @@ from noisewright.workload.linear.tensor import mean_error
 
 Kind = Literal["column-normalised", "square-root", "banded"]
 
-LONGEST = 10_000_000
+LONGEST = 10_000_000  # steps: arrays of 80 MB each
 # of the coefficients: errors are then within 2e-4 of the exact square root's
 PRECISION = 0.03
-BAND = 64
+BAND = 64  # coefficients of a band, unless another width is asked for
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,11 +72,10 @@ class StreamFactorization:
 
     def column_lengths(self, start: int, stop: int) -> FloatArray:
         """What each step's increment is divided by, for steps `start` to `stop`."""
-        longest = self._length_after(np.array([self.steps - 1]))
-        if self.kind != "column-normalised":
-            return np.repeat(longest, max(0, min(stop, self.steps) - start))
-        lags = self.steps - 1 - np.arange(start, min(stop, self.steps))
-        return self._length_after(lags)
+        steps = np.arange(start, min(stop, self.steps))
+        if self.kind != "column-normalised":  # the same for all
+            steps = np.zeros_like(steps)
+        return self._length_after(self.steps - 1 - steps)
 
     def _length_after(self, lags: IntArray) -> FloatArray:
         """‖(c_0, …, c_lags)‖, from the closed form of geometric sums."""
@@ -101,10 +100,8 @@ class StreamFactorization:
     @cached_property
     def errors(self) -> FloatArray:
         """Standard deviation of every answer per unit of noise."""
-        variances = (
-            self._banded_variances() if self.kind == "banded" else self._variances()
-        )
-        return np.sqrt(variances)
+        banded = self.kind == "banded"
+        return np.sqrt(self._banded_variances() if banded else self._variances())
 
     def _banded_variances(self) -> FloatArray:
         from scipy.signal import lfilter
@@ -126,26 +123,22 @@ class StreamFactorization:
         from scipy.signal import lfilter
 
         n = self.steps
-        d = self.column_lengths(0, self.steps)
+        d = self.column_lengths(0, n)
         poles, residues = self.inverse_modes
         tails = np.zeros((poles.size, n))
-
         for k, pole in enumerate(poles.tolist()):
-            tails[k, :-1] = (lfilter([1.0], [1.0, -pole], d[:0:-1]))[::-1]
+            tails[k, :-1] = lfilter([1.0], [1.0, -pole], d[:0:-1])[::-1]
 
         weighted = residues[:, None] * tails
         u = d + weighted.sum(axis=0)
         variances = np.cumsum(u * u)
         steps = np.arange(1.0, n + 1)
-
         for k, pole in enumerate(poles.tolist()):
-            variances -= 2 * weighted[k] * (lfilter([1.0], [1.0, -pole], u))
+            variances -= 2 * weighted[k] * lfilter([1.0], [1.0, -pole], u)
             for m in range(k + 1):
-                both = pole * float(poles[m])
-                twice = 1.0 if m == k else 2.0
-                variances += (
-                    twice * weighted[k] * weighted[m] * _geometric_sums(both, steps)
-                )
+                times = 1.0 if m == k else 2.0
+                sums = _geometric_sums(pole * float(poles[m]), steps)
+                variances += times * weighted[k] * weighted[m] * sums
 
         return np.asarray(np.maximum(variances, 0.0))
 
@@ -200,11 +193,10 @@ def stream_factorization(
 
     none = np.zeros(0)
     if kind == "banded":
-        width = min(check_size("band", band), steps)
-        ratios = np.concatenate(
-            [[1.0], (2 * np.arange(1, width) - 1) / (2 * np.arange(1, width))]
-        )
-        return StreamFactorization(steps, kind, none, none, np.cumprod(ratios))
+        lags = np.arange(1, min(check_size("band", band), steps))
+        ratios = (2 * lags - 1) / (2 * lags)
+        first = np.cumprod(np.concatenate([[1.0], ratios]))
+        return StreamFactorization(steps, kind, none, none, first)
 
     require(
         kind in ("column-normalised", "square-root"),

@@ -27,6 +27,7 @@ from noisewright.arrays import FloatArray
 from noisewright.errors import InvalidParameter, require
 from noisewright.norm.kernel.certificate import nuclear_of_marginals, outward
 from noisewright.norm.kernel.solver import (
+    FixedPoint,
     Spectrum,
     Weights,
     dual_exponent,
@@ -102,48 +103,56 @@ def residual_plan(
     replace-one neighbours the total is not measured: the number of people is public.
     """
     ordered = tuple(tuple(sorted(table)) for table in tables)
-    importance = (
-        np.ones(len(ordered))
-        if weights is None
-        else np.array(weights, dtype=np.float64)
-    )
+    given = np.ones(len(ordered)) if weights is None else weights
+    importance = np.array(given, dtype=np.float64)
     _check(sizes, ordered, importance)
-    problem = MarginalProblem.of(
-        tuple(int(n) for n in sizes), ordered, importance, norm, neighbours
-    )
-    primal = dual = Weights(None, np.ones(1))
-    steps = 0
-    status = Status.CLOSED_FORM
+    whole = tuple(int(n) for n in sizes)
+    problem = MarginalProblem.of(whole, ordered, importance, norm, neighbours)
+    even = Weights(None, np.ones(1))
     if (norm > 2 or problem.columns > 1) and problem.blocks:
         point = solve(problem, norm, tolerance=tolerance, iterations=iterations)
-        primal = point.primal
-        dual = point.dual
-        steps = point.iterations
-        status = point.status
+    else:
+        point = FixedPoint(even, even, math.inf, 0.0, 0, Status.CLOSED_FORM)
 
-    g, c = problem.roots(primal.a, primal.b)
-    squares = problem.row_squares(g, c) * problem.largest_change(g, c)
-    per_row = problem.per_row(dual.a)
-    queries = sum(_product(sizes, table) for table in ordered)
+    return _residual_solution(problem, ordered, point, neighbours)
+
+
+def _residual_solution(
+    problem: MarginalProblem,
+    tables: tuple[Table, ...],
+    point: FixedPoint,
+    neighbours: str,
+) -> ResidualSolution:
+    """The strategy at the primal weights, and the bound of the dual ones."""
+    norm = problem.norm
+    importance = problem.table_weights
+    g, c = problem.roots(point.primal.a, point.primal.b)
+    change = problem.largest_change(g, c)
+    squares = problem.row_squares(g, c) * change
+    value = mean_error(np.sqrt(squares), norm, problem.table_cells)
     terms = len(problem.blocks) + problem.rows
-    bound = nuclear_of_marginals(
-        problem.sizes, ordered, importance, per_row, problem.pairs(dual.b)
-    )
 
+    dual = TableWeights(
+        tables=problem.per_row(point.dual.a), pairs=problem.pairs(point.dual.b)
+    )
+    bound = nuclear_of_marginals(
+        problem.sizes, tables, importance, dual.tables, dual.pairs
+    )
+    queries = sum(_product(problem.sizes, table) for table in tables)
     return ResidualSolution(
         sizes=problem.sizes,
-        tables=ordered,
+        tables=tables,
         weights=tuple(importance.tolist()),
         norm=norm,
         neighbours=neighbours,
         blocks=problem.blocks,
-        block_variances=problem.largest_change(g, c) * c / (problem.block_cells * g),
+        block_variances=change * c / (problem.block_cells * g),
         table_variances=squares / importance**2,
-        certificate=TableWeights(tables=per_row, pairs=problem.pairs(dual.b)),
-        value=outward(mean_error(np.sqrt(squares), norm, problem.table_cells), terms),
+        certificate=dual,
+        value=outward(value, terms),
         lower_bound=bound * mean_factor(queries, norm),
-        status=status,
-        iterations=steps,
+        status=point.status,
+        iterations=point.iterations,
     )
 
 
@@ -191,9 +200,8 @@ class MarginalProblem:
     @cached_property
     def multiplicity(self) -> FloatArray:
         """Dimension of each block."""
-        return np.array(
-            [math.prod(self.sizes[i] - 1.0 for i in block) for block in self.blocks]
-        )
+        freedom = [size - 1.0 for size in self.sizes]
+        return np.array([math.prod(freedom[i] for i in block) for block in self.blocks])
 
     @cached_property
     def block_cells(self) -> FloatArray:
@@ -231,12 +239,14 @@ class MarginalProblem:
     ) -> tuple[FloatArray, FloatArray]:
         """g_T = (Σ_{S⊇T} a_S w_S² / Q_S)^½ and c_T = (Σ_D β_D · change)^½."""
         per_row = self.per_row(a) * self.table_weights**2 / self.table_cells
-        return (np.sqrt(self.incidence.T @ per_row)), np.sqrt(b @ self.changes)
+        g = np.sqrt(self.incidence.T @ per_row)
+        return g, np.sqrt(b @ self.changes)
 
     def row_squares(self, g: FloatArray, c: FloatArray) -> FloatArray:
         """w_S² Q_S⁻² Σ_{T⊆S} m_T c_T/g_T, the squared length of a row of table S."""
         scale = (self.table_weights / self.table_cells) ** 2
-        return np.asarray(scale * (self.incidence @ (self.multiplicity * c / g)))
+        sums = self.incidence @ (self.multiplicity * c / g)
+        return np.asarray(scale * sums)
 
     def column_squares(self, g: FloatArray, c: FloatArray) -> FloatArray:
         """Squared change of the strategy's answers for each kind of change."""
@@ -248,10 +258,9 @@ class MarginalProblem:
             return float(self.column_squares(g, c).max(initial=0.0))
 
         # No product of factors −1/(n_i − 1) is below minus the largest of them.
-        worst = [
-            2 + 2 / (min(self.sizes[i] for i in block) - 1.0) for block in self.blocks
-        ]
-        return float(np.array(worst) @ (self.multiplicity * g / c))
+        fewest = np.array([min(self.sizes[i] for i in block) for block in self.blocks])
+        worst = 2 + 2 / (fewest - 1.0)
+        return float(worst @ (self.multiplicity * g / c))
 
     def spectrum(self, a: FloatArray | None, b: FloatArray) -> Spectrum:
         g, c = self.roots(a, b)
@@ -278,20 +287,14 @@ def replacements(
         return ((),), np.full((1, len(blocks)), 2 / (1 - fraction))
 
     masks = np.arange(1, 2 ** len(used))
-    factor = {
-        i: np.where(masks >> position & 1, -1 / (sizes[i] - 1.0), 1.0)
-        for position, i in enumerate(used)
-    }
+    differs = {i: masks >> position & 1 for position, i in enumerate(used)}
+    factor = {i: np.where(differs[i], -1 / (sizes[i] - 1.0), 1.0) for i in used}
     changes = np.empty((masks.size, len(blocks)))
-
     for k, block in enumerate(blocks):
         changes[:, k] = 2 - 2 * math.prod(factor[i] for i in block)
 
-    patterns = tuple(
-        tuple(i for position, i in enumerate(used) if mask >> position & 1)
-        for mask in masks.tolist()
-    )
-    return patterns, changes
+    patterns = (tuple(i for i in used if differs[i][k]) for k in range(masks.size))
+    return tuple(patterns), changes
 
 
 def _product(sizes: Sequence[int], table: Table) -> int:
@@ -305,22 +308,20 @@ def _check(sizes: Sequence[int], tables: Sequence[Table], weights: FloatArray) -
         )
 
     for table in tables:
+        known = all(0 <= i < len(sizes) for i in table)
         require(
-            len(set(table)) == len(table)
-            and not any(not 0 <= i < len(sizes) for i in table),
+            known and len(set(table)) == len(table),
             "tables",
             table,
             f"must list attributes between 0 and {len(sizes) - 1}, each once",
             "name existing attributes",
         )
 
-    if (
-        weights.shape != (len(tables),)
-        or not (np.isfinite(weights) & (weights > 0)).all()
-    ):
-        raise InvalidParameter(
-            "weights",
-            weights.tolist(),
-            "must be one finite number > 0 per table",
-            "drop tables that do not matter",
-        )
+    positive = np.isfinite(weights) & (weights > 0)
+    require(
+        weights.shape == (len(tables),) and bool(positive.all()),
+        "weights",
+        weights.tolist(),
+        "must be one finite number > 0 per table",
+        "drop tables that do not matter",
+    )

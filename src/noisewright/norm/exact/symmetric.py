@@ -89,20 +89,20 @@ class ResidualStrategy(LinearMap):
     @cached_property
     def blocks(self) -> Stacked:
         """One operator per block: its contrasts divided by its standard deviation."""
+        sizes = self.solution.sizes
         return Stacked(
             tuple(
-                Scaled(1 / math.sqrt(variance), _contrasts(self.solution.sizes, block))
+                Scaled(1 / math.sqrt(variance), _contrasts(sizes, block))
                 for block, variance in _by_block(self.solution)
             )
         )
 
     @property
     def shape(self) -> tuple[int, int]:
-        sizes = self.solution.sizes
-        rows = sum(
-            math.prod(sizes[i] - 1 for i in block) for block in self.solution.blocks
-        )
-        return rows, math.prod(sizes)
+        freedom = [size - 1 for size in self.solution.sizes]
+        blocks = self.solution.blocks
+        rows = sum(math.prod(freedom[i] for i in block) for block in blocks)
+        return rows, math.prod(self.solution.sizes)
 
     def matvec(self, x: FloatArray) -> FloatArray:
         return self.blocks.matvec(x)
@@ -131,14 +131,11 @@ class ResidualStrategy(LinearMap):
 def _inverse(solution: ResidualSolution) -> LinearMap:
     """A⁺: each block's contrasts spread back over the cells."""
     sizes = solution.sizes
-    size = math.prod(solution.sizes)
-    parts = (
-        Scaled(
-            math.sqrt(variance) * math.prod(sizes[i] for i in block) / size,
-            _contrasts(sizes, block),
-        )
-        for block, variance in _by_block(solution)
-    )
+    parts = []
+    for block, variance in _by_block(solution):
+        share = math.prod(sizes[i] for i in block) / math.prod(sizes)
+        parts.append(Scaled(math.sqrt(variance) * share, _contrasts(sizes, block)))
+
     return Adjoint(Stacked(tuple(parts)))
 
 
@@ -148,12 +145,8 @@ def _by_block(solution: ResidualSolution) -> zip[tuple[Table, float]]:
 
 def _contrasts(sizes: tuple[int, ...], block: Table) -> LinearMap:
     """Orthonormal contrasts of a block's table; the total for the empty block."""
-    inner = (
-        Kronecker(tuple(Dense(helmert(sizes[i])) for i in block))
-        if block
-        else Identity(1)
-    )
-    return OnTable(sizes, block, inner)
+    factors = tuple(Dense(helmert(sizes[i])) for i in block)
+    return OnTable(sizes, block, Kronecker(factors) if block else Identity(1))
 
 
 def helmert(size: int) -> FloatArray:
@@ -195,14 +188,15 @@ def solve_spectrum(
     roots = np.sqrt(np.where(values > 2 * margin, values, 0.0))
     total = float(roots.sum())
     lower = float(np.sqrt(np.maximum(values - margin, 0.0)).sum())
-    scale = mean_factor(workload.queries, 2) / math.sqrt(n)
+    mean = mean_factor(workload.queries, 2) / math.sqrt(n)
+
     unit = math.sqrt(n / total)
     halves = np.sqrt(roots)
     inverse = np.divide(1.0, halves, out=np.zeros(n), where=halves > 0) / unit
 
     def errors() -> FloatArray:
-        flat = Invariant(axes, inverse**2).matvec(np.eye(n))
-        return np.sqrt(np.maximum(workload.row_quadratics(flat), 0.0))
+        covariance = Invariant(axes, inverse**2).matvec(np.eye(n))
+        return np.sqrt(np.maximum(workload.row_quadratics(covariance), 0.0))
 
     rank = int(np.count_nonzero(roots))
     note = f"rank {rank} of {n} cells: only the directions that the queries use carry noise"
@@ -210,8 +204,8 @@ def solve_spectrum(
         strategy=Invariant(axes, unit * halves),
         inverse=Invariant(axes, inverse),
         errors=errors,
-        value=outward(total * scale, n),
-        lower_bound=inward(lower * scale, int(math.log2(n)) + 2),
+        value=outward(total * mean, n),
+        lower_bound=inward(lower * mean, int(math.log2(n)) + 2),
         certificate=uniform_weights(workload, 2),
         notes=() if rank == n else (note,),
     )

@@ -25,23 +25,25 @@ _MARGIN = 8.0
 
 def inverse_root_diagonal(diagonal: FloatArray, off_diagonal: FloatArray) -> FloatArray:
     """The diagonal of J^-½ for a positive definite tridiagonal matrix J."""
-    plain = (
-        _inverse_diagonal(diagonal, off_diagonal) if diagonal.size > _SMALL else None
-    )
+    plain = None
+    if diagonal.size > _SMALL:
+        plain = _inverse_diagonal(diagonal, off_diagonal)
     if plain is None:  # quicker, or definite only in exact arithmetic
         roots, vectors = _inverse_roots(diagonal, off_diagonal)
         return (vectors * vectors) @ roots
 
-    radius = np.abs(np.append(off_diagonal, 0.0)) + np.abs(np.append(0.0, off_diagonal))
+    # Between these two lies the spectrum: by the trace of J⁻¹, and by Gershgorin's circles.
+    beside = np.abs(off_diagonal)
+    radius = np.append(beside, 0.0) + np.append(0.0, beside)
     low = 1 / float(plain.sum())
     high = float((diagonal + radius).max())
     first = math.log(low) / 2 - _MARGIN
     last = math.log(high) / 2 + _MARGIN
     nodes = np.exp(np.arange(first, last + _SPACING, _SPACING))
+
     # Below the first node (J + t²)⁻¹ is J⁻¹, above the last it is t⁻²: geometric sums.
     tail = 1 / math.expm1(_SPACING)
     total = np.full(diagonal.size, tail / nodes[-1]) + nodes[0] * tail * plain
-
     for t in nodes.tolist():
         inverse = _inverse_diagonal(diagonal + t * t, off_diagonal)
         total += t * (plain if inverse is None else inverse)
@@ -80,7 +82,8 @@ class TridiagonalProblem:
 
     def _tridiagonal(self, b: FloatArray) -> tuple[FloatArray, FloatArray]:
         scale = 1 / np.sqrt(b)
-        return self.diagonal * scale * scale, self.off_diagonal * scale[1:] * scale[:-1]
+        diagonal = self.diagonal * scale * scale
+        return diagonal, self.off_diagonal * scale[1:] * scale[:-1]
 
     def spectrum(self, a: FloatArray | None, b: FloatArray) -> Spectrum:
         """The diagonal of K^½, whose sum is the nuclear norm."""
@@ -116,9 +119,9 @@ def prefix_gram_inverse(size: int) -> TridiagonalProblem:
 
 def ranges_gram_inverse(size: int) -> TridiagonalProblem:
     """Norm 2 of all ranges: M⁻¹ is the second difference with fixed ends, over n + 1."""
-    return TridiagonalProblem(
-        np.full(size, 2.0) / (size + 1), np.full(size - 1, -1.0) / (size + 1)
-    )
+    diagonal = np.full(size, 2.0) / (size + 1)
+    beside = np.full(size - 1, -1.0) / (size + 1)
+    return TridiagonalProblem(diagonal, beside)
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,9 +154,10 @@ class PrefixProblem:
 
     def factors(self, weights: Weights) -> Factors:
         """A = diag(s)^-½ Uᵀ D_a^½ W and its inverse; the images WᵀD_a^½U are cumulative sums."""
+        b = weights.b
         a = np.ones(self.size) if weights.a is None else weights.a
-        s, u = _inverse_roots(*self._row_side(a, weights.b))
-        images = np.cumsum((np.sqrt(a)[:, None] * u)[::-1], axis=0)[::-1]
-        return unit_factors(
-            (images / np.sqrt(s)).T, weights.b[:, None] * images / s**1.5
-        )
+        s, u = _inverse_roots(*self._row_side(a, b))
+        weighted = np.sqrt(a)[:, None] * u
+        images = np.cumsum(weighted[::-1], axis=0)[::-1]
+        strategy = (images / np.sqrt(s)).T
+        return unit_factors(strategy, b[:, None] * images / s**1.5)

@@ -19,7 +19,7 @@ from noisewright.workload.base import Workload
 from noisewright.workload.kinds.atoms import Ranges
 
 EPSILON = float(np.finfo(np.float64).eps)
-_SMALL = 2**23  # entries of a matrix whose SVD is still quick
+QUICK_ENTRIES = 2**23  # entries of a matrix whose SVD is still quick
 _FEW_PAIRS = (
     2**18
 )  # entries of all differences of columns up to which they are written out
@@ -67,7 +67,7 @@ def nuclear_from_operator(
 ) -> float:
     """A number just below ‖D_a^½ W D_b^½‖_*, from products with the workload alone."""
     root = np.sqrt(b)
-    if workload.queries * workload.size <= _SMALL:
+    if workload.queries * workload.size <= QUICK_ENTRIES:
         return nuclear_from_matrix(workload.dense() * root, a)
 
     gram = _weighted_gram(workload, a)
@@ -95,7 +95,7 @@ def nuclear_of_pairs(
     edges += edges.T
     grounded = np.diag(edges.sum(axis=1)) - edges
     c = np.linalg.cholesky(grounded[:-1, :-1])
-    if workload.queries * n <= _SMALL:
+    if workload.queries * n <= QUICK_ENTRIES:
         w = workload.dense()
         from_last = w[:, :-1] - w[:, -1:]
         whole = nuclear_from_matrix(from_last @ c, a)
@@ -117,7 +117,7 @@ def _weighted_gram(workload: Workload, a: FloatArray | None) -> FloatArray:
 
     size = workload.size
     gram = np.empty((size, size))
-    block = max(1, _SMALL // workload.queries)
+    block = max(1, QUICK_ENTRIES // workload.queries)
     for start in range(0, size, block):
         columns = np.arange(start, min(start + block, size))
         unit = np.zeros((size, columns.size))
@@ -264,9 +264,7 @@ def box_bound(
         return 0.0
     if shift:
         if any(fsum(row) != 0 for row in u.tolist()):
-            raise Contradiction(
-                "rows of a witness for free shifts must sum to zero exactly"
-            )
+            raise Contradiction("rows of a witness for free shifts must sum to zero")
         middles = _middles_of_limits(lower, upper)
         lower = lower - middles[:, None]
         upper = upper - middles[:, None]
@@ -274,8 +272,8 @@ def box_bound(
     leant = np.where(u > 0, lower, np.where(u < 0, upper, 0.0))
     if not np.isfinite(leant).all():
         raise Contradiction("a witness must not lean on a limit that is infinite")
-    gain = float(np.sum(leant * u))
 
+    gain = float(np.sum(leant * u))
     # Limits may be differences of larger numbers: the other limit is then as large as these.
     larger = np.maximum(abs(lower), abs(upper))
     widest = np.where(np.isfinite(upper - lower), larger, abs(leant))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -13,6 +14,7 @@ from noisewright.norm.kernel import certificate
 from noisewright.norm.kernel.certificate import outward
 from noisewright.norm.kernel.problems import Factors
 from noisewright.norm.kernel.solver import (
+    FixedPoint,
     Problem,
     Progress,
     Weights,
@@ -66,19 +68,15 @@ class DualWeights(Certificate):
 
 def dense_weights(a: FloatArray | None, b: FloatArray) -> DualWeights:
     """The certificate of weights that are written out."""
-    return DualWeights(
-        rows=None if a is None else Dense(a[:, None]),
-        columns=Dense(b[:, None]),
-    )
+    rows = None if a is None else Dense(a[:, None])
+    return DualWeights(rows=rows, columns=Dense(b[:, None]))
 
 
 def uniform_weights(workload: Workload, norm: float) -> DualWeights:
     """The certificate of a workload whose queries are all alike, and its cells too."""
     power = 1 / dual_exponent(norm)
-    return DualWeights(
-        rows=uniform(workload.queries, power) if norm > 2 else None,
-        columns=uniform(workload.size, 1.0),
-    )
+    rows = uniform(workload.queries, power) if norm > 2 else None
+    return DualWeights(rows=rows, columns=uniform(workload.size, 1.0))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -109,9 +107,7 @@ def without_offsets(workload: Workload) -> Workload:
     if isinstance(workload, Weighted | OnAttributes):
         return replace(workload, inner=without_offsets(workload.inner))
     if type(workload) is Stack:
-        return replace(
-            workload, parts=tuple(without_offsets(part) for part in workload.parts)
-        )
+        return replace(workload, parts=tuple(map(without_offsets, workload.parts)))
     if not isinstance(workload, Explicit):
         return workload
 
@@ -139,65 +135,78 @@ def solve_numerically(
 
     `nuclear` recomputes the lower bound from dual weights; by default from the workload's operator.
     """
-    norm = settings.norm
-    point = solve(
+    point = run_solver(problem, settings)
+    factors = problem.factors(point.primal)
+    inverse = factors.inverse
+    queries, size = workload.shape
+    if settings.norm == 2 and queries > size and not isinstance(workload, Explicit):
+        # The Gram matrix is enough.
+        total = np.sum(inverse * workload.gram().matvec(inverse))
+        error = float(np.sqrt(total / queries))
+    else:
+        error = mean_error(row_lengths(workload, inverse), settings.norm)
+
+    nuclear = nuclear or partial(certificate.nuclear_from_operator, workload)
+    bound = nuclear(point.dual.a, point.dual.b)
+    notes = _rank_note(len(factors.strategy), min(queries, size))
+    return solved_part(workload, factors, point, error, bound, settings.norm, notes)
+
+
+def run_solver(problem: Problem, settings: Settings) -> FixedPoint:
+    """The solver's best points, with the effort that is asked for."""
+    return solve(
         problem,
-        norm,
+        settings.norm,
         tolerance=settings.tolerance,
         iterations=settings.iterations,
         start=settings.start,
         progress=settings.progress,
     )
-    factors = problem.factors(point.primal)
-    queries, size = workload.shape
-    if norm == 2 and queries > size and not isinstance(workload, Explicit):
-        # The Gram matrix is enough.
-        total = np.sum(factors.inverse * workload.gram().matvec(factors.inverse))
-        error = float(np.sqrt(total / queries))
-    else:
-        error = mean_error(row_lengths(workload, factors.inverse), norm)
 
-    dual = point.dual
-    if nuclear is None:
-        bound = certificate.nuclear_from_operator(workload, dual.a, dual.b)
-    else:
-        bound = nuclear(dual.a, dual.b)
 
+def solved_part(
+    workload: Workload,
+    factors: Factors,
+    point: FixedPoint,
+    error: float,
+    bound: float,
+    norm: float,
+    notes: tuple[str, ...] = (),
+) -> Part:
+    """What the solver found; `bound` is that of the sum over queries, `error` a mean over them."""
     return Part(
         strategy=Dense(factors.strategy),
         inverse=Dense(factors.inverse),
         errors=lambda: row_lengths(workload, factors.inverse),
-        value=outward(error, size),
-        lower_bound=bound * mean_factor(queries, norm),
-        certificate=dense_weights(dual.a, dual.b),
+        value=outward(error, workload.size),
+        lower_bound=bound * mean_factor(workload.queries, norm),
+        certificate=dense_weights(point.dual.a, point.dual.b),
         status=point.status,
         iterations=point.iterations,
-        notes=_rank_note(len(factors.strategy), min(queries, size)),
+        notes=notes,
     )
 
 
 def row_lengths(workload: Workload, inverse: FloatArray) -> FloatArray:
     """‖R_i‖ of R = W·inverse for every query; squares would blur explicit rows that cancel."""
     queries, size = workload.shape
-    if queries > 2 * size and not isinstance(workload, Explicit):
-        return np.sqrt(np.maximum(workload.row_quadratics(inverse @ inverse.T), 0.0))
     if isinstance(workload, Explicit):
-        return np.sqrt(workload.image_squares(inverse))
+        squares = workload.image_squares(inverse)
+    elif queries > 2 * size:
+        squares = np.maximum(workload.row_quadratics(inverse @ inverse.T), 0.0)
+    else:
+        images = np.asarray(workload.matvec(inverse), dtype=np.float64)
+        squares = np.einsum("ij,ij->i", images, images)
 
-    images = np.asarray(workload.matvec(inverse), dtype=np.float64)
-    return np.asarray(np.sqrt(np.einsum("ij,ij->i", images, images)))
+    return np.sqrt(squares)
 
 
 def _rank_note(rank: int, full: int) -> tuple[str, ...]:
     """How a rank-deficient workload was handled, if it is one."""
     if rank == full:
         return ()
-
-    note = (
-        f"rank {rank} of at most {full}: only the {rank} directions that "
-        "queries use are measured"
-    )
-    return (note,)
+    used = f"only the {rank} directions that queries use are measured"
+    return (f"rank {rank} of at most {full}: {used}",)
 
 
 def nothing_asked(workload: Workload, norm: float) -> Part:

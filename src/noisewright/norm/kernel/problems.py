@@ -17,6 +17,7 @@ from noisewright.norm.kernel.solver import Spectrum, Weights
 from noisewright.workload.base import Workload
 from noisewright.workload.kinds.atoms import Ranges
 
+LARGEST_EIGENPROBLEM = 8192  # cells; 0.5 GB per matrix, minutes per step
 # ratio of eigenvalues below which squaring would blur directions
 WELL_CONDITIONED = 1e-10
 _SPLIT_FROM = 32  # cells; smaller matrices are taken apart slower than they are solved

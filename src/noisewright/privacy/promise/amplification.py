@@ -28,9 +28,8 @@ _PRECISION = 1e-6  # of ε
 _FLOAT_SLACK = 1e-9
 _MOST_PEOPLE = 10**10  # whole numbers and their tails are measured up to here
 _LEAST_DELTA = 1e-300  # added to every δ: binomial tails below it may have vanished
-_LEAST_EPSILON = (
-    1e-100  # far from where floats lose digits; what is less is private by more
-)
+# far from where floats lose digits; what is less is private by more
+_LEAST_EPSILON = 1e-100
 # δ falls in ε, so that the δ at this ε speaks for all larger ones
 _LARGEST_EPSILON = 600.0
 

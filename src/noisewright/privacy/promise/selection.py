@@ -23,9 +23,8 @@ from noisewright.errors import InvalidParameter, require
 from noisewright.privacy.exact.rounding import positive, probability
 from noisewright.privacy.noise.source import ByteSource, SystemSource
 
-_BITS = (
-    128  # of a probability: rounding one takes 2^-128 from it, far below any δ allowed
-)
+# of a probability: rounding one takes 2^-128 from it, far below any δ allowed
+_BITS = 128
 _WHOLE = 2**_BITS
 _BYTES = _BITS // 8
 _DIGITS = 60  # of exponentials: twenty more than a probability has

@@ -45,9 +45,8 @@ _OF_THE_MEAN = 0.1
 _MEANS = 33
 """Means tried for a variance: between two of them its ends differ by 1/1000 of the mean's."""
 
-# whose laws are simulated: they differ little
-_WATCHED_GROUPS = 8
-_WATCHED_RATIOS = 5
+_WATCHED_GROUPS = 8  # whose laws are simulated: they differ little
+_WATCHED_RATIOS = 5  # likewise
 
 
 @dataclass(frozen=True, eq=False)

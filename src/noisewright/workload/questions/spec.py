@@ -194,10 +194,9 @@ def questions(
     )
 
     statistics: list[Statistic] = []
+    refusal = partial(InvalidParameter, "queries")
     for entry in entries:
-        error = partial(
-            InvalidParameter, "queries", entry, "cannot be understood", "see the how-to"
-        )
+        error = partial(refusal, entry, "cannot be understood", "see the how-to")
         statistics += understood(partial(read_entry, entry, domain, unsaid), error)
 
     measures = dict.fromkeys(need.measure for s in statistics for need in s.needs)
