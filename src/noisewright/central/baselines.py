@@ -9,7 +9,7 @@ integers, so that the promise is exact whatever the matrix was.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 
 import numpy as np
@@ -48,6 +48,7 @@ from noisewright.errors import (
 )
 from noisewright.workload import Identity, Parity, Total, Workload
 from noisewright.workload.linear.tensor import mean_error
+from noisewright.workload.structure import Term
 
 LARGEST_FACTOR = 2**20
 """Entries of a factor's own matrix up to which its answers are measured one by one."""
@@ -199,22 +200,16 @@ def valued(
     """A strategy with its error for what is asked, over attributes or over all cells at once."""
     whole = strategy.sizes != problem.sizes
     asked = [as_one_axis(problem.workload)] if whole else problem.terms
-    value = unit_error(
-        strategy,
-        asked,
-        problem.norm,
-        problem.order,
-        problem.neighbours,
-    )
+    return _candidate(problem, strategy, asked, status)
 
-    return Candidate(
-        strategy,
-        value,
-        None,
-        "none",
-        status,
-        problem.neighbours,
-    )
+
+def _candidate(
+    problem: CentralProblem, strategy: BlockStrategy, asked: Sequence[Term], status: str
+) -> Candidate:
+    """A strategy with its error for these terms, and no bound on it."""
+    neighbours = problem.neighbours
+    value = unit_error(strategy, asked, problem.norm, problem.order, neighbours)
+    return Candidate(strategy, value, None, "none", status, neighbours)
 
 
 def _entries(noise: str, refuses: Refusal) -> list[CentralMechanism]:
@@ -271,24 +266,8 @@ def own_candidate(problem: CentralProblem, matrix: npt.ArrayLike) -> Candidate:
     )
     block = Block((0,), (whole,), multiplier=fine_grid([whole]))
     strategy = BlockStrategy((workload.size,), (block,))
-    asked = [as_one_axis(workload)]
-    value = unit_error(
-        strategy,
-        asked,
-        problem.norm,
-        problem.order,
-        problem.neighbours,
-    )
     status = f"{len(whole):,} measurements, as given"
-
-    return Candidate(
-        strategy,
-        value,
-        None,
-        "none",
-        status,
-        problem.neighbours,
-    )
+    return _candidate(problem, strategy, [as_one_axis(workload)], status)
 
 
 def _bits(problem: CentralProblem, rows: int) -> int:

@@ -40,7 +40,6 @@ from noisewright.estimate.accuracy import (
 from noisewright.privacy.noise.source import ByteSource
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.privacy.promise.spend import Spend
-from noisewright.workload.questions.measures import Measure
 from noisewright.workload.structure import Term
 
 MOST_ANSWERS = 4000
@@ -82,15 +81,8 @@ class Combined(NamedMechanism):
         return tuple(dict.fromkeys((*self.first.tables, *self.second.tables)))
 
     @property
-    def unit_noise(self) -> float | None:
-        return None
-
-    @property
     def agrees(self) -> bool:
         return all(member.agrees for member in self.members)
-
-    def of(self, measure: Measure) -> Self:
-        raise OutOfReach(f"combined measurements cannot be of {measure}")
 
     def at(self, privacy: Privacy) -> Self:
         raise OutOfReach("combined releases keep the budgets that they were made with")

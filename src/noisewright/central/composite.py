@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import add
-from typing import Self, cast
+from typing import cast
 
 import numpy as np
 
@@ -96,12 +96,6 @@ class Composite(NamedMechanism):
     @property
     def agrees(self) -> bool:
         return all(member.agrees for member in self.members)
-
-    def of(self, measure: Measure) -> Self:
-        raise OutOfReach(f"several measurements cannot all be of {measure}")
-
-    def at(self, privacy: Privacy) -> Self:
-        return replace(self, privacy=privacy)
 
     def measure(self, counts: Counts, source: ByteSource | None = None) -> Measurement:
         return Measurement(

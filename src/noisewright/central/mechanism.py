@@ -132,13 +132,34 @@ class Measurement:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class NamedMechanism:
-    """A mechanism is called as the registry, or whoever brings it, calls it."""
+    """A mechanism is called as the registry, or whoever brings it, calls it.
+
+    The rest is what holds of a mechanism that says nothing else of itself.
+    """
 
     name: str = ""
 
     def named(self, name: str) -> Self:
         """The same under this name."""
         return replace(self, name=name)
+
+    @property
+    def unit_noise(self) -> float | None:
+        """It is no multiple of a sensitivity: bounds on linear strategies are not for it."""
+        return None
+
+    @property
+    def agrees(self) -> bool:
+        """All answers follow from one estimate."""
+        return True
+
+    def of(self, measure: Measure) -> Self:
+        """Refuse measures other than those that it has."""
+        raise OutOfReach("several measurements as one keep the measures that they have")
+
+    def at(self, privacy: Privacy) -> Self:
+        """The same measurement under another budget."""
+        return replace(self, privacy=privacy)  # type: ignore[call-arg]  # a field of theirs
 
 
 class Mechanism(Protocol):
@@ -204,16 +225,6 @@ class Mechanism(Protocol):
 
 class CountsPeople(NamedMechanism):
     """What mechanisms have in common whose noise on numbers of people is of a shape of its own."""
-
-    @property
-    def unit_noise(self) -> float | None:
-        """It is no multiple of a sensitivity: bounds on linear strategies are not for it."""
-        return None
-
-    @property
-    def agrees(self) -> bool:
-        """All answers follow from one estimate."""
-        return True
 
     def of(self, measure: Measure) -> Self:
         """Refuse all but counts."""

@@ -57,21 +57,21 @@ class Carries:
             self.parts,
         )
         shapes = [(rows,)] * 3 + [(rows, *self.targets.shape[1:])] * 2
-        _check(
+        check_carries(
             self.targets.ndim == 2
             and all(array.dtype == np.int64 for array in arrays)
             and [array.shape for array in arrays] == shapes,
             "must be whole numbers, one row of them per measurement",
         )
-        _check(
+        check_carries(
             np.array_equal(np.sort(self.order), np.arange(rows)),
             "must have an order that names every row once",
         )
-        _check(
+        check_carries(
             _within(self.packets, 0, MOST_PACKETS),
             f"must come in 0 to {MOST_PACKETS} packets",
         )
-        _check(
+        check_carries(
             _within(self.sizes, 1, LARGEST_CORE),
             "must have packets of 1 to 2^46 units",
         )
@@ -79,15 +79,15 @@ class Carries:
         self._check_parts(rows)
 
     def _check_parts(self, rows: int) -> None:
-        _check(
+        check_carries(
             _within(self.parts, -MOST_PACKETS, MOST_PACKETS),
             "must not be larger than their core",
         )
-        _check(
+        check_carries(
             (np.abs(self.parts).sum(axis=1) <= self.packets).all(),
             "must not carry more than their core: then the noise is not private",
         )
-        _check(
+        check_carries(
             _within(self.targets, 0, max(rows, 1) - 1),
             "must go to rows that are measured",
         )
@@ -95,7 +95,7 @@ class Carries:
         position = np.empty(rows, dtype=np.int64)
         position[self.order] = np.arange(rows)
         later = position[self.targets] > position[:, None]
-        _check(
+        check_carries(
             (later | (self.parts == 0)).all(),
             "must go to later rows: nothing else can be undone",
         )
@@ -370,9 +370,7 @@ def _within(
     return bool((values >= least).all() and (values <= most).all())
 
 
-def _check(
-    holds: object,
-    rule: str,
-) -> None:
+def check_carries(holds: object, rule: str) -> None:
+    """Refuse carries that are none."""
     if not holds:
         raise InvalidParameter("carries", "?", rule, "plan again")

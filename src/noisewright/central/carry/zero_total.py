@@ -24,9 +24,9 @@ from noisewright.arrays import (
     FloatArray,
     IntArray,
 )
-from noisewright.central.carry.carries import Carries
+from noisewright.central.carry.carries import Carries, check_carries
 from noisewright.central.carry.law import Tail
-from noisewright.errors import NoisewrightError, require
+from noisewright.errors import NoisewrightError
 from noisewright.privacy.noise.flat_core import flat_core
 from noisewright.privacy.noise.integers import geometric
 from noisewright.privacy.noise.source import ByteSource
@@ -47,11 +47,11 @@ class ZeroTotal:
     scale: float
 
     def __post_init__(self) -> None:
-        _check(
+        check_carries(
             self.carries.cancelled and not self.carries.cores[self.last],
             "must be taken back in full, the last row without",
         )
-        _check(self.accepted >= _LEAST, "add up to zero too rarely")
+        check_carries(self.accepted >= _LEAST, "add up to zero too rarely")
 
     @property
     def last(self) -> int:
@@ -195,16 +195,3 @@ class ZeroTotal:
         together = (everything * weights) @ everything.T
 
         return np.asarray(self.carries.placed(alone).todense() - together)
-
-
-def _check(
-    holds: object,
-    rule: str,
-) -> None:
-    require(
-        holds,
-        "carries",
-        "?",
-        rule,
-        "plan again",
-    )

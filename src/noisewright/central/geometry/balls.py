@@ -9,11 +9,10 @@ and exactly private, and an ellipsoid is a ball around other rows.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import prod
-from typing import Self
 
 import numpy as np
 
@@ -179,9 +178,6 @@ class BallMechanism(CountsPeople):
     @property
     def tables(self) -> tuple[Table, ...]:
         return (Table(tuple(range(len(self.sizes)))),)
-
-    def at(self, privacy: Privacy) -> Self:
-        return replace(self, privacy=privacy)
 
     def measure(self, counts: Counts, source: ByteSource | None = None) -> Measurement:
         """Noisy rows; and the number of people where neighbours make that public."""

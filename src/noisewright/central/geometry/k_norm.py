@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections import Counter as Tally
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import ceil, lcm, prod
-from typing import Self, cast
+from typing import cast
 
 import msgspec
 import numpy as np
@@ -178,9 +178,6 @@ class KNormMechanism(CountsPeople):
     @cached_property
     def tables(self) -> tuple[Table, ...]:
         return tuple(dict.fromkeys(part.table for part in self.parts))
-
-    def at(self, privacy: Privacy) -> Self:
-        return replace(self, privacy=privacy)
 
     def measure(self, counts: Counts, source: ByteSource | None = None) -> Measurement:
         level = draw_level(self._weights, self.rate, source)
