@@ -20,12 +20,7 @@ from noisewright.errors import TooLarge
 from noisewright.norm.dispatch import on_attributes, solve_part, weighted
 from noisewright.norm.exact.symmetric import solve_family
 from noisewright.norm.kernel import certificate
-from noisewright.norm.kernel.certificate import (
-    EPSILON,
-    inward,
-    outward,
-    weighted_rows,
-)
+from noisewright.norm.kernel.certificate import EPSILON, inward, outward
 from noisewright.norm.kernel.factorization import (
     Part,
     Settings,
@@ -141,18 +136,18 @@ class PairsProblem:
 
         # Squares would blur directions: from the rows themselves, or a root of their Gram matrix.
         queries = self._queries
-        rows = gram_root(gram) if queries is None else weighted_rows(queries, a)
+        rows = gram_root(gram) if queries is None else weights.scaled(queries)
         _, s, vt = np.linalg.svd(rows @ c, full_matrices=False)
         return np.maximum(s, EPSILON * s[0]), vt.T, c
 
-    def spectrum(self, a: FloatArray | None, b: FloatArray) -> Spectrum:
+    def spectrum(self, weights: Weights) -> Spectrum:
         """Squared distances between columns take the place of squared lengths."""
-        s, v, c = self._singular(Weights(a, b))
+        s, v, c = self._singular(weights)
         rows = None
-        if a is not None and self._queries is not None:
+        if weights.a is not None and self._queries is not None:
             images = self._queries @ (c @ v)
             rows = (images * images) @ (1 / s)
-        elif a is not None:
+        elif weights.a is not None:
             inverse = self._inverse(s, v, c)
             rows = np.maximum(self.workload.row_quadratics(inverse @ inverse.T), 0.0)
 

@@ -44,7 +44,7 @@ from noisewright.central.gaussian.product_designs import (
 )
 from noisewright.central.problem import CentralProblem
 from noisewright.norm.factorize import Factorization, factorize
-from noisewright.norm.kernel.solver import Spectrum, solve
+from noisewright.norm.kernel.solver import Spectrum, Weights, solve
 from noisewright.workload import Identity, Workload, kron, stack
 from noisewright.workload.linear.tensor import column_kron, mean_error
 from noisewright.workload.structure import Term
@@ -259,9 +259,9 @@ class _Problem:
     def precisions(self, weights: FloatArray) -> FloatArray:
         return np.sqrt(self.gains / (weights @ self.distances))
 
-    def spectrum(self, a: FloatArray | None, b: FloatArray) -> Spectrum:
-        changes = self.distances @ self.precisions(b)
-        return Spectrum(float(b @ changes), None, changes)
+    def spectrum(self, weights: Weights) -> Spectrum:
+        changes = self.distances @ self.precisions(weights.b)
+        return Spectrum(float(weights.b @ changes), None, changes)
 
 
 def replaced_precisions(

@@ -260,23 +260,17 @@ class SharedProblem:
         seen = _along([basis.squares for basis in self.bases], weights.b)
         return np.sqrt(self.gains(weights.a) / seen)
 
-    def spectrum(self, a: FloatArray | None, b: FloatArray) -> Spectrum:
+    def spectrum(self, weights: Weights) -> Spectrum:
         """The dual value, squared errors of the queries, squared lengths of the columns."""
-        y = self.precisions(Weights(a, b))
+        y = self.precisions(weights)
         lengths = _along([basis.squares.T for basis in self.bases], y)
         rows = None
-        if a is not None:
-            spread = np.divide(
-                1.0,
-                y,
-                out=np.zeros_like(y),
-                where=y > 0,
-            )
-            rows = np.concatenate(
-                [_along(matrices, spread) for matrices in self._query_gains]
-            )
+        if weights.a is not None:
+            spread = np.divide(1.0, y, out=np.zeros_like(y), where=y > 0)
+            errors = [_along(matrices, spread) for matrices in self._query_gains]
+            rows = np.concatenate(errors)
 
-        return Spectrum(float(b @ lengths), rows, lengths)
+        return Spectrum(float(weights.b @ lengths), rows, lengths)
 
     def product_weights(self) -> FloatArray:
         """The design's own dual weights, as a start."""

@@ -50,7 +50,7 @@ class BoxSearch:
             assert point.dual.a is not None
             a = point.dual.a
             b = point.dual.b
-            u, s, v = problem.singular(a, b)
+            u, s, v = problem.singular(point.dual)
             half = np.sqrt(s)
             rows = half * u / np.sqrt(a)[:, None]
             columns = half * v / np.sqrt(b)[:, None]
@@ -275,7 +275,7 @@ class TallSearch:
         a = point.dual.a
         b = point.dual.b
         assert a is not None
-        u, _, v = problem.singular(a, b)
+        u, _, v = problem.singular(point.dual)
         self.upper = point.upper
         self.best = replace(self.best, weights=point.primal)
         self._keep(self.box.witness(_dual_matrix(u, v, a, b), a, b))

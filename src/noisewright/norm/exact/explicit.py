@@ -41,11 +41,11 @@ from noisewright.norm.kernel.solver import (
     mean_factor,
 )
 from noisewright.workload.kinds.explicit import Explicit
+from noisewright.workload.linear.linear_map import LinearMap
 from noisewright.workload.linear.maps import (
     Adjoint,
     BlockDiagonal,
     Folded,
-    LinearMap,
     characters,
 )
 

@@ -126,7 +126,7 @@ def _residual_solution(
     """The strategy at the primal weights, and the bound of the dual ones."""
     norm = problem.norm
     importance = problem.table_weights
-    g, c = problem.roots(point.primal.a, point.primal.b)
+    g, c = problem.roots(point.primal)
     change = problem.largest_change(g, c)
     squares = problem.row_squares(g, c) * change
     value = mean_error(np.sqrt(squares), norm, problem.table_cells)
@@ -234,13 +234,11 @@ class MarginalProblem:
             return squares
         return squares * self.table_cells ** (2 / self.norm)
 
-    def roots(
-        self, a: FloatArray | None, b: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
+    def roots(self, weights: Weights) -> tuple[FloatArray, FloatArray]:
         """g_T = (Σ_{S⊇T} a_S w_S² / Q_S)^½ and c_T = (Σ_D β_D · change)^½."""
-        per_row = self.per_row(a) * self.table_weights**2 / self.table_cells
+        per_row = self.per_row(weights.a) * self.table_weights**2 / self.table_cells
         g = np.sqrt(self.incidence.T @ per_row)
-        return g, np.sqrt(b @ self.changes)
+        return g, np.sqrt(weights.b @ self.changes)
 
     def row_squares(self, g: FloatArray, c: FloatArray) -> FloatArray:
         """w_S² Q_S⁻² Σ_{T⊆S} m_T c_T/g_T, the squared length of a row of table S."""
@@ -262,8 +260,8 @@ class MarginalProblem:
         worst = 2 + 2 / (fewest - 1.0)
         return float(worst @ (self.multiplicity * g / c))
 
-    def spectrum(self, a: FloatArray | None, b: FloatArray) -> Spectrum:
-        g, c = self.roots(a, b)
+    def spectrum(self, weights: Weights) -> Spectrum:
+        g, c = self.roots(weights)
         return Spectrum(
             float(self.multiplicity @ (g * c)),
             self.grouped(self.row_squares(g, c)),

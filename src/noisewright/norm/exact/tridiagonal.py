@@ -85,10 +85,10 @@ class TridiagonalProblem:
         diagonal = self.diagonal * scale * scale
         return diagonal, self.off_diagonal * scale[1:] * scale[:-1]
 
-    def spectrum(self, a: FloatArray | None, b: FloatArray) -> Spectrum:
+    def spectrum(self, weights: Weights) -> Spectrum:
         """The diagonal of K^½, whose sum is the nuclear norm."""
-        kappa = inverse_root_diagonal(*self._tridiagonal(b))
-        return Spectrum(float(kappa.sum()), None, kappa / b)
+        kappa = inverse_root_diagonal(*self._tridiagonal(weights.b))
+        return Spectrum(float(kappa.sum()), None, kappa / weights.b)
 
     def factors(self, weights: Weights) -> Factors:
         s, v = _inverse_roots(*self._tridiagonal(weights.b))
@@ -145,9 +145,10 @@ class PrefixProblem:
         diagonal = (steps + np.append(steps[1:], 0.0)) * scale * scale
         return diagonal, -steps[1:] * scale[1:] * scale[:-1]
 
-    def spectrum(self, a: FloatArray | None, b: FloatArray) -> Spectrum:
+    def spectrum(self, weights: Weights) -> Spectrum:
         """Diagonals of the two square roots; the column side is the row side of the reversal."""
-        a = np.ones(self.size) if a is None else a
+        b = weights.b
+        a = np.ones(self.size) if weights.a is None else weights.a
         rho = inverse_root_diagonal(*self._row_side(a, b))
         kappa = inverse_root_diagonal(*self._row_side(b[::-1], a[::-1]))[::-1]
         return Spectrum(float(rho.sum()), rho / a, kappa / b)

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from noisewright.arrays import FloatArray, IndexArray
-from noisewright.norm.kernel.certificate import EPSILON, weighted_rows
+from noisewright.norm.kernel.certificate import EPSILON
 from noisewright.norm.kernel.solver import Spectrum, Weights
 from noisewright.workload.base import Workload
 from noisewright.workload.kinds.atoms import Ranges
@@ -92,10 +92,10 @@ class GramProblem:
             return np.sqrt(values), vectors
         return right_singular(self._root, b)
 
-    def spectrum(self, a: FloatArray | None, b: FloatArray) -> Spectrum:
+    def spectrum(self, weights: Weights) -> Spectrum:
         """Eigenvalues of D_b^½ M D_b^½."""
-        s, v = self._eigen(b)
-        return Spectrum(float(s.sum()), None, (v * v) @ s / b)
+        s, v = self._eigen(weights.b)
+        return Spectrum(float(s.sum()), None, (v * v) @ s / weights.b)
 
     def factors(self, weights: Weights) -> Factors:
         s, v = self._eigen(weights.b)
@@ -143,29 +143,28 @@ class DenseProblem:
         s = np.linalg.svd(self.matrix, compute_uv=False)
         return bool(s[-1] ** 2 < WELL_CONDITIONED * s[0] ** 2)
 
-    def singular(
-        self, a: FloatArray | None, b: FloatArray
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def singular(self, weights: Weights) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Left singular vectors, singular values and right singular vectors of D_a^½ W D_b^½."""
-        scaled = weighted_rows(self.matrix * np.sqrt(b), a)
+        scaled = weights.scaled(self.matrix * np.sqrt(weights.b))
         u, s, vt = np.linalg.svd(scaled, full_matrices=False)
         # Weights are positive, so they leave the rank as it is, however small they are.
         rank = self.rank
         return u[:, :rank], s[:rank], vt[:rank].T
 
-    def spectrum(self, a: FloatArray | None, b: FloatArray) -> Spectrum:
+    def spectrum(self, weights: Weights) -> Spectrum:
         """Singular values, and the squared lengths of rows and columns of the factorization."""
         if not self._delicate:
             side = self._row_side if self.rows < self.columns else self._column_side
-            spectrum = side(a, b)
+            spectrum = side(weights)
             if spectrum is not None:
                 return spectrum
 
-        u, s, v = self.singular(a, b)
-        rows = None if a is None else (u * u) @ s / a
-        return Spectrum(float(s.sum()), rows, (v * v) @ s / b)
+        u, s, v = self.singular(weights)
+        rows = None if weights.a is None else (u * u) @ s / weights.a
+        return Spectrum(float(s.sum()), rows, (v * v) @ s / weights.b)
 
-    def _column_side(self, a: FloatArray | None, b: FloatArray) -> Spectrum | None:
+    def _column_side(self, weights: Weights) -> Spectrum | None:
+        a, b = weights.a, weights.b
         w = self.matrix
         root = np.sqrt(b)
         gram = self._gram if a is None else w.T @ (a[:, None] * w)
@@ -181,7 +180,8 @@ class DenseProblem:
 
         return Spectrum(float(s.sum()), rows, (v * v) @ s / b)
 
-    def _row_side(self, a: FloatArray | None, b: FloatArray) -> Spectrum | None:
+    def _row_side(self, weights: Weights) -> Spectrum | None:
+        a, b = weights.a, weights.b
         w = self.matrix
         root = np.ones(self.rows) if a is None else np.sqrt(a)
         gram = (w * b) @ w.T
@@ -191,9 +191,9 @@ class DenseProblem:
 
         s = np.sqrt(values)
         images = w.T @ (root[:, None] * u)
+        columns = (images * images) @ (1 / s)
         rows = None if a is None else (u * u) @ s / a
-
-        return Spectrum(float(s.sum()), rows, (images * images) @ (1 / s))
+        return Spectrum(float(s.sum()), rows, columns)
 
     def factors(self, weights: Weights) -> Factors:
         """The factorization at these weights, by SVD: done once, so accuracy comes first.
@@ -202,17 +202,19 @@ class DenseProblem:
         D_a^½ Z C give A = S^½ Vᵀ C⁻¹ Q, which spans the queries whatever their sizes.
         """
         if self.rank == self.columns:
-            _, s, v = self.singular(weights.a, weights.b)
+            _, s, v = self.singular(weights)
             return column_side_factors(np.maximum(s, EPSILON * s[0]), v, weights.b)
 
         q = self.basis
         upper = np.asarray(np.linalg.qr((q * np.sqrt(weights.b)).T, mode="r"))
-        coordinates = weighted_rows(self.matrix @ q.T, weights.a)
-        _, s, vt = np.linalg.svd(coordinates @ upper.T, full_matrices=False)
+        z = weights.scaled(self.matrix @ q.T)
+        _, s, vt = np.linalg.svd(z @ upper.T, full_matrices=False)
 
         half = np.sqrt(np.maximum(s, EPSILON * s[0]))
-        strategy = half[:, None] * np.linalg.solve(upper, vt.T).T @ q
-        return unit_factors(strategy, q.T @ (upper.T @ vt.T / half))
+        solved = np.linalg.solve(upper, vt.T).T
+        strategy = half[:, None] * solved @ q
+        inverse = q.T @ (upper.T @ vt.T / half)
+        return unit_factors(strategy, inverse)
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,19 +231,18 @@ class RowwiseProblem:
     def columns(self) -> int:
         return self.workload.size
 
-    def _eigen(
-        self, a: FloatArray | None, b: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        a = np.ones(self.rows) if a is None else a
-        root = np.sqrt(b)
+    def _eigen(self, weights: Weights) -> tuple[FloatArray, FloatArray]:
+        a = np.ones(self.rows) if weights.a is None else weights.a
+        root = np.sqrt(weights.b)
         gram = self.workload.weighted_gram(a)
         values, vectors = eigen(root[:, None] * gram * root)
         if values[0] > WELL_CONDITIONED * values[-1]:
             return np.sqrt(values), vectors
-        return right_singular(gram_root(gram), b)
+        return right_singular(gram_root(gram), weights.b)
 
-    def spectrum(self, a: FloatArray | None, b: FloatArray) -> Spectrum:
-        s, v = self._eigen(a, b)
+    def spectrum(self, weights: Weights) -> Spectrum:
+        b = weights.b
+        s, v = self._eigen(weights)
         half = np.sqrt(b)[:, None] * v / np.sqrt(s)
         rows = np.maximum(self.workload.row_quadratics(half @ half.T), 0.0)
         columns = (v * v) @ s / b
@@ -263,7 +264,7 @@ class RowwiseProblem:
         return np.asarray(begin * n - begin * (begin - 1) // 2 + end - begin)
 
     def factors(self, weights: Weights) -> Factors:
-        s, v = self._eigen(weights.a, weights.b)
+        s, v = self._eigen(weights)
         return column_side_factors(s, v, weights.b)
 
 

@@ -53,8 +53,8 @@ class Problem(Protocol):
     def columns(self) -> int:
         """Number of columns (or pairs of columns) that carry a weight."""
 
-    def spectrum(self, a: FloatArray | None, b: FloatArray) -> Spectrum:
-        """Evaluate at dual weights; `a` is None at norm 2 (all ones)."""
+    def spectrum(self, weights: Weights) -> Spectrum:
+        """Evaluate at dual weights."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,10 @@ class Weights:
 
     a: FloatArray | None
     b: FloatArray
+
+    def scaled(self, matrix: FloatArray) -> FloatArray:
+        """D_a^½ times a matrix."""
+        return matrix if self.a is None else np.sqrt(self.a)[:, None] * matrix
 
 
 @dataclass(frozen=True)
@@ -143,67 +147,81 @@ class _State:
     )
 
     def __post_init__(self) -> None:
-        m = self.problem.rows
-        n = self.problem.columns
+        rows = self.problem.rows
         self.exponent = dual_exponent(self.norm)
-        self.weighted_rows = m if self.norm > 2 else 0
+        self.weighted_rows = rows if self.norm > 2 else 0
         a = np.ones(self.weighted_rows)
-        b = np.ones(n)
+        b = np.ones(self.problem.columns)
         if self.start is not None:
             b = self.start.b
-            a = a if self.start.a is None or not self.weighted_rows else self.start.a
+            if self.weighted_rows and self.start.a is not None:
+                a = self.start.a
 
+        # No weight is below the smallest that has a logarithm.
         self.x = self._settle(np.log(np.concatenate([a, b]).clip(1e-300)))
         self.best: tuple[FloatArray, FloatArray, FloatArray]
 
     def _settle(self, x: FloatArray) -> FloatArray:
         """Normalise both parts and lift idle coordinates to the floor."""
         m = self.weighted_rows
-        parts = []
-        if m:
-            floor = math.log(FLOOR / m) / self.exponent
-            parts.append(_log_normalise(x[:m], self.exponent, floor))
+        n = x.size - m
+        columns = _log_normalise(x[m:], 1.0, math.log(FLOOR / n))
+        if not m:
+            return columns
 
-        parts.append(_log_normalise(x[m:], 1.0, math.log(FLOOR / (x.size - m))))
-        return np.concatenate(parts)
+        floor = math.log(FLOOR / m) / self.exponent
+        rows = _log_normalise(x[:m], self.exponent, floor)
+        return np.concatenate([rows, columns])
 
     def evaluate(self) -> None:
         """One spectral evaluation: better bounds, and the residual of the plain update."""
-        m = self.weighted_rows
-        a = normalise(np.exp(self.x[:m]), self.exponent) if m else None
-        point = Weights(a, normalise(np.exp(self.x[m:]), 1.0))
-        spectrum = self.problem.spectrum(point.a, point.b)
-        row_norm = (
-            math.sqrt(spectrum.total)
-            if spectrum.rows is None
-            else error_norm(np.sqrt(spectrum.rows), self.norm)
-        )
-        upper = row_norm * math.sqrt(float(spectrum.columns.max()))
+        point = self._point()
+        spectrum = self.problem.spectrum(point)
         # mixing went astray: back to the best point
         if spectrum.total < 0.9 * self.lower:
             self.history.clear()
             self.x, self.residual, self.mass = self.best
             return
 
-        residual = [_log(spectrum.columns) - math.log(spectrum.total)]
-        mass = [point.b * spectrum.columns]
-        if point.a is not None and spectrum.rows is not None:
-            energy = point.a * spectrum.rows
-            target = (
-                _log(energy) / self.exponent if self.norm < math.inf else _log(energy)
-            )
-            residual.insert(0, _log_normalise(target, self.exponent) - np.log(point.a))
-            mass.insert(0, energy)
-
-        self.residual = self._settle(self.x + np.concatenate(residual)) - self.x
-        self.mass = np.concatenate(mass)
+        self._update(point, spectrum)
+        upper = self._error(spectrum)
         if upper < self.upper:
             self.upper = upper
             self.primal = point
 
         if spectrum.total > self.lower:
-            self.lower, self.dual = spectrum.total, point
+            self.lower = spectrum.total
+            self.dual = point
             self.best = (self.x, self.residual, self.mass)
+
+    def _point(self) -> Weights:
+        """The dual weights, normalised, of the logarithms as they stand."""
+        m = self.weighted_rows
+        a = normalise(np.exp(self.x[:m]), self.exponent) if m else None
+        return Weights(a, normalise(np.exp(self.x[m:]), 1.0))
+
+    def _error(self, spectrum: Spectrum) -> float:
+        """The error of the factorization that the singular vectors give."""
+        longest = math.sqrt(float(spectrum.columns.max()))
+        if spectrum.rows is None:
+            return math.sqrt(spectrum.total) * longest
+        return error_norm(np.sqrt(spectrum.rows), self.norm) * longest
+
+    def _update(self, point: Weights, spectrum: Spectrum) -> None:
+        """How far the plain update moves the logarithms, and the mass of every coordinate."""
+        residual = _log(spectrum.columns) - math.log(spectrum.total)
+        mass = point.b * spectrum.columns
+        if point.a is not None and spectrum.rows is not None:
+            energy = point.a * spectrum.rows
+            target = _log(energy)
+            if self.norm < math.inf:
+                target = target / self.exponent
+            moved = _log_normalise(target, self.exponent) - np.log(point.a)
+            residual = np.concatenate([moved, residual])
+            mass = np.concatenate([energy, mass])
+
+        self.residual = self._settle(self.x + residual) - self.x
+        self.mass = mass
 
     def advance(self) -> None:
         """The Anderson-mixed step in the logarithms of the weights."""
@@ -212,9 +230,8 @@ class _State:
         if len(self.history) > 1:
             dx, dg = np.diff(np.array(self.history), axis=0).swapaxes(0, 1)
             importance = np.sqrt(self.mass / self.mass.sum())
-            mix = np.linalg.lstsq((dg * importance).T, importance * step, rcond=1e-10)[
-                0
-            ]
+            moved = (dg * importance).T
+            mix, *_ = np.linalg.lstsq(moved, importance * step, rcond=1e-10)
             step = step - mix @ (dx + dg)
 
         self.x = self._settle(self.x + np.clip(step, -LONGEST_STEP, LONGEST_STEP))
@@ -233,8 +250,8 @@ def _log(values: FloatArray) -> FloatArray:
 def _log_normalise(
     x: FloatArray, exponent: float, floor: float = -math.inf
 ) -> FloatArray:
+    """Logarithms of weights scaled to length one in ℓ_exponent, none below the floor."""
     largest = float(x.max())
-    length = (
-        largest + math.log(float(np.sum(np.exp(exponent * (x - largest))))) / exponent
-    )
+    powers = np.exp(exponent * (x - largest))
+    length = largest + math.log(float(np.sum(powers))) / exponent
     return np.maximum(x - length, floor)
