@@ -31,6 +31,7 @@ from noisewright.norm.kernel.factorization import (
     DualWeights,
     Part,
     Settings,
+    Solvable,
     solve_numerically,
     uniform_weights,
     worst_status,
@@ -63,18 +64,19 @@ def solve_part(workload: Workload, settings: Settings) -> Part:
 
 def solve_generic(workload: Workload, settings: Settings) -> Part:
     """The best factorization of a workload known only as an operator."""
-    norm = settings.norm
+    queries = workload.queries
     n = _checked_size(
         workload, "write it as products (*) of smaller workloads or as marginals"
     )
-    if norm == 2 and workload.queries > n:
-        return solve_numerically(
-            workload, GramProblem(workload.gram().dense()), settings
-        )
-    if workload.queries > 2 * n or workload.queries * n > LARGEST_DENSE:
-        return solve_numerically(workload, RowwiseProblem(workload), settings)
+    problem: Solvable
+    if settings.norm == 2 and queries > n:
+        problem = GramProblem(workload.gram().dense())
+    elif queries > 2 * n or queries * n > LARGEST_DENSE:
+        problem = RowwiseProblem(workload)
+    else:
+        problem = DenseProblem(workload.dense())
 
-    return solve_numerically(workload, DenseProblem(workload.dense()), settings)
+    return solve_numerically(workload, problem, settings)
 
 
 def _checked_size(workload: Workload, instead: str) -> int:
@@ -121,13 +123,11 @@ def _solve_part_prefix(workload: Prefix, settings: Settings) -> Part:
 @solve_part.register
 def _solve_part_ranges(workload: Ranges, settings: Settings) -> Part:
     n = _checked_size(workload, "coarsen the domain")
-    if settings.norm == 2:
-        problem = ranges_gram_inverse(n)
-        return solve_numerically(
-            workload, problem, settings, certificate.nuclear_of_ranges
-        )
+    if settings.norm > 2:
+        return solve_numerically(workload, RowwiseProblem(workload), settings)
 
-    return solve_numerically(workload, RowwiseProblem(workload), settings)
+    problem = ranges_gram_inverse(n)
+    return solve_numerically(workload, problem, settings, certificate.nuclear_of_ranges)
 
 
 @solve_part.register
@@ -181,9 +181,8 @@ def on_attributes(workload: OnAttributes, inner: Part) -> Part:
     repeats = workload.size // workload.inner.size
 
     def spread_out(operator: LinearMap) -> LinearMap:
-        return Scaled(
-            1 / repeats, Adjoint(OnTable(sizes, attributes, Adjoint(operator)))
-        )
+        table = OnTable(sizes, attributes, Adjoint(operator))
+        return Scaled(1 / repeats, Adjoint(table))
 
     weights = inner.certificate
     # weights of pairs stay those of its pairs
@@ -213,16 +212,16 @@ def _solve_part_stack_or_marginals(workload: Workload, settings: Settings) -> Pa
 
 @solve_part.register
 def _solve_part_kron(workload: Kron, settings: Settings) -> Part:
+    factors = workload.factors
     # Relative gaps add up, so each factor has to do better than the whole.
-    share = replace(
-        settings, tolerance=settings.tolerance / len(workload.factors), start=None
-    )
-    solved = {
-        factor: solve_part(factor, share) for factor in dict.fromkeys(workload.factors)
-    }
-    parts = [solved[factor] for factor in workload.factors]
-    rows = [p.certificate.rows for p in parts if p.certificate.rows is not None]
+    share = settings.tolerance / len(factors)
+    finer = replace(settings, tolerance=share, start=None)
+    solved = {factor: solve_part(factor, finer) for factor in dict.fromkeys(factors)}
+    parts = [solved[factor] for factor in factors]
+    proofs = [part.certificate for part in parts]
 
+    rows = [proof.rows for proof in proofs if proof.rows is not None]
+    notes = dict.fromkeys(note for part in parts for note in part.notes)
     return Part(
         strategy=Kronecker(tuple(part.strategy for part in parts)),
         inverse=Kronecker(tuple(part.inverse for part in parts)),
@@ -231,9 +230,9 @@ def _solve_part_kron(workload: Kron, settings: Settings) -> Part:
         lower_bound=inward(prod(part.lower_bound for part in parts), len(parts)),
         certificate=DualWeights(
             rows=Kronecker(tuple(rows)) if settings.norm > 2 else None,
-            columns=Kronecker(tuple(part.certificate.columns for part in parts)),
+            columns=Kronecker(tuple(proof.columns for proof in proofs)),
         ),
         status=worst_status(parts),
         iterations=sum(part.iterations for part in solved.values()),
-        notes=tuple(dict.fromkeys(note for part in parts for note in part.notes)),
+        notes=tuple(notes),
     )

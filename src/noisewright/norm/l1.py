@@ -39,23 +39,27 @@ def _slices(rows: int, cells: int) -> Iterator[slice]:
 
 def _products(a: FloatArray, b: FloatArray) -> FloatArray:
     """a bᵀ for two sets of rows."""
-    if len(a) * len(b) * a.shape[1] <= _ONE_THREAD:
+    cells = a.shape[1]
+    if len(a) * len(b) * cells <= _ONE_THREAD:
         return a @ b.T
 
     total = np.zeros((len(a), len(b)))
-    for piece in _slices(len(a), a.shape[1]):
+    for piece in _slices(len(a), cells):
         total += a[:, piece] @ b[:, piece].T
+
     return total
 
 
 def _combined(matrix: FloatArray, rows: FloatArray) -> FloatArray:
     """A small matrix times rows."""
-    if matrix.size * rows.shape[1] <= _ONE_THREAD:
+    cells = rows.shape[1]
+    if matrix.size * cells <= _ONE_THREAD:
         return matrix @ rows
 
-    result = np.empty((len(matrix), rows.shape[1]))
-    for piece in _slices(len(matrix), rows.shape[1]):
+    result = np.empty((len(matrix), cells))
+    for piece in _slices(len(matrix), cells):
         result[:, piece] = matrix @ rows[:, piece]
+
     return result
 
 
@@ -92,7 +96,8 @@ class WeightedIdentity:
         """(AᵀA)⁻¹."""
         t = self.rows
         s = self._norms
-        projection = t.T @ np.linalg.solve(np.eye(len(t)) + t @ t.T, t)
+        gram = np.eye(len(t)) + t @ t.T
+        projection = t.T @ np.linalg.solve(gram, t)
         return s[:, None] * (np.eye(len(s)) - projection) * s
 
 
@@ -119,8 +124,10 @@ class TotalVariance:
 
         # K T D_s G D_s, a row for every row of T.
         product = self.gram.matvec((kt * s).T).T * s
-        by_cell = s**2 * self.diagonal - np.einsum("ij,ij->j", product, t)
-        by_rows = -2 * (product - _combined(_products(product, t), kt))
+        explained = np.einsum("ij,ij->j", product, t)
+        by_cell = s**2 * self.diagonal - explained
+        back = _combined(_products(product, t), kt)
+        by_rows = -2 * (product - back)
         return float(by_cell.sum()), by_rows, 2 * by_cell / s
 
     def descend(self, start: FloatArray, steps: int) -> tuple[float, FloatArray]:
@@ -182,14 +189,18 @@ class PowerMean(TotalVariance):
 
     def __call__(self, flat: FloatArray) -> tuple[float, FloatArray]:
         """Value and gradient: that of the total variance under the weights the mean gives."""
-        rows = flat.reshape(-1, self.queries.shape[1])
-        images = self.queries @ WeightedIdentity(rows).covariance()
-        variances = np.einsum("ij,ij->i", images, self.queries)
-        shares = np.maximum(variances, 0.0) / variances.max()
+        w = self.queries
+        covariance = WeightedIdentity(flat.reshape(-1, w.shape[1])).covariance()
+        variances = np.einsum("ij,ij->i", w @ covariance, w)
+        largest = variances.max()
+
+        # Shares of the largest one, so that no power overflows.
+        shares = np.maximum(variances, 0.0) / largest
         mean = float(np.mean(shares**self.q) ** (1 / self.q))
         weights = (shares / mean) ** (self.q - 1) / len(variances)
-        gram = DenseGram(self.queries.T @ (weights[:, None] * self.queries))
-        return float(variances.max()) * mean, TotalVariance(gram)(flat)[1]
+        gram = DenseGram(w.T @ (weights[:, None] * w))
+        _, gradient = TotalVariance(gram)(flat)
+        return float(largest) * mean, gradient
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,9 +236,11 @@ class PublicTotal(TotalVariance):
         s = 1 + plus.sum(axis=0) + minus.sum(axis=0)
 
         # C1 = D_s(I − TᵀKT)s, from which z follows.
-        solved = np.linalg.solve(np.eye(len(t)) + t @ t.T, t @ s)
+        gram = np.eye(len(t)) + t @ t.T
+        solved = np.linalg.solve(gram, t @ s)
         sums = s * (s - t.T @ solved)
         shifted = TotalVariance(ShiftedGram(self.gram, sums / sums.sum()))
+
         value, by_rows, by_norms = shifted.slopes(t, s)
         gradient = np.concatenate([by_norms + by_rows, by_norms - by_rows])
         return value, gradient.ravel()

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache, reduce
 from itertools import chain, islice, pairwise
 from math import prod
+from operator import itemgetter
 
 import numpy as np
 
@@ -126,11 +127,12 @@ def race(
 ) -> tuple[float, FloatArray]:
     """The best value and rows: a few steps from every start, then many from the best."""
     raced = [variance.descend(start, _FIRST_STEPS) for start in starts]
-    raced.sort(key=lambda pair: pair[0])
+    raced.sort(key=itemgetter(0))
+
     finalists = next((count for most, count in _FINALISTS if cells <= most), 1)
     finished = [variance.descend(rows, _MOST_STEPS) for _, rows in raced[:finalists]]
     nothing = np.inf, np.zeros((0, cells))
-    return min(finished, key=lambda pair: pair[0], default=nothing)
+    return min(finished, key=itemgetter(0), default=nothing)
 
 
 def usual_starts(sizes: tuple[int, ...]) -> Iterator[FloatArray]:

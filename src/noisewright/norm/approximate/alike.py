@@ -24,8 +24,9 @@ from noisewright.norm.approximate.orbit_program import (
 )
 from noisewright.workload.base import Workload
 from noisewright.workload.kinds.atoms import Ranges
-from noisewright.workload.kinds.marginals import AllMarginals, Marginals, Table
+from noisewright.workload.kinds.marginals import AllMarginals, Marginals
 from noisewright.workload.kinds.parity import Parity
+from noisewright.workload.linear.interactions import Table
 
 MOST_ENTRIES = 2**23
 """Of matrices that are written out."""

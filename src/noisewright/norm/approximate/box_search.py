@@ -194,14 +194,15 @@ class _Columns:
         """The best for weighted rows and columns, no direction shorter than `smooth`."""
         root = np.sqrt(b)
         scaled = z * root
-        squares, v = np.linalg.eigh(scaled.T @ (a[:, None] * scaled))
+        gram = scaled.T @ (a[:, None] * scaled)
+        squares, v = np.linalg.eigh(gram)
         largest = max(float(squares[-1]), np.finfo(float).tiny)
         s = np.sqrt(np.maximum(squares, 0.0) + smooth**2 * largest)
-        g = (v * s) @ v.T / root[:, None] / root
-        lengths = np.diagonal(g) / np.diagonal(g).max()
-        values, vectors = np.linalg.eigh(g / np.diagonal(g).max())
 
-        return cls(np.maximum(values, 1e-13), vectors, lengths)
+        g = (v * s) @ v.T / root[:, None] / root
+        longest = np.diagonal(g).max()
+        values, vectors = np.linalg.eigh(g / longest)
+        return cls(np.maximum(values, 1e-13), vectors, np.diagonal(g) / longest)
 
     def resolvent(self, penalty: float, shift: bool) -> FloatArray:
         """ρ(2H + ρ)⁻¹, H = G⁻¹, less its part along ones where shifts are free."""

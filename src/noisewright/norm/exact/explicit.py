@@ -181,15 +181,18 @@ def _parallel(rows: FloatArray) -> tuple[IndexArray, FloatArray, IndexArray]:
     lengths = rows[np.arange(len(rows)), pivots]
     # Directions equal to twelve digits count as one; answers are still computed from the originals.
     directions = np.round(rows / lengths[:, None], 12) + 0.0
-    _, index = np.unique(directions, axis=0, return_inverse=True)
-    index = index.ravel()
-    order = np.lexsort((-np.abs(lengths), index))
-    leaders = order[np.searchsorted(index[order], np.arange(index.max() + 1))]
+    _, groups = np.unique(directions, axis=0, return_inverse=True)
+    groups = groups.ravel()
+
+    # The longest row of every group leads it.
+    order = np.lexsort((-np.abs(lengths), groups))
+    first = np.searchsorted(groups[order], np.arange(groups.max() + 1))
+    leaders = order[first]
+
     # groups stay in the order of the original rows
     rank = np.argsort(np.argsort(leaders))
-    index = rank[index]
+    index = rank[groups]
     leaders = np.sort(leaders)
-
     return index, lengths / lengths[leaders[index]], leaders
 
 
@@ -390,13 +393,14 @@ def _well_conditioned(gram: FloatArray) -> bool:
 
 def _comes_back(workload: Explicit, part: Part) -> bool:
     """Whether W·A⁺·A is W again in every query, by the largest that any entry can be off."""
-    strategy = part.strategy.dense()
-    inverse = part.inverse.dense()
-    off = float(np.abs(np.eye(workload.size) - inverse @ strategy).max())
+    product = part.inverse.dense() @ part.strategy.dense()
+    off = float(np.abs(np.eye(workload.size) - product).max())
+
     sizes = abs(workload.matrix)
     largest = sizes.max(axis=1)
     most = np.ravel(largest if workload.sparse is None else largest.toarray())
-    return not (np.ravel(sizes.sum(axis=1)) * off > _LOST * most).any()
+    lost = np.ravel(sizes.sum(axis=1)) * off
+    return not (lost > _LOST * most).any()
 
 
 def _widened(part: Part, used: IndexArray, size: int) -> Part:

@@ -252,13 +252,15 @@ class MarginalProblem:
 
     def largest_change(self, g: FloatArray, c: FloatArray) -> float:
         """The largest of them; over all patterns when only some carry weights."""
-        if self.patterns is None or len(self.patterns) > 1 or not self.blocks:
+        blocks = self.blocks
+        if self.patterns is None or len(self.patterns) > 1 or not blocks:
             return float(self.column_squares(g, c).max(initial=0.0))
 
         # No product of factors −1/(n_i − 1) is below minus the largest of them.
-        fewest = np.array([min(self.sizes[i] for i in block) for block in self.blocks])
+        fewest = np.array([min(self.sizes[i] for i in block) for block in blocks])
         worst = 2 + 2 / (fewest - 1.0)
-        return float(worst @ (self.multiplicity * g / c))
+        weights = self.multiplicity * g / c
+        return float(worst @ weights)
 
     def spectrum(self, weights: Weights) -> Spectrum:
         g, c = self.roots(weights)
@@ -285,8 +287,12 @@ def replacements(
         return ((),), np.full((1, len(blocks)), 2 / (1 - fraction))
 
     masks = np.arange(1, 2 ** len(used))
-    differs = {i: masks >> position & 1 for position, i in enumerate(used)}
-    factor = {i: np.where(differs[i], -1 / (sizes[i] - 1.0), 1.0) for i in used}
+    differs = {}
+    factor = {}
+    for position, i in enumerate(used):
+        differs[i] = masks >> position & 1
+        factor[i] = np.where(differs[i], -1 / (sizes[i] - 1.0), 1.0)
+
     changes = np.empty((masks.size, len(blocks)))
     for k, block in enumerate(blocks):
         changes[:, k] = 2 - 2 * math.prod(factor[i] for i in block)
