@@ -34,7 +34,7 @@ import numpy as np
 
 from noisewright.arrays import ComplexArray, FloatArray
 from noisewright.privacy.exact.rounding import probability
-from noisewright.privacy.promise.spend import Gaussian, Promise, Spend
+from noisewright.privacy.promise.spend import Spend
 
 MOST_ATOMS = 2**14
 """Values of the loss up to which all are listed: a tenth of a second."""
@@ -87,10 +87,9 @@ class _Losses:
         self.deltas: list[float] = []  # of promises that may fail
 
         for loss in spend.losses:
-            if isinstance(loss, Gaussian):
-                continue
-            pure[loss.epsilon if isinstance(loss, Promise) else loss.ratio] += 1
-            if isinstance(loss, Promise) and loss.delta:
+            if loss.epsilon:
+                pure[loss.epsilon] += 1
+            if loss.delta:
                 self.deltas.append(loss.delta)
 
         self.atoms = LossAtoms.of(pure, spend.mu)

@@ -47,7 +47,7 @@ from noisewright.privacy.noise.gaussian import (
     zcdp_epsilon,
 )
 from noisewright.privacy.promise.budget import Privacy
-from noisewright.privacy.promise.spend import Gaussian, Loss, Promise, Spend
+from noisewright.privacy.promise.spend import Loss, Spend
 
 RuleName = Literal["gaussian", "zcdp", "sum"]
 RULES: tuple[str, ...] = get_args(RuleName)
@@ -132,20 +132,20 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return used
 
     def _after(self, loss: Loss, used: Amounts) -> Amounts | None:
-        if isinstance(loss, Gaussian):
+        if loss.mu:
             if self.rule == "sum":
                 return None
             square = Fraction(loss.mu) ** 2
             whole = square if self.rule == "gaussian" else square / 2
             return self._within(used.plus(Amounts(most=whole)))
 
-        delta = Fraction(loss.delta) if isinstance(loss, Promise) else _NONE
-        epsilon = loss.epsilon if isinstance(loss, Promise) else loss.ratio
-        plain = self._within(used.plus(Amounts(pure=Fraction(epsilon), delta=delta)))
+        delta = Fraction(loss.delta)
+        pure = Amounts(pure=Fraction(loss.epsilon), delta=delta)
+        plain = self._within(used.plus(pure))
         if plain is not None or self.rule == "sum":
             return plain
 
-        converted = Amounts(most=self._converted(epsilon), delta=delta)
+        converted = Amounts(most=self._converted(loss.epsilon), delta=delta)
         return self._within(used.plus(converted))
 
     def _converted(self, epsilon: float) -> Fraction:

@@ -8,7 +8,7 @@ Gaussian ratios add in squares, exactly; the others in ε. A `Privacy` is always
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from fractions import Fraction
 from math import exp, tanh
 from typing import Any
@@ -38,7 +38,22 @@ from noisewright.privacy.promise.budget import (
 
 
 class _Loss(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="loss"):
-    """A part of what is spent."""
+    """A part of what is spent, in the amounts that add up: it has one kind of them."""
+
+    @property
+    def mu(self) -> float:
+        """The ratio of Gaussian noise; ratios add in squares."""
+        return 0.0
+
+    @property
+    def epsilon(self) -> float:
+        """What is lost of pure privacy, or where a promise does not fail; it adds plainly."""
+        return 0.0
+
+    @property
+    def delta(self) -> float:
+        """How likely a promise fails."""
+        return 0.0
 
 
 class Gaussian(_Loss, frozen=True, tag="gaussian"):
@@ -49,6 +64,10 @@ class Gaussian(_Loss, frozen=True, tag="gaussian"):
     def __post_init__(self) -> None:
         positive("mu", self.mu)
 
+    def of_rows(self, contribution: Contribution) -> Gaussian:
+        """What it costs a person of whom several rows count."""
+        return Gaussian(float_above(Fraction(self.mu) * contribution.multiple))
+
 
 class Laplace(_Loss, frozen=True, tag="laplace"):
     """Laplace noise of scale b on what a neighbour moves by at most ratio·b in L1."""
@@ -57,6 +76,14 @@ class Laplace(_Loss, frozen=True, tag="laplace"):
 
     def __post_init__(self) -> None:
         positive("ratio", self.ratio)
+
+    @property
+    def epsilon(self) -> float:
+        return self.ratio
+
+    def of_rows(self, contribution: Contribution) -> Laplace:
+        """What it costs a person of whom several rows count."""
+        return Laplace(float_above(Fraction(self.ratio) * contribution.rows))
 
 
 class Promise(_Loss, frozen=True, tag="promise"):
@@ -69,6 +96,17 @@ class Promise(_Loss, frozen=True, tag="promise"):
         positive("epsilon", self.epsilon)
         if self.delta != 0:
             probability("delta", self.delta)
+
+    def of_rows(self, contribution: Contribution) -> Promise:
+        """What it costs a person of whom several rows count: neighbours, so many steps apart."""
+        rows = contribution.rows
+        epsilon = float_above(Fraction(self.epsilon) * rows)
+        if not self.delta:
+            return Promise(epsilon)
+
+        # δ(1 + e^ε + … + e^((k−1)ε)) <= δ·k·e^(kε), and 9/8 is far above the rounding of e^(kε)
+        worst = Fraction(self.delta) * rows * Fraction(exp(epsilon))
+        return Promise(epsilon, float_above(worst * Fraction(9, 8)))
 
 
 Loss = Gaussian | Laplace | Promise
@@ -99,12 +137,10 @@ class Spend(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def mu(self) -> float:
         """The one Gaussian ratio that all Gaussian losses amount to, rounded up; 0 for none."""
-        squares = [
-            Fraction(loss.mu) ** 2 for loss in self.losses if isinstance(loss, Gaussian)
-        ]
-        if len(squares) == 1:  # exactly what was stated, not the next float
-            return next(loss.mu for loss in self.losses if isinstance(loss, Gaussian))
-        return root_above(sum(squares, Fraction(0))) if squares else 0.0
+        ratios = [loss.mu for loss in self.losses if loss.mu]
+        if len(ratios) <= 1:  # exactly what was stated, not the next float
+            return sum(ratios, 0.0)
+        return root_above(sum((Fraction(mu) ** 2 for mu in ratios), Fraction(0)))
 
     def of_rows(self, contribution: Contribution) -> Spend:
         """What it costs a person of whom several rows count, if this is the cost of one row.
@@ -114,7 +150,8 @@ class Spend(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """
         if contribution.rows == 1:
             return self
-        return Spend(self.neighbours, tuple(map(_times(contribution), self.losses)))
+        losses = tuple(loss.of_rows(contribution) for loss in self.losses)
+        return Spend(self.neighbours, losses)
 
     def promise(self, delta: float | None = None) -> Privacy:
         """The least guarantee known to follow, rounded to the safe side.
@@ -188,28 +225,21 @@ class Spend(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def _rho(self) -> float:
-        gaussian = Fraction(self.mu) ** 2 / 2
-        return float_above(
-            gaussian + sum(Fraction(pure_to_zcdp(e)) for e in self._pure)
-        )
+        pure = sum(map(Fraction, map(pure_to_zcdp, self._pure)))
+        return float_above(Fraction(self.mu) ** 2 / 2 + pure)
 
     @property
     def _pure(self) -> list[float]:
         """The ε of every loss that is pure."""
-        ratios = [loss.ratio for loss in self.losses if isinstance(loss, Laplace)]
-        return ratios + [p.epsilon for p in self._promises if not p.delta]
+        return [s.epsilon for s in self.losses if s.epsilon and not s.delta]
 
     @property
     def _approximate(self) -> list[float]:
-        return [p.epsilon for p in self._promises if p.delta]
+        return [loss.epsilon for loss in self.losses if loss.delta]
 
     @property
     def _deltas(self) -> list[float]:
-        return [p.delta for p in self._promises if p.delta]
-
-    @property
-    def _promises(self) -> list[Promise]:
-        return [loss for loss in self.losses if isinstance(loss, Promise)]
+        return [loss.delta for loss in self.losses if loss.delta]
 
     def to_dp_accounting(self) -> Any:
         """The losses as an event of dp-accounting (extra `accounting`).
@@ -234,46 +264,20 @@ class Spend(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             "use promise()",
         )
 
-        mu = self.mu
-        gaussian = (
-            [dp_event.GaussianDpEvent(float_below(1 / Fraction(mu)))] if mu else []
-        )
-        pure = [
-            dp_event.SelfComposedDpEvent(
-                dp_event.DiscreteLaplaceDpEvent(epsilon, 1), times
-            )
-            for epsilon, times in Counter(self._pure).items()
-        ]
+        events: list[Any] = []
+        if self.mu:
+            deviation = float_below(1 / Fraction(self.mu))
+            events.append(dp_event.GaussianDpEvent(deviation))
+        for epsilon, times in Counter(self._pure).items():
+            event = dp_event.DiscreteLaplaceDpEvent(epsilon, 1)
+            events.append(dp_event.SelfComposedDpEvent(event, times))
 
-        return dp_event.ComposedDpEvent([*gaussian, *pure])
+        return dp_event.ComposedDpEvent(events)
 
     def to_dict(self) -> dict[str, object]:
         """The losses, ready for JSON."""
         plain: dict[str, object] = msgspec.to_builtins(self)
         return plain
-
-
-def _times(contribution: Contribution) -> Callable[[Loss], Loss]:
-    """The loss of a group of rows: neighbours of neighbours, so many steps apart."""
-    rows = contribution.rows
-
-    def grown(loss: Loss) -> Loss:
-        if isinstance(loss, Gaussian):
-            return Gaussian(float_above(Fraction(loss.mu) * contribution.multiple))
-        if isinstance(loss, Laplace):
-            return Laplace(float_above(Fraction(loss.ratio) * rows))
-
-        epsilon = float_above(Fraction(loss.epsilon) * rows)
-        if not loss.delta:
-            return Promise(epsilon)
-
-        # δ(1 + e^ε + … + e^((k−1)ε)) <= δ·k·e^(kε)
-        delta = float_above(
-            Fraction(loss.delta) * rows * Fraction(exp(epsilon)) * Fraction(9, 8)
-        )
-        return Promise(epsilon, delta)
-
-    return grown
 
 
 def best_guess(spend: Spend) -> float:
@@ -289,10 +293,8 @@ def best_guess(spend: Spend) -> float:
         return 0.5
 
     overlap = 2 * float(ndtr(-spend.mu / 2))
-    pure = sum(loss.ratio for loss in spend.losses if isinstance(loss, Laplace))
+    pure = 0.0
     for loss in spend.losses:
-        if isinstance(loss, Gaussian | Laplace):
-            continue
         if loss.delta:
             overlap *= max(0.0, 2 * (1 - loss.delta) / (1 + exp(loss.epsilon)))
         else:
