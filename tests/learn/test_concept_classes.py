@@ -115,3 +115,8 @@ def test_people_who_do_not_fit_are_refused_without_their_values() -> None:
     for labels in ([0, 1], ["a"], [[1]], [2.0], [np.nan]):
         with pytest.raises(InvalidParameter):
             label_signs(labels)
+
+
+def test_a_point_that_equals_nothing_is_no_point() -> None:
+    with pytest.raises(InvalidParameter, match="all different"):
+        concepts([lambda point: point > 0], points=[float("nan"), 1.0])

@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
+from math import isnan
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -183,9 +184,9 @@ def _within(size: int, found: IntArray) -> IntArray:
 
 
 def _different(points: tuple[Hashable, ...]) -> int:
-    """How many different points there are."""
+    """How many different points there are; NaN is none, for nobody is ever found at it."""
     try:
-        return len(set(points))
+        return len({p for p in points if not (isinstance(p, float) and isnan(p))})
     except TypeError:
         rule = "must be text, numbers or tuples of them"
         raise InvalidParameter("points", len(points), rule) from None
