@@ -244,10 +244,10 @@ class JointProblem:
                 part.definite_step(self.weight)
 
         if self.steps >= _ROUNDS.fixed:
-            pulls = self.blocks.adjoint(slack + self.blocks.duals)
-            halves = self.blocks.folding.halves(pulls)
-            for part, pull in zip(self.parts, halves, strict=True):
-                self._newton_step(part, pull)
+            whole = self.blocks.adjoint(slack + self.blocks.duals)
+            halves = self.blocks.folding.halves(whole)
+            for part, slack_gradient in zip(self.parts, halves, strict=True):
+                self._newton_step(part, slack_gradient)
             self.image = self.blocks.forward(self.phi)
 
         residual = self.image + slack
@@ -263,7 +263,7 @@ class JointProblem:
             dual = _relative(self.image - before, self.blocks.duals)
             self._balance(primal, dual)
 
-    def _newton_step(self, part: _Part, pull: FloatArray) -> None:
+    def _newton_step(self, part: _Part, slack_gradient: FloatArray) -> None:
         """One Newton step in Φ by preconditioned conjugate gradients, kept inside RΦRᵀ ≻ 0.
 
         The gradient of −2·tr(RΦRᵀ)^½ is −Rᵀ(RΦRᵀ)^-½R, its curvature in the eigenbasis of RΦRᵀ
@@ -275,13 +275,13 @@ class JointProblem:
         f = part.inverse
 
         # The gradient: the blocks' residuals, Z ⪰ 0, the trace of the root, 1ᵀΦ1.
-        pull = pull + self.blocks.normal(part.phi, e, f)
+        quadratic = slack_gradient + self.blocks.normal(part.phi, e, f)
         if weight:
             target = weight * part.phi - part.slack - part.slack_duals
-            pull += weight * part.projected(target)
+            quadratic += weight * part.projected(target)
         roots = np.sqrt(values)
         fidelity = (rotated.T / roots) @ rotated
-        gradient = self.penalty * pull - fidelity - np.outer(f, f)
+        gradient = self.penalty * quadratic - fidelity - np.outer(f, f)
 
         # Where the slope says that an eigenvalue k is far too large, a step along −2√k would go
         # below zero: steps as of ln k take it down by a factor at most.
@@ -295,10 +295,10 @@ class JointProblem:
         def hessian(move: FloatArray) -> FloatArray:
             turned = rotated @ move @ rotated.T
             bent = rotated.T @ (curvature * turned) @ rotated
-            quadratic = self.blocks.normal(move, e, f)
+            normal = self.blocks.normal(move, e, f)
             if weight:
-                quadratic += weight**2 * part.projected(move)
-            return np.asarray(bent + self.penalty * quadratic)
+                normal += weight**2 * part.projected(move)
+            return np.asarray(bent + self.penalty * normal)
 
         diagonal = np.sqrt(np.diagonal(curvature))
         precondition = self._preconditioner(rotated, diagonal)

@@ -60,8 +60,8 @@ class Cuts:
     vectors: IntArray
     offsets: IntArray
     weights: FloatArray
-    pulls: FloatArray
-    """What keeps weights from falling below zero; nothing where they are above."""
+    bound_duals: FloatArray
+    """Dual variables of u ≥ 0: zero where weights are above."""
     idle: IntArray
     """How often in turn each was seen without a weight."""
 
@@ -136,10 +136,10 @@ class WeighedCuts:
 
         self._inverse = _inverse(products, _SPLITTING.caution + _SPLITTING.penalty)
         self._steps = _SPLITTING.first_steps
-        self._weigh(cuts.weights, cuts.pulls)
+        self._weigh(cuts.weights, cuts.bound_duals)
 
-    def _weigh(self, weights: FloatArray, pulls: FloatArray) -> None:
-        self.cuts = replace(self.cuts, weights=weights, pulls=pulls)
+    def _weigh(self, weights: FloatArray, bound_duals: FloatArray) -> None:
+        self.cuts = replace(self.cuts, weights=weights, bound_duals=bound_duals)
         half = self._low.T @ (weights[:, None] * self._high)
         self.matrix = symmetrised(half)
 
@@ -166,15 +166,15 @@ class WeighedCuts:
         linear = linear * self._unit - _SPLITTING.caution * u
 
         penalty = _SPLITTING.penalty
-        pulls = self.cuts.pulls * self._unit
+        bound_duals = self.cuts.bound_duals * self._unit
         for _ in range(self._steps):
-            free = self._inverse @ (penalty * u - pulls - linear)
+            free = self._inverse @ (penalty * u - bound_duals - linear)
             free = u + _SPLITTING.relaxation * (free - u)
-            u = np.maximum(free + pulls / penalty, 0.0)
-            pulls = pulls + penalty * (free - u)
+            u = np.maximum(free + bound_duals / penalty, 0.0)
+            bound_duals = bound_duals + penalty * (free - u)
 
         self._steps = _SPLITTING.steps
-        self._weigh(u * self._unit, pulls / self._unit)
+        self._weigh(u * self._unit, bound_duals / self._unit)
 
 
 def weighing(cuts: int, cells: int) -> float:

@@ -107,9 +107,9 @@ class TripleSearch:
     def _kernel(self) -> tuple[FloatArray, float]:
         """Eigenvalues of the kernel best for the pool, and what its sets make of it at most."""
         spectrum, _ = self.pool.kernel()
-        return spectrum, float(self._worth(spectrum, self.pool.rows).max())
+        return spectrum, float(self._values(spectrum, self.pool.rows).max())
 
-    def _worth(self, spectrum: FloatArray, rows: FloatArray) -> FloatArray:
+    def _values(self, spectrum: FloatArray, rows: FloatArray) -> FloatArray:
         """What sets make of a kernel, from their information."""
         return np.asarray(rows @ (self.scheme.counts * spectrum))
 
@@ -148,7 +148,7 @@ class TripleSearch:
         found = self.programs[size].solved(kernel)
         self.work.add(found.operations)
 
-        value = self._worth(spectrum, self._information(size, found.counts))
+        value = self._values(spectrum, self._information(size, found.counts))
         self.tightness[size] = float(value) / self._limits(spectrum)[size]
         return found
 
@@ -163,7 +163,7 @@ class TripleSearch:
         new = []
         for size, one in found.items():
             row = self._information(size, one.counts)
-            if self._worth(spectrum, row) > least:
+            if self._values(spectrum, row) > least:
                 new.append(row)
 
         self.pool.join(new)
