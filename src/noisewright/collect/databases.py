@@ -9,8 +9,9 @@ import fcntl
 import os
 import sqlite3
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -81,6 +82,42 @@ class Unavailable(NoisewrightError):
     """The database cannot be reached or written to just now; nothing of the transaction is kept."""
 
 
+@dataclass(frozen=True)
+class Named:
+    """Reports of one round and one length, by names of one length.
+
+    `keeps` is whether the reports themselves are kept, or that there was one of the name.
+    """
+
+    campaign: int
+    round: str
+    by_name: Mapping[bytes, bytes]
+    keeps: bool
+
+    @property
+    def place(self) -> tuple[object, ...]:
+        """Where they belong."""
+        return self.campaign, self.round
+
+    @property
+    def names_told(self) -> tuple[int, int, bytes]:
+        """How many names there are, how long each is, and all of them as one text."""
+        return len(self.by_name), len(next(iter(self.by_name))), b"".join(self.by_name)
+
+    @property
+    def contents_told(self) -> tuple[int, bytes | None]:
+        """How long each report is, and all of them as one text, where they are kept."""
+        if not self.keeps:
+            return 0, None
+        contents = self.by_name.values()
+        return len(next(iter(contents))), b"".join(contents)
+
+    def without(self, known: set[bytes]) -> Named:
+        """Those of other names."""
+        new = {name: own for name, own in self.by_name.items() if name not in known}
+        return replace(self, by_name=new)
+
+
 class Database(ABC):
     """One connection, opened when it is first needed and again after a failure."""
 
@@ -97,14 +134,8 @@ class Database(ABC):
         """All or nothing, and on the disk when the block is left; `Unavailable` otherwise."""
 
     @abstractmethod
-    def keep(
-        self,
-        campaign: int,
-        round_name: str,
-        names: Sequence[bytes],
-        reports: Sequence[bytes] | None,
-    ) -> set[bytes]:
-        """Keep reports of one length under names of one length; the names that are new.
+    def keep(self, reports: Named) -> set[bytes]:
+        """Keep reports under their names; the names that are new.
 
         One statement, whose text is the same for any number of reports, takes all of them as two
         texts of bytes. Row by row, the thread that answers would get in between every two rows.
@@ -156,28 +187,15 @@ class Sqlite(Database):
     def run(self, text: str, values: Sequence[object] = ()) -> list[Row]:
         return self._open().execute(text, tuple(values)).fetchall()
 
-    def keep(
-        self,
-        campaign: int,
-        round_name: str,
-        names: Sequence[bytes],
-        reports: Sequence[bytes] | None,
-    ) -> set[bytes]:
-        place: tuple[object, ...] = (campaign, round_name)
-        width = len(names[0])
-        joined = b"".join(names)
-        found = self.run(_SQLITE_KNOWN, (len(names), width, joined, *place))
+    def keep(self, reports: Named) -> set[bytes]:
+        found = self.run(_SQLITE_KNOWN, (*reports.names_told, *reports.place))
         known = {bytes(row[0]) for row in found}
-        new = [i for i, name in enumerate(names) if name not in known]
-        if known:
-            joined = b"".join(names[i] for i in new)
+        new = reports.without(known)
+        if new.by_name:
+            told = (*new.names_told, *new.contents_told, *new.place)
+            self.run(_SQLITE_KEEP, told)
 
-        if new:
-            kept = None if reports is None else b"".join(reports[i] for i in new)
-            length = 0 if reports is None else len(reports[0])
-            self.run(_SQLITE_KEEP, (len(new), width, joined, length, kept, *place))
-
-        return {names[i] for i in new}
+        return set(new.by_name)
 
     @contextmanager
     def transaction(self, *, writes: bool = True) -> Iterator[None]:
@@ -262,18 +280,10 @@ class Postgres(Database):
         cursor = self._open().execute(text.replace("?", "%s"), tuple(values))
         return cursor.fetchall() if cursor.description else []
 
-    def keep(
-        self,
-        campaign: int,
-        round_name: str,
-        names: Sequence[bytes],
-        reports: Sequence[bytes] | None,
-    ) -> set[bytes]:
-        kept = None if reports is None else b"".join(reports)
-        length = 0 if reports is None else len(reports[0])
-        joined = b"".join(names)
-        width = len(names[0])
-        values = (campaign, round_name, joined, width, kept, length, len(names))
+    def keep(self, reports: Named) -> set[bytes]:
+        count, width, names = reports.names_told
+        length, contents = reports.contents_told
+        values = (*reports.place, names, width, contents, length, count)
         rows = self._open().execute(_POSTGRES_KEEP, values).fetchall()
 
         return {bytes(row[0]) for row in rows}

@@ -20,7 +20,7 @@ import numpy as np
 
 from noisewright.arrays import IntArray
 from noisewright.collect.campaign import Campaign, Outcome, Submission, Terms
-from noisewright.collect.databases import Database, Row
+from noisewright.collect.databases import Database, Named, Row
 from noisewright.errors import InvalidParameter
 from noisewright.local.reports.aggregate import REASONS, Aggregate
 from noisewright.local.reports.format import HEADER
@@ -221,10 +221,9 @@ class Store:
             return set()
 
         # one order for all workers, who then cannot block each other
-        names = sorted(reports)
+        ordered = dict(sorted(reports.items()))
         keeps = campaign.terms.keep_reports
-        kept = [reports[name] for name in names] if keeps else None
-        return self.database.keep(campaign.number, round_name, names, kept)
+        return self.database.keep(Named(campaign.number, round_name, ordered, keeps))
 
     def _known(
         self, campaign: Campaign, round_name: str, names: Collection[bytes]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import singledispatch
 from math import isfinite, sqrt
 from typing import cast
@@ -76,13 +76,8 @@ def plan_words(plan: Plan) -> PlanWords:
 @plan_words.register
 def words_with_curator(plan: CentralPlan) -> PlanWords:
     """Errors table by table."""
-    errors = _Errors.of([plan])
-    return PlanWords(
-        asked=f"Asked: {tables_in_words(plan.tables(), plan.workload)}.",
-        tiles=errors.tiles(plan.forecast()),
-        tables=errors.lines,
-        notes=errors.notes,
-    )
+    asked = f"Asked: {tables_in_words(plan.tables(), plan.workload)}."
+    return _Errors.of([plan]).words(asked, plan.forecast())
 
 
 @plan_words.register
@@ -132,30 +127,23 @@ def words_of_stream(plan: StreamPlan) -> PlanWords:
 @plan_words.register
 def words_together(plan: Together) -> PlanWords:
     """Errors of the tables of all plans."""
-    errors = _Errors.of(plan.plans)
-    return PlanWords(
-        title="Plans that share a budget",
-        asked=f"{len(plan.plans)} plans about the same people.",
-        tiles=errors.tiles(plan.forecast()),
-        tables=errors.lines,
-        notes=errors.notes,
-    )
+    asked = f"{len(plan.plans)} plans about the same people."
+    words = _Errors.of(plan.plans).words(asked, plan.forecast())
+    return replace(words, title="Plans that share a budget")
 
 
 @plan_words.register
 def words_of_open_values(plan: OpenPlan) -> PlanWords:
     """Errors as they would be of the values assumed, and which values will be told."""
     assumed = plan.assumed()
-    errors = _Errors.of([assumed])
-
-    return PlanWords(
+    asked = (
+        f"The values of {', '.join(plan.open_names)} that enough people hold, and over "
+        f"them {tables_in_words(assumed.tables())}."
+    )
+    return replace(
+        _Errors.of([assumed]).words(asked, plan.forecast()),
         title="Plan of a release over values nobody listed",
-        asked=f"The values of {', '.join(plan.open_names)} that enough people hold, and over "
-        f"them {tables_in_words(assumed.tables())}.",
-        tiles=errors.tiles(plan.forecast()),
         drawings=[_told_values(plan.chances())],
-        tables=errors.lines,
-        notes=errors.notes,
     )
 
 
@@ -296,6 +284,11 @@ class _Errors:
         typical = sqrt(squares / sum(error.queries for error in counts))
         largest = max(error.max for error in counts)
         return _tiles(typical, "over counts", largest, "a count")
+
+    def words(self, asked: str, forecast: Forecast | LocalForecast) -> PlanWords:
+        """What is asked, the typical errors, and those of every table."""
+        tiles = self.tiles(forecast)
+        return PlanWords(asked, tiles, tables=self.lines, notes=self.notes)
 
     @property
     def lines(self) -> list[Line]:
