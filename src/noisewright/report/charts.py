@@ -40,10 +40,25 @@ def agreement_chart(answers: FloatArray, truth: FloatArray) -> str:
     scale = alt.Scale(type="log", domain=[1, float(max(truth.max(), answers.max()))])
     axis = alt.Axis(format="~s", tickCount=5)
     base = alt.Chart(alt.Data(values=rows)).encode(
-        x=alt.X("true:Q", scale=scale, axis=axis, title="true count"),
-        y=alt.Y("private:Q", scale=scale, axis=axis, title="private answer"),
+        x=alt.X(
+            "true:Q",
+            scale=scale,
+            axis=axis,
+            title="true count",
+        ),
+        y=alt.Y(
+            "private:Q",
+            scale=scale,
+            axis=axis,
+            title="private answer",
+        ),
     )
-    dots = base.mark_point(filled=True, size=14, color=PRIVATE, opacity=0.45)
+    dots = base.mark_point(
+        filled=True,
+        size=14,
+        color=PRIVATE,
+        opacity=0.45,
+    )
     same = base.mark_line(color=TRUTH, strokeWidth=1.3)
     same = same.encode(y=alt.Y("true:Q", scale=scale))
 
@@ -121,7 +136,12 @@ def write_chart(chart: alt.TopLevelMixin, path: str) -> None:
     """Write a chart in the format of its suffix; a page of it fetches nothing."""
     kind = Path(path).suffix.removeprefix(".").lower()
     with replacing(path, "chart") as temporary:
-        chart.save(str(temporary), format=kind, scale_factor=2, inline=kind == "html")
+        chart.save(
+            str(temporary),
+            format=kind,
+            scale_factor=2,
+            inline=kind == "html",
+        )
 
 
 def draw_comparison(
@@ -138,30 +158,45 @@ def draw_comparison(
     """
     import altair as alt
 
-    rows = [
+    rows: list[dict[str, object]] = [
         {"mechanism": name, "value": value, "shown": _shown(value, ratio)}
         for name, value, ratio in sorted(values, key=lambda row: row[1])
     ]
     # A logarithm has no zero for a bar to start from, so values are dots.
     low, high = _range([value for _, value, _ in values] + ([least] if least else []))
     scale = alt.Scale(type="log", domain=[low, high], nice=False)
-    x = alt.X("value:Q", title=axis, scale=scale)
-    y = alt.Y("mechanism:N", sort=None, title=None)
-    base = alt.Chart(alt.Data(values=rows)).encode(y=y)
-    dots = base.mark_point(filled=True, size=110, opacity=1, color=PRIVATE).encode(x=x)
-    labels = base.mark_text(align="left", dx=10, color=INK).encode(x=x, text="shown:N")
-    layers = [dots, labels]
+    layers = _dots(rows, alt.X("value:Q", title=axis, scale=scale))
     if least:
         layers = [*_bound(least, f"bound: {bound_class}"), *layers]
 
-    heading = alt.TitleParams(title, anchor="start", color=INK, fontSize=14, offset=18)
-    chart = alt.layer(*layers).properties(
-        width=520, height=24 * len(rows) + 16, title=heading
+    heading = alt.TitleParams(
+        title,
+        anchor="start",
+        color=INK,
+        fontSize=14,
+        offset=18,
     )
-    chart = styled(chart, "white").configure_axisY(
-        grid=False, labelColor=INK, labelFontSize=12
+    height = 24 * len(rows) + 16
+    chart = alt.layer(*layers).properties(width=_WIDTH, height=height, title=heading)
+    plain = styled(chart, "white")
+    named = plain.configure_axisY(grid=False, labelColor=INK, labelFontSize=12)
+    write_chart(named, path)
+
+
+def _dots(rows: Sequence[dict[str, object]], x: alt.X) -> list[alt.Chart]:
+    """A dot for every value, and its figure beside it."""
+    import altair as alt
+
+    y = alt.Y("mechanism:N", sort=None, title=None)
+    base = alt.Chart(alt.Data(values=rows)).encode(x=x, y=y)
+    dots = base.mark_point(
+        filled=True,
+        size=110,
+        opacity=1,
+        color=PRIVATE,
     )
-    write_chart(chart, path)
+    labels = base.mark_text(align="left", dx=10, color=INK)
+    return [dots, labels.encode(text="shown:N")]
 
 
 def _bound(least: float, name: str) -> list[alt.Chart]:
@@ -170,7 +205,12 @@ def _bound(least: float, name: str) -> list[alt.Chart]:
 
     rule = alt.Chart(alt.Data(values=[{"least": least, "text": name}]))
     line = rule.mark_rule(strokeDash=[5, 4], color=TRUTH, strokeWidth=1.5)
-    text = rule.mark_text(align="left", baseline="bottom", dx=3, color=TRUTH)
+    text = rule.mark_text(
+        align="left",
+        baseline="bottom",
+        dx=3,
+        color=TRUTH,
+    )
     above = {"y": alt.value(-4), "text": "text:N"}
     return [line.encode(x="least:Q"), text.encode(x="least:Q", **above)]
 
