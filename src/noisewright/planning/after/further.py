@@ -24,8 +24,8 @@ from noisewright.planning.local.plan import LocalPlan
 from noisewright.planning.release import Release
 from noisewright.planning.spending import LedgerNote
 from noisewright.workload import Queries, Workload, workload
-from noisewright.workload.questions.quantiles import check_levels
-from noisewright.workload.questions.statistics import Counts, Quantiles, Widths
+from noisewright.workload.questions.quantiles import Quantiles, check_levels
+from noisewright.workload.questions.statistics import Counts, Widths
 from noisewright.workload.structure import Term
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from noisewright.errors import require
 from noisewright.planning.counting import Counter, Data, is_histogram
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.workload.questions.measures import Count
-from noisewright.workload.questions.quantiles import quantiles
-from noisewright.workload.questions.statistics import Noisy, Quantiles, Statistic
+from noisewright.workload.questions.quantiles import Quantiles, quantiles
+from noisewright.workload.questions.statistics import Noisy, Statistic
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -98,6 +98,7 @@ class Kron(Kronecker, Workload):
     def label(self, row: int) -> str:
         digits = self._digits(np.array([row]))
         pairs = zip(self.factors, digits, strict=True)
+
         return " × ".join(factor.label(int(digit[0])) for factor, digit in pairs)
 
 

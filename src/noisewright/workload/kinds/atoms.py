@@ -153,6 +153,7 @@ class Prefix(Atom):
     def weighted_gram(self, weights: FloatArray) -> FloatArray:
         after = np.cumsum(weights[::-1])[::-1]
         cells = np.arange(self.cells)
+
         return after[np.maximum.outer(cells, cells)]
 
 
@@ -172,6 +173,7 @@ class Ranges(Atom):
         """Answers on `x`: differences of cumulative counts."""
         first, last = self._ends
         sums = np.concatenate([np.zeros_like(x[:1]), np.cumsum(x, axis=0)])
+
         return np.asarray(sums[last + 1] - sums[first])
 
     def rmatvec(self, y: Array) -> Array:

@@ -88,6 +88,7 @@ class Conjunctions(Marginals):
     def rows(self, start: int, stop: int) -> FloatArray:
         cells = np.arange(self.size)
         masks = self._masks[start:stop, None]
+
         return np.asarray((cells & masks) == masks, dtype=np.float64)
 
     def row_squares(self, x: FloatArray) -> FloatArray:
@@ -137,6 +138,7 @@ class ConjunctionGram(Gram):
         """C(j, ways) for every number j of attributes."""
         ways = self.asked.ways
         counts = range(len(self.asked.bases) + 1)
+
         return np.array([float(comb(j, ways)) for j in counts])
 
     def matvec(self, x: Array) -> Array:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from noisewright.arrays import FloatArray
 from noisewright.errors import InvalidParameter, TooLarge, require
@@ -18,17 +19,19 @@ from noisewright.workload.linear.maps import Dense
 from noisewright.workload.linear.tensor import DENSE_LIMIT
 
 if TYPE_CHECKING:
-    from scipy.sparse import csr_array
+    from scipy.sparse import csr_array, sparray
+
+    Matrix = FloatArray | csr_array[np.float64]
 
 _IMAGE_ENTRIES = 2**23  # of products that are held at a time
 
 
-def _is_real(kind: np.dtype[Any]) -> bool:
+def _is_real(kind: np.dtype[np.generic]) -> bool:
     """Whether numbers of a kind lose at most digits as floats: complex ones lose a part."""
     return kind.kind in "biufO"
 
 
-def _real(matrix: Any) -> FloatArray | None:
+def _real(matrix: object) -> FloatArray | None:
     """A copy in floats; None of what holds no real numbers, or rows that differ in length."""
     try:
         given = np.asarray(matrix)
@@ -37,15 +40,21 @@ def _real(matrix: Any) -> FloatArray | None:
         return None
 
 
-def _entries(matrix: Any) -> Any:
+def _written_out(matrix: Matrix) -> FloatArray:
+    """Sparse entries as an array, zeros among them."""
+    return matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
+
+
+def _entries(matrix: npt.ArrayLike | sparray) -> Matrix | None:
     """A matrix in floats, sparse where it was given so; None where it is none of real numbers."""
     from scipy.sparse import csr_array, issparse
 
     if not issparse(matrix):
         return _real(matrix)
+    if not _is_real(matrix.dtype):
+        return None
 
-    sparse = cast(Any, matrix)
-    return csr_array(sparse, dtype=np.float64) if _is_real(sparse.dtype) else None
+    return csr_array(matrix, dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +111,7 @@ class Explicit(Dense, Workload):
         with np.errstate(over="ignore", invalid="ignore"):
             product = self.matrix.T @ self.matrix
 
-        squares = product if isinstance(product, np.ndarray) else product.toarray()
+        squares = _written_out(product)
         if not np.isfinite(squares).all():
             rule = "must have entries whose squares are floats"
             raise InvalidParameter("workload", "matrix", rule, "count in another unit")
@@ -114,14 +123,14 @@ class Explicit(Dense, Workload):
 
     def magnitudes(self) -> tuple[float, float]:
         largest = abs(self.matrix).max(axis=1)
-        sizes = np.ravel(largest if self.sparse is None else largest.toarray())
+        sizes = np.ravel(_written_out(largest))
         logs = np.log10(sizes[sizes > 0])
 
         return float(logs.min(initial=0.0)), float(logs.max(initial=0.0))
 
     def rows(self, start: int, stop: int) -> FloatArray:
         block = self.matrix[start:stop]
-        return np.array(block if isinstance(block, np.ndarray) else block.toarray())
+        return np.array(_written_out(block))
 
     def dense(self, limit: int = 2**62) -> FloatArray:
         return self.rows(0, self.queries)
@@ -137,21 +146,24 @@ class Explicit(Dense, Workload):
         if self.sparse is None:
             return super().row_quadratics(matrix)
 
-        images = self._images(matrix)
-        parts = [np.ravel(rows.multiply(image).sum(axis=1)) for rows, image in images]
-        return np.asarray(np.concatenate(parts), dtype=np.float64)
+        quadratics = np.empty(self.queries)
+        for where, image in self._images(matrix):
+            products = self.matrix[where].multiply(image)
+            quadratics[where] = np.ravel(products.sum(axis=1))
+
+        return quadratics
 
     def image_squares(self, matrix: FloatArray) -> FloatArray:
         """Squared lengths of the rows of W·matrix: twice the digits of a quadratic form."""
         images = (image for _, image in self._images(matrix))
         return np.concatenate([np.einsum("ij,ij->i", image, image) for image in images])
 
-    def _images(self, matrix: FloatArray) -> Iterator[tuple[Any, FloatArray]]:
-        """Rows and their products with a matrix, in blocks that are dense one at a time."""
+    def _images(self, matrix: FloatArray) -> Iterator[tuple[slice, FloatArray]]:
+        """Products of rows with a matrix, dense one block at a time, and where each stands."""
         step = max(1, _IMAGE_ENTRIES // max(1, matrix.shape[1]))
         for start in range(0, self.queries, step):
-            rows = self.matrix[start : start + step]
-            yield rows, np.asarray(rows @ matrix)
+            where = slice(start, start + step)
+            yield where, np.asarray(self.matrix[where] @ matrix)
 
     def weighted_gram(self, weights: FloatArray) -> FloatArray:
         if self.sparse is None:
@@ -207,6 +219,7 @@ class Random(Explicit):
 
         generator = np.random.default_rng(seed)
         bits = generator.integers(0, 2, size=(queries, cells))
+
         return cls(bits.astype(np.float64), None, seed)
 
     def text(self) -> str:

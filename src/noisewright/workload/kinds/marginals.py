@@ -90,6 +90,7 @@ class OnAttributes(OnTable, Workload):
 
         shape = "x".join(map(str, self.sizes))
         chosen = ",".join(map(str, self.attributes))
+
         return f"on:{shape}:{chosen}:({self.inner.text()})"
 
     def label(self, row: int) -> str:
@@ -211,6 +212,7 @@ class Marginals(Workload):
     def shape(self) -> Shape:
         asked = [base.queries for base in self.bases]
         queries = sum(prod(asked[i] for i in table) for table in self.tables)
+
         return queries, prod(self.sizes)
 
     @property
@@ -223,6 +225,7 @@ class Marginals(Workload):
         """One table as a workload of its own, without its weight."""
         table = self.tables[index]
         inner = Kron(tuple(self.bases[i] for i in table)) if table else Total(1)
+
         return OnAttributes(self.sizes, table, inner)
 
     @cached_property
@@ -230,6 +233,7 @@ class Marginals(Workload):
         """The tables one after the other, each a workload of its own."""
         parts = [self.part(index) for index in range(len(self.tables))]
         pairs = zip(self.weights, parts, strict=True)
+
         return Stack(
             tuple(part if w == 1.0 else Weighted(w, part) for w, part in pairs)
         )

@@ -68,6 +68,7 @@ class Parity(Workload):
 
         bits = range(self.bits)
         by_degree = (combinations(bits, degree) for degree in self._degrees)
+
         return tuple(chain.from_iterable(by_degree))
 
     @cached_property
@@ -90,11 +91,13 @@ class Parity(Workload):
     def rmatvec(self, y: Array) -> Array:
         spectrum = np.zeros((self.size, *y.shape[1:]), dtype=y.dtype)
         spectrum[self.characters] = y
+
         return walsh_hadamard(spectrum)
 
     def rows(self, start: int, stop: int) -> FloatArray:
         cells = np.arange(self.size)
         masks = self.characters[start:stop, None]
+
         return np.asarray(1.0 - 2.0 * (np.bitwise_count(cells & masks) & 1))
 
     def gram(self) -> Gram:
@@ -116,6 +119,7 @@ class Parity(Workload):
     def label(self, row: int) -> str:
         mask = int(self.characters[row])
         chosen = [str(i) for i in range(self.bits) if mask >> (self.bits - 1 - i) & 1]
+
         return "parity(" + ",".join(chosen) + ")"
 
     def column_norms(self, order: int = 2) -> FloatArray:

@@ -21,8 +21,8 @@ from noisewright.workload.kinds.marginals import OnAttributes
 from noisewright.workload.questions.measures import CentredSum, Missing, Weights
 from noisewright.workload.questions.numbers import Means, Sums, Variances
 from noisewright.workload.questions.predicate import parse_predicate
-from noisewright.workload.questions.quantiles import check_levels
-from noisewright.workload.questions.statistics import Counts, Quantiles, Statistic
+from noisewright.workload.questions.quantiles import Quantiles, check_levels
+from noisewright.workload.questions.statistics import Counts, Statistic
 from noisewright.workload.structure import Term, terms
 
 Entry = Mapping[str, object]
@@ -260,6 +260,7 @@ def _quantiles(kind: str, entry: Entry, domain: Domain) -> list[Statistic]:
 
     bases: dict[str, type[Atom]] = {name: Prefix, **dict.fromkeys(by, Identity)}
     title = f"quantiles of {name}" + (f" by {' × '.join(by)}" if by else "")
+
     return [Quantiles(domain, title, _table(bases, domain).table, levels=levels)]
 
 
@@ -307,6 +308,7 @@ def _table(bases: Mapping[str, type[Atom]], domain: Domain) -> Counts:
 
     word = {Prefix: "cdf of ", Ranges: "ranges of "}
     title = " × ".join(word.get(bases[name], "") + name for name in order) or "total"
+
     return Counts(domain, title, Term.of_product(1.0, positions, factors))
 
 
@@ -324,6 +326,7 @@ def _predicate(kind: str, entry: Entry, domain: Domain) -> list[Statistic]:
 
     part = OnAttributes(domain.shape, attributes, _row(predicate.mask, name))
     (term,) = terms(part, domain.shape)
+
     return [Counts(domain, name, term)]
 
 

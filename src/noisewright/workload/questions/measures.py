@@ -21,11 +21,17 @@ from noisewright.errors import InvalidParameter, require
 Missing = Literal["left-out", "zero"]
 """What is made of people without a value: they are in no sum and no count, or their value is 0."""
 
-# 2^52 of a unit, and errors of them, are floats
 _SMALLEST_UNIT = 1e-280
-_LARGEST_UNIT = 1e280  # likewise
-_LARGEST_ROOT = 2**16  # of the width in units: squares of 2^31 people still fit a word
-_LARGEST_PRODUCT = 2**32  # of a weight and a number, likewise
+"""Errors of a unit this small are still floats with all their digits."""
+
+_LARGEST_UNIT = 1e280
+"""2^52 of units this large, and errors of them, are still floats."""
+
+_LARGEST_ROOT = 2**16
+"""Units of the width of what is squared: squares of 2^31 people still fit a word."""
+
+_LARGEST_PRODUCT = 2**32
+"""Units of a weight times a number: those of 2^31 people still fit a word."""
 
 
 class _Measure(

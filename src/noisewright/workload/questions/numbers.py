@@ -138,6 +138,7 @@ class Sums(_OfNumber):
     def weights(self) -> tuple[float, ...]:
         middle = (self.number.low + self.number.high) / self.number.reach
         people, summed = super().weights
+
         return people * sqrt(1 + middle**2), summed
 
     @property
@@ -150,6 +151,7 @@ class Sums(_OfNumber):
     ) -> FloatArray:
         (counts, centred), (people, sums) = parts, errors
         std = np.hypot(centred.std, self._middle * counts.std)
+
         return standardised(sums + self._middle * people, std)
 
     def derive(self, parts: Sequence[Noisy], widths: Widths) -> Column:
@@ -161,6 +163,7 @@ class Sums(_OfNumber):
         # The two tables have noise of their own.
         std = np.hypot(centred.std, self._middle * counts.std)
         std = number.unit * scale / 2 * std
+
         return Column.around(sums, std, widths.each_test(1.0), widths.all)
 
 
@@ -202,7 +205,8 @@ class Means(_OfNumber):
     def derive(self, parts: Sequence[Noisy], widths: Widths) -> Column:
         counts, centred = parts
         reach = float(self.number.reach)
-        mean = self._possible(centred.values / _clear(counts, widths.each))
+        clear = _clear(counts, widths.each)
+        mean = self._possible(centred.values / clear)
 
         def ends(test: Callable[[float], float]) -> Ends:
             low, high = _ratio(counts, centred, test(1.0), -reach, reach)
@@ -287,7 +291,8 @@ class Variances(_OfNumber):
         counts, centred, squares = parts
         whole = CentredSquares(self.number).squares(counts.values, squares.values)
         clear = _clear(counts, widths.each)
-        variance = self._possible(whole / clear - (centred.values / clear) ** 2)
+        mean = centred.values / clear
+        variance = self._possible(whole / clear - mean**2)
 
         def ends(test: Callable[[float], float]) -> Ends:
             return self._ends(counts, centred, squares, test)
@@ -313,15 +318,17 @@ class Variances(_OfNumber):
             # Σ(c − m)² = (squares + most·people)/2 − 2m·sum + m²·people, and v people are left.
             about = mean**2 + most / 2
             around = _around_mean(centred, squares, mean)
-            ends = _ratio(counts, around, test(1 - _OF_THE_MEAN), -about, most - about)
-            least = np.fmin(least, ends[0] + about)
-            largest = np.fmax(largest, ends[1] + about)
+            width = test(1 - _OF_THE_MEAN)
+            low, high = _ratio(counts, around, width, -about, most - about)
+            least = np.fmin(least, low + about)
+            largest = np.fmax(largest, high + about)
 
         return self._possible(least), self._possible(largest)
 
     def _possible(self, squares: FloatArray) -> FloatArray:
         """In the number's own unit, and no more than a number between its bounds can vary."""
-        return (self.number.unit / 2) ** 2 * np.clip(squares, 0.0, self._most)
+        half = self.number.unit / 2  # centred values are twice those asked about
+        return half**2 * np.clip(squares, 0.0, self._most)
 
 
 def _some(
@@ -351,13 +358,14 @@ def _tested(
         low, high = ends(test)
         intervals.append((np.fmin(low, answers), np.fmax(high, answers)))
 
-    return Column(answers, np.full(len(answers), np.nan), *intervals)
+    return Column.without_errors(answers, *intervals)
 
 
 def _clear(counts: Noisy, width: float) -> FloatArray:
     """Counts that are clear of their noise; NaN for others."""
     people = counts.values
     clear = (people > 0) & (people >= CLEAR * width * counts.std)
+
     return np.where(clear, people, np.nan)
 
 

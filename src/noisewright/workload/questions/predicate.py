@@ -26,7 +26,13 @@ _HELP = (
 )
 _MOST_CELLS = 2**27  # of the attributes mentioned: a truth value for each
 _TRUTHS = {"true": True, "yes": True, "false": False, "no": False}
-_MIRRORED = {ast.Lt: ast.Gt, ast.Gt: ast.Lt, ast.LtE: ast.GtE, ast.GtE: ast.LtE}
+_MIRRORED: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.Gt,
+    ast.Gt: ast.Lt,
+    ast.LtE: ast.GtE,
+    ast.GtE: ast.LtE,
+}
+"""What an order is called when its sides change places."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +48,10 @@ class Predicate:
         axes = range(self.mask.ndim)
         others = [tuple(a for a in axes if a != axis) for axis in axes]
         sides = [np.asarray(self.mask.any(axis=other)) for other in others]
-        whole = prod(int(side.sum()) for side in sides) == int(self.mask.sum())
+        cells = int(self.mask.sum())
+        product = prod(int(side.sum()) for side in sides)
 
-        return sides if whole and self.mask.any() else None
+        return sides if cells and product == cells else None
 
 
 def parse_predicate(text: str, domain: Domain) -> Predicate:
@@ -52,14 +59,16 @@ def parse_predicate(text: str, domain: Domain) -> Predicate:
     try:
         # Python's own, on its own notation
         with warnings.catch_warnings(action="ignore"):
-            tree = _Truths(domain).visit(ast.parse(text, mode="eval").body)
+            parsed = ast.parse(text, mode="eval")
+            tree = _Truths(domain).visit(parsed.body)
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
         raise InvalidParameter("count", text, "is not a predicate", _HELP) from None
 
-    names = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
+    nodes = list(ast.walk(tree))
+    names = dict.fromkeys(node.id for node in nodes if isinstance(node, ast.Name))
     require(names, "count", text, "must mention an attribute", _HELP)
 
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Compare):
             _check_compared(text, node, domain)
 
@@ -71,7 +80,8 @@ def parse_predicate(text: str, domain: Domain) -> Predicate:
             "mention fewer attributes"
         )
 
-    return Predicate(tuple(attributes), _Reader(text, domain, attributes).read(tree))
+    mask = _Reader(text, domain, attributes).read(tree)
+    return Predicate(tuple(attributes), mask)
 
 
 def _known(domain: Domain) -> set[str]:
@@ -144,6 +154,7 @@ class _Reader(ast.NodeVisitor):
         """Comparisons, which may be chained."""
         sides = [node.left, *node.comparators]
         triples = zip(sides, node.ops, sides[1:], strict=False)
+
         return np.asarray(reduce(np.logical_and, starmap(self._pair, triples)))
 
     def _pair(self, left: ast.expr, operator: ast.cmpop, right: ast.expr) -> BoolArray:
@@ -239,11 +250,13 @@ class _Reader(ast.NodeVisitor):
             f"uses {name!r} alone",
             "compare it",
         )
+
         return attribute
 
     def _spread(self, attribute: int, cells: BoolArray) -> BoolArray:
         shape = [1] * len(self.attributes)
         shape[self.attributes.index(attribute)] = cells.size
+
         return np.broadcast_to(cells.reshape(shape), self.shape)
 
     def _error(self, part: str) -> InvalidParameter:

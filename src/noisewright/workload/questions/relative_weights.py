@@ -101,6 +101,7 @@ def _least_squares_of_total(queries: Total) -> float:
 def _least_squares_of_prefix(queries: Prefix) -> float:
     n = queries.size
     angles = (2 * np.arange(1, n + 1) - 1) * np.pi / (4 * n + 2)
+
     return float((0.5 / np.sin(angles)).sum() ** 2 / n)
 
 
@@ -108,4 +109,5 @@ def _least_squares_of_prefix(queries: Prefix) -> float:
 def _least_squares_of_ranges(queries: Ranges) -> float:
     n = queries.size
     angles = np.arange(1, n + 1) * np.pi / (2 * n + 2)
+
     return float((n + 1) * (0.5 / np.sin(angles)).sum() ** 2 / n)

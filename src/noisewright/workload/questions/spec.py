@@ -140,6 +140,7 @@ class Questions(Stack):
         """The query in words."""
         index = int(np.searchsorted(self.starts, row, side="right")) - 1
         term = self.plain_terms()[index]
+
         return next(
             islice(query_labels(self.domain, term), row - self.starts[index], None)
         )
@@ -150,6 +151,7 @@ class Questions(Stack):
 
         mine, theirs = (_entries(asked.spec) for asked in (self, other))
         new = [entry for entry in theirs if entry not in mine]
+
         return questions({"queries": [*mine, *new]}, self.domain)
 
     def each_label(self, domain: Domain | None = None) -> Iterator[str]:

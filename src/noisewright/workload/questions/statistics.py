@@ -10,18 +10,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import product
 from math import sqrt
 from typing import ClassVar, Literal
 
 import numpy as np
 
-from noisewright.arrays import Array, FloatArray, IntArray
-from noisewright.domain import Domain, Numeric
+from noisewright.arrays import FloatArray, IntArray
+from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter
-from noisewright.workload.kinds.atoms import Prefix
 from noisewright.workload.questions.measures import Weights
-from noisewright.workload.questions.quantiles import quantiles
 from noisewright.workload.questions.table_axes import Axis, term_axes
 from noisewright.workload.structure import Term
 
@@ -29,8 +26,6 @@ Ends = tuple[FloatArray, FloatArray]
 
 PEOPLE = "people"
 """The unit of answers that count."""
-
-_WATCHED_GROUPS, _WATCHED_BINS = 4, 8  # whose laws are simulated: they differ little
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +57,12 @@ class Column:
         low, high = self.each
         return (high - low) / 2
 
+    @classmethod
+    def without_errors(cls, answers: FloatArray, each: Ends, all_: Ends) -> Column:
+        """Answers that have intervals and no standard errors."""
+        unknown = np.full(len(answers), np.nan)
+        return cls(answers, unknown, each, all_)
+
     def widened(self, bias: FloatArray) -> Column:
         """The same for answers that are off by as much as this on average."""
         ends = [(low - bias, high + bias) for low, high in (self.each, self.all)]
@@ -69,12 +70,7 @@ class Column:
 
     def part(self, rows: slice | IntArray) -> Column:
         """Some of the rows."""
-        pieces = [
-            values[rows] for values in (self.answers, self.std, *self.each, *self.all)
-        ]
-        return Column(
-            pieces[0], pieces[1], (pieces[2], pieces[3]), (pieces[4], pieces[5])
-        )
+        return Column._of([values[rows] for values in self._values])
 
     @classmethod
     def joined(cls, columns: Sequence[Column]) -> Column:
@@ -82,13 +78,17 @@ class Column:
         if len(columns) == 1:
             return columns[0]
 
-        stacked = [
-            np.concatenate(pieces)
-            for pieces in zip(
-                *((c.answers, c.std, *c.each, *c.all) for c in columns), strict=True
-            )
-        ]
-        answers, std, low, high, low_all, high_all = stacked
+        together = zip(*(column._values for column in columns), strict=True)
+        return cls._of([np.concatenate(values) for values in together])
+
+    @property
+    def _values(self) -> tuple[FloatArray, ...]:
+        """Answers, standard errors and ends, one after the other."""
+        return self.answers, self.std, *self.each, *self.all
+
+    @classmethod
+    def _of(cls, values: Sequence[FloatArray]) -> Column:
+        answers, std, low, high, low_all, high_all = values
         return cls(answers, std, (low, high), (low_all, high_all))
 
 
@@ -210,9 +210,10 @@ class Statistic(ABC):
         `errors` are drawn errors of the terms. Of tests, whose sums depend on what is true, some
         are taken that lie between the extremes.
         """
-        return np.hstack(
-            [standardised(e, part.std) for e, part in zip(errors, parts, strict=True)]
-        )
+        pairs = zip(errors, parts, strict=True)
+        columns = [standardised(drawn, part.std) for drawn, part in pairs]
+
+        return np.hstack(columns)
 
     def spread(self, parts: Sequence[Noisy]) -> float:
         """Standard errors of the summands together, over that of their sum, at most."""
@@ -262,9 +263,11 @@ class WeightedCounts(Statistic):
     def derive(self, parts: Sequence[Noisy], widths: Widths) -> Column:
         (noisy,) = parts
         unit = self.weights_of_people.unit
-        return Column.around(
-            unit * noisy.values, unit * noisy.std, widths.each, widths.all
-        )
+
+        sums = unit * noisy.values
+        std = unit * noisy.std
+
+        return Column.around(sums, std, widths.each, widths.all)
 
 
 def derived_column(
@@ -273,183 +276,26 @@ def derived_column(
     widths: Widths,
 ) -> Column:
     """The answers to all questions, from the noisy answers to every term by its key."""
-    return Column.joined(
-        [
-            statistic.derive([parts[need.key] for need in statistic.needs], widths)
-            for statistic in statistics
-        ]
-    )
+    columns = []
+    for statistic in statistics:
+        own = [parts[need.key] for need in statistic.needs]
+        columns.append(statistic.derive(own, widths))
+
+    return Column.joined(columns)
 
 
 def standardised(errors: FloatArray, std: FloatArray) -> FloatArray:
     """Errors over their standard errors; zero where there is none."""
-    return np.asarray(errors / np.where(std > 0, std, np.inf))
+    scales = np.where(std > 0, std, np.inf)
+    return np.asarray(errors / scales)
 
 
 def watched(count: int, most: int) -> IntArray:
     """At most so many of some places, evenly spread."""
-    return np.unique(
-        np.linspace(0, count - 1, min(most, count)).round().astype(np.int64)
-    )
+    places = np.linspace(0, count - 1, min(most, count))
+    return np.unique(places.round().astype(np.int64))
 
 
 def weighted_name(name: str, weights: Weights) -> str:
     """The name of a question with every person weighed."""
     return f"{name} weighted by {weights.attribute}"
-
-
-@dataclass(frozen=True, eq=False)
-class Quantiles(Statistic):
-    """Quantiles of a numeric attribute by group, from cumulative counts.
-
-    Intervals are edges of bins. A bin is ruled out by what the noisy counts up to its ends say of
-    people below less the share of all people: one test, with a standard error of its own, for each
-    quantile.
-    """
-
-    kind: ClassVar[str] = "quantile"
-    reading: ClassVar[Literal["term", "sum", "test"]] = "test"
-    summands: ClassVar[int] = 2
-
-    levels: tuple[float, ...] = ()
-
-    def weighted(self, weights: Weights) -> Statistic:
-        table = replace(self.table, measure=weights)
-        return replace(self, table=table, name=weighted_name(self.name, weights))
-
-    @property
-    def weights(self) -> tuple[float, ...]:
-        return (self.weight / self.table.measure.reach,)
-
-    @cached_property
-    def _place(self) -> int:
-        """The axis of the table along which counts accumulate."""
-        assert self.table.factors is not None
-        return next(
-            k for k, f in enumerate(self.table.factors) if isinstance(f, Prefix)
-        )
-
-    @property
-    def attribute(self) -> Numeric:
-        """Whose quantiles are asked."""
-        attribute = self.domain.attributes[self.table.attributes[self._place]]
-        assert isinstance(attribute, Numeric)
-        return attribute
-
-    @cached_property
-    def _groups(self) -> tuple[Axis, ...]:
-        axes = term_axes(self.domain, self.table)
-        return axes[: self._place] + axes[self._place + 1 :]
-
-    @cached_property
-    def unit(self) -> str:
-        return self.attribute.name
-
-    @cached_property
-    def queries(self) -> int:
-        return len(self.labelled())
-
-    @cached_property
-    def axes(self) -> tuple[Axis, ...]:
-        levels = tuple(f"{level:g}" for level in self.levels)
-        return (
-            *self._groups,
-            Axis(f"quantile of {self.attribute.name}", "query", levels),
-        )
-
-    def labelled(self) -> list[tuple[str, float]]:
-        """The group in words and the level of every answer."""
-        columns = [
-            [f"{axis.name} = {label}" for label in axis.labels] for axis in self._groups
-        ]
-        groups = [", ".join(row) for row in product(*columns)]
-        return list(product(groups, self.levels))
-
-    def each_label(self) -> Iterator[str]:
-        name = self.attribute.name
-        return (
-            ", ".join(filter(None, [group, f"quantile {level:g} of {name}"]))
-            for group, level in self.labelled()
-        )
-
-    @property
-    def _bins(self) -> int:
-        """Cells behind them hold people without a value, or outside."""
-        return len(self.attribute.edges) - 1
-
-    def _by_group(self, answers: Array) -> Array:
-        """Answers to the term (the last axis) as groups × bins."""
-        shape = [len(axis.labels) for axis in term_axes(self.domain, self.table)]
-        split = answers.reshape(*answers.shape[:-1], *shape)
-        along = np.moveaxis(split, answers.ndim - 1 + self._place, -1)
-
-        return along.reshape(*answers.shape[:-1], -1, shape[self._place])[
-            ..., : self._bins
-        ]
-
-    def _test_errors(self, noisy: Noisy) -> FloatArray:
-        """Standard errors of people up to every bin less a share of all: groups × levels × bins."""
-        std = self._by_group(noisy.std)
-        shares = np.asarray(self.levels)[None, :, None]
-        below = std[:, None, :]
-        people = std[:, None, -1:]
-        places = self._by_group(np.arange(noisy.std.size))
-        covariance = noisy.covariance(tuple(places[:, -1].tolist()))
-        if covariance is None:  # whatever it is, errors add up to no more than this
-            return np.asarray(below + shares * people)
-
-        own = covariance[places, np.arange(len(places))[:, None]][:, None, :]
-        squares = below**2 + (shares * people) ** 2
-        variance = squares - 2 * shares * own
-
-        # What is left of what is exactly nothing, as of a public number of people, is rounding.
-        return np.sqrt(np.where(variance > 1e-12 * squares, variance, 0.0))
-
-    def spread(self, parts: Sequence[Noisy]) -> float:
-        (noisy,) = parts
-        together = self._test_errors(replace(noisy, covariance=lambda _: None))
-        return float(standardised(together, self._test_errors(noisy)).max(initial=0.0))
-
-    def judged(
-        self, parts: Sequence[Noisy], errors: Sequence[FloatArray]
-    ) -> FloatArray:
-        (noisy,), (drawn,) = parts, errors
-        std = self._test_errors(noisy)
-        by_group = self._by_group(drawn)
-        groups = watched(std.shape[0], _WATCHED_GROUPS)
-        bins = watched(self._bins, _WATCHED_BINS)
-        columns = [
-            standardised(
-                by_group[:, g, bins] - level * by_group[:, g, -1:], std[g, k, bins]
-            )
-            for g in groups
-            for k, level in enumerate(self.levels)
-        ]
-
-        return np.hstack(columns)
-
-    def derive(self, parts: Sequence[Noisy], widths: Widths) -> Column:
-        (noisy,) = parts
-        edges = np.asarray(self.attribute.edges, dtype=np.float64)
-        values = self._by_group(noisy.values)
-        std = self._by_group(noisy.std)
-        tests = self._test_errors(noisy)
-        found = [
-            [
-                quantile
-                for row, errors, own in zip(values, std, tests, strict=True)
-                for quantile in quantiles(row, errors, width * own, edges, self.levels)
-            ]
-            for width in (widths.each_test(1.0), widths.all_tests(1.0))
-        ]
-        each, all_ = (
-            (_array(q.lower for q in own), _array(q.upper for q in own))
-            for own in found
-        )
-        estimates = _array(q.estimate for q in found[0])
-
-        return Column(estimates, np.full(len(estimates), np.nan), each, all_)
-
-
-def _array(values: Iterable[float]) -> FloatArray:
-    return np.array(list(values), dtype=np.float64)
