@@ -68,7 +68,7 @@ class Way:
 
 def ways(asked: nw.Workload) -> dict[str, list[Way]]:
     """Every mechanism by name; of JL one for every number of rows."""
-    problem = central_problem(asked, PRIVACY, 2.0)
+    problem = central_problem(asked, PRIVACY, nw.Central())
     sizes, every = problem.sizes, as_workload(f"identity:{asked.size}")
     inner = CENTRAL["laplace-cells"].plan(problem).mechanism
     cells = inner.accuracy(terms(every, sizes))

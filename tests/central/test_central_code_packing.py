@@ -17,7 +17,6 @@ from noisewright.central.geometry.limits.packing import (
     log_words,
     packing_bound,
 )
-from noisewright.central.mechanism import Given
 from noisewright.errors import InvalidParameter
 from noisewright.planning.central.problems import central_problem
 from noisewright.privacy.promise.budget import Privacy
@@ -125,6 +124,6 @@ def test_tables_of_binary_attributes_are_known_by_their_form():
     [("marginals:2^8:1", "k-norm"), ("conjunctions:6:2", "hardt-talwar")],
 )
 def test_no_plan_is_below(text, name):
-    problem = central_problem(workload(text), REPLACED, 2.0, None, Given(1000))
+    problem = central_problem(workload(text), REPLACED, nw.Central(people=1000))
     bound = packing_bound(problem)
     assert 0 < bound < nw.plan(text, REPLACED, nw.Central(mechanism=name)).achieved

@@ -55,9 +55,9 @@ def problem(text: str, budget: int, neighbours: str, p: float) -> CentralProblem
     privacy = Privacy(**BUDGETS[budget], neighbours=neighbours)
     if text.startswith("total:4") and neighbours == "replace-one":
         with pytest.raises(InvalidParameter, match="public"):
-            central_problem(workload(text), privacy, p, None)
+            central_problem(workload(text), privacy, nw.Central(error=p))
         return None
-    return central_problem(workload(text), privacy, p, None)
+    return central_problem(workload(text), privacy, nw.Central(error=p))
 
 
 KEYS = [(t, b, n, 2.0) for t in ASKED for b in range(len(BUDGETS)) for n in NEIGHBOURS]

@@ -11,7 +11,6 @@ from noisewright.central.geometry.limits.packing import (
     best_packing,
     gaussian_width,
 )
-from noisewright.central.mechanism import Given
 from noisewright.errors import InvalidParameter
 from noisewright.planning.central.problems import central_problem
 from noisewright.privacy.promise.budget import Privacy
@@ -21,7 +20,7 @@ BOTH = [Privacy(1.0, neighbours="replace-one"), Privacy(0.5)]
 
 
 def problem(text: str, privacy: Privacy, people: int):
-    return central_problem(workload(text), privacy, 2.0, None, Given(people))
+    return central_problem(workload(text), privacy, nw.Central(people=people))
 
 
 @pytest.mark.parametrize("privacy", BOTH, ids=lambda p: p.text())
@@ -61,7 +60,8 @@ def test_bounds_are_worked_out_from_the_cells_alone():
 
 def test_one_cell_and_no_people_have_no_packing():
     assert (
-        best_packing(central_problem(workload("prefix:4"), BOTH[0], 2.0, None)) is None
+        best_packing(central_problem(workload("prefix:4"), BOTH[0], nw.Central()))
+        is None
     )
     assert best_packing(problem("identity:1", Privacy(1.0), 5)) is None
 

@@ -14,7 +14,6 @@ import noisewright as nw
 from noisewright.central.geometry import balls
 from noisewright.central.geometry.balls import BallMechanism
 from noisewright.central.geometry.fitted_plans import Net, coarse_jl, sketches
-from noisewright.central.mechanism import Given
 from noisewright.errors import InvalidParameter
 from noisewright.planning.central.problems import central_problem
 from noisewright.privacy.promise.budget import Privacy
@@ -265,12 +264,12 @@ def test_forged_sketches_are_refused(plans):
 def test_sketches_say_what_they_are_not_for(name):
     from noisewright.central.registry import CENTRAL
 
-    def reason(text, privacy, given):
+    def reason(text, privacy, people):
         return CENTRAL[name].refuses(
-            central_problem(workload(text), privacy, 2.0, None, given)
+            central_problem(workload(text), privacy, nw.Central(people=people))
         )
 
-    few = Given(10)
+    few = 10
     assert "replace-one" in reason(ASKED, Privacy(1.0), few)
     assert "people" in reason(ASKED, REPLACED, None)
     assert "pure" in reason(ASKED, Privacy(1.0, 1e-6, neighbours="replace-one"), few)

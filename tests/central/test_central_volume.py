@@ -28,7 +28,7 @@ BOTH = [REPLACED, ADDED]
 
 
 def bound(queries, privacy: Privacy) -> float:
-    return volume_bound(central_problem(workload(queries), privacy, 2.0, None)).value
+    return volume_bound(central_problem(workload(queries), privacy, nw.Central())).value
 
 
 def radius_of(volume_: float, d: int) -> float:
@@ -110,11 +110,13 @@ def test_a_dimension_too_many_would_be_caught():
 def test_where_no_volume_is_known():
     gaussian = Privacy(1.0, 1e-6)
     assert (
-        volume_bound(central_problem(workload("prefix:4"), gaussian, 2.0, None)) is None
+        volume_bound(central_problem(workload("prefix:4"), gaussian, nw.Central()))
+        is None
     )
     assert (
-        volume_bound(central_problem(workload("identity:1"), ADDED, 2.0, None)) is None
+        volume_bound(central_problem(workload("identity:1"), ADDED, nw.Central()))
+        is None
     )
     large = workload("identity:4096")
     assert large.size * large.queries > volume._MOST_ENTRIES
-    assert volume_bound(central_problem(large, ADDED, 2.0, None)) is None
+    assert volume_bound(central_problem(large, ADDED, nw.Central())) is None
