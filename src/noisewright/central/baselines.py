@@ -259,13 +259,12 @@ def own_candidate(problem: CentralProblem, matrix: npt.ArrayLike) -> Candidate:
     workload = problem.workload
     real = checked_matrix(matrix, workload.size)
     _check_support(real, workload)
-    whole = _on_grid(
-        real,
-        workload,
-        bits_each(_bits(problem, len(real)), 1, _MOST_BITS),
-    )
+
+    bits = bits_each(_bits(problem, len(real)), 1, _MOST_BITS)
+    whole = _on_grid(real, workload, bits)
     block = Block((0,), (whole,), multiplier=fine_grid([whole]))
     strategy = BlockStrategy((workload.size,), (block,))
+
     status = f"{len(whole):,} measurements, as given"
     return _candidate(problem, strategy, [as_one_axis(workload)], status)
 

@@ -142,6 +142,7 @@ class Stream:
             source,
             position,
         )
+
         self._noise: deque[int] = deque()
         self._lengths: deque[float] = deque()
         kind = plan.factorization.kind
@@ -279,10 +280,9 @@ class _Buffers:
         gains = plan.factorization.gains.tolist()
         self.rates = rates
         self.gains = gains
-        self.fixed = [
-            (_fixed(rate), _fixed(gain))
-            for rate, gain in zip(rates, gains, strict=True)
-        ]
+        fixed = map(_fixed, rates), map(_fixed, gains)
+        self.fixed = list(zip(*fixed, strict=True))
+
         self.sums = [0] * len(rates)
         self.estimates = [0.0] * len(rates)
 

@@ -161,11 +161,12 @@ def from_strategy(
         x = x + 1e-9 * np.trace(x) / len(x) * np.eye(len(x))
         solved = np.linalg.solve(x, ones)
 
+    # The least eigenvalue is the constant's: contrasts have all others.
     values, vectors = np.linalg.eigh(x - 1.0 / solved.sum())
-    rows = np.sqrt(np.maximum(values[1:], 0.0))[:, None] * vectors[:, 1:].T
-    integers = np.rint(rows * (2.0**bits / np.abs(rows).max())).astype(np.int64)
-
-    return Axis(integers)
+    lengths = np.sqrt(np.maximum(values[1:], 0.0))
+    rows = lengths[:, None] * vectors[:, 1:].T
+    scale = 2.0**bits / np.abs(rows).max()
+    return Axis(np.rint(rows * scale).astype(np.int64))
 
 
 Table = tuple[int, ...]

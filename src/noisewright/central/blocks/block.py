@@ -135,8 +135,7 @@ class Block:
         word = np.uint64 if people < _LARGEST // max(1, largest) else object
 
         factors = [factor.astype(word) for factor in self.factors]
-        maps = [(*factor.shape, factor.__matmul__) for factor in factors]
-        measured = apply_along_axes(maps, table.reshape(-1).astype(word))
+        measured = along_axes(factors, table.astype(word))
         scaled = measured * np.array(self.multiplier, dtype=word)
         if self.weights is not None:
             spread = np.broadcast_to(self.weights, self._lengths)
@@ -176,9 +175,7 @@ class Block:
         weights = 1.0 if self.weights is None else self.weights.astype(np.float64)
         start = np.broadcast_to(weights**order, self._lengths)
         powers = [np.abs(f.T.astype(np.float64)) ** order for f in self.factors]
-        maps = [(*power.shape, power.__matmul__) for power in powers]
-        changes = apply_along_axes(maps, np.ascontiguousarray(start).reshape(-1))
-        return changes.reshape([factor.shape[1] for factor in self.factors])
+        return along_axes(powers, start).reshape([len(power) for power in powers])
 
     def variance_of(self, term: Term) -> float:
         """Variance of a term's answers from this block alone; infinite where it misses any."""
@@ -215,6 +212,12 @@ class Block:
         return 2 * largest - 2 * prod(_least_overlap(factor) for factor in self.factors)
 
 
+def along_axes(matrices: Sequence[Array], tensor: Array) -> Array:
+    """One matrix applied along every axis of a tensor; the result is flat."""
+    maps = [(*matrix.shape, matrix.__matmul__) for matrix in matrices]
+    return apply_along_axes(maps, np.ascontiguousarray(tensor).reshape(-1))
+
+
 def _wide(factor: IntArray) -> Array:
     """The same integers, as Python's own where sums of their differences might not fit a word."""
     bound = 2 * int(np.abs(factor).max(initial=0)) * len(factor)
@@ -230,10 +233,12 @@ def _column_distances(factor: IntArray) -> Iterator[Array]:
     factor = _wide(factor)
     alone = (factor != 0).sum(axis=1) == 1
     lengths = np.abs(factor[alone]).sum(axis=0)
-    shared = factor[~alone & (factor != factor[:, :1]).any(axis=1)].T.copy()
+    varies = (factor != factor[:, :1]).any(axis=1)
+    columns = factor[varies & ~alone].T.copy()
 
-    for number, column in enumerate(shared):
-        distances = lengths + lengths[number] + np.abs(shared - column).sum(axis=1)
+    for number, column in enumerate(columns):
+        apart = np.abs(columns - column).sum(axis=1)
+        distances = lengths + lengths[number] + apart
         distances[number] = 0
         yield distances
 

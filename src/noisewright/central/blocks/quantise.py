@@ -78,7 +78,8 @@ def integer_basis(workload: Workload) -> IntArray | None:
         return np.eye(len(gram), dtype=np.int64)[used]
 
     rows = np.unique(workload.dense(), axis=0)
-    if not (rows == np.rint(rows)).all() or np.abs(rows).max() > 2**20:
+    whole = (rows == np.rint(rows)).all()
+    if not whole or np.abs(rows).max() > 2**20:
         return None
 
     return rows[_independent(rows)].astype(np.int64)

@@ -10,12 +10,12 @@ from noisewright.arrays import Array, FloatArray, IntArray
 from noisewright.central.blocks.block import (
     Block,
     Table,
+    along_axes,
     is_identity,
 )
 from noisewright.central.blocks.strategy import BlockStrategy
 from noisewright.errors import OutOfReach, TooLarge
 from noisewright.workload.kinds.atoms import Total
-from noisewright.workload.linear.tensor import apply_along_axes
 from noisewright.workload.structure import Term
 
 _LOST = 1e-6  # relative rounding allowed where a query is measured and comes back
@@ -89,10 +89,8 @@ def _measured(
 
     full = part.reshape([1 if i in spread else n for i, n in sizes.items()])
     full = np.broadcast_to(full, list(sizes.values()))
-    maps = [(*f.shape, f.astype(np.float64).__matmul__) for f in block.factors]
-    exact = apply_along_axes(maps, np.ascontiguousarray(full).reshape(-1))
-
-    return block.scales * exact
+    factors = [factor.astype(np.float64) for factor in block.factors]
+    return block.scales * along_axes(factors, full)
 
 
 def _missed_by_block(
@@ -117,7 +115,8 @@ def _missed_by_block(
 
         answers, seen, bulk = np.hsplit(images, 3)
         sizes = (np.abs(answers) + 1e-3 * np.abs(bulk)).max(axis=1)
-        off = np.flatnonzero(np.abs(seen - answers).max(axis=1) > _LOST * sizes)
+        away = np.abs(seen - answers).max(axis=1)
+        off = np.flatnonzero(away > _LOST * sizes)
         if off.size and i in term.attributes:
             later = [term.by_attribute[k].queries for k in term.attributes if k > i]
             return int(off[0]) * prod(later)

@@ -223,14 +223,12 @@ def _over_counts(
 
     total = np.zeros(len(patterns))
     for key, precision in heaviest.items():
-        held = [
-            kind for kind, count in zip(kinds, key, strict=True) for _ in range(count)
-        ]
+        held = list(Counter(dict(zip(kinds, key, strict=True))).elements())
         for differing in product(*(range(count + 1) for count in key)):
-            pairs = zip(differing, key, strict=True)
-            apart = [
-                np.array([d < most]) for most, count in pairs for d in range(count)
-            ]
+            apart = []
+            for most, count in zip(differing, key, strict=True):
+                apart += [np.array([d < most]) for d in range(count)]
+
             distance = float(_distance(held, apart)[0])
             ways = _ways(patterns, list(members.values()), key, differing)
             total += precision * ways * distance

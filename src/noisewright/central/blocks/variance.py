@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 
 from noisewright.arrays import FloatArray
-from noisewright.central.blocks.block import Block
+from noisewright.central.blocks.block import Block, along_axes
 from noisewright.central.blocks.strategy import BlockStrategy
 from noisewright.errors import TooLarge
 from noisewright.norm.kernel.factorization import without_offsets
@@ -17,7 +17,6 @@ from noisewright.privacy.noise.law import NoiseLaw
 from noisewright.workload import Explicit, Workload
 from noisewright.workload.linear.interactions import subsets
 from noisewright.workload.linear.tensor import (
-    apply_along_axes,
     column_kron,
     kron_all,
     mean_error,
@@ -155,7 +154,7 @@ def _weighted_rows(
     images = [asked[i].matvec(back[i]) if i in asked else back[i] for i in used]
     squares = [np.asarray(image) ** 2 for image in images]
 
-    return apply_along_axes([(*s.shape, s.__matmul__) for s in squares], units)
+    return along_axes(squares, units)
 
 
 def _overlapping(

@@ -265,8 +265,8 @@ class Carries:
         """
         p = self.sizes.astype(np.float64)[:, None, None]
         y = np.diff(self.paths, axis=2) / p
-        moved = np.abs(y).sum(axis=1, keepdims=True) > 0
-        x = self.paths[:, :, :-1] * moved
+        moves = np.abs(y).sum(axis=1, keepdims=True) > 0
+        x = self.paths[:, :, :-1] * moves
 
         # Σ i and Σ i² over a packet.
         first = p * (p + 1) / 2
