@@ -122,7 +122,6 @@ def _compare_central(
     """Every central mechanism with its errors, against the lower bound."""
     from noisewright import api
     from noisewright.planning.central.options import Central
-    from noisewright.report.charts import draw_comparison
 
     people = curator.people
     error = curator.error
@@ -138,42 +137,20 @@ def _compare_central(
     planned = [row for row in rows if row.refusal is None]
     first = planned[0]
     if output.chart is not None:
-        # The bound is on the error compared: nothing else may be drawn beside it.
-        # A bound for linear strategies is one for their noise: others have no ratio to this one.
-        values = [
-            (
-                r.mechanism,
-                r.achieved,
-                r.ratio if _same(r.lower_bound, first.lower_bound) else None,
-            )
-            for r in planned
-            if r.achieved is not None
-        ]
-        title = f"Error at {privacy.text()}"
-        axis = f"error ({error}), people"
-        draw_comparison(
-            values, first.lower_bound, first.bound_class, title, axis, output.chart
-        )
+        _draw(planned, f"Error at {privacy.text()}", error, output.chart)
 
     if output.as_json:
         print_json([row.to_dict() for row in planned])
         return
 
-    columns = (
-        "mechanism",
-        "rmse",
-        "max",
-        "errors",
-        "lower_bound",
-        "ratio",
-        "widest_ratio",
-    )
-    bound = f"bound ({error})"
-    widest = "to any"
+    heads = [f"bound ({error})" if name == "bound" else name for name in _COLUMNS]
     print_table(
         f"Expected error in people, {privacy.text()}",
-        ["mechanism", "rmse", "largest", "errors", bound, "ratio", widest],
-        [[_rounded(getattr(row, name)) for name in columns] for row in planned],
+        heads,
+        [
+            [_rounded(getattr(row, name)) for name in _COLUMNS.values()]
+            for row in planned
+        ],
         caption="\n".join(
             filter(None, [_WIDEST if first.bounds else "", _refusals(rows)])
         ),
@@ -188,6 +165,40 @@ def _compare_central(
     known = first.limits is not None and first.limits.any_bound(people)
     if first.bounds or first.lower_bound is not None or not known:
         print_bounds(f"The least error ({error}) against its bounds", first)
+
+
+_COLUMNS = {
+    "mechanism": "mechanism",
+    "rmse": "rmse",
+    "largest": "max",
+    "errors": "errors",
+    "bound": "lower_bound",
+    "ratio": "ratio",
+    "to any": "widest_ratio",
+}
+"""The figures of a mechanism, by the heads of their columns."""
+
+
+def _draw(planned: Sequence[Comparison], title: str, error: str, path: str) -> None:
+    """Errors as bars, and the bound on them.
+
+    The bound is on the error compared: nothing else may be drawn beside it. A bound for linear
+    strategies is one for their noise: others have no ratio to this one.
+    """
+    from noisewright.report.charts import draw_comparison
+
+    first = planned[0]
+    values = [
+        (
+            r.mechanism,
+            r.achieved,
+            r.ratio if _same(r.lower_bound, first.lower_bound) else None,
+        )
+        for r in planned
+        if r.achieved is not None
+    ]
+    axis = f"error ({error}), people"
+    draw_comparison(values, first.lower_bound, first.bound_class, title, axis, path)
 
 
 def _same(bound: float | None, other: float | None) -> bool:

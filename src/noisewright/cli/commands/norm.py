@@ -91,28 +91,7 @@ def norm(
 
     results: list[Factorization] | list[ApproximateNorm]
     if nearness.entrywise is not None:
-        from noisewright.norm.approximate.approximate import TOLERANCE, approximate_norm
-        from noisewright.norm.factorize import check_norm
-
-        rule = "does not go with --entrywise, which limits every entry"
-        others = {"norm": [each for each in norms if check_norm(each) != math.inf]}
-        refuse_given(typed("norms") and others, rule, "leave it out: the norm is inf")
-        refuse_given(
-            typed("neighbours"), rule, "say --shift where shifting a query is free"
-        )
-        stop = TOLERANCE if nearness.tolerance is None else nearness.tolerance
-        shift = nearness.shift
-
-        with progress("approximating"):
-            results = [
-                approximate_norm(
-                    named_workload(text),
-                    nearness.entrywise,
-                    shift=shift,
-                    tolerance=stop,
-                )
-                for text in workloads
-            ]
+        results = _approximated(workloads, norms, nearness, nearness.entrywise)
     else:
         given = {"shift": nearness.shift}
         refuse_given(given, "needs --entrywise", "add --entrywise 0.1, say")
@@ -127,6 +106,31 @@ def norm(
         print_json(rows[0] if len(rows) == 1 else rows)
     else:
         _print(results)
+
+
+def _approximated(
+    workloads: Sequence[str],
+    norms: Sequence[str],
+    nearness: Nearness,
+    entrywise: float,
+) -> list[ApproximateNorm]:
+    from noisewright.norm.approximate.approximate import TOLERANCE, approximate_norm
+    from noisewright.norm.factorize import check_norm
+
+    rule = "does not go with --entrywise, which limits every entry"
+    others = {"norm": [each for each in norms if check_norm(each) != math.inf]}
+    refuse_given(typed("norms") and others, rule, "leave it out: the norm is inf")
+    remedy = "say --shift where shifting a query is free"
+    refuse_given(typed("neighbours"), rule, remedy)
+    stop = TOLERANCE if nearness.tolerance is None else nearness.tolerance
+
+    with progress("approximating"):
+        return [
+            approximate_norm(
+                named_workload(text), entrywise, shift=nearness.shift, tolerance=stop
+            )
+            for text in workloads
+        ]
 
 
 def _factorized(
