@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property, reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from noisewright.arrays import FloatArray
 from noisewright.display import html_table, short_number
-from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter
 from noisewright.files import (
     alone_in,
@@ -25,8 +24,6 @@ from noisewright.planning.files import Keepable
 from noisewright.planning.plan import ReleasedTable, table_number
 from noisewright.planning.spending import UNRECORDED, LedgerNote
 from noisewright.planning.tidy import AnswerTable, TidyAnswers
-from noisewright.privacy.promise.budget import Privacy
-from noisewright.privacy.promise.spend import Spend
 from noisewright.workload.questions.statistics import Column
 
 if TYPE_CHECKING:
@@ -36,8 +33,9 @@ if TYPE_CHECKING:
 
     from noisewright.planning.after.further import Further
     from noisewright.planning.after.synthetic import Synthetic
+    from noisewright.planning.central.plan import CentralPlan
     from noisewright.planning.counting import Counter
-    from noisewright.workload import Workload
+    from noisewright.planning.local.plan import LocalPlan
 
 KEPT = ".nwr"
 _GLANCE = 20  # answers in a notebook
@@ -45,62 +43,6 @@ FORM = ("format", "version")
 """What a record says of its own form."""
 
 FORMATS = ("noisewright-release", "noisewright-estimate", "noisewright-stream")
-
-
-class Releasing(Protocol):
-    """What a release needs of the plan that it was made by."""
-
-    @property
-    def release_kind(self) -> str | None:
-        """The kind of file that a release is kept as."""
-
-    def equipped(self, counter: Counter | None) -> Self:
-        """The plan with an engine that counts tables."""
-
-    @property
-    def model(self) -> str:
-        """Who adds the noise: a curator ("central"), or every person ("local")."""
-
-    @property
-    def workload(self) -> Workload:
-        """What is asked."""
-
-    @property
-    def domain(self) -> Domain | None:
-        """What the cells stand for, where that is known."""
-
-    @property
-    def privacy(self) -> Privacy:
-        """What one execution promises."""
-
-    @property
-    def spend(self) -> Spend:
-        """What one execution costs."""
-
-    def each_label(self) -> Iterator[str]:
-        """Every answer in words, one after the other."""
-
-    def tables(self) -> tuple[ReleasedTable, ...]:
-        """The named parts of the answers."""
-
-    def outcome(self, measurement: Any, steps: Any) -> Column:
-        """What a measurement says, after the steps taken."""
-
-    def changes(self, steps: Any) -> bool:
-        """Whether steps change answers, so that they need not be unbiased."""
-
-    @property
-    def tells_unbiased(self) -> bool:
-        """Whether what is measured gives unbiased answers."""
-
-    def unbiased(self, measurement: Any, steps: Any) -> Column:
-        """What a measurement says by itself."""
-
-    def record(self) -> dict[str, object]:
-        """What an execution of the plan spends and how, ready for JSON."""
-
-    def outcome_record(self, measurement: Any) -> dict[str, object]:
-        """What a measurement adds to that."""
 
 
 class Answers(Keepable):
@@ -163,7 +105,7 @@ class Release(Answers):
     drawn, or such reports were read. `ledger` says where that spending is recorded, if anywhere.
     """
 
-    plan: Releasing
+    plan: CentralPlan | LocalPlan
     measurement: Any
     steps: tuple[Any, ...] = ()
     identity: str | None = None

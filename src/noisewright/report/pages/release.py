@@ -10,7 +10,8 @@ from noisewright.arrays import FloatArray
 from noisewright.planning.after.further import ASKED_LATER, COMBINED
 from noisewright.planning.central.plan import CentralPlan
 from noisewright.planning.found.open_values import OpenTables
-from noisewright.planning.release import Release, Releasing
+from noisewright.planning.plan import Plan
+from noisewright.planning.release import Release
 from noisewright.report.charts import agreement_chart, errors_chart
 from noisewright.report.pages import record, render
 from noisewright.report.sections import sections
@@ -103,7 +104,7 @@ def _lead(release: Release, truth: FloatArray | None) -> str:
     return told if truth is None else told + _SYNTHETIC
 
 
-def _digest(plan: Releasing) -> dict[str, str]:
+def _digest(plan: Plan) -> dict[str, str]:
     """By which a release is told to be of a plan; none where nobody made one of these answers."""
     if not isinstance(plan, CentralPlan) or plan.status in (ASKED_LATER, COMBINED):
         return {}
