@@ -31,6 +31,7 @@ def render(template: str, **values: object) -> str:
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     page = templates(_ROOM).get_template(template)
     known = {"style": asset(STYLE), "script": script, "script_hash": f"sha256-{digest}"}
+
     return page.render(**{**_UNSAID, **values, **known})
 
 

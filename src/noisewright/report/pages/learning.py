@@ -191,6 +191,7 @@ def _proven_by(plan: LearningPlan, people: int) -> Bar:
     name = f"{people:,} people"
     if alpha is None:
         return Bar(name, "nothing is proven", width=100.0)
+
     return Bar(name, f"α = {figure(alpha)}", width=100 * alpha)
 
 

@@ -113,9 +113,7 @@ class Request:
     def measures(self) -> tuple[OfNumber, ...]:
         """The sums that are needed, each once, in an order of their own."""
         sums = {measure for _, measure in self.wanted if not isinstance(measure, Count)}
-        return tuple(
-            sorted(sums, key=lambda m: (type(m).__name__, m.attribute, m.unit, repr(m)))
-        )
+        return tuple(sorted(sums, key=_order))
 
     @cached_property
     def columns(self) -> Names:
@@ -304,6 +302,12 @@ class Request:
             errors.append(no_name(self.unit))
 
         return Stage(tuple(select or ["0 AS e0"])), errors
+
+
+def _order(measure: OfNumber) -> tuple[str, str, float, str]:
+    """Sums of a kind beside each other, and those of one attribute."""
+    kind = type(measure).__name__
+    return kind, measure.attribute, measure.unit, repr(measure)
 
 
 def unit_storages(unit: Unit | None) -> dict[str, Storage]:
