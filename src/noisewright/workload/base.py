@@ -151,9 +151,9 @@ class Workload(Shown, LinearMap):
         return [self.label(row) for row in range(self.queries)]
 
     def rows(self, start: int, stop: int) -> FloatArray:
-        stop = min(stop, self.queries)
-        selector = np.zeros((self.queries, max(stop - start, 0)))
-        selector[np.arange(start, stop), np.arange(stop - start)] = 1.0
+        numbers = np.arange(start, min(stop, self.queries))
+        selector = np.zeros((self.queries, len(numbers)))
+        selector[numbers, np.arange(len(numbers))] = 1.0
 
         return np.asarray(self.rmatvec(selector), dtype=np.float64).T
 
@@ -259,8 +259,11 @@ class Workload(Shown, LinearMap):
         return self.text()
 
     def _facts(self) -> list[tuple[str, str]]:
-        counts = ("queries", counted(self.queries)), ("cells", counted(self.size))
-        return [("workload", self.brief()), *counts]
+        return [
+            ("workload", self.brief()),
+            ("queries", counted(self.queries)),
+            ("cells", counted(self.size)),
+        ]
 
 
 LARGEST_SIZE = 10**18

@@ -24,11 +24,13 @@ class CliqueTree:
 
     def separator(self, number: int) -> Table:
         """What a group has in common with its parent."""
-        return meet(self.cliques[number], self.cliques[self.parents[number]])
+        parent = self.parents[number]
+        return meet(self.cliques[number], self.cliques[parent])
 
     def home(self, table: Table) -> int:
         """The first group that holds a table."""
-        return next(k for k, own in enumerate(self.cliques) if set(table) <= set(own))
+        holds = [set(table) <= set(clique) for clique in self.cliques]
+        return holds.index(True)
 
 
 def meet(first: Table, second: Table) -> Table:
@@ -38,18 +40,21 @@ def meet(first: Table, second: Table) -> Table:
 
 def clique_tree(sizes: Sequence[int], tables: Iterable[Table]) -> CliqueTree:
     """Groups that hold all tables, by taking out the attribute that leaves the smallest first."""
-    neighbours: dict[int, set[int]] = {i: set() for i in range(len(sizes))}
+    attributes = range(len(sizes))
+    neighbours: dict[int, set[int]] = {i: set() for i in attributes}
     for table in tables:
         for i, j in combinations(table, 2):
             neighbours[i].add(j)
             neighbours[j].add(i)
 
+    def cells(attribute: int) -> int:
+        """Of the table that an attribute and its neighbours make."""
+        return prod(sizes[j] for j in neighbours[attribute] | {attribute})
+
     groups: list[set[int]] = []
     while neighbours:
         # The least group first, and of equals the first attribute: the same tree every time.
-        out = min(
-            neighbours, key=lambda i: (prod(sizes[j] for j in neighbours[i] | {i}), i)
-        )
+        out = min(neighbours, key=lambda i: (cells(i), i))
         around = neighbours.pop(out)
         groups.append(around | {out})
         for i in around:
@@ -57,7 +62,9 @@ def clique_tree(sizes: Sequence[int], tables: Iterable[Table]) -> CliqueTree:
             neighbours[i].discard(out)
 
     whole = [group for group in groups if not any(group < other for other in groups)]
-    return _joined(sorted({tuple(sorted(group)) for group in whole}) or [()])
+    cliques = {tuple(sorted(group)) for group in whole}
+
+    return _joined(sorted(cliques) or [()])
 
 
 def _joined(cliques: list[Table]) -> CliqueTree:

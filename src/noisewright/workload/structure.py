@@ -34,7 +34,7 @@ LARGEST_MAGNITUDE = 100
 _MOST_TABLES = 500_000  # of counts, told apart one by one
 _FEW_ENTRIES = 2**20  # of a workload that is written out to see what it asks for
 
-_SIGN = Explicit(np.array([[1.0, -1.0]]), ("sign",))
+_SIGN = Explicit([[1.0, -1.0]], ("sign",))
 
 
 @dataclass(frozen=True)
@@ -202,7 +202,8 @@ def _terms_of_parity(workload: Parity, sizes: Sizes, weight: float) -> list[Term
         return _terms.dispatch(Workload)(workload, sizes, weight)
 
     # Products of as many signs are one object: what is worked out for one serves all.
-    signs = [Total(1), *(kron([_SIGN] * degree) for degree in range(1, len(sizes) + 1))]
+    degrees = range(1, len(sizes) + 1)
+    signs = [Total(1), *(kron([_SIGN] * degree) for degree in degrees)]
     return [
         Term(weight, bits, signs[len(bits)], (_SIGN,) * len(bits))
         for bits in workload.attributes

@@ -52,9 +52,11 @@ class Kron(Kronecker, Workload):
     def rows(self, start: int, stop: int) -> FloatArray:
         numbers = np.arange(start, min(stop, self.queries))
         block = np.ones((len(numbers), 1))
-        for factor, digit in zip(self.factors, self._digits(numbers), strict=True):
+        pairs = zip(self.factors, self._digits(numbers), strict=True)
+        for factor, digit in pairs:
             part = factor.rows(0, factor.queries)[digit]
-            block = (block[:, :, None] * part[:, None, :]).reshape(len(numbers), -1)
+            products = block[:, :, None] * part[:, None, :]
+            block = products.reshape(len(numbers), -1)
 
         return block
 
@@ -70,30 +72,35 @@ class Kron(Kronecker, Workload):
             return super().row_quadratics(matrix)
 
         # Split where both halves have about as many cells.
-        sizes = np.cumprod([float(factor.size) for factor in factors[:-1]])
-        uneven = np.abs(np.log(sizes) - np.log(self.size) / 2)
+        sizes = [float(factor.size) for factor in factors[:-1]]
+        logs = np.log(np.cumprod(sizes))
+        uneven = np.abs(logs - np.log(self.size) / 2)
         split = 1 + int(np.argmin(uneven))
         first = kron(factors[:split])
         rest = kron(factors[split:])
 
         blocks = matrix.reshape(first.size, rest.size, first.size, rest.size)
         left = np.empty((rest.queries, first.size, first.size))
-        for u, v in zip(*np.triu_indices(first.size), strict=True):
+        pairs = zip(*np.triu_indices(first.size), strict=True)
+        for u, v in pairs:
             block = blocks[u, :, v]
             quadratics = rest.row_quadratics((block + block.T) / 2)
             left[:, u, v] = left[:, v, u] = quadratics
 
-        return np.stack([first.row_quadratics(part) for part in left], axis=1).ravel()
+        columns = [first.row_quadratics(part) for part in left]
+        return np.stack(columns, axis=1).ravel()
 
     def row_squares(self, x: FloatArray) -> FloatArray:
         def squares(factor: Workload, block: FloatArray) -> FloatArray:
-            return np.stack([factor.row_squares(column) for column in block.T], axis=1)
+            columns = [factor.row_squares(column) for column in block.T]
+            return np.stack(columns, axis=1)
 
         maps = [(*f.shape, partial(squares, f)) for f in self.factors]
         return apply_along_axes(maps, x)
 
     def text(self) -> str:
-        return "*".join(_grouped(f, (Kron, Stack)) for f in self.factors)
+        texts = [_grouped(factor, (Kron, Stack)) for factor in self.factors]
+        return "*".join(texts)
 
     def label(self, row: int) -> str:
         digits = self._digits(np.array([row]))
@@ -130,7 +137,9 @@ class Stack(Stacked, Workload):
         return finest if all(axes == finest for axes in parts) else None
 
     def magnitudes(self) -> tuple[float, float]:
-        least, most = zip(*(part.magnitudes() for part in self.parts), strict=True)
+        ends = [part.magnitudes() for part in self.parts]
+        least, most = zip(*ends, strict=True)
+
         return min(least), max(most)
 
     def rows(self, start: int, stop: int) -> FloatArray:
@@ -150,11 +159,14 @@ class Stack(Stacked, Workload):
         return np.concatenate([part.row_squares(x) for part in self.parts])
 
     def weighted_gram(self, weights: FloatArray) -> FloatArray:
-        pieces = zip(self.parts, np.split(weights, self.starts[1:-1]), strict=True)
-        return np.asarray(sum(part.weighted_gram(piece) for part, piece in pieces))
+        pieces = np.split(weights, self.starts[1:-1])
+        pairs = zip(self.parts, pieces, strict=True)
+
+        return np.asarray(sum(part.weighted_gram(piece) for part, piece in pairs))
 
     def text(self) -> str:
-        return "+".join(_grouped(part, (Stack,)) for part in self.parts)
+        texts = [_grouped(part, (Stack,)) for part in self.parts]
+        return "+".join(texts)
 
     def label(self, row: int) -> str:
         index = bisect_right(self.starts, row) - 1

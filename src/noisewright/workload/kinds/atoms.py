@@ -49,7 +49,8 @@ class Atom(Workload):
         return np.asarray(self.matvec(x), dtype=np.float64)
 
     def column_norms(self, order: int = 2) -> FloatArray:
-        return np.asarray(self.gram().diagonal() ** (1 / check_order(order)))
+        ones = self.gram().diagonal()
+        return np.asarray(ones ** (1 / check_order(order)))
 
     def _largest_distance(self, order: int) -> float:
         return float(self.gram().largest_distance_squared() ** (1 / order))
@@ -172,14 +173,16 @@ class Ranges(Atom):
     def matvec(self, x: Array) -> Array:
         """Answers on `x`: differences of cumulative counts."""
         first, last = self._ends
-        sums = np.concatenate([np.zeros_like(x[:1]), np.cumsum(x, axis=0)])
+        nobody = np.zeros_like(x[:1])
+        sums = np.concatenate([nobody, np.cumsum(x, axis=0)])
 
         return np.asarray(sums[last + 1] - sums[first])
 
     def rmatvec(self, y: Array) -> Array:
         """Transpose on `y`: +y where an interval begins, −y after it ends, then a running sum."""
         first, last = self._ends
-        edges = np.zeros((self.cells + 1, *y.shape[1:]), dtype=y.dtype)
+        batch = y.shape[1:]
+        edges = np.zeros((self.cells + 1, *batch), y.dtype)
         np.add.at(edges, first, y)
         np.subtract.at(edges, last + 1, y)
 
@@ -223,6 +226,7 @@ class Ranges(Atom):
         table = np.zeros((self.cells, self.cells))
         table[np.triu_indices(self.cells)] = weights
         begun = np.cumsum(table, axis=0)
-        upper = np.triu(np.cumsum(begun[:, ::-1], axis=1)[:, ::-1])
+        open_ = np.cumsum(begun[:, ::-1], axis=1)
+        upper = np.triu(open_[:, ::-1])
 
         return upper + np.triu(upper, 1).T

@@ -19,7 +19,7 @@ from noisewright.workload.linear.linear_map import Shape, check_order
 from noisewright.workload.linear.tensor import DENSE_LIMIT
 
 _LISTED = 16  # attributes whose cells mechanisms list
-_HAS = Explicit(np.array([[0.0, 1.0]]), ("has",))
+_HAS = Explicit([[0.0, 1.0]], ("has",))
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,8 @@ class Conjunctions(Marginals):
                 f"{attributes} attributes have more than {MOST_TABLES} sets of {ways}; ask less"
             )
 
-        return cls((_HAS,) * attributes, tuple(combinations(range(attributes), ways)))
+        tables = combinations(range(attributes), ways)
+        return cls((_HAS,) * attributes, tuple(tables))
 
     @property
     def ways(self) -> int:
@@ -67,7 +68,8 @@ class Conjunctions(Marginals):
     def matvec(self, x: Array) -> Array:
         """Sums over all cells with the attributes of each set, one attribute at a time."""
         chosen = self._masks
-        tensor = x.reshape(*self.sizes, *x.shape[1:]).copy()
+        batch = x.shape[1:]
+        tensor = x.reshape(*self.sizes, *batch).copy()
         for axis in range(len(self.sizes)):
             halves = np.moveaxis(tensor, axis, 0)
             halves[0] += halves[1]
@@ -75,7 +77,8 @@ class Conjunctions(Marginals):
         return tensor.reshape(x.shape)[chosen]
 
     def rmatvec(self, y: Array) -> Array:
-        sums = np.zeros((self.size, *y.shape[1:]), dtype=y.dtype)
+        batch = y.shape[1:]
+        sums = np.zeros((self.size, *batch), y.dtype)
         sums[self._masks] = y
         tensor = sums.reshape(*self.sizes, *y.shape[1:])
 
@@ -98,7 +101,8 @@ class Conjunctions(Marginals):
         return ConjunctionGram(self)
 
     def column_norms(self, order: int = 2) -> FloatArray:
-        return np.asarray(self.gram().diagonal() ** (1 / check_order(order)))
+        ones = self.gram().diagonal()
+        return np.asarray(ones ** (1 / check_order(order)))
 
     def _largest_norm(self, order: int) -> float:
         """A person with all attributes is in every query."""
@@ -149,7 +153,9 @@ class ConjunctionGram(Gram):
             return super().dense(limit)
 
         cells = np.arange(self.size)
-        return np.asarray(self._choices[np.bitwise_count(cells[:, None] & cells)])
+        shared = np.bitwise_count(cells[:, None] & cells)
+
+        return np.asarray(self._choices[shared])
 
     def diagonal(self) -> FloatArray:
         _ = self.asked._masks  # refuses what is too large to list

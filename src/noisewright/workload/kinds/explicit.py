@@ -35,9 +35,12 @@ def _real(matrix: object) -> FloatArray | None:
     """A copy in floats; None of what holds no real numbers, or rows that differ in length."""
     try:
         given = np.asarray(matrix)
-        return np.array(given, dtype=np.float64) if _is_real(given.dtype) else None
+        if _is_real(given.dtype):
+            return np.array(given, dtype=np.float64)
     except (TypeError, ValueError):
-        return None
+        pass
+
+    return None
 
 
 def _written_out(matrix: Matrix) -> FloatArray:
@@ -136,8 +139,11 @@ class Explicit(Dense, Workload):
         return self.rows(0, self.queries)
 
     def column_norms(self, order: int = 2) -> FloatArray:
-        powers = abs(self.matrix) if check_order(order) == 1 else self.matrix**2
-        return np.asarray(np.ravel(powers.sum(axis=0)) ** (1 / order))
+        check_order(order)
+        powers = abs(self.matrix) if order == 1 else self.matrix**2
+        sums = np.ravel(powers.sum(axis=0))
+
+        return np.asarray(sums ** (1 / order))
 
     def row_squares(self, x: FloatArray) -> FloatArray:
         return np.asarray(self.matrix**2 @ x)
@@ -155,8 +161,10 @@ class Explicit(Dense, Workload):
 
     def image_squares(self, matrix: FloatArray) -> FloatArray:
         """Squared lengths of the rows of W·matrix: twice the digits of a quadratic form."""
-        images = (image for _, image in self._images(matrix))
-        return np.concatenate([np.einsum("ij,ij->i", image, image) for image in images])
+        squares = [
+            np.einsum("ij,ij->i", image, image) for _, image in self._images(matrix)
+        ]
+        return np.concatenate(squares)
 
     def _images(self, matrix: FloatArray) -> Iterator[tuple[slice, FloatArray]]:
         """Products of rows with a matrix, dense one block at a time, and where each stands."""
@@ -167,7 +175,8 @@ class Explicit(Dense, Workload):
 
     def weighted_gram(self, weights: FloatArray) -> FloatArray:
         if self.sparse is None:
-            return np.asarray(self.matrix.T @ (weights[:, None] * self.matrix))
+            weighted = weights[:, None] * self.matrix
+            return np.asarray(self.matrix.T @ weighted)
 
         scaled = self.sparse.multiply(weights[:, None]).tocsr()
         return np.asarray((self.sparse.T @ scaled).toarray())

@@ -224,14 +224,16 @@ class Marginals(Workload):
     def part(self, index: int) -> OnAttributes:
         """One table as a workload of its own, without its weight."""
         table = self.tables[index]
-        inner = Kron(tuple(self.bases[i] for i in table)) if table else Total(1)
+        bases = tuple(self.bases[i] for i in table)
+        inner = Kron(bases) if table else Total(1)
 
         return OnAttributes(self.sizes, table, inner)
 
     @cached_property
     def stack(self) -> Stack:
         """The tables one after the other, each a workload of its own."""
-        parts = [self.part(index) for index in range(len(self.tables))]
+        numbers = range(len(self.tables))
+        parts = [self.part(number) for number in numbers]
         pairs = zip(self.weights, parts, strict=True)
 
         return Stack(
@@ -306,7 +308,8 @@ class Marginals(Workload):
         longest = max(map(len, self.tables))
         for at_most in (False, True):
             orders = _orders(longest, at_most)
-            if len(self.tables) != sum(comb(count, order) for order in orders):
+            tables = sum(comb(count, order) for order in orders)
+            if len(self.tables) != tables:
                 continue
             if self.tables == Marginals.of_order(self.sizes, longest, at_most).tables:
                 ways = f"<={longest}" if at_most else str(longest)
@@ -348,7 +351,8 @@ class AllMarginals(Kron):
 
     def label(self, row: int) -> str:
         digits = np.unravel_index(row, [n + 1 for n in self.sizes])
-        return "(" + ",".join("*" if d == 0 else str(int(d) - 1) for d in digits) + ")"
+        values = [str(int(digit) - 1) if digit else "*" for digit in digits]
+        return f"({','.join(values)})"
 
 
 def _orders(ways: int, at_most: bool) -> range:

@@ -47,7 +47,8 @@ class Parity(Workload):
 
     @property
     def shape(self) -> Shape:
-        return sum(comb(self.bits, degree) for degree in self._degrees), 2**self.bits
+        queries = sum(comb(self.bits, degree) for degree in self._degrees)
+        return queries, 2**self.bits
 
     @property
     def named_sizes(self) -> Sizes:
@@ -89,7 +90,8 @@ class Parity(Workload):
         return walsh_hadamard(x)[self.characters]
 
     def rmatvec(self, y: Array) -> Array:
-        spectrum = np.zeros((self.size, *y.shape[1:]), dtype=y.dtype)
+        batch = y.shape[1:]
+        spectrum = np.zeros((self.size, *batch), y.dtype)
         spectrum[self.characters] = y
 
         return walsh_hadamard(spectrum)
@@ -98,7 +100,9 @@ class Parity(Workload):
         cells = np.arange(self.size)
         masks = self.characters[start:stop, None]
 
-        return np.asarray(1.0 - 2.0 * (np.bitwise_count(cells & masks) & 1))
+        odd = np.bitwise_count(cells & masks) & 1
+
+        return np.asarray(1.0 - 2.0 * odd)
 
     def gram(self) -> Gram:
         """Gram matrix: every asked character has eigenvalue n."""
@@ -123,7 +127,8 @@ class Parity(Workload):
         return "parity(" + ",".join(chosen) + ")"
 
     def column_norms(self, order: int = 2) -> FloatArray:
-        return np.full(self.size, float(self.queries) ** (1 / check_order(order)))
+        length = float(self.queries) ** (1 / check_order(order))
+        return np.full(self.size, length)
 
     def row_squares(self, x: FloatArray) -> FloatArray:
         return np.full(self.queries, x.sum())

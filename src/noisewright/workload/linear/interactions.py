@@ -64,12 +64,8 @@ def subsets_of(
     for position, table in enumerate(tables):
         by_length.setdefault(len(table), []).append(position)
 
-    # A subset is a number in base d + 1, its size the leading digit; exact integers when 64 bits
-    # are too few.
     base = len(varies) + 1
     longest = max(by_length)
-    words = (longest + 1) * base**longest < 2**62
-    kind = np.dtype(np.int64 if words else object)
     keys: list[Array] = []
     owners: list[IntArray] = []
 
@@ -79,14 +75,8 @@ def subsets_of(
         for mask in range(2**length):
             bits = [i for i in range(length) if mask >> i & 1]
             chosen = members[:, bits]
-            order = chosen.shape[1]
             whole = keep[chosen].all(axis=1)
-
-            key: Array = np.full(int(whole.sum()), order, kind)
-            for digit in (chosen[whole].astype(kind) + 1).T:
-                key = key * base + digit
-
-            keys.append(key * base ** (longest - order))
+            keys.append(_encode(chosen[whole], base, longest))
             owners.append(np.array(positions)[whole])
 
     unique, column = np.unique(np.concatenate(keys), return_inverse=True)
@@ -96,6 +86,21 @@ def subsets_of(
     listed = [_decode(int(key), base, longest) for key in unique.tolist()]
 
     return tuple(listed), incidence
+
+
+def _encode(subsets: IntArray, base: int, longest: int) -> Array:
+    """Subsets of one size as numbers in base d + 1, their size the leading digit."""
+    count, order = subsets.shape
+    words = (longest + 1) * base**longest < 2**62
+    kind = np.dtype(
+        np.int64 if words else object
+    )  # exact integers where words are too short
+
+    keys: Array = np.full(count, order, kind)
+    for digit in (subsets.astype(kind) + 1).T:
+        keys = keys * base + digit
+
+    return np.asarray(keys * base ** (longest - order))
 
 
 def _decode(key: int, base: int, longest: int) -> Table:

@@ -150,7 +150,10 @@ def survey_weights(name: str, domain: Domain) -> Weights:
 
 
 def _meaning(unknown: Sequence[object]) -> str:
-    return meant(str(unknown[0]), (*KINDS, *_OPTIONS)) if unknown else ""
+    if not unknown:
+        return ""
+
+    return meant(str(unknown[0]), (*KINDS, *_OPTIONS))
 
 
 def _total(kind: str, entry: Entry, domain: Domain) -> list[Statistic]:
@@ -255,10 +258,12 @@ def _quantiles(kind: str, entry: Entry, domain: Domain) -> list[Statistic]:
     name = _numeric(kind, entry, domain).name
     _each_once(kind, [name, *by])
     given = entry.get("at", [0.5])
-    levels = tuple(map(float, given if isinstance(given, Sequence) else [given]))
+    several = given if isinstance(given, Sequence) else [given]
+    levels = tuple(map(float, several))
     check_levels(levels)
 
-    bases: dict[str, type[Atom]] = {name: Prefix, **dict.fromkeys(by, Identity)}
+    bases: dict[str, type[Atom]] = dict.fromkeys(by, Identity)
+    bases[name] = Prefix
     title = f"quantiles of {name}" + (f" by {' × '.join(by)}" if by else "")
 
     return [Quantiles(domain, title, _table(bases, domain).table, levels=levels)]
@@ -307,7 +312,8 @@ def _table(bases: Mapping[str, type[Atom]], domain: Domain) -> Counts:
             factors.append(Explicit(level.matrix(), level.queries))
 
     word = {Prefix: "cdf of ", Ranges: "ranges of "}
-    title = " × ".join(word.get(bases[name], "") + name for name in order) or "total"
+    words = [word.get(bases[name], "") + name for name in order]
+    title = " × ".join(words) or "total"
 
     return Counts(domain, title, Term.of_product(1.0, positions, factors))
 
@@ -332,7 +338,8 @@ def _predicate(kind: str, entry: Entry, domain: Domain) -> list[Statistic]:
 
 def _row(cells: BoolArray, name: str) -> Explicit:
     """One query: the people in some cells."""
-    return Explicit(cells.reshape(1, -1).astype(np.float64), (name,))
+    row = cells.reshape(1, -1)
+    return Explicit(row.astype(np.float64), (name,))
 
 
 KINDS: dict[str, Callable[[str, Entry, Domain], Sequence[Statistic]]] = {

@@ -153,7 +153,10 @@ class CentredSum(_Measure, frozen=True, tag="sum"):
 
     @property
     def nothing(self) -> int:
-        return 0 if self.missing == "left-out" else -(self.low + self.high)
+        if self.missing == "left-out":
+            return 0
+
+        return -(self.low + self.high)
 
     def content(self, units: Array) -> Array:
         """What people with these values add, each."""

@@ -398,8 +398,10 @@ def _ratio(
         below = a * ratio * ratio - 2 * b * ratio + c <= 0
         return np.asarray(np.isnan(lower) | below)
 
-    first = np.where(passes(least), least, np.where(lower >= least, lower, upper))
-    last = np.where(passes(most), most, np.where(upper <= most, upper, lower))
+    above = np.where(lower >= least, lower, upper)
+    below = np.where(upper <= most, upper, lower)
+    first = np.where(passes(least), least, above)
+    last = np.where(passes(most), most, below)
     first = np.clip(first, least, most)
     last = np.clip(last, least, most)
 

@@ -100,9 +100,12 @@ def _least_squares_of_total(queries: Total) -> float:
 @_least_squares.register
 def _least_squares_of_prefix(queries: Prefix) -> float:
     n = queries.size
-    angles = (2 * np.arange(1, n + 1) - 1) * np.pi / (4 * n + 2)
+    odd = 2 * np.arange(1, n + 1) - 1
+    angles = odd * np.pi / (4 * n + 2)
 
-    return float((0.5 / np.sin(angles)).sum() ** 2 / n)
+    singular = 0.5 / np.sin(angles)
+
+    return float(singular.sum() ** 2 / n)
 
 
 @_least_squares.register
@@ -110,4 +113,6 @@ def _least_squares_of_ranges(queries: Ranges) -> float:
     n = queries.size
     angles = np.arange(1, n + 1) * np.pi / (2 * n + 2)
 
-    return float((n + 1) * (0.5 / np.sin(angles)).sum() ** 2 / n)
+    singular = 0.5 / np.sin(angles)
+
+    return float((n + 1) * singular.sum() ** 2 / n)

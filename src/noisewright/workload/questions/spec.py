@@ -26,6 +26,7 @@ what it would be alone (`relative_weights`); where all are counts, in people.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -34,11 +35,9 @@ from operator import methodcaller
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from noisewright.domain import Domain
 from noisewright.domain.schema import dump_yaml, load_yaml
-from noisewright.errors import InvalidParameter, require, understood
+from noisewright.errors import InvalidParameter, is_listed, require, understood
 from noisewright.workload.base import Workload
 from noisewright.workload.kinds.algebra import Stack, Weighted, stack
 from noisewright.workload.kinds.marginals import OnAttributes
@@ -138,7 +137,7 @@ class Questions(Stack):
 
     def label(self, row: int) -> str:
         """The query in words."""
-        index = int(np.searchsorted(self.starts, row, side="right")) - 1
+        index = bisect_right(self.starts, row) - 1
         term = self.plain_terms()[index]
 
         return next(
@@ -189,7 +188,7 @@ def questions(
 
     entries = document["queries"]
     require(
-        isinstance(entries, Sequence) and not isinstance(entries, str) and entries,
+        is_listed(entries) and entries,
         "queries",
         entries,
         "must be a list with at least one question",
