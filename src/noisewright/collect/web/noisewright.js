@@ -1,7 +1,7 @@
-// A local client from its specification: whole numbers in, a private report out.
+// A client from its specification: whole numbers in, a private report out.
 //
-// What it must do is written in docs/reference/randomizer.md of the library. It depends on
-// nothing, refuses whatever breaks a rule, and recomputes ε before anybody is asked anything.
+// What it must do is written in docs/reference/randomizer.md. It depends on nothing, refuses
+// whatever breaks a rule, and recomputes ε before anybody is asked anything.
 
 const WORD = 1n << 64n;
 const UNIT = 1n << 62n;
@@ -645,7 +645,7 @@ export class Campaign {
     );
   }
 
-  // What this device remembers of the family.
+  // What this device remembers.
   get memory() {
     const text = this.storage?.getItem(`noisewright:${this.document.family}`);
     return text ? JSON.parse(text) : { spent: 0, rounds: {}, kept: {} };

@@ -128,9 +128,9 @@ def _drowns(workload: Workload) -> bool:
     Of any single row, where entries are given as numbers; of all together otherwise, for the atoms'
     own entries are zeros and ones, of which no digit can be lost.
     """
-    n = workload.size
+    queries, n = workload.shape
     given = _given(workload)
-    if workload.queries * n > DENSE_LIMIT or (n > DENSE_SIZE and not given):
+    if queries * n > DENSE_LIMIT or (n > DENSE_SIZE and not given):
         return False
 
     ones = np.ones(n)

@@ -48,7 +48,8 @@ class Loss:
     @property
     def epsilon(self) -> float:
         """ε, rounded up."""
-        return max(log_above(self.ratio), float_above(self.exponent))
+        of_noise = float_above(self.exponent) if self.exponent else 0.0
+        return max(log_above(self.ratio), of_noise)
 
 
 @dataclass(frozen=True)

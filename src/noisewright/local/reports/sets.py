@@ -32,12 +32,13 @@ class SubsetTally(Tally):
 
     def chance_bounds(self) -> tuple[FloatArray, FloatArray]:
         """The least and the largest chance, over all answers, that a set holds a given cell."""
-        n = self.counters
-        d = self.size
         own = self._own
-        others = own * (d - 1) + (1 - own) * d
-        other = others / (n - 1)
-        return np.full(n, min(own, other)), np.full(n, max(own, other))
+        others = own * (self.size - 1) + (1 - own) * self.size
+        other = others / (self.counters - 1)
+
+        least = np.full(self.counters, min(own, other))
+        largest = np.full(self.counters, max(own, other))
+        return least, largest
 
     def valid(self, reports: Array) -> BoolArray:
         right = _sizes(reports) == self.size
@@ -61,9 +62,9 @@ class SubsetTally(Tally):
 
     def largest_change(self, moved: FloatArray, cap: float | None) -> FloatArray:
         ordered = np.sort(moved, axis=1)
-        highest = ordered[:, -self.size :].sum(axis=1)
-        lowest = ordered[:, : self.size].sum(axis=1)
-        return np.asarray(highest - lowest)
+        highest = ordered[:, -self.size :]
+        lowest = ordered[:, : self.size]
+        return np.asarray(highest.sum(axis=1) - lowest.sum(axis=1))
 
 
 class FlipTally(Tally):
@@ -159,10 +160,10 @@ class FlipTally(Tally):
         largest = smallest[:, -1:] - smallest[:, ::-1]
 
         usual = self.usual_sizes(cap)
-        most = (largest * self.weights)[:, usual].max(axis=1)
-        least = (smallest * self.weights)[:, usual].min(axis=1)
+        most = (largest * self.weights)[:, usual]
+        least = (smallest * self.weights)[:, usual]
 
-        return np.asarray(most - least)
+        return np.asarray(most.max(axis=1) - least.min(axis=1))
 
 
 def _sizes(reports: Array) -> IntArray:

@@ -6,7 +6,7 @@ are counted by cell, vectors are summed. Statistics are whole numbers that add.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -46,13 +46,14 @@ class NumberTally(Tally):
 
     def __init__(self, specification: Specification) -> None:
         root = specification.shapes[-1]
+        last = len(specification.nodes) - 1
         if root.payload:
             rule = "must not lead a draw to sets or vectors"
             raise InvalidParameter("nodes", None, rule)
 
         self.counters = root.outcomes
-        gaps = list(_gaps(specification, len(specification.nodes) - 1))
-        self._gaps = np.array(gaps, dtype=np.int64).reshape(-1, 2)
+        gaps = np.array(list(_gaps(specification, last)), dtype=np.int64)
+        self._gaps = gaps.reshape(-1, 2)
 
     def valid(self, reports: Array) -> BoolArray:
         listed = (reports >= 0) & (reports < self.counters)
@@ -80,7 +81,8 @@ class NumberTally(Tally):
 
     def largest_change(self, moved: FloatArray, cap: float | None) -> FloatArray:
         sent = self.valid(np.arange(self.counters))
-        return np.asarray(np.ptp(moved[:, sent], axis=1))
+        sums = moved[:, sent]
+        return np.asarray(np.ptp(sums, axis=1))
 
 
 def _gaps(specification: Specification, place: int) -> Iterator[tuple[int, int]]:
@@ -93,7 +95,9 @@ def _gaps(specification: Specification, place: int) -> Iterator[tuple[int, int]]
             first = 0
             for weight, child in zip(node.weights, node.of, strict=True):
                 count = specification.shapes[child].outcomes
-                never = [(0, count)] if weight == "0" else _gaps(specification, child)
+                never: Iterable[tuple[int, int]] = [(0, count)]
+                if weight != "0":
+                    never = _gaps(specification, child)
                 for start, stop in never:
                     yield first + start, first + stop
                 first += count
