@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
+from itertools import compress
 from operator import add
 from typing import cast
 
@@ -65,9 +66,7 @@ class Composite(NamedMechanism):
     def parts(self) -> tuple[Mechanism, ...]:
         """The members, each at its share of the budget."""
         paying = [member.at(self.privacy).spend.losses != () for member in self.members]
-        shares = [
-            share for share, pays in zip(self.shares, paying, strict=True) if pays
-        ]
+        shares = list(compress(self.shares, paying))
         budgets = iter(split(self.privacy, shares))
 
         return tuple(
@@ -104,12 +103,9 @@ class Composite(NamedMechanism):
 
     def answer(self, measurement: Measurement, terms: Sequence[Term]) -> FloatArray:
         result = np.empty(sum(term.queries for term in terms))
-        pairs = zip(
-            self.parts,
-            measurement.parts,
-            self._assigned(terms),
-            strict=True,
-        )
+        assigned = self._assigned(terms)
+        pairs = zip(self.parts, measurement.parts, assigned, strict=True)
+
         for part, measured, (mine, place) in pairs:
             if mine:
                 result[place] = part.answer(measured, mine)
@@ -117,15 +113,14 @@ class Composite(NamedMechanism):
         return result
 
     def accuracy(self, terms: Sequence[Term]) -> Accuracy:
-        assigned = [
-            pair
-            for pair in zip(self.parts, self._assigned(terms), strict=True)
-            if pair[1][0]
-        ]
-        return Joined(
-            [part.accuracy(mine) for part, (mine, _) in assigned],
-            [place for _, (_, place) in assigned],
-        )
+        parts = []
+        places = []
+        for part, (mine, place) in zip(self.parts, self._assigned(terms), strict=True):
+            if mine:
+                parts.append(part.accuracy(mine))
+                places.append(place)
+
+        return Joined(parts, places)
 
     def check_reach(self, terms: Sequence[Term]) -> None:
         for part, (mine, _) in zip(self.parts, self._assigned(terms), strict=True):

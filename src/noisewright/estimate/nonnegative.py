@@ -157,9 +157,9 @@ def nonnegative_histogram(
     """
     size = workload.size
     if size > LARGEST_HISTOGRAM:
+        limit = f"too large to fit (limit {LARGEST_HISTOGRAM})"
         raise TooLarge(
-            f"a histogram over {size} cells is too large to fit (limit {LARGEST_HISTOGRAM}); "
-            f"adjust tables one by one"
+            f"a histogram over {size} cells is {limit}; adjust tables one by one"
         )
     require(
         total is None or (np.isfinite(total) and total >= 0),

@@ -96,6 +96,7 @@ def _remembered(
     gram = DenseGram(np.frombuffer(content).reshape(cells, cells))
     if signed:
         return _signed(gram, sizes)
+
     given = [np.frombuffer(entries).reshape(shape) for entries, shape in starts]
     return _unsigned(gram, sizes, given)
 

@@ -71,6 +71,7 @@ class PairsProblem:
         large = workload.queries * workload.size > _HELD
         if isinstance(workload, Atom) or (large and not isinstance(workload, Explicit)):
             return None
+
         rows = workload.dense()
         return rows[:, :-1] - rows[:, -1:]
 
@@ -159,6 +160,7 @@ class PairsProblem:
         s, v, c = self._singular(weights)
         strategy = self._strategy(s, v, c)
         inverse = self._inverse(s, v, c)
+
         widest = math.sqrt(float(squared_distances(strategy).max()))
         return Factors(strategy / widest, inverse * widest)
 
@@ -182,6 +184,7 @@ def laplacian(size: int, pairs: FloatArray) -> FloatArray:
     result = np.zeros((size, size))
     result[np.triu_indices(size, 1)] = -pairs
     result += result.T
+
     np.fill_diagonal(result, -result.sum(axis=1))
     return result
 
@@ -225,6 +228,7 @@ def _scaled_pairs(workload: Explicit, settings: Settings) -> Part:
     matrix = workload.dense()
     exponent = math.frexp(float(np.ptp(matrix, axis=1).max()))[1]
     scaled = Explicit(np.ldexp(matrix, -exponent))
+
     inner = _solve_pairs(without_offsets(scaled), settings, scaled)
     return weighted(math.ldexp(1.0, exponent), inner)
 
@@ -297,7 +301,8 @@ def _image_of_weights(factor: Workload, part: Part, norm: float) -> float:
     """‖Xu‖ of one factor, in the units of its bound."""
     b = part.certificate.column_weights()
     a = part.certificate.row_weights()
-    answers = np.asarray(factor.matvec(b), dtype=np.float64)
     weights = np.ones(factor.queries) if a is None else a
+
+    answers = np.asarray(factor.matvec(b), dtype=np.float64)
     length = float(np.sqrt(weights @ answers**2))
     return length * mean_factor(factor.queries, norm)

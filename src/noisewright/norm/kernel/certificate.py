@@ -132,6 +132,7 @@ def _weighted_ranges_gram(size: int, a: FloatArray) -> FloatArray:
     begins = np.tril(np.ones((size, size)))
     table = np.zeros((size, size))
     table[np.triu_indices(size)] = a
+
     upper = np.triu(begins @ table @ begins)
     return upper + upper.T - np.diag(np.diagonal(upper))
 
@@ -139,6 +140,7 @@ def _weighted_ranges_gram(size: int, a: FloatArray) -> FloatArray:
 def nuclear_of_prefix(a: FloatArray | None, b: FloatArray) -> float:
     """The prefix matrix's bound from the bidiagonal inverse D_b^-½ W⁻¹ D_a^-½."""
     rows = np.ones(b.size) if a is None else 1 / np.sqrt(a)
+
     off = np.empty(2 * b.size - 1)
     off[0::2] = rows / np.sqrt(b)
     off[1::2] = rows[:-1] / np.sqrt(b[1:])

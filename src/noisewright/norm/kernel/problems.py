@@ -235,6 +235,7 @@ class RowwiseProblem:
         a = np.ones(self.rows) if weights.a is None else weights.a
         root = np.sqrt(weights.b)
         gram = self.workload.weighted_gram(a)
+
         values, vectors = eigen(root[:, None] * gram * root)
         if values[0] > WELL_CONDITIONED * values[-1]:
             return np.sqrt(values), vectors
@@ -257,6 +258,7 @@ class RowwiseProblem:
         """Where each interval goes when the domain is reversed: keeps weights exactly symmetric."""
         if not isinstance(self.workload, Ranges):
             return None
+
         n = self.workload.size
         first, last = np.triu_indices(n)
         begin = n - 1 - last
