@@ -156,10 +156,13 @@ class Pairs:
 
     def plan_under(self, budget: Privacy, options: None = None) -> PairsPlan:
         """The plan of two private measurements."""
-        from noisewright.planning.rows.pairs import plan_pairs
+        from noisewright.central.geometry.pairs import PairMoments
+        from noisewright.planning.rows.pairs import PairsPlan
+        from noisewright.planning.rows.plan import column_names
 
         refuse_options(self, options)
-        return plan_pairs(self.columns, budget, counter=default_counter())
+        names = column_names(self.columns)
+        return PairsPlan(names, PairMoments(len(names), budget), default_counter())
 
 
 @dataclass(frozen=True)
@@ -172,12 +175,11 @@ class Values:
 
     def plan_under(self, budget: Privacy, options: None = None) -> ValuePlan:
         """The plan of a selection of values."""
-        from noisewright.planning.found.values import plan_values
+        from noisewright.domain.unit import read_unit
+        from noisewright.planning.found.values import ValuePlan
 
         refuse_options(self, options)
-        return plan_values(
-            self.column, budget, unit=self.unit, counter=default_counter()
-        )
+        return ValuePlan(self.column, budget, read_unit(self.unit), default_counter())
 
 
 @dataclass(frozen=True)
@@ -195,7 +197,7 @@ class OpenQuestions:
 
     def plan_under(self, budget: Privacy, options: Central | None) -> OpenPlan:
         """The plan of both."""
-        from noisewright.planning.found.open_values import plan_open
+        from noisewright.planning.found.open_values import OpenPlan, document
 
         chosen = options_of(Central, options)
         chosen.refuse_but("error", rule="does not go with attributes that are open")
@@ -203,13 +205,13 @@ class OpenQuestions:
             rule = "must be 'rmse' or 'max' where attributes are open"
             raise InvalidParameter("error", chosen.error, rule)
 
-        return plan_open(
-            self.queries,
-            self.schema,
+        return OpenPlan(
+            document("schema", self.schema),
+            document("queries", self.queries),
             budget,
-            share=self.share,
-            error=chosen.error,
-            counter=default_counter(),
+            self.share,
+            chosen.error,
+            default_counter(),
         )
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Self, cast
 
+from noisewright.domain.unit import read_unit
 from noisewright.planning.central.files import ReleaseFile
 from noisewright.planning.central.plan import CentralPlan
 from noisewright.planning.files import Kept, Text
-from noisewright.planning.found.open_values import OpenPlan, OpenTables, plan_open
-from noisewright.planning.found.values import ValuePlan, plan_values
+from noisewright.planning.found.open_values import OpenPlan, OpenTables
+from noisewright.planning.found.values import ValuePlan
 from noisewright.planning.release import Release
 from noisewright.privacy.promise.budget import Privacy
 
@@ -29,7 +30,7 @@ class ValuesFile(Kept, frozen=True, tag="values-plan"):
 
     def content(self) -> ValuePlan:
         """The plan again."""
-        return plan_values(self.column, self.privacy, unit=self.unit)
+        return ValuePlan(self.column, self.privacy, read_unit(self.unit))
 
 
 class OpenFile(Kept, frozen=True, kw_only=True, tag="open"):
@@ -43,9 +44,7 @@ class OpenFile(Kept, frozen=True, kw_only=True, tag="open"):
 
     def content(self) -> OpenPlan:
         """The plan again."""
-        return plan_open(
-            self.queries, self.schema, self.privacy, share=self.share, error=self.error
-        )
+        return OpenPlan(self.schema, self.queries, self.privacy, self.share, self.error)
 
 
 class OpenReleaseFile(Kept, frozen=True, kw_only=True, tag="open-release"):

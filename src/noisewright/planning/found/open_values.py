@@ -327,33 +327,12 @@ class OpenTables(CentralPlan):
         )
 
 
-def plan_open(
-    queries: str | Path | Mapping[str, object],
-    schema: str | Path | Mapping[str, object],
-    privacy: Privacy,
-    *,
-    share: float = SHARE,
-    error: str = "rmse",
-    counter: Counter | None = None,
-) -> OpenPlan:
-    """Plan values and tables over them, from YAML (text or a path) or plain values."""
-    return OpenPlan(
-        _document("schema", schema),
-        _document("queries", queries),
-        privacy,
-        share,
-        error,
-        counter,
-    )
-
-
-def _document(
-    name: str, source: str | Path | Mapping[str, object]
-) -> dict[str, object]:
-    document = source if isinstance(source, Mapping) else load_yaml(source)
-    if not isinstance(document, Mapping):
-        raise InvalidParameter(name, type(document).__name__, "must be a mapping")
-    return dict(document)
+def document(name: str, source: str | Path | Mapping[str, object]) -> dict[str, object]:
+    """Plain values as they are, or from YAML: its text, or a path to it."""
+    read = source if isinstance(source, Mapping) else load_yaml(source)
+    if not isinstance(read, Mapping):
+        raise InvalidParameter(name, type(read).__name__, "must be a mapping")
+    return dict(read)
 
 
 def declares_open(schema: Mapping[str, object]) -> bool:

@@ -19,7 +19,7 @@ import numpy as np
 from noisewright.display import Shown
 from noisewright.domain import Categorical, Unit
 from noisewright.domain.levels import LONGEST_LABEL
-from noisewright.domain.unit import ROW_IS_PERSON, read_unit
+from noisewright.domain.unit import ROW_IS_PERSON
 from noisewright.errors import InvalidParameter, require
 from noisewright.planning.counting import Counter, Source
 from noisewright.planning.plan import CuratorPlan, Forecast
@@ -214,14 +214,3 @@ class ValuePlan(CuratorPlan[Mapping[str, int], ReleasedValues]):
             ("privacy", self.privacy.text()),
             ("person", self.person),
         ]
-
-
-def plan_values(
-    column: str,
-    privacy: Privacy,
-    *,
-    unit: object = None,
-    counter: Counter | None = None,
-) -> ValuePlan:
-    """Plan which values of a column are told."""
-    return ValuePlan(column, privacy, read_unit(unit), counter)

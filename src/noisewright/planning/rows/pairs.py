@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -15,13 +15,11 @@ from noisewright.central.geometry.second_moments import GRID
 from noisewright.errors import require
 from noisewright.estimate.intervals import normal_multiplier
 from noisewright.estimate.moments import common_factors, possible_pairs
-from noisewright.planning.counting import Counter
 from noisewright.planning.plan import LEVEL, Forecast
 from noisewright.planning.release import now
-from noisewright.planning.rows.plan import RowPlan, RowRelease, column_names
+from noisewright.planning.rows.plan import RowPlan, RowRelease
 from noisewright.planning.spending import Spending
 from noisewright.privacy.noise.source import ByteSource
-from noisewright.privacy.promise.budget import Privacy
 from noisewright.workload.kinds.conjunctions import Conjunctions
 
 if TYPE_CHECKING:
@@ -266,11 +264,3 @@ def made_up(
     return np.asarray(
         rng.standard_normal((people, 1)) * loadings + noise > 0, dtype=np.float64
     )
-
-
-def plan_pairs(
-    columns: int | Sequence[str], privacy: Privacy, *, counter: Counter | None = None
-) -> PairsPlan:
-    """Plan how many people have both of any two of these binary columns."""
-    names = column_names(columns)
-    return PairsPlan(names, PairMoments(len(names), privacy), counter)
