@@ -82,9 +82,11 @@ class MatrixStrategy(IndexStrategy):
             slack = UNIT - weights.sum(axis=0)
             if not slack.any():
                 return cls(weights, epsilon, prior)
+
             low = slack.min()
             if low > 0 and slack.max() <= floor_times(epsilon, np.array([low]))[0]:
                 return cls(np.vstack([weights, slack]), epsilon, prior)
+
             share *= 2
 
         raise InvalidParameter(
@@ -186,12 +188,18 @@ def _rounded(q: FloatArray, epsilon: float) -> IntArray:
     low = np.floor(q.min(axis=1) * UNIT).astype(np.int64)
     q = q[low > 0]
     low = low[low > 0]
-    high = floor_times(epsilon, low)
-    near_low = q <= q.min(axis=1)[:, None] * (1 + _SNAP * epsilon)
-    near_high = q >= q.min(axis=1)[:, None] * np.exp(epsilon) * (1 - _SNAP * epsilon)
-    inner = np.clip(np.rint(q * UNIT).astype(np.int64), low[:, None], high[:, None])
+    lows = low[:, None]
+    highs = floor_times(epsilon, low)[:, None]
 
-    return np.where(near_low, low[:, None], np.where(near_high, high[:, None], inner))
+    least = q.min(axis=1)[:, None]
+    near_low = q <= least * (1 + _SNAP * epsilon)
+    near_high = q >= least * np.exp(epsilon) * (1 - _SNAP * epsilon)
+
+    nearest = np.rint(q * UNIT).astype(np.int64)
+    inner = np.clip(nearest, lows, highs)
+    raised = np.where(near_high, highs, inner)
+
+    return np.where(near_low, lows, raised)
 
 
 @dataclass(frozen=True, eq=False)

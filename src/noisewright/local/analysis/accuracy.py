@@ -76,15 +76,18 @@ class LocalAccuracy(Accuracy):
 
     @cached_property
     def variance(self) -> FloatArray:
-        variances = self._worst() if self.errors == "worst" else self._here()
+        worst = self.errors == "worst"
+        variances = self._worst() if worst else self._here()
         if self.population:
             variances = variances + self._sampling()
+
         return self.price**2 * np.maximum(variances, 0.0)
 
     def covariance(self, chosen: IntArray) -> FloatArray:
         unit = self._directions
         std = self.std
-        return std[:, None] * (unit @ unit[chosen].T) * std[chosen]
+        correlation = unit @ unit[chosen].T
+        return std[:, None] * correlation * std[chosen]
 
     def draw(self, count: int, rng: np.random.Generator) -> FloatArray:
         return self._standard_errors(count, rng) * self.std
@@ -113,7 +116,8 @@ class LocalAccuracy(Accuracy):
     def _standard_errors(self, count: int, rng: np.random.Generator) -> FloatArray:
         """Joint errors, each of unit variance, or zero where an answer is known exactly."""
         unit = self._directions
-        return rng.standard_normal((count, unit.shape[1])) @ unit.T
+        normals = rng.standard_normal((count, unit.shape[1]))
+        return normals @ unit.T
 
     @cached_property
     def _directions(self) -> FloatArray:
@@ -128,21 +132,25 @@ class LocalAccuracy(Accuracy):
         x = self._cells
         covariance = self.strategy.covariance(x)
         if self.population:
-            covariance = covariance + np.diag(x) - np.outer(x, x) / self.people
+            sampled = np.outer(x, x) / self.people
+            covariance = covariance + np.diag(x) - sampled
 
         values, vectors = np.linalg.eigh(covariance)
         root = vectors * np.sqrt(np.maximum(values, 0.0))
         spread = self._questions.matvec(root)
         std = np.sqrt((spread**2).sum(axis=1))
-        known = std <= 1e-9 * max(float(std.max()), 1e-300)
+        largest = max(float(std.max()), 1e-300)
+        lengths = np.where(std <= 1e-9 * largest, np.inf, std)
 
-        return spread / np.where(known, np.inf, std)[:, None]
+        return spread / lengths[:, None]
 
     @property
     def _cells(self) -> FloatArray:
         if self.histogram is not None:
             return self.histogram
-        return np.full(self.workload.size, self.people / self.workload.size)
+
+        size = self.workload.size
+        return np.full(size, self.people / size)
 
     @cached_property
     def _tables(self) -> TableData | None:
@@ -196,7 +204,8 @@ class LocalAccuracy(Accuracy):
         if isinstance(strategy, CentredStrategy) or by_tables:
             return 0
         if asked.size > DENSE_SIZE:
-            return asked.queries * 2**6 * max(asked.size, strategy.collector.counters)
+            entries = max(asked.size, strategy.collector.counters)
+            return asked.queries * 2**6 * entries
 
         # products are done in halves
         shared = 64 if isinstance(asked, Kron) else asked.queries
@@ -235,4 +244,5 @@ class LocalAccuracy(Accuracy):
 
         x = self._cells
         asked = without_offsets(self.workload)
-        return asked.row_squares(x) - asked.matvec(x) ** 2 / self.people
+        means = asked.matvec(x) ** 2 / self.people
+        return asked.row_squares(x) - means

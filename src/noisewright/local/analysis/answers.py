@@ -62,10 +62,10 @@ def estimate(
     accuracy = replace(
         known.accuracy, errors=errors, population=population, price=price
     )
-    fitted = (
-        known.fitted(accuracy.std) if non_negative else (known.centre, known.histogram)
-    )
-    answers, histogram = fitted
+    answers = known.centre
+    histogram = known.histogram
+    if non_negative:
+        answers, histogram = known.fitted(accuracy.std)
 
     return Estimates(answers, known.centre, accuracy, histogram)
 
@@ -105,13 +105,15 @@ def _known(strategy: Strategy, workload: Workload, aggregate: Aggregate) -> _Kno
     if isinstance(strategy, TableStrategy) and strategy.by_tables:
         parts = [TableData.estimated(strategy, workload, *group) for group in groups]
         centre = median([part.answers() for part in parts], scales)
-        blocks = parts[0].tables
-        tables = {b: median([part.tables[b] for part in parts], scales) for b in blocks}
+        tables = {
+            block: median([part.tables[block] for part in parts], scales)
+            for block in parts[0].tables
+        }
         data = replace(parts[0], people=people, tables=tables)
         return _KnownTables(centre, data, workload)
 
     cells = [strategy.estimate(*group) for group in groups]
-    answers = [np.asarray(workload.matvec(x), dtype=np.float64) for x in cells]
+    answers = [np.asarray(workload.matvec(each), np.float64) for each in cells]
     centre = median(answers, scales)
     histogram = median(cells, scales)
 
@@ -123,17 +125,19 @@ def filled_groups(
 ) -> tuple[list[tuple[IntArray, int]], FloatArray]:
     """Statistics and people of every group that has any, and what scales it to all people."""
     filled = np.flatnonzero(aggregate.group_people)
-    groups = [(aggregate.tally[g], int(aggregate.group_people[g])) for g in filled]
-    return groups, aggregate.people / aggregate.group_people[filled]
+    people = aggregate.group_people[filled]
+    tallies = aggregate.tally[filled]
+    groups = list(zip(tallies, people.tolist(), strict=True))
+    return groups, aggregate.people / people
 
 
 def median(parts: list[FloatArray], scales: FloatArray) -> FloatArray:
     """What groups say of all people: their median, entry by entry."""
     if len(parts) == 1:
         return np.asarray(parts[0] * scales[0])
-    return np.asarray(
-        np.median([s * part for s, part in zip(scales, parts, strict=True)], axis=0)
-    )
+
+    scaled = [scale * part for scale, part in zip(scales, parts, strict=True)]
+    return np.asarray(np.median(scaled, axis=0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +166,8 @@ class _KnownCells:
             self.workload, self.centre, weighted, total=total
         ).histogram
 
-        return np.asarray(self.workload.matvec(fit), dtype=np.float64), fit
+        answers = np.asarray(self.workload.matvec(fit), dtype=np.float64)
+        return answers, fit
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,7 +33,8 @@ _SAFE_PIVOT = 1e-9
 def inverse_where_seen(eigenvalues: FloatArray, least: float = 0.0) -> FloatArray:
     """Eigenvalues of the pseudo-inverse; those that are at most `least` count as lost."""
     seen = eigenvalues > least
-    return np.where(seen, 1.0 / np.where(seen, eigenvalues, 1.0), 0.0)
+    regular = np.where(seen, eigenvalues, 1.0)
+    return np.where(seen, 1.0 / regular, 0.0)
 
 
 def along_first(values: FloatArray, x: FloatArray) -> FloatArray:
@@ -44,7 +45,8 @@ def along_first(values: FloatArray, x: FloatArray) -> FloatArray:
 def centred(matrix: FloatArray) -> FloatArray:
     """P M P with P = I − 11ᵀ/n: what a matrix says of vectors that sum to zero."""
     half = matrix - matrix.mean(axis=0)
-    return np.asarray(half - half.mean(axis=1)[:, None])
+    means = half.mean(axis=1)
+    return np.asarray(half - means[:, None])
 
 
 class Information(ABC):
@@ -70,9 +72,10 @@ class Information(ABC):
 
     def beyond_reach(self, rows: FloatArray) -> FloatArray:
         """For each query (row), the relative size of the part that the strategy cannot see."""
-        residual = rows.T - self.matvec(self.solve(rows.T))
-        scale = np.maximum(np.linalg.norm(rows, axis=1), np.finfo(float).tiny)
-        return np.asarray(np.linalg.norm(residual, axis=0) / scale)
+        seen = self.matvec(self.solve(rows.T))
+        missed = np.linalg.norm(rows.T - seen, axis=0)
+        lengths = np.linalg.norm(rows, axis=1)
+        return np.asarray(missed / np.maximum(lengths, np.finfo(float).tiny))
 
     def dense(self) -> FloatArray:
         """The matrix itself, for small domains."""
@@ -103,7 +106,8 @@ class DenseInformation(Information):
             return None
 
         pivots = np.diagonal(lower) ** 2
-        return lower if pivots.min() > _SAFE_PIVOT * pivots.max() else None
+        safe = pivots.min() > _SAFE_PIVOT * pivots.max()
+        return lower if safe else None
 
     @cached_property
     def _eigen(self) -> tuple[FloatArray, FloatArray]:
@@ -114,7 +118,11 @@ class DenseInformation(Information):
     @property
     def full_rank(self) -> bool:
         """Whether no direction is lost."""
-        return self._triangle is not None or len(self._eigen[0]) == self.size
+        if self._triangle is not None:
+            return True
+
+        values, _ = self._eigen
+        return len(values) == self.size
 
     def matvec(self, x: FloatArray) -> FloatArray:
         """Product with `x`."""
