@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import cached_property, singledispatch
 from itertools import product
 from math import prod
-from typing import Any
 
 import numpy as np
 
@@ -85,7 +84,7 @@ class Term:
 
         return self.weight, self.attributes, self.measure, same
 
-    def _all_are(self, kind: type[Any]) -> bool:
+    def _all_are(self, kind: type[object]) -> bool:
         """Whether it is a product of such workloads."""
         factors = self.factors
         return factors is not None and all(isinstance(f, kind) for f in factors)

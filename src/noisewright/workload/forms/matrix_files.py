@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from noisewright.arrays import Array
 from noisewright.errors import FileFormatError, NoisewrightError, TooLarge, shown
+
+if TYPE_CHECKING:
+    from scipy.sparse import sparray
 
 SUFFIXES = (".npy", ".npz", ".mtx", ".mtx.gz", ".csv", ".tsv")
 """Endings of file names that are read as matrices."""
@@ -33,15 +36,13 @@ def read_matrix(path: str | Path) -> Any:
     if not file.is_file():
         raise FileFormatError(f"{name} is no file; check the path")
 
-    reader = next(
-        (r for suffix, r in _READERS.items() if file.name.lower().endswith(suffix)),
-        None,
-    )
-    if reader is None:
+    ending = file.name.lower()
+    readers = [read for suffix, read in _READERS.items() if ending.endswith(suffix)]
+    if not readers:
         raise FileFormatError(f"{name} is not one of {', '.join(SUFFIXES)}")
 
     try:
-        return reader(file)
+        return readers[0](file)
     except NoisewrightError:
         raise
     except (OSError, ValueError, TypeError, LookupError, EOFError, zipfile.BadZipFile):
@@ -82,7 +83,7 @@ def _npz(file: Path) -> Any:
         return np.array(arrays[only], dtype=np.float64)
 
 
-def _market(file: Path) -> Any:
+def _market(file: Path) -> Array | sparray:
     from scipy.io import mminfo, mmread
 
     rows, columns, entries, form, *_ = mminfo(file)

@@ -233,7 +233,8 @@ class ScaledGram(Scaled, Gram):
         return self.weight * self.inner.diagonal()
 
     def largest_distance_squared(self) -> float:
-        return self.weight * self.inner.largest_distance_squared()
+        square = self.inner.largest_distance_squared()
+        return self.weight * square
 
     def mean_square(self) -> float:
         return self.weight * self.inner.mean_square()
@@ -264,10 +265,12 @@ class SumGram(Gram):
         return self.parts[0].shape
 
     def matvec(self, x: Array) -> Array:
-        return np.asarray(sum(part.matvec(x) for part in self.parts))
+        products = [part.matvec(x) for part in self.parts]
+        return np.asarray(sum(products))
 
     def diagonal(self) -> FloatArray:
-        return np.asarray(sum(part.diagonal() for part in self.parts))
+        diagonals = [part.diagonal() for part in self.parts]
+        return np.asarray(sum(diagonals))
 
     def mean_square(self) -> float:
         return sum(part.mean_square() for part in self.parts)

@@ -83,7 +83,8 @@ def subsets_of(
     row = np.concatenate(owners)
     entries = np.ones(row.size), (row, column.ravel())
     incidence = csr_array(entries, shape=(len(tables), len(unique)))
-    listed = [_decode(int(key), base, longest) for key in unique.tolist()]
+    numbers = [int(key) for key in unique.tolist()]
+    listed = [_decode(number, base, longest) for number in numbers]
 
     return tuple(listed), incidence
 
@@ -123,7 +124,12 @@ def centred(tensor: FloatArray, axes: Iterable[int]) -> FloatArray:
 
 def each_centred(sums: Mapping[Table, FloatArray]) -> dict[Table, FloatArray]:
     """Interactions from the tables over their own attributes (and a batch)."""
-    return {part: centred(table, range(len(part))) for part, table in sums.items()}
+    parts = {}
+    for part, table in sums.items():
+        own = range(len(part))
+        parts[part] = centred(table, own)
+
+    return parts
 
 
 def table_of(

@@ -158,7 +158,8 @@ class Stacked(LinearMap):
         return tuple(accumulate(rows, initial=0))
 
     def matvec(self, x: Array) -> Array:
-        return np.concatenate([part.matvec(x) for part in self.parts])
+        answers = [part.matvec(x) for part in self.parts]
+        return np.concatenate(answers)
 
     def rmatvec(self, y: Array) -> Array:
         pieces = np.split(y, self.starts[1:-1])
@@ -189,18 +190,25 @@ class BlockDiagonal(LinearMap):
 
     def matvec(self, x: Array) -> Array:
         pairs = zip(self.parts, self._split(x, 1), strict=True)
-        return np.concatenate([part.matvec(piece) for part, piece in pairs])
+        answers = [part.matvec(piece) for part, piece in pairs]
+
+        return np.concatenate(answers)
 
     def rmatvec(self, y: Array) -> Array:
         pairs = zip(self.parts, self._split(y, 0), strict=True)
-        return np.concatenate([part.rmatvec(piece) for part, piece in pairs])
+        products = [part.rmatvec(piece) for part, piece in pairs]
+
+        return np.concatenate(products)
 
     def _split(self, x: Array, side: int) -> list[Array]:
-        ends = np.cumsum([part.shape[side] for part in self.parts])
+        lengths = [part.shape[side] for part in self.parts]
+        ends = np.cumsum(lengths)
+
         return np.split(x, ends[:-1])
 
     def column_norms(self, order: int = 2) -> FloatArray:
-        return np.concatenate([part.column_norms(order) for part in self.parts])
+        norms = [part.column_norms(order) for part in self.parts]
+        return np.concatenate(norms)
 
 
 @dataclass(frozen=True, eq=False)

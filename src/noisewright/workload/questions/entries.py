@@ -131,10 +131,7 @@ def _number(entry: Entry, name: str, default: object) -> float:
 
 def survey_weights(name: str, domain: Domain) -> Weights:
     """A numeric attribute as the weight of people, in units of about a thousandth of its cap."""
-    attribute = domain[name]
-    if not isinstance(attribute, Numeric):
-        raise InvalidParameter("weight", name, "must be a numeric attribute")
-
+    attribute = _numeric("weight", name, domain)
     low = attribute.lower
     cap = attribute.upper
     if cap is None or low is None or low < 0 or cap <= 0:
@@ -198,7 +195,7 @@ def _counts(kind: str, entry: Entry, domain: Domain) -> list[Statistic]:
 def _of_number(kind: str, entry: Entry, domain: Domain) -> list[Statistic]:
     """Sums or means of a bounded number by group."""
     by = _by(entry)
-    attribute = _numeric(kind, entry, domain)
+    attribute = _numeric(kind, str(entry[kind]), domain)
     name = attribute.name
     if name in by:
         raise InvalidParameter(
@@ -213,9 +210,8 @@ def _of_number(kind: str, entry: Entry, domain: Domain) -> list[Statistic]:
     return [_OF_NUMBERS[kind](domain, title, groups.table, measure=measure)]
 
 
-def _numeric(kind: str, entry: Entry, domain: Domain) -> Numeric:
-    """The numeric attribute that is asked about."""
-    name = str(entry[kind])
+def _numeric(kind: str, name: str, domain: Domain) -> Numeric:
+    """The numeric attribute of that name, which an option of this kind must have."""
     attribute = domain[name]
     if not isinstance(attribute, Numeric):
         raise InvalidParameter(kind, name, "must be a numeric attribute")
@@ -255,7 +251,7 @@ def summed(
 
 def _quantiles(kind: str, entry: Entry, domain: Domain) -> list[Statistic]:
     by = _by(entry)
-    name = _numeric(kind, entry, domain).name
+    name = _numeric(kind, str(entry[kind]), domain).name
     _each_once(kind, [name, *by])
     given = entry.get("at", [0.5])
     several = given if isinstance(given, Sequence) else [given]

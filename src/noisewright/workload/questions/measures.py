@@ -10,7 +10,7 @@ number beside it (`Respondents`), and whoever lacks it moves neither.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal, cast
 
 import msgspec
 import numpy as np
@@ -59,11 +59,6 @@ class _Measure(
         return True
 
     @property
-    def factors(self) -> tuple[Any, ...]:
-        """Measures of one column each, whose contents are multiplied."""
-        return (self,)
-
-    @property
     def nothing(self) -> int:
         """What a person without a value adds."""
         return 0
@@ -77,7 +72,16 @@ class Count(_Measure, frozen=True, tag="count"):
         return "numbers of people"
 
 
-class Respondents(_Measure, frozen=True, tag="respondents"):
+class _OfColumn(_Measure, frozen=True):
+    """What is read from one column."""
+
+    @property
+    def factors(self) -> tuple[OfColumn]:
+        """Measures of one column each, whose contents are multiplied."""
+        return (cast("OfColumn", self),)
+
+
+class Respondents(_OfColumn, frozen=True, tag="respondents"):
     """One per person who has a value of an attribute.
 
     Someone who is replaced may gain or lose a value, so that even their total is protected. One
@@ -105,7 +109,7 @@ class Respondents(_Measure, frozen=True, tag="respondents"):
         return np.ones_like(units)
 
 
-class CentredSum(_Measure, frozen=True, tag="sum"):
+class CentredSum(_OfColumn, frozen=True, tag="sum"):
     """Twice the value of an attribute in whole `unit`s, less the sum of its bounds `low`, `high`.
 
     `missing` says whether people may have no value: False where nobody lacks it, True where it then
@@ -168,7 +172,7 @@ class CentredSum(_Measure, frozen=True, tag="sum"):
         return np.asarray(self.unit * twice / 2)
 
 
-class CentredSquares(_Measure, frozen=True, tag="squares"):
+class CentredSquares(_OfColumn, frozen=True, tag="squares"):
     """Twice the square of what `number` holds of a person, less the square of its reach."""
 
     number: CentredSum
@@ -218,7 +222,7 @@ class CentredSquares(_Measure, frozen=True, tag="squares"):
         return np.asarray((centred + self.reach * counts) / 2)
 
 
-class Weights(_Measure, frozen=True, tag="weights"):
+class Weights(_OfColumn, frozen=True, tag="weights"):
     """A survey weight in whole `unit`s, from 0 to `cap` of them; what is above is the cap."""
 
     attribute: str

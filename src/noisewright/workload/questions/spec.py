@@ -33,7 +33,7 @@ from functools import cached_property, partial
 from itertools import chain, islice
 from operator import methodcaller
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 from noisewright.domain import Domain
 from noisewright.domain.schema import dump_yaml, load_yaml
@@ -77,9 +77,7 @@ class Questions(Stack):
 
     @cached_property
     def measures(self) -> tuple[Measure, ...]:
-        return tuple(
-            dict.fromkeys(need.measure for s in self.statistics for need in s.needs)
-        )
+        return _measures(self.statistics)
 
     @cached_property
     def counts_only(self) -> bool:
@@ -116,9 +114,9 @@ class Questions(Stack):
             own = self.statistics[start]
             weight = own.weight * max(factors[start : start + own.siblings])
             start += own.siblings
-            kept = {
-                k: v for k, v in entry.items() if k != "weight" or isinstance(v, str)
-            }
+            kept = dict(entry)
+            if not isinstance(kept.get("weight"), str):  # no weight of people
+                kept.pop("weight", None)
             entries.append({**kept, "importance": float(f"{weight:.6g}")})
 
         return questions({"queries": entries}, self.domain, self.unsaid)
@@ -140,16 +138,16 @@ class Questions(Stack):
         index = bisect_right(self.starts, row) - 1
         term = self.plain_terms()[index]
 
-        return next(
-            islice(query_labels(self.domain, term), row - self.starts[index], None)
-        )
+        labels = query_labels(self.domain, term)
+
+        return next(islice(labels, row - self.starts[index], None))
 
     def joined(self, other: Workload) -> Workload:
         if not other.spec:
             return super().joined(other)
 
-        mine, theirs = (_entries(asked.spec) for asked in (self, other))
-        new = [entry for entry in theirs if entry not in mine]
+        mine = _entries(self.spec)
+        new = [entry for entry in _entries(other.spec) if entry not in mine]
 
         return questions({"queries": [*mine, *new]}, self.domain)
 
@@ -163,8 +161,8 @@ class Questions(Stack):
 
 def _entries(spec: str) -> list[dict[str, object]]:
     """The questions of a specification that was understood before."""
-    document: Any = load_yaml(spec)
-    return list(document["queries"])
+    document = cast("dict[str, list[dict[str, object]]]", load_yaml(spec))
+    return document["queries"]
 
 
 def questions(
@@ -200,13 +198,19 @@ def questions(
         error = partial(refusal, entry, "cannot be understood", "see the how-to")
         statistics += understood(partial(read_entry, entry, domain, unsaid), error)
 
-    measures = dict.fromkeys(need.measure for s in statistics for need in s.needs)
-    of = COUNT if COUNT in measures else next(iter(measures))
+    measures = _measures(statistics)
+    of = COUNT if COUNT in measures else measures[0]
     parts = _parts(statistics, domain, of)
 
     return Questions(
         tuple(parts), domain, tuple(statistics), dump_yaml(dict(document)), unsaid
     )
+
+
+def _measures(statistics: Sequence[Statistic]) -> tuple[Measure, ...]:
+    """All that is added up over people, in the order in which it is needed."""
+    needs = chain.from_iterable(statistic.needs for statistic in statistics)
+    return tuple(dict.fromkeys(need.measure for need in needs))
 
 
 def _parts(
