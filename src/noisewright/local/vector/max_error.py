@@ -93,11 +93,7 @@ def plan_answers(
     `entrywise` fixes the tolerance; the one that needs the fewest people is found otherwise. A
     workload says more than its matrix: intervals and marginals have symmetries.
     """
-    given = matrix.dense() if isinstance(matrix, Workload) else matrix
-    rows = np.array(given, dtype=np.float64)
-    finite = rows.ndim == 2 and 0 not in rows.shape and np.isfinite(rows).all()
-    require(finite, "matrix", f"array of shape {rows.shape}", "must be finite rows")
-
+    rows = _finite_rows(matrix)
     positive("alpha", alpha, "0.05 is five in a hundred")
     check_beta(beta)
     within = entrywise is None or 0 <= entrywise < alpha
@@ -121,6 +117,14 @@ def plan_answers(
         float(alpha),
         float(beta),
     )
+
+
+def _finite_rows(matrix: npt.ArrayLike | Workload) -> FloatArray:
+    given = matrix.dense() if isinstance(matrix, Workload) else matrix
+    rows = np.array(given, dtype=np.float64)
+    finite = rows.ndim == 2 and 0 not in rows.shape and np.isfinite(rows).all()
+    require(finite, "matrix", f"array of shape {rows.shape}", "must be finite rows")
+    return rows
 
 
 def best_tolerance(asked: Workload, alpha: float, shift: bool) -> float:
