@@ -17,7 +17,7 @@ from noisewright.cli import main
 from noisewright.local import time_limit
 from noisewright.local.optimise.dense.growth import Growth, grow
 from noisewright.local.optimise.dense.objective import Objective
-from noisewright.local.optimise.dense.search import Effort, search
+from noisewright.local.optimise.dense.search import Effort, Question, search
 from noisewright.local.optimise.optimised import Control
 from noisewright.local.optimise.proof_race import ProofRace
 from noisewright.local.optimise.run import optimise
@@ -81,13 +81,12 @@ def test_a_search_that_its_work_ends_is_the_same_at_every_pace(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     gram, even = workload("prefix:80").gram().dense(), np.full(80, 1 / 80)
-    effort = Effort(iterations=5, growth=Growth(work=0.1 * SECOND))
+    effort = Effort(growth=Growth(work=0.1 * SECOND))
+    asked = Question(gram, 2.0, even, worst_case=True)
 
     def found() -> tuple[bytes, int]:
         control = Control()
-        design, prior = search(
-            gram, 2.0, even, True, effort, np.random.default_rng(0), control
-        )
+        design, prior = search(asked, effort, np.random.default_rng(0), control)
         return design.chances().tobytes() + prior.tobytes(), control.iterations
 
     plain = found()
@@ -122,15 +121,8 @@ def test_estimates_grow_as_the_products_do() -> None:
 def test_designs_grow_for_as_long_as_there_is_work() -> None:
     gram, rng = workload("prefix:80").gram().dense(), np.random.default_rng(0)
     objective = Objective(gram, np.full(80, 1 / 80))
-    start = search(
-        gram,
-        2.0,
-        objective.prior,
-        True,
-        Effort(growth=Growth(work=0.0)),
-        rng,
-        Control(),
-    )[0]
+    asked = Question(gram, 2.0, objective.prior, worst_case=True)
+    start = search(asked, Effort(growth=Growth(work=0.0)), rng, Control())[0]
     rounds = []
     for operations in (0.0, 0.2 * SECOND, 0.6 * SECOND):
         control = Control()

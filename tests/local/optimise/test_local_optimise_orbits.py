@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from noisewright.errors import InvalidParameter
 from noisewright.local.bounds.trace import contrast_limit
-from noisewright.local.optimise.dense.search import Effort, search
+from noisewright.local.optimise.dense.search import Effort, Question, search
 from noisewright.local.optimise.optimised import Control
 from noisewright.local.optimise.orbit_search import (
     OrbitEffort,
@@ -352,9 +352,8 @@ def test_symmetric_and_dense_searches_agree(text):
     )
     gram = workload(text).gram()
     uniform = np.full(16, 1 / 16)
-    design, prior = search(
-        gram.dense(), 1.0, uniform, True, Effort(), np.random.default_rng(0), Control()
-    )
+    asked = Question(gram.dense(), 1.0, uniform, worst_case=True)
+    design, prior = search(asked, Effort(), np.random.default_rng(0), Control())
     dense = local_matrix.type_variances(design.chances(), workload(text).dense())
     assert prior.sum() == pytest.approx(1.0)
     # The search makes the mean small. Ranges change a little when cells are turned: their orbits

@@ -10,25 +10,31 @@ import pytest
 from noisewright.local.analysis.grams import table_gram
 from noisewright.local.choose.options import Local
 from noisewright.local.histogram.sets import RandomizedResponse
-from noisewright.local.optimise.dense.column_generation import Generation
+from noisewright.local.listed import MatrixStrategy
+from noisewright.local.optimise.dense.growth import Growth
 from noisewright.local.optimise.dense.refining import refined
+from noisewright.local.optimise.dense.search import Effort, Question, search
 from noisewright.local.optimise.kept import Cache
 from noisewright.local.optimise.optimised import Control
 from noisewright.local.optimise.proof_race import ProofRace
 from noisewright.local.optimise.proving import proven
-from noisewright.local.optimise.run import optimise
 from noisewright.local.work import SECOND
 from noisewright.planning.local import make as local_make
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.workload import workload
 
 ASKED, EPSILON = workload("prefix:4*prefix:4"), 4.0
-QUICK = Generation(rounds=6, up_to=64, work=3 * SECOND)
+QUICK = Growth(up_to=64, work=3 * SECOND)
 
 
 @pytest.fixture(scope="module")
 def rough():
-    return optimise(ASKED, EPSILON, effort="low", cache=False).strategy
+    """A short descent only: a design that grows would be next to the best already."""
+    gram = table_gram(ASKED).dense()
+    asked = Question(gram, EPSILON, np.full(16, 1 / 16), worst_case=True)
+    effort = Effort(growth=Growth(up_to=0), rows_per_cell=2, iterations=5)
+    design, prior = search(asked, effort, np.random.default_rng(0), Control())
+    return MatrixStrategy.from_chances(design.chances(), EPSILON, prior)
 
 
 @pytest.fixture(scope="module")

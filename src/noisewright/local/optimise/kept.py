@@ -29,7 +29,7 @@ from noisewright.local.strategy import Arrays, Strategy
 from noisewright.workload.linear.gram import Gram
 
 CACHE_VARIABLE = "NOISEWRIGHT_CACHE"
-_FORMAT = 5
+_FORMAT = 6  # a search of before found other strategies for the same question
 
 RETURNED = {
     "optimised": (

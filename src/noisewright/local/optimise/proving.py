@@ -21,7 +21,8 @@ from noisewright.local.bounds.proved import MOST_LISTED, proved_bound
 from noisewright.local.bounds.tables.scheme import scheme_of
 from noisewright.local.bounds.tables.search import TripleSearch
 from noisewright.local.mechanism import Search
-from noisewright.local.optimise.dense.column_generation import EVERY_PATTERN, Generation
+from noisewright.local.optimise.dense.growth import Growth
+from noisewright.local.optimise.dense.pricing import EVERY_PATTERN
 from noisewright.local.optimise.dense.refining import refined
 from noisewright.local.optimise.kept import Cache, default_folder, fingerprint
 from noisewright.local.optimise.optimised import Control
@@ -229,7 +230,7 @@ class _Pair:
         """Look for a better strategy where the proof is tight, some rounds at a time."""
         until = self.work.left * (1 - _STRATEGY_SHARE)
         while self.guide is not None and self.work.left > until and not self.done:
-            effort = Generation(_ROUNDS, MOST_LISTED, self.work.left - until)
+            effort = Growth(MOST_LISTED, self.work.left - until)
             control = Control(self.floor, self.limit, self.enough, work=self.work)
             better = refined(self.gram, self.strategy, self.guide, effort, control)
             earlier = self.worst

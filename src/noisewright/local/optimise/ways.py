@@ -19,10 +19,9 @@ from noisewright.local.composed.hierarchical import hierarchical
 from noisewright.local.composed.mixture import Coarsening, Mixture
 from noisewright.local.histogram.sets import RandomizedResponse, SubsetSelection
 from noisewright.local.listed import MatrixStrategy
-from noisewright.local.optimise.dense.column_generation import Generation
 from noisewright.local.optimise.dense.design import Types
 from noisewright.local.optimise.dense.growth import Growth
-from noisewright.local.optimise.dense.search import Effort
+from noisewright.local.optimise.dense.search import Effort, Question
 from noisewright.local.optimise.dense.search import search as search_dense
 from noisewright.local.optimise.optimised import Control
 from noisewright.local.optimise.orbit_search import OrbitEffort, search_orbits
@@ -77,10 +76,9 @@ class Preset:
 PRESETS: dict[str, Preset] = {
     "low": Preset(
         Effort(
+            growth=Growth(up_to=64, work=0.5 * SECOND),
             rows_per_cell=2,
             iterations=25,
-            patterns=Generation(up_to=0),
-            growth=Growth(up_to=0),
             work=5 * SECOND,
         ),
         OrbitEffort(rounds=8, patience=3, flips=15, starts=0),
@@ -97,10 +95,9 @@ PRESETS: dict[str, Preset] = {
     ),
     "high": Preset(
         Effort(
+            growth=Growth(work=45 * SECOND, reports=2**14),
             rows_per_cell=24,
             iterations=300,
-            patterns=Generation(rounds=60, work=36 * SECOND),
-            growth=Growth(work=45 * SECOND, reports=2**14),
             work=40 * SECOND,
         ),
         OrbitEffort(
@@ -289,9 +286,8 @@ def _dense(
 
     merged = types.merged_gram(gram)
     start = types.merged(task.start_prior)
-    design, prior = search_dense(
-        merged, task.epsilon, start, task.worst_case, effort, rng, control, state
-    )
+    asked = Question(merged, task.epsilon, start, task.worst_case)
+    design, prior = search_dense(asked, effort, rng, control, state)
     chances = design.chances()[:, types.group]
     spread = types.spread(prior, task.start_prior)
     uneven = np.ptp(spread) >= 1e-12  # an even prior need not be stated

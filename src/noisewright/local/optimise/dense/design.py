@@ -7,7 +7,6 @@ and homogeneous, so splitting any row of a strategy into two-valued ones never r
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 from math import expm1
 
 import numpy as np
@@ -16,8 +15,8 @@ from noisewright.arrays import BoolArray, FloatArray, IntArray
 from noisewright.local.histogram.sets import best_subset_size, top_cells
 from noisewright.local.shares import longest_step
 
-_ROUNDS = 30
-_DIGITS = 9
+_ROUNDS = 30  # of balancing: a few suffice, and what needs more is too far from balance
+_DIGITS = 9  # of products with random vectors, by which types are told apart
 
 
 def gaussian_factor(centred: FloatArray) -> FloatArray:
@@ -32,6 +31,12 @@ def spectral_patterns(
     """Gaussian rows with the given covariance factor, high at their largest entries."""
     draws = rng.standard_normal((rows, factor.shape[1])) @ factor.T
     return top_cells(draws, best_subset_size(len(factor), epsilon))
+
+
+def every_pattern(cells: int) -> BoolArray:
+    """All subsets but the empty and the full one."""
+    numbers = np.arange(1, 2**cells - 1)
+    return np.asarray(numbers[:, None] >> np.arange(cells) & 1, dtype=bool)
 
 
 def dense_start(
@@ -65,16 +70,31 @@ class Design:
         full = np.asarray(self.patterns.all(axis=1))
         scale = np.where(full, 1.0 + expm1(self.epsilon), 1.0)
         patterns = self.patterns & ~full[:, None]
-        packed, inverse = np.unique(
+        packed, row = np.unique(
             np.packbits(patterns, axis=1), axis=0, return_inverse=True
         )
-        weights = np.bincount(inverse.ravel(), self.weights * scale).astype(np.float64)
-        unpacked = np.unpackbits(packed, axis=1, count=self.patterns.shape[1]).astype(
-            bool
-        )
+
+        weights = np.bincount(row.ravel(), self.weights * scale).astype(np.float64)
+        unpacked = np.unpackbits(packed, axis=1, count=patterns.shape[1]).astype(bool)
         some = weights > 0
 
         return Design(unpacked[some], weights[some], self.epsilon)
+
+    def with_light(self, patterns: BoolArray, weight: float) -> Design:
+        """Some patterns more, of a share of the median weight."""
+        weights = np.full(len(patterns), weight * float(np.median(self.weights)))
+        return Design(
+            np.concatenate([self.patterns, patterns]),
+            np.concatenate([self.weights, weights]),
+            self.epsilon,
+        ).merged()
+
+    def heaviest(self, prior: FloatArray, most: int | None, least: float) -> Design:
+        """The patterns that are reported most, at most so many and not below some share."""
+        shares = self.weights * (self.relative @ prior)
+        heavy = np.argsort(-shares, kind="stable")[:most]
+        heavy = heavy[shares[heavy] > least * float(shares.sum())]
+        return Design(self.patterns[heavy], self.weights[heavy], self.epsilon)
 
     def balanced(self) -> Design | None:
         """The nearest weights, relative to these, that make every column sum to one exactly.
@@ -82,37 +102,39 @@ class Design:
         None where they cannot be found positive: the patterns are then too far from balance.
         """
         v = self.relative
-        w = self.weights / float(self.weights @ v.mean(axis=1))
+        weights = self.weights / float(self.weights @ v.mean(axis=1))
         for _ in range(_ROUNDS):
-            rooted = v * w[:, None]
-            missing = 1.0 - w @ v
+            missing = 1.0 - weights @ v
             if np.abs(missing).max() < 1e-13:
-                return Design(self.patterns, w, self.epsilon)
+                return Design(self.patterns, weights, self.epsilon)
+
+            # The least change relative to the weights: normal equations over cells.
+            weighted = v * weights[:, None]
             try:
-                answer = np.linalg.lstsq(rooted.T @ rooted, missing, rcond=1e-12)[0]
+                multipliers = np.linalg.lstsq(
+                    weighted.T @ weighted, missing, rcond=1e-12
+                )[0]
             except np.linalg.LinAlgError:
                 return None
-            step = w * (rooted @ answer)
-            w = w + longest_step(w, step, 0.9) * step
+            step = weights * (weighted @ multipliers)
+            weights = weights + longest_step(weights, step, 0.9) * step
 
         return None
 
 
-def split(positions: FloatArray, weights: FloatArray, epsilon: float) -> Design:
-    """A strategy with positions between its bounds as two-valued rows, exactly.
+@dataclass(frozen=True, eq=False)
+class Priced:
+    """A design with what its optimum says about other patterns."""
 
-    Row by row, the level sets of the positions are the patterns, and the steps between levels
-    their shares of the row's weight.
-    """
-    patterns = []
-    parts = []
-    for row, weight in zip(positions, weights, strict=True):
-        levels = np.unique(np.concatenate([[0.0], row, [1.0]]))
-        for low, high in pairwise(levels):
-            patterns.append(row >= high)
-            parts.append(weight * (high - low))
-
-    return Design(np.array(patterns), np.array(parts), epsilon).merged()
+    design: Design
+    prior: FloatArray
+    """What its estimate is best for."""
+    quadratic: FloatArray
+    """Σ = X⁻¹MX⁻¹."""
+    prices: FloatArray
+    """λ, the multipliers of Σ_S w_S v_S = 1."""
+    variance: float
+    """The error that counts, per person."""
 
 
 def rounded(

@@ -1,7 +1,8 @@
-"""Designs over many cells that grow: weights settle, better patterns join, light ones leave.
+"""Designs that grow: weights settle, better patterns join, light ones leave.
 
-On prefix:256 at ε = 3 a short descent and thirteen seconds of growth end at 231.7, where a long
-descent and column generation on the 1,400 heaviest of its patterns ended at 241.1 after seventy.
+Weights on thousands of patterns settle by multiplicative steps (`weighting`). Where a few hundred
+are left, as at little privacy, they are then found exactly, while still better patterns join: at
+large ε the worst prior is far from even, and multiplicative steps would take long to find it.
 """
 
 from __future__ import annotations
@@ -11,43 +12,47 @@ from functools import partial
 
 import numpy as np
 
-from noisewright.arrays import Array, BoolArray, FloatArray
-from noisewright.local.optimise.dense.crowd import Crowd
-from noisewright.local.optimise.dense.design import Design
-from noisewright.local.optimise.dense.families import runs
+from noisewright.arrays import Array, FloatArray
+from noisewright.local.optimise.dense.design import Design, every_pattern
 from noisewright.local.optimise.dense.objective import Objective
-from noisewright.local.optimise.dense.pricing import proposals, searching, worths
+from noisewright.local.optimise.dense.pricing import EVERY_PATTERN, Candidates
+from noisewright.local.optimise.dense.saddle import best_saddle
+from noisewright.local.optimise.dense.weighting import WeightedPatterns
 from noisewright.local.optimise.optimised import Control
 from noisewright.local.work import SECOND, Work
 
-FEW_CELLS = 64
-"""Up to so many, weights on all patterns that count are found exactly (`column_generation`)."""
-_STEPS = 20
-_SETTLING = 30
-_FRESH_PER_CELL = 4
-_MOST_FRESH = 1000
-_MOST_STARTS = 4096
-_STARTS_PER_CELL = 16
-_LIGHT = 0.2
-_LIGHTEST = 1e-6
-_MOST_RUNS = 1600
-_PATIENCE, _LITTLE = 5, 5e-4  # rounds, and what all of them together must gain
+_LEAST_SHARE = 1e-6  # of reports: less is an interior point's way to say none
 
 
 @dataclass(frozen=True)
 class Growth:
-    """On domains of which size designs grow, by how much work, and to how many reports."""
+    """How designs grow, on domains of which size, and when they stop."""
 
     up_to: int = 1024
+    """Cells."""
     work: float = 12 * SECOND
     reports: int = 2**13
+    """Largest number of reports of the design."""
+    reports_per_cell: int = 64
+    """The same, where cells are few: with 32 `prefix:64` at ε = 1 loses 0.06 %, with 16 0.5 %."""
     rows_per_cell: float = 8.0
-    iterations: int = 30
-    """Of a descent before: patterns form in few, and rows that stay are chosen here."""
+    """Patterns at the start."""
+    steps: int = 20
+    """Multiplicative steps between two looks for patterns."""
+    settling: int = 100
+    """The same after the last look."""
+    newcomer_weight: float = 0.2
+    """Of a pattern that joins, as a share of the median one."""
+    patience: int = 5
+    """Rounds that together must gain `least_gain`, else growth ends."""
+    least_gain: float = 2e-4
+    exact_up_to: int = 400
+    """Patterns whose weights are found exactly: an interior-point step takes their cube."""
+    exact_rounds: int = 30
 
     def fits(self, cells: int) -> bool:
         """Whether designs over so many cells grow."""
-        return FEW_CELLS < cells <= self.up_to
+        return cells <= self.up_to
 
 
 def grow(
@@ -58,110 +63,123 @@ def grow(
     control: Control,
     worst_case: bool = False,
     guide: FloatArray | None = None,
-) -> tuple[Design, Objective] | None:
-    """A better design whose columns sum to one, and the objective whose prior suits it, or None.
+) -> tuple[Design, Objective]:
+    """A better design whose columns sum to one, and the objective whose prior suits it.
 
-    A `guide`, positive for no pattern's vᵀΦv and near zero for those of a best design, says where
-    to look while the prices of this one are mixed with it.
+    Raises `numpy.linalg.LinAlgError` where digits do not suffice.
     """
-    crowd = Crowd.of(_with_runs(design, objective.gram), objective, worst_case)
-    steady: FloatArray | None = None
-    values: list[float] = []
     work = control.work.part(effort.work)
+    candidates = Candidates(rng, work, guide)
+    n = len(objective.gram)
+    if n <= EVERY_PATTERN:
+        patterns = every_pattern(n)
+        every = Design(patterns, np.ones(len(patterns)), design.epsilon)
+        return _exact(every, objective, effort, candidates, control, worst_case)
 
+    grown, suited = _rough(design, objective, effort, candidates, control, worst_case)
+    if len(grown.weights) > effort.exact_up_to or control.expired:
+        return grown, suited
     try:
-        while not _settled(crowd, control, work, _STEPS):
-            values.append(crowd.worst if worst_case else crowd.mean)
-            earlier = values[-1 - _PATIENCE] if len(values) > _PATIENCE else np.inf
-            if work.over or values[-1] > earlier * (1 - _LITTLE):
-                break
-
-            phi = crowd.undervalued()
-            if guide is not None and steady is None:
-                # both are −1ᵀλ: of one scale
-                steady = guide * float(phi.sum() / guide.sum())
-
-            steady = phi if steady is None else (steady + phi) / 2
-            fresh = _worthy(crowd, steady, phi, rng, work)
-            crowd = crowd.joined(fresh, _LIGHT, _LIGHTEST, len(crowd.weights))
-            control.keep("patterns", partial(_state, crowd))
-        return _finished(crowd, objective, effort, control)
+        return _exact(grown, suited, effort, candidates, control, worst_case)
     except np.linalg.LinAlgError:
-        return None  # digits are used up: what was known before stands
-    except KeyboardInterrupt:
-        control.limit.cut_short = True
-        return None
+        return grown, suited  # digits are used up: what was found before stands
 
 
-def _with_runs(design: Design, gram: FloatArray) -> Design:
-    """The design, and lightly the short runs that reports at little privacy are made of."""
-    family = runs(gram, design.epsilon)[:_MOST_RUNS]
-    light = np.full(len(family), _LIGHT * float(np.median(design.weights)))
-    patterns = np.concatenate([design.patterns, family])
-    return Design(patterns, np.concatenate([design.weights, light]), design.epsilon)
+def _rough(
+    design: Design,
+    objective: Objective,
+    effort: Growth,
+    candidates: Candidates,
+    control: Control,
+    worst_case: bool,
+) -> tuple[Design, Objective]:
+    """By multiplicative steps, until rounds gain next to nothing."""
+    weighted = WeightedPatterns.of(design, objective, worst_case)
+    values = [np.inf] * effort.patience
+
+    while not settled(weighted, effort.steps, control, candidates.work):
+        least = values[-effort.patience] * (1 - effort.least_gain)
+        values.append(weighted.variance)
+        if candidates.work.over or values[-1] > least:
+            break
+
+        priced = weighted.priced()
+        fresh = candidates.better(priced)
+        joined = weighted.heaviest().with_light(fresh, effort.newcomer_weight)
+        weighted = weighted.with_design(joined)
+
+    images = 2 if weighted.involution.folding.pairs else 1
+    most = min(effort.reports, effort.reports_per_cell * len(objective.gram)) // images
+    weighted = weighted.with_design(weighted.heaviest(most))
+    settled(weighted, effort.settling, control)
+
+    balanced = weighted.balanced()
+    if balanced is None:
+        raise np.linalg.LinAlgError("patterns that cannot be balanced")
+    return balanced, replace(objective, prior=weighted.prior)
 
 
-def _settled(crowd: Crowd, control: Control, work: Work, steps: int) -> bool:
+def settled(
+    weighted: WeightedPatterns, steps: int, control: Control, work: Work | None = None
+) -> bool:
     """Some steps of the weights; whether it is time to stop."""
     for _ in range(steps):
-        crowd.step()
-        work.add(crowd.operations)
-        if control.step("patterns", crowd.worst if crowd.follows else crowd.mean):
+        weighted.step()
+        (work or control.work).add(weighted.operations)
+        control.keep("patterns", partial(_state, weighted))
+        if control.step("patterns", weighted.variance):
             return True
     return False
 
 
-def _worthy(
-    crowd: Crowd,
-    steady: FloatArray,
-    phi: FloatArray,
-    rng: np.random.Generator,
-    work: Work,
-) -> BoolArray:
-    """Patterns that the prices undervalue, looked for at steadier ones."""
-    n = crowd.patterns.shape[1]
-    shares = crowd.weights * crowd.mass
-    starts = min(_STARTS_PER_CELL * n, _MOST_STARTS)
-    none = crowd.patterns[:0]
-    patterns = crowd.patterns
-    prior = crowd.prior
-    epsilon = crowd.epsilon
-    candidates = proposals(
-        patterns, shares, crowd.quadratic, steady, prior, epsilon, starts, rng, none
-    )[0]
-    work.add(searching(starts, n))
-    worthy = candidates[worths(candidates, phi, prior, epsilon) > 0]
+def _exact(
+    design: Design,
+    objective: Objective,
+    effort: Growth,
+    candidates: Candidates,
+    control: Control,
+    worst_case: bool,
+) -> tuple[Design, Objective]:
+    """By interior-point steps: column generation on what is left of the patterns."""
+    best: tuple[float, Design, Objective] | None = None
+    values = [np.inf] * effort.patience
 
-    return worthy[: min(_FRESH_PER_CELL * n, _MOST_FRESH)]
+    for _ in range(effort.exact_rounds):
+        try:
+            priced, operations = best_saddle(design, objective, worst_case)
+        except np.linalg.LinAlgError:
+            break  # digits are used up: what was found before stands
 
+        candidates.work.add(operations)
+        objective = replace(objective, prior=priced.prior)
+        balanced = priced.design.balanced()
+        if balanced is not None and (best is None or priced.variance < best[0]):
+            best = priced.variance, balanced, objective
 
-def _finished(
-    crowd: Crowd, objective: Objective, effort: Growth, control: Control
-) -> tuple[Design, Objective] | None:
-    """The heaviest patterns only, their weights settled once more."""
-    crowd.look()
-    images = 2 if crowd.mirror.folding.pairs else 1
-    crowd = crowd.joined(
-        crowd.patterns[:0], _LIGHT, _LIGHTEST, effort.reports // images
-    )
-
-    for _ in range(_SETTLING):
-        crowd.step()
-        control.work.add(crowd.operations)
-        if control.expired:
+        least = values[-effort.patience] * (1 - effort.least_gain)
+        values.append(priced.variance)
+        ended = control.step("patterns", priced.variance) or candidates.work.over
+        if ended or priced.variance > least:
             break
 
-    design = crowd.design()
-    return None if design is None else (design, replace(objective, prior=crowd.prior))
+        fresh = candidates.better(priced)[: effort.exact_up_to]
+        if not len(fresh):
+            break
+        kept = priced.design.heaviest(priced.prior, effort.exact_up_to, _LEAST_SHARE)
+        design = kept.with_light(fresh, effort.newcomer_weight)
+
+    if best is None:
+        raise np.linalg.LinAlgError("no weights were found")
+    return best[1], best[2]
 
 
-def _state(crowd: Crowd) -> dict[str, Array]:
+def _state(weighted: WeightedPatterns) -> dict[str, Array]:
     """What a snapshot keeps: nothing of a design that cannot be balanced."""
-    design = crowd.design()
+    design = weighted.balanced()
     if design is None:
         return {}
     return {
         "patterns": design.patterns,
         "weights": design.weights,
-        "prior": crowd.prior,
+        "prior": weighted.prior,
     }

@@ -7,6 +7,7 @@ that lacks them point elsewhere and swing from round to round; those of a proof 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import exp
 
 import numpy as np
@@ -15,9 +16,8 @@ from noisewright.arrays import FloatArray
 from noisewright.errors import NoisewrightError
 from noisewright.local.bounds.proof import Proof
 from noisewright.local.listed import MatrixStrategy
-from noisewright.local.optimise.dense.column_generation import Generation, generate
 from noisewright.local.optimise.dense.design import Design, Types
-from noisewright.local.optimise.dense.growth import FEW_CELLS, Growth, grow
+from noisewright.local.optimise.dense.growth import Growth, grow
 from noisewright.local.optimise.dense.objective import Objective
 from noisewright.local.optimise.dense.pricing import undervalued
 from noisewright.local.optimise.optimised import Control
@@ -29,7 +29,7 @@ def refined(
     gram: Gram,
     strategy: IndexStrategy,
     proof: Proof,
-    effort: Generation,
+    effort: Growth,
     control: Control,
     seed: int = 0,
 ) -> IndexStrategy:
@@ -52,22 +52,14 @@ def refined(
     )
     rng = np.random.default_rng([seed, 1])
 
+    reports = max(strategy.outputs, 2 * len(cells))
+    effort = replace(effort, reports=reports)
     try:
-        if len(cells) > FEW_CELLS:
-            growth = Growth(
-                work=effort.work, reports=max(strategy.outputs, 2 * len(cells))
-            )
-            better = grow(
-                design, objective, growth, rng, control, worst_case=True, guide=guide
-            )
-        else:
-            better = generate(
-                design, objective, effort, rng, control, worst_case=True, guide=guide
-            )
-        if better is None:
-            return strategy
-        prior = types.spread(better[1].prior, strategy.prior)
-        chances = better[0].chances()[:, types.group]
+        better, suited = grow(
+            design, objective, effort, rng, control, worst_case=True, guide=guide
+        )
+        prior = types.spread(suited.prior, strategy.prior)
+        chances = better.chances()[:, types.group]
         candidate = MatrixStrategy.from_chances(chances, strategy.epsilon, prior)
         return min(strategy, candidate, key=lambda one: one.worst_variance(gram))
     except (NoisewrightError, np.linalg.LinAlgError):

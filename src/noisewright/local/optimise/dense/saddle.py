@@ -1,14 +1,11 @@
-"""Best weights on given patterns against the worst prior, both at once.
+"""Best weights on a few hundred patterns, exactly: against the worst prior, or for a given one.
 
 The mean variance F(w, π) = tr(M X⁻¹) − Σ_u π_u M_uu, X = Σ_S w_S v_S v_Sᵀ/(πᵀv_S), is convex in the
 weights and concave in the prior; its saddle is the smallest worst case that these patterns reach,
 where all types that count have one variance. A primal–dual interior-point method takes Newton steps
-in weights, prior, and the prices of Σ_S w_S v_S = 1, all in closed form: with y_S = w_S/πᵀv_S,
-F is a function h of y, of slope −v_SᵀΣv_S with Σ = X⁻¹MX⁻¹ and curvature 2(VΣVᵀ)∘(VX⁻¹Vᵀ).
-
-Where swapping cells in pairs leaves the variances as they are, some saddle is left as it is too: a
-pattern then stands for itself and its image, half the weight each. X falls into two blocks, each a
-sum over what lies of v_S within a subspace of the folding, and there are half as many weights.
+in weights, prior, the prices λ of Σ_S w_S v_S = 1 and the level μ of Σ_u π_u = 1. With
+y_S = w_S/πᵀv_S, F is a function h of y, of slope −v_SᵀΣv_S with Σ = X⁻¹MX⁻¹ and of curvature
+2(VΣVᵀ)∘(VX⁻¹Vᵀ). A step costs the cube of the number of patterns.
 """
 
 from __future__ import annotations
@@ -19,276 +16,219 @@ from typing import Any
 import numpy as np
 
 from noisewright.arrays import FloatArray
-from noisewright.local.bounds.folding import Folding
+from noisewright.local.optimise.dense.design import Design, Priced
+from noisewright.local.optimise.dense.objective import Objective
 from noisewright.local.shares import longest_step
-from noisewright.local.work import product, solved, touched
+from noisewright.local.work import product, solved
 
-_NEWTON_STEPS = 60
-_NEAR_BOUND = 0.95
-_RIDGE = 1e-7  # information on what no query asks must not fade to nothing
-_LEAST_SHARE = 1e-5
-_PASSES = 6  # over the matrix of second derivatives, in a step
+_NEWTON_STEPS = 60  # some 20 suffice; more than twice as many are digits used up
+_NEAR_BOUND = (
+    0.95  # of the way to a bound: the usual fraction of interior-point methods
+)
+_CENTRING = 0.1  # of the mean complementarity: the usual aim of a long-step method
+_EVEN_SHARE = 0.3  # of the weights at the start: a bound is no place to begin from
+_RIDGE = 1e-9  # of the Gram matrix: what no query asks must not be unknown altogether
+_LEAST_SHARE = 1e-5  # of an even share of the prior, at the start
+_BALANCED = 1e-10  # what columns may lack: `Design.balanced` mends the rest
+_SHORTEST_STEP = 1e-6  # beyond it the digits are used up, and the point is good enough
 
 
 @dataclass(frozen=True, eq=False)
-class Saddle:
-    """Weights, the prior they are best against, and what they say about other patterns."""
+class _Variables:
+    """Weights, prior, prices and level, with the slacks of w ≥ 0 and π ≥ 0."""
 
     weights: FloatArray
     prior: FloatArray
-    quadratic: FloatArray
-    """Σ."""
     prices: FloatArray
-    worst: float
-    """Largest variance of a type."""
-    operations: float
-    """What it took to find it, about."""
+    level: float
+    weight_slacks: FloatArray
+    prior_slacks: FloatArray
+
+    def moved(self, step: _Variables, length: float) -> _Variables:
+        """So far along a direction."""
+        pairs = zip(vars(self).values(), vars(step).values(), strict=True)
+        return _Variables(*(here + length * move for here, move in pairs))
+
+    def longest(self, step: _Variables) -> float:
+        """As far as all that must stay positive does."""
+        positive = ("weights", "weight_slacks", "prior", "prior_slacks")
+        return min(
+            longest_step(getattr(self, name), getattr(step, name), _NEAR_BOUND)
+            for name in positive
+        )
 
 
 @dataclass(frozen=True, eq=False)
-class _Problem:
-    """The Gram matrix and patterns, folded: a cell of a pair stands for both."""
+class _Slopes:
+    """F's derivatives at weights and prior, all in closed form."""
 
-    gram: FloatArray
-    folding: Folding
-    means: FloatArray
-    """Rows v, the mean of both cells of each pair."""
-    parts: tuple[FloatArray, ...]
-    """Rows v within each subspace."""
-
-    @classmethod
-    def of(cls, gram: FloatArray, v: FloatArray, folding: Folding) -> _Problem:
-        h = folding.pairs
-        if not h:
-            return cls(gram, folding, v, (v,))
-
-        near = v[:, :h]
-        far = v[:, h : 2 * h]
-        alone = v[:, 2 * h :]
-        both = near + far
-        root = 2**0.5
-        parts = np.hstack([both / root, alone]), (near - far) / root
-
-        return cls(gram, folding, np.hstack([both / 2, alone]), parts)
-
-    def folded(self, shares: FloatArray) -> FloatArray:
-        """Shares of cells, summed over pairs."""
-        h = self.folding.pairs
-        return np.concatenate([shares[:h] + shares[h : 2 * h], shares[2 * h :]])
-
-    def spread(self, shares: FloatArray) -> FloatArray:
-        """Shares of pairs, half for each cell."""
-        h = self.folding.pairs
-        return np.concatenate([shares[:h] / 2, shares[:h] / 2, shares[h:]])
-
-
-@dataclass(frozen=True, eq=False)
-class _Point:
-    """F and its slopes at weights and prior."""
-
+    v: FloatArray
     mass: FloatArray
+    """πᵀv_S."""
     shares: FloatArray
-    factors: tuple[Any, ...]
-    quadratics: tuple[FloatArray, ...]
-    pulled: tuple[FloatArray, ...]
+    """y."""
+    factor: tuple[Any, ...]
+    quadratic: FloatArray
     slopes: FloatArray
     """h′, one a pattern."""
     variances: FloatArray
     """The slope of F in π: the variance of each type."""
 
     @classmethod
-    def of(cls, problem: _Problem, w: FloatArray, prior: FloatArray) -> _Point:
+    def at(
+        cls, gram: FloatArray, v: FloatArray, weights: FloatArray, prior: FloatArray
+    ) -> _Slopes:
         from scipy.linalg import cho_factor, cho_solve
 
-        gram = problem.gram
-        h = problem.folding.pairs
-        whole = problem.spread(prior)
-        mean = gram @ whole
-        centred = gram - mean[:, None] - mean + float(whole @ mean)
-        mass = problem.means @ prior
-        shares = w / mass
-        factors = []
-        quadratics = []
-        pulled = []
-        slopes = np.zeros(len(w))
+        centred = Objective(gram, prior).centred
+        mass = v @ prior
+        shares = weights / mass
 
-        for v, half in zip(problem.parts, problem.folding.halves(centred), strict=True):
-            factor = cho_factor(
-                (v * shares[:, None]).T @ v, lower=True, check_finite=False
-            )
-            solved = cho_solve(factor, half, check_finite=False)
-            quadratic = cho_solve(factor, solved.T, check_finite=False)
-            quadratic = (quadratic + quadratic.T) / 2
-            factors.append(factor)
-            quadratics.append(quadratic)
-            pulled.append(v @ quadratic)
-            slopes -= np.einsum("ou,ou->o", pulled[-1], v)
+        information = (v * shares[:, None]).T @ v
+        factor = cho_factor(information, lower=True, check_finite=False)
+        half = cho_solve(factor, centred, check_finite=False)
+        quadratic = cho_solve(factor, half.T, check_finite=False)
+        quadratic = (quadratic + quadratic.T) / 2
 
-        known = np.delete(np.diagonal(centred), np.s_[h : 2 * h])
-        variances = (-slopes * shares / mass) @ problem.means - known
+        slopes = -np.einsum("ou,ou->o", v @ quadratic, v)
+        variances = (-slopes * shares / mass) @ v - np.diagonal(centred)
         if not np.isfinite(variances).all():
             raise np.linalg.LinAlgError("beyond the digits of a number")
 
-        return cls(
-            mass,
-            shares,
-            tuple(factors),
-            tuple(quadratics),
-            tuple(pulled),
-            slopes,
-            variances,
-        )
+        return cls(v, mass, shares, factor, quadratic, slopes, variances)
 
-    def curvature(self, problem: _Problem) -> FloatArray:
-        """h″."""
+    @property
+    def gradient(self) -> FloatArray:
+        """The slope of F in w."""
+        return np.asarray(self.slopes / self.mass)
+
+    def hessian(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Second derivatives of F: in w, in w and π, in π."""
         from scipy.linalg import cho_solve
 
-        total = np.zeros((len(self.mass), len(self.mass)))
-        for v, factor, pulled in zip(
-            problem.parts, self.factors, self.pulled, strict=True
-        ):
-            inner = v @ cho_solve(factor, v.T, check_finite=False)
-            inner *= pulled @ v.T
-            total += inner
+        v = self.v
+        inner = v @ cho_solve(self.factor, v.T, check_finite=False)
+        curvature = 2.0 * inner * (v @ self.quadratic @ v.T)
 
-        total *= 2.0
-        return total
+        # y moves by −(y/πᵀv)·v as π does.
+        along = -(self.shares / self.mass)[:, None] * v
+        bent = curvature @ along
+        mixed = bent / self.mass[:, None]
+        mixed -= (self.slopes / self.mass**2)[:, None] * v
 
-
-@dataclass(eq=False)
-class _State:
-    """Primal and dual variables; g and s are the slacks of π ≥ 0 and w ≥ 0."""
-
-    w: FloatArray
-    prior: FloatArray
-    prices: FloatArray
-    level: float
-    s: FloatArray
-    g: FloatArray
-
-    def moved(self, move: _State, length: float) -> _State:
-        """So far along a direction."""
-        pairs = zip(vars(self).values(), vars(move).values(), strict=True)
-        return _State(*(here + length * step for here, step in pairs))
-
-    def longest(self, move: _State) -> float:
-        """As far as all that must stay positive does."""
-        names = ("w", "s", "prior", "g")
-        return min(
-            longest_step(getattr(self, n), getattr(move, n), _NEAR_BOUND) for n in names
-        )
+        twice = 2 * self.slopes * self.shares / self.mass**2
+        by_prior = along.T @ bent + (v * twice[:, None]).T @ v
+        return curvature / np.outer(self.mass, self.mass), mixed, by_prior
 
 
 def best_saddle(
-    gram: FloatArray,
-    relative: FloatArray,
-    weights: FloatArray,
-    prior: FloatArray,
-    tolerance: float = 1e-5,
-    folding: Folding | None = None,
-) -> Saddle:
-    """The saddle over weights on patterns (rows 1 or e^ε) and priors, from these ones.
+    design: Design, objective: Objective, worst_case: bool, tolerance: float = 1e-5
+) -> tuple[Priced, float]:
+    """The best weights with their prices, and the operations it took to find them, about.
 
-    With a folding, cells are in its order, and each pattern stands for its image as well.
-    Raises `numpy.linalg.LinAlgError` where digits do not suffice.
+    Against the worst prior, or for the objective's. Raises `numpy.linalg.LinAlgError` where digits
+    do not suffice.
     """
-    n = len(gram)
-    gram = gram + _RIDGE * float(np.trace(gram)) / n * np.eye(n)
-    unit = relative.mean(axis=1)
-    v = relative / unit[:, None]
-    even = np.full(len(v), 1.0 / len(v))
-    w = weights * unit
-    w = 0.7 * w / float((w @ v).mean()) + 0.3 * even
-    prior = np.maximum(prior, _LEAST_SHARE / n)
-    problem = _Problem.of(gram, v, folding or Folding.none(n))
-    prior = problem.folded(prior / prior.sum())
-    point = _Point.of(problem, w, prior)
-    state = _first(point, problem, w, prior)
+    n = len(objective.gram)
+    ridge = _RIDGE * float(np.trace(objective.gram)) / n
+    gram = objective.gram + ridge * np.eye(n)
+
+    # Patterns of one mean each: weights are then of one scale.
+    means = design.relative.mean(axis=1)
+    v = design.relative / means[:, None]
+    shares = design.weights * means / float(design.weights @ means)
+    weights = (1 - _EVEN_SHARE) * shares + _EVEN_SHARE / len(v)
+
+    prior = objective.prior
+    if worst_case:
+        prior = np.maximum(prior, _LEAST_SHARE / n)
+        prior = prior / prior.sum()
+    slopes = _Slopes.at(gram, v, weights, prior)
+    now = _first(slopes, weights, prior)
     steps = 0
 
     for steps in range(_NEWTON_STEPS):  # noqa: B007
-        mean = float(state.prior @ point.variances)
-        missing = float(np.abs(1.0 - state.w @ problem.means).max())
-        uneven = float(point.variances.max()) - mean
-        done = float(state.w @ state.s) < tolerance * mean and uneven < tolerance * mean
-        if done and missing < 1e-10:
+        if _converged(slopes, now, worst_case, tolerance):
             break
+        step = _newton_step(slopes, now, worst_case)
+        length = now.longest(step)
+        if length < _SHORTEST_STEP:
+            break
+        now = now.moved(step, length)
+        slopes = _Slopes.at(gram, v, now.weights, now.prior)
 
-        move = _direction(point, problem, state)
-        length = state.longest(move)
-        if length < 1e-6:
-            break  # the digits are used up: good enough
-
-        state = state.moved(move, length)
-        point = _Point.of(problem, state.w, state.prior)
-
-    return Saddle(
-        state.w / unit,
-        problem.spread(state.prior),
-        problem.folding.whole(point.quadratics),
-        problem.spread(state.prices),
-        float(point.variances.max()),
-        (1 + steps) * newton_step(*problem.means.shape),
-    )
+    weighed = Design(design.patterns, now.weights / means, design.epsilon)
+    mean = float(now.prior @ slopes.variances)
+    value = float(slopes.variances.max()) if worst_case else mean
+    priced = Priced(weighed, now.prior, slopes.quadratic, now.prices, value)
+    return priced, (1 + steps) * newton_operations(*v.shape)
 
 
-def newton_step(patterns: int, cells: int) -> float:
-    """Operations of a step over weights on patterns, a prior and prices."""
-    bent = product(patterns, patterns, cells)
-    return solved(patterns, 2 * cells) + 3 * bent + _PASSES * touched(patterns**2)
+def newton_operations(patterns: int, cells: int) -> float:
+    """What a Newton step takes, about."""
+    unknowns = patterns + 2 * cells
+    return solved(unknowns, 1) + 3 * product(patterns, patterns, cells)
 
 
-def _first(
-    point: _Point, problem: _Problem, w: FloatArray, prior: FloatArray
-) -> _State:
+def _first(slopes: _Slopes, weights: FloatArray, prior: FloatArray) -> _Variables:
     """Prices proportional to the prior make all slacks of one sign per unit of mass."""
-    gradient = point.slopes / point.mass
-    prices = prior * float(1.02 * np.max(-gradient / point.mass))
-    mean = float(prior @ point.variances)
-    level = float(point.variances.max()) + 0.02 * abs(mean)
-    slack = gradient + problem.means @ prices
-    return _State(w, prior, prices, level, slack, level - point.variances)
+    gradient = slopes.gradient
+    variances = slopes.variances
+    prices = prior * float(1.02 * np.max(-gradient / slopes.mass))
+    level = float(variances.max()) + 0.02 * abs(float(prior @ variances))
+    slacks = gradient + slopes.v @ prices
+    return _Variables(weights, prior, prices, level, slacks, level - variances)
 
 
-def _direction(point: _Point, problem: _Problem, now: _State) -> _State:
-    """One Newton step: weights eliminated by a Cholesky factor, then prior, prices and level."""
-    from scipy.linalg import cho_factor, cho_solve
+def _converged(
+    slopes: _Slopes, now: _Variables, worst_case: bool, tolerance: float
+) -> bool:
+    """Whether the gap of the weights and, where the prior moves, of the prior is small."""
+    mean = float(now.prior @ slopes.variances)
+    gap = float(now.weights @ now.weight_slacks)
+    if worst_case:
+        gap = max(gap, float(slopes.variances.max()) - mean)
+    missing = float(np.abs(1.0 - now.weights @ slopes.v).max())
+    return gap < tolerance * mean and missing < _BALANCED
 
-    v = problem.means
-    mass = point.mass
-    shares = point.shares
+
+def _newton_step(slopes: _Slopes, now: _Variables, worst_case: bool) -> _Variables:
+    """The optimality conditions with their complementarity relaxed, linearised and solved."""
+    v = slopes.v
     count, n = v.shape
-    aim_w = 0.1 * float(now.w @ now.s) / count
-    aim_p = 0.1 * float(now.prior @ now.g) / n
-    curvature = point.curvature(problem)
-    along = -(shares / mass)[:, None] * v
-    bent = curvature @ along
-    cross = bent / mass[:, None] - (point.slopes / mass**2)[:, None] * v
-    inner = along.T @ bent + (v * (2 * point.slopes * shares / mass**2)[:, None]).T @ v
-    system = curvature / mass[:, None] / mass
-    system[np.diag_indices(count)] += now.s / now.w
-    factor = cho_factor(system, lower=True, overwrite_a=True, check_finite=False)
-    right = aim_w / now.w - point.slopes / mass - v @ now.prices
-    solved = cho_solve(factor, np.column_stack([cross, v, right]), check_finite=False)
-    by_prior = solved[:, :n]
-    by_prices = solved[:, n:-1]
-    rest = solved[:, -1]
-    matrix = np.zeros((2 * n + 1, 2 * n + 1))
-    sides = np.zeros(2 * n + 1)
-    matrix[:n, :n] = inner - np.diag(now.g / now.prior) - cross.T @ by_prior
-    matrix[:n, n:-1] = -cross.T @ by_prices
-    matrix[:n, -1] = -1.0
-    matrix[n:-1, :n] = -v.T @ by_prior
-    matrix[n:-1, n:-1] = -v.T @ by_prices
-    matrix[-1, :n] = 1.0
-    sides[:n] = now.level - point.variances - aim_p / now.prior - cross.T @ rest
-    sides[n:-1] = 1.0 - now.w @ v - v.T @ rest
-    sides[-1] = 1.0 - float(now.prior.sum())
-    answer = np.linalg.solve(matrix, sides)
-    prior = answer[:n]
-    prices = answer[n:-1]
-    w = rest - by_prior @ prior - by_prices @ prices
-    s = (aim_w - now.w * now.s - now.s * w) / now.w
-    g = (aim_p - now.prior * now.g - now.g * prior) / now.prior
+    weight_aim = _CENTRING * float(now.weights @ now.weight_slacks) / count
+    prior_aim = _CENTRING * float(now.prior @ now.prior_slacks) / n
+    by_weights, mixed, by_prior = slopes.hessian()
 
-    return _State(w, prior, prices, float(answer[-1]), s, g)
+    # Slacks eliminated: ds = (aim − ws − s·dw)/w, and likewise for the prior.
+    w = np.s_[:count]
+    p = np.s_[count : count + n]
+    m = np.s_[count + n : -1]
+    system = np.zeros((count + 2 * n + 1,) * 2)
+    system[w, w] = by_weights + np.diag(now.weight_slacks / now.weights)
+    system[w, p] = mixed
+    system[p, w] = mixed.T
+    system[p, p] = by_prior - np.diag(now.prior_slacks / now.prior)
+    system[w, m] = v
+    system[m, w] = v.T
+    system[p, -1] = system[-1, p] = -1.0
+
+    residual = np.empty(len(system))
+    residual[w] = weight_aim / now.weights - slopes.gradient - v @ now.prices
+    residual[p] = now.level - slopes.variances - prior_aim / now.prior
+    residual[m] = 1.0 - now.weights @ v
+    residual[-1] = float(now.prior.sum()) - 1.0
+
+    free = np.ones(len(system), dtype=bool)
+    if not worst_case:
+        free[p] = free[-1] = False
+    step = np.zeros(len(system))
+    step[free] = np.linalg.solve(system[np.ix_(free, free)], residual[free])
+
+    slacks = now.weight_slacks
+    weight_slacks = weight_aim / now.weights - slacks - slacks * step[w] / now.weights
+    slacks = now.prior_slacks
+    prior_slacks = prior_aim / now.prior - slacks - slacks * step[p] / now.prior
+    return _Variables(
+        step[w], step[p], step[m], float(step[-1]), weight_slacks, prior_slacks
+    )
