@@ -21,7 +21,10 @@ from noisewright.local.optimise.dense.weighting import WeightedPatterns
 from noisewright.local.optimise.optimised import Control
 from noisewright.local.work import SECOND, Work
 
-_LEAST_SHARE = 1e-6  # of reports: less is an interior point's way to say none
+_LEAST_SHARE = (
+    1e-6  # of reports, of a pattern that goes on: most of the rest say nothing
+)
+_NOT_REPORTED = 1e-8  # of reports: an interior point's way to say none
 
 
 @dataclass(frozen=True)
@@ -152,7 +155,8 @@ def _exact(
 
         candidates.work.add(operations)
         objective = replace(objective, prior=priced.prior)
-        balanced = priced.design.balanced()
+        reported = priced.design.heaviest(priced.prior, effort.reports, _NOT_REPORTED)
+        balanced = reported.balanced()
         if balanced is not None and (best is None or priced.variance < best[0]):
             best = priced.variance, balanced, objective
 
