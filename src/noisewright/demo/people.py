@@ -53,7 +53,8 @@ def people(count: int = PEOPLE, seed: int = SEED) -> pa.Table:
 
     rng = np.random.default_rng(seed)
     age = _ages(rng, count)
-    sex = np.where(rng.random(count) < 0.487 + 0.0009 * (50 - age), "M", "F")
+    men = 0.487 + 0.0009 * (50 - age)
+    sex = np.where(rng.random(count) < men, "M", "F")
     shares = [share for share, _ in _REGIONS.values()]
     region = rng.choice(len(REGIONS), size=count, p=shares)
     job = _jobs(rng, age, sex)
@@ -72,13 +73,14 @@ def people(count: int = PEOPLE, seed: int = SEED) -> pa.Table:
 
 def _ages(rng: np.random.Generator, count: int) -> IntArray:
     years = np.arange(100)
-    bulge = 0.22 * np.exp(-(((years - 57) / 7.0) ** 2))
-    echo = 0.16 * np.exp(-(((years - 32) / 6) ** 2))
+    bulge = 0.22 * _bell(years, 57, 7)
+    echo = 0.16 * _bell(years, 32, 6)
     births = 1.0 + bulge + echo
-    alive = 1 / (1 + np.exp((years - 82) / 6.5))
+    alive = _step(years, 82, -6.5)
     pyramid = births * alive
 
-    return rng.choice(years, size=count, p=pyramid / pyramid.sum())
+    shares = pyramid / pyramid.sum()
+    return rng.choice(years, size=count, p=shares)
 
 
 def _jobs(rng: np.random.Generator, age: IntArray, sex: TextArray) -> TextArray:
@@ -97,8 +99,14 @@ def _jobs(rng: np.random.Generator, age: IntArray, sex: TextArray) -> TextArray:
     return np.where(age < 16, "under 16", stage)
 
 
+def _bell(age: IntArray, middle: float, width: float) -> FloatArray:
+    distance = (age - middle) / width
+    return np.asarray(np.exp(-(distance**2)))
+
+
 def _step(age: IntArray, middle: float, width: float) -> FloatArray:
-    return np.asarray(1 / (1 + np.exp(-(age - middle) / width)))
+    distance = (age - middle) / width
+    return np.asarray(1 / (1 + np.exp(-distance)))
 
 
 def _incomes(
@@ -109,9 +117,11 @@ def _incomes(
     job: TextArray,
 ) -> FloatArray:
     base = np.array([_JOB_INCOME[name] for name in job])
-    wealth = np.array([factor for _, factor in _REGIONS.values()])[region]
+    factors = [factor for _, factor in _REGIONS.values()]
+    wealth = np.array(factors)[region]
     works = np.isin(job, ("employed", "self-employed"))
-    career = np.where(works, 0.62 + 0.016 * np.clip(age - 18, 0, 32), 1)
+    years = np.clip(age - 18, 0, 32)
+    career = np.where(works, 0.62 + 0.016 * years, 1)
     gap = np.where(sex == "F", 0.91, 1.0)
 
     # A log-normal law with mean one.
@@ -119,7 +129,8 @@ def _incomes(
     luck = np.exp(rng.normal(0, spread) - spread**2 / 2)
     income = base * wealth * career * gap * luck
 
-    return np.where(age < 16, 0.0, np.clip(income, 0, 400))
+    told = np.clip(income, 0, 400)
+    return np.where(age < 16, 0.0, told)
 
 
 def domain() -> Domain:

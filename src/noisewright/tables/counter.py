@@ -148,7 +148,8 @@ class DuckDBCounter(Engine):
     def cells(self, source: Source, domain: Domain) -> Iterator[IntArray]:
         domain.require_indexable()
         for columns in self.codes(source, domain):
-            yield _flat(columns, domain.shape, len(columns[0])).astype(np.int64)
+            rows = len(columns[0])
+            yield _flat(columns, domain.shape, rows).astype(np.int64)
 
 
 Batch = tuple[int, list[Codes], Mapping[OfNumber, IntArray]]
@@ -271,7 +272,8 @@ def _encoded(table: Table, request: Request) -> Iterator[pa.RecordBatch]:
         columns = dict(zip(names, batch.columns, strict=False))
         rows: dict[str, pa.Array | Codes] = {}
         for i, name in enumerate(request.names):
-            cells = _smallest(request.domain[name], columns[name])
+            attribute = request.domain[name]
+            cells = _smallest(attribute, attribute.encode(columns[name]))
             # joint cells of people are worked out by the engine: none may overflow
             rows[f"a{i}"] = cells if request.unit is None else cells.astype(np.int64)
 
@@ -303,10 +305,12 @@ def _joined(request: Request, batch: pa.RecordBatch) -> Batch:
     contents = columns[len(request.names) :]
     joint = []
     for cover in request.covers:
+        own = [cells[name] for name in cover]
         shape = [request.sizes[name] for name in cover]
-        joint.append(_flat([cells[name] for name in cover], shape, batch.num_rows))
+        joint.append(_flat(own, shape, batch.num_rows))
 
-    return batch.num_rows, joint, dict(zip(request.measures, contents, strict=False))
+    sums = dict(zip(request.measures, contents, strict=False))
+    return batch.num_rows, joint, sums
 
 
 def _refusal(table: Table, request: Request) -> DomainError:
@@ -349,18 +353,17 @@ class _Finder:
     def cells(self, column: pa.Array) -> Codes:
         """The cells of what the engine gave."""
         if not self.by_engine:
-            return _smallest(self.attribute, column)
+            return _smallest(self.attribute, self.attribute.encode(column))
         if column.null_count:
             outside = self.attribute.missing == "other"
             raise self.attribute.refusal("outside" if outside else "missing")
-        cells: Codes = column.to_numpy(zero_copy_only=False)
-
-        return cells.astype(np.min_scalar_type(self.attribute.size - 1))
+        return _smallest(self.attribute, column.to_numpy(zero_copy_only=False))
 
 
-def _smallest(attribute: Attribute, values: pa.Array) -> Codes:
+def _smallest(attribute: Attribute, cells: Codes) -> Codes:
     """Cells in the smallest type that holds them, which is what makes it quick."""
-    return attribute.encode(values).astype(np.min_scalar_type(attribute.size - 1))
+    kind = np.min_scalar_type(attribute.size - 1)
+    return cells.astype(kind)
 
 
 def _values(table: Table, attributes: Sequence[Attribute]) -> Stage:
