@@ -23,7 +23,7 @@ from noisewright.local.strategy import IndexStrategy
 from noisewright.local.transform import fourier as fourier_module
 from noisewright.local.transform.fourier import fourier
 from noisewright.workload import workload
-from noisewright.workload.linear.gram import MarginalGram
+from noisewright.workload.linear.marginal_gram import MarginalGram
 from oracles.privacy_oracles import SeededSource
 
 PEOPLE = np.repeat(np.arange(8), [700, 10, 300, 40, 0, 250, 100, 600])

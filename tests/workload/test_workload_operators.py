@@ -19,8 +19,8 @@ from noisewright.workload import (
     Ranges,
     workload,
 )
-from noisewright.workload.linear import gram as gram_module
-from noisewright.workload.linear.gram import MarginalGram
+from noisewright.workload.linear import marginal_gram as gram_module
+from noisewright.workload.linear.marginal_gram import MarginalGram
 from oracles.workloads import TEXTS, matrix
 
 

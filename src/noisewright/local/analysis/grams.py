@@ -25,13 +25,9 @@ from noisewright.workload.kinds.algebra import Kron, Stack, Weighted
 from noisewright.workload.kinds.atoms import Total
 from noisewright.workload.kinds.explicit import Explicit
 from noisewright.workload.kinds.marginals import AllMarginals, OnAttributes
-from noisewright.workload.linear.gram import (
-    DenseGram,
-    Gram,
-    MarginalGram,
-    zero_gram,
-)
+from noisewright.workload.linear.gram import DenseGram, Gram, zero_gram
 from noisewright.workload.linear.interactions import subsets
+from noisewright.workload.linear.marginal_gram import MarginalGram
 from noisewright.workload.linear.tensor import DENSE_LIMIT, spread
 
 _HIDDEN = 2.0**-8

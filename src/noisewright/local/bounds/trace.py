@@ -28,7 +28,8 @@ from noisewright.local.fixedpoint import check_epsilon
 from noisewright.local.transform.spectrum import centred_spectrum, lowered
 from noisewright.solution import BoundClass, Certificate, quotient, settled
 from noisewright.workload.base import Workload
-from noisewright.workload.linear.gram import Gram, MarginalGram
+from noisewright.workload.linear.gram import Gram
+from noisewright.workload.linear.marginal_gram import MarginalGram
 
 
 @dataclass(frozen=True)

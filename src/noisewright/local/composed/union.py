@@ -36,8 +36,9 @@ from noisewright.local.histogram.sets import (
 from noisewright.local.shares import faded_shares
 from noisewright.local.storage import Stored, check_axes, check_sizes, check_weights
 from noisewright.local.strategy import Arrays, Settings, check_dense
-from noisewright.workload.linear.gram import Gram, MarginalGram
+from noisewright.workload.linear.gram import Gram
 from noisewright.workload.linear.interactions import interactions, table_of
+from noisewright.workload.linear.marginal_gram import MarginalGram
 
 Oracle = RandomizedResponse | LocalHashing | ListedSubsets
 

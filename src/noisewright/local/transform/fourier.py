@@ -55,7 +55,8 @@ from noisewright.local.transform.translations import (
     is_power_of_two,
 )
 from noisewright.workload.base import Workload
-from noisewright.workload.linear.gram import Gram, MarginalGram
+from noisewright.workload.linear.gram import Gram
+from noisewright.workload.linear.marginal_gram import MarginalGram
 from noisewright.workload.linear.tensor import walsh_hadamard
 
 _ONE_BY_ONE = 2**24

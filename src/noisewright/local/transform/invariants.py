@@ -32,7 +32,6 @@ from noisewright.workload.linear.gram import (
     Gram,
     IdentityGram,
     KronGram,
-    MarginalGram,
     OnesGram,
     PrefixGram,
     RangesGram,
@@ -40,6 +39,7 @@ from noisewright.workload.linear.gram import (
     SumGram,
     XorGram,
 )
+from noisewright.workload.linear.marginal_gram import MarginalGram
 from noisewright.workload.linear.tensor import column_kron, walsh_hadamard
 
 # largest matrix of unknown form whose loss by averaging is looked at

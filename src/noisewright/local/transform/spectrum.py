@@ -19,7 +19,6 @@ from noisewright.workload.linear.gram import (
     Gram,
     IdentityGram,
     KronGram,
-    MarginalGram,
     OnesGram,
     PrefixGram,
     RangesGram,
@@ -27,6 +26,7 @@ from noisewright.workload.linear.gram import (
     SumGram,
     XorGram,
 )
+from noisewright.workload.linear.marginal_gram import MarginalGram
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,10 +15,11 @@ from noisewright.errors import InvalidParameter, TooLarge, require
 from noisewright.workload.base import Workload, check_size
 from noisewright.workload.kinds.algebra import Kron, Stack, Weighted
 from noisewright.workload.kinds.atoms import Identity, Total
-from noisewright.workload.linear.gram import Gram, KronGram, MarginalGram, OnesGram
+from noisewright.workload.linear.gram import Gram, KronGram, OnesGram
 from noisewright.workload.linear.interactions import Table
 from noisewright.workload.linear.linear_map import Shape
 from noisewright.workload.linear.maps import OnTable
+from noisewright.workload.linear.marginal_gram import MarginalGram
 from noisewright.workload.linear.tensor import Sizes, onto_table, spread
 
 MOST_TABLES = 2**20

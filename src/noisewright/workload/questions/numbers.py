@@ -9,7 +9,7 @@ from math import sqrt
 
 import numpy as np
 
-from noisewright.arrays import BoolArray, FloatArray, IntArray
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.workload.questions.measures import (
     COUNT,
     CentredSquares,
@@ -20,6 +20,7 @@ from noisewright.workload.questions.measures import (
     WeightedSum,
     Weights,
 )
+from noisewright.workload.questions.ratios import clear_counts, ratio_ends
 from noisewright.workload.questions.statistics import (
     Column,
     Ends,
@@ -31,9 +32,6 @@ from noisewright.workload.questions.statistics import (
     weighted_name,
 )
 from noisewright.workload.structure import Term
-
-CLEAR = 4
-"""Half-widths that a count must be for a ratio to it to be stated."""
 
 _COARSE = 50
 """Units between the bounds, below which rounding may move a value by more than 1 % of them."""
@@ -205,11 +203,11 @@ class Means(_OfNumber):
     def derive(self, parts: Sequence[Noisy], widths: Widths) -> Column:
         counts, centred = parts
         reach = float(self.number.reach)
-        clear = _clear(counts, widths.each)
+        clear = clear_counts(counts, widths.each)
         mean = self._possible(centred.values / clear)
 
         def ends(test: Callable[[float], float]) -> Ends:
-            low, high = _ratio(counts, centred, test(1.0), -reach, reach)
+            low, high = ratio_ends(counts, centred, test(1.0), -reach, reach)
             return self._possible(low), self._possible(high)
 
         return _tested(mean, ends, widths)
@@ -290,7 +288,7 @@ class Variances(_OfNumber):
     def derive(self, parts: Sequence[Noisy], widths: Widths) -> Column:
         counts, centred, squares = parts
         whole = CentredSquares(self.number).squares(counts.values, squares.values)
-        clear = _clear(counts, widths.each)
+        clear = clear_counts(counts, widths.each)
         mean = centred.values / clear
         variance = self._possible(whole / clear - mean**2)
 
@@ -309,7 +307,7 @@ class Variances(_OfNumber):
         """The least and the largest variance for any mean that is possible."""
         reach = float(self.number.reach)
         most = self._most
-        first, last = _ratio(counts, centred, test(_OF_THE_MEAN), -reach, reach)
+        first, last = ratio_ends(counts, centred, test(_OF_THE_MEAN), -reach, reach)
         least = np.full(len(first), most)
         largest = np.zeros(len(first))
 
@@ -319,7 +317,7 @@ class Variances(_OfNumber):
             about = mean**2 + most / 2
             around = _around_mean(centred, squares, mean)
             width = test(1 - _OF_THE_MEAN)
-            low, high = _ratio(counts, around, width, -about, most - about)
+            low, high = ratio_ends(counts, around, width, -about, most - about)
             least = np.fmin(least, low + about)
             largest = np.fmax(largest, high + about)
 
@@ -359,61 +357,3 @@ def _tested(
         intervals.append((np.fmin(low, answers), np.fmax(high, answers)))
 
     return Column.without_errors(answers, *intervals)
-
-
-def _clear(counts: Noisy, width: float) -> FloatArray:
-    """Counts that are clear of their noise; NaN for others."""
-    people = counts.values
-    clear = (people > 0) & (people >= CLEAR * width * counts.std)
-
-    return np.where(clear, people, np.nan)
-
-
-def _ratio(
-    counts: Noisy,
-    sums: Noisy,
-    width: float,
-    least: FloatArray | float,
-    most: FloatArray | float,
-) -> Ends:
-    """Ends of the ratios r between `least` and `most` for which sum − r·count may be nothing.
-
-    That is where it is within `width` of its own standard errors (Fieller):
-    (s − rn)² <= width²(σ_s² + r²σ_n²), a quadratic inequality a·r² − 2b·r + c <= 0. Where the count
-    is clear of its noise the roots are the ends. Else all ratios pass but those between the roots,
-    if there are any, and the ends are those of what is left between `least` and `most`.
-    """
-    half = width * counts.std
-    spread = width * sums.std
-    a = counts.values**2 - half**2
-    b = sums.values * counts.values
-    c = sums.values**2 - spread**2
-    # b² − ac without the square that cancels; nobody has no ratio.
-    crossed = (counts.values * spread) ** 2 + (sums.values * half) ** 2
-    nobody = (counts.values == 0) & (half == 0)
-    discriminant = np.where(nobody, np.nan, crossed - (half * spread) ** 2)
-    lower, upper = _roots(a, b, c, discriminant)
-
-    def passes(ratio: FloatArray | float) -> BoolArray:
-        below = a * ratio * ratio - 2 * b * ratio + c <= 0
-        return np.asarray(np.isnan(lower) | below)
-
-    above = np.where(lower >= least, lower, upper)
-    below = np.where(upper <= most, upper, lower)
-    first = np.where(passes(least), least, above)
-    last = np.where(passes(most), most, below)
-    first = np.clip(first, least, most)
-    last = np.clip(last, least, most)
-
-    return np.minimum(first, last), np.maximum(first, last)
-
-
-def _roots(
-    a: FloatArray, b: FloatArray, c: FloatArray, discriminant: FloatArray
-) -> Ends:
-    """Roots of a·r² − 2b·r + c, both from the sum that does not cancel; NaN if there are none."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        q = b + np.copysign(np.sqrt(discriminant), b)
-        roots = np.array([q / a, c / q])
-
-    return np.fmin(*roots), np.fmax(*roots)

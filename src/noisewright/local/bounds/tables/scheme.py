@@ -17,12 +17,8 @@ import numpy as np
 
 from noisewright.arrays import FloatArray
 from noisewright.local.bounds.tables.small_sets import Groups
-from noisewright.workload.linear.gram import (
-    Gram,
-    KronGram,
-    MarginalGram,
-    XorGram,
-)
+from noisewright.workload.linear.gram import Gram, KronGram, XorGram
+from noisewright.workload.linear.marginal_gram import MarginalGram
 
 Block = tuple[int, ...]
 """Attributes of an interaction, by number."""
