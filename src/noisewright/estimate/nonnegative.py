@@ -161,12 +161,8 @@ def nonnegative_histogram(
         raise TooLarge(
             f"a histogram over {size} cells is {limit}; adjust tables one by one"
         )
-    require(
-        total is None or (np.isfinite(total) and total >= 0),
-        "total",
-        total,
-        "must be a number of people >= 0",
-    )
+    counted = total is None or (np.isfinite(total) and total >= 0)
+    require(counted, "total", total, "must be a number of people >= 0")
 
     rows, values = facts.equalities(total, size)
     weights = _weights(std, bool(len(rows)))
