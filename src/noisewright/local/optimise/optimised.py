@@ -13,6 +13,7 @@ from noisewright.local.time_limit import TimeLimit
 from noisewright.local.work import Work
 from noisewright.solution import Solution
 
+# Seconds before the first snapshot: what takes less is soon done again.
 _FIRST_SNAPSHOT = 1.0
 
 Snapshot = Callable[[str, Arrays], None]

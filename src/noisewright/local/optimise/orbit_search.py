@@ -22,17 +22,29 @@ from noisewright.local.strategy import Arrays
 from noisewright.local.transform.orbits import attributes_of
 from noisewright.local.transform.translations import Translations, squared_modulus
 
+# Attributes that a random pattern of few depends on at most.
 _LARGEST_JUNTA = 6
+# Cells up to which flips are tried one by one: every flip looks at all cells.
 _FLIPPED_CELLS = 256
+# Classes of characters up to which a linear program for few orbits is solved.
 _FEW_CLASSES = 24
+# Of the value, for which orbits are left out.
 _PRUNING_LOSS = 2e-4
+# Of the value, by which orbits written out may miss averages over classes.
 _WRITING_LOSS = 1e-3
+# Cells up to which flips begin from three sets of patterns: only bounds time.
 _SEVERAL_STARTS = 2**14
+# Patterns written out: only bounds time.
 _WRITTEN = 2**11
+# Their cells: only bounds memory.
 _WRITTEN_ENTRIES = 2**22
+# Share of reports below which an orbit is not written out.
 _LIGHT = 1e-4
+# Cells of which a level is read: a quantile needs no more.
 _SAMPLE = 2**14
+# Of the value, for a step of flips to count as a gain.
 _LITTLE = 3e-5
+# Steps of flips without a gain, after which they end.
 _PATIENCE = 6
 
 

@@ -44,7 +44,9 @@ from noisewright.local.transform.orbits import OrbitStrategy
 from noisewright.local.transform.translations import Translations
 from noisewright.workload.linear.gram import Gram, PrefixGram
 
+# Multiplicative steps of shares between two changes of patterns.
 _MIXING_STEPS = 30
+# Of the largest eigenvalue: below it the digits of the smallest are lost.
 _UNSEEN = 1e-9
 _SHARE_STEP, _SHARE_TRIALS = 0.3, 8  # of the log-odds of a fine report
 _LEAST_FINE = 1e-3  # share of reports that every frequency needs to be seen at all

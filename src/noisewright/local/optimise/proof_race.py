@@ -24,14 +24,20 @@ from noisewright.local.transform.orbits import OrbitStrategy
 from noisewright.local.work import Work
 from noisewright.workload.linear.gram import Gram
 
+# Reports of a strategy that a proof starts from: only bounds memory.
 MOST_REPORTS = 2**15
+# Of a search for a proof: only bounds time.
 _ROUNDS = 16
 _TRIES, _PATIENCE, _LEAST_GAIN = 2, 2, 2e-4  # a first proof says little about a search
+# Cells from which priors are evened.
 _MANY_CELLS = 128
+# Of the prior, tried in turn, the more even first.
 _POWERS = (0.6, 0.8)
+# Of the error, that a more even prior may cost.
 _EVENING_LOSS = 2e-3
 # of the cells: cuts prove more below, sets above
 _FEW_QUERIES = 0.75
+# Of the cells, as the rank of what is asked.
 _MOST_QUERIES = 0.95
 
 

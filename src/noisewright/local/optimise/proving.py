@@ -34,6 +34,7 @@ from noisewright.local.work import SECOND, Work
 from noisewright.workload.base import Workload
 from noisewright.workload.linear.gram import Gram
 
+# Ratio at which strategy and proof are near enough unless told.
 _TARGET = 1.005
 _WORK = {
     "low": (0.0, 0.0),
@@ -41,6 +42,7 @@ _WORK = {
     "high": (72 * SECOND, 230 * SECOND),
 }
 """Operations by which both are looked for, on up to 64 cells and on more."""
+# Cells up to which the smaller budget holds.
 _FEW_CELLS = 64
 _PROOF_SHARE, _STRATEGY_SHARE = 0.35, 0.3  # of the work left, turn by turn
 _TURNS, _ROUNDS = 3, 6  # a few rounds at a time, while they gain

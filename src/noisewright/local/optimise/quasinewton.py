@@ -17,8 +17,11 @@ from noisewright.arrays import FloatArray
 Function = Callable[[FloatArray], tuple[float, FloatArray]]
 """Value and gradient; an infinite value refuses the point."""
 
+# Of the fall that the slope promises: Armijo's usual fraction.
 _SUFFICIENT = 1e-4
+# Each to a half at most: the direction is then no descent in a number's digits.
 _BACKTRACKS = 15
+# Cosine between step and change below which a pair says nothing about curvature.
 _CURVATURE = 1e-10
 _TOLERANCE = 1e-8  # values are logarithms of errors: it means the same at every scale
 

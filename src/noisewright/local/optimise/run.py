@@ -41,8 +41,11 @@ from noisewright.workload.base import Workload
 from noisewright.workload.linear.gram import Gram
 from noisewright.workload.linear.tensor import mean_error
 
+# Cells up to which rounds of another norm search as hard as was asked.
 _QUICK_SIZE = 16
+# Of weights and strategy in turn.
 _ROUNDS = 12
+# Of the largest weight or variance: a query that weighs nothing would not be answered.
 _LEAST = 1e-6
 
 
@@ -270,5 +273,7 @@ def _answered(
 def dual_weights(weights: FloatArray, norm: float) -> FloatArray:
     """Weights scaled so that Σ w_i v_i never exceeds the ℓp aim (p ≥ 2)."""
     r = norm / 2
-    dual = inf if r == 1 else 1.0 if r == inf else r / (r - 1)
+    dual = 1.0
+    if r != inf:
+        dual = inf if r == 1 else r / (r - 1)
     return np.asarray(weights / mean_error(weights, dual))

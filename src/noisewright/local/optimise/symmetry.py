@@ -19,8 +19,11 @@ from noisewright.arrays import BoolArray, FloatArray, IntArray
 from noisewright.local.histogram.sets import best_subset_size, top_cells
 from noisewright.local.transform.translations import Translations
 
+# Of the largest eigenvalue: equal ones differ by rounding.
 _TOLERANCE = 1e-9
+# Of an ascent: only bounds time.
 _ASCENT_STEPS = 30
+# Towards a level: only bounds time.
 _SPLIT_STEPS = 30
 
 

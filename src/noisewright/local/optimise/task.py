@@ -31,6 +31,7 @@ from noisewright.workload.kinds.explicit import Explicit
 from noisewright.workload.linear.gram import DenseGram, Gram
 
 OBJECTIVES = ("worst", "average")
+# Of queries looked at one by one: only bounds time.
 _BLOCK_ENTRIES = 2**22
 LOST = (NoisewrightError, np.linalg.LinAlgError, ArithmeticError)
 """What a search or a file that holds anything may end in."""

@@ -50,13 +50,20 @@ Structure = Literal["auto", "dense", "translations", "ordered"]
 
 Way = Callable[[np.random.Generator, Control, Arrays | None], Strategy]
 
+# Bound for invariant strategies over the bound for all, up to which orbits are taken.
 _NEARLY_INVARIANT = 1.01
 _NEAR = 1.005  # a strategy so near its bound is left alone, by proofs too
+# With fewer bins there is no coarse part to speak of.
 _FEWEST_BINS = 8
+# Cells up to which a dense search is tried beside orbits.
 _SMALL = 40
+# ε from which it is tried on twice as many.
 _LITTLE_PRIVACY = 3.0
+# Cells up to which errors are found by matrices: only bounds time.
 _BY_MATRICES = 512
+# Of the reports, for a strategy that sees every cell.
 _SLIVER = 1e-5
+# Cells up to which errors are found by transforms: only bounds time.
 _BY_TRANSFORMS = 2**14
 
 

@@ -19,13 +19,18 @@ from noisewright.local.optimise.quasinewton import Minimum, minimise
 from noisewright.local.work import product, solved, touched
 from noisewright.parallel import run_blocks
 
+# Of columns projected together: only bounds memory, and is a task for a thread.
 _BLOCK_ENTRIES = 2**21
+# Halving alone would use up a number's digits within them.
 _NEWTON_STEPS = 80
+# Of a column's sum: some units in the last place.
 _TOLERANCE = 1e-14
+# Steps between two moves of the prior, once patterns have formed.
 _SEGMENT = 10
 # over all entries, in an evaluation: projections and the model of the curvature
 _PASSES = 150
 _LEAST_LOG = -60.0  # rows this light are as good as gone, and still numbers
+# Entries of remembered steps and gradients: only bounds memory, to two gigabytes.
 _LARGEST_HISTORY = 2**28
 
 Bound = float | FloatArray

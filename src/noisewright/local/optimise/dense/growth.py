@@ -21,9 +21,7 @@ from noisewright.local.optimise.dense.weighting import WeightedPatterns
 from noisewright.local.optimise.optimised import Control
 from noisewright.local.work import SECOND, Work
 
-_LEAST_SHARE = (
-    1e-6  # of reports, of a pattern that goes on: most of the rest say nothing
-)
+_LEAST_SHARE = 1e-6  # of reports, of a pattern that goes on
 _NOT_REPORTED = 1e-8  # of reports: an interior point's way to say none
 
 

@@ -16,7 +16,9 @@ import numpy as np
 
 from noisewright.arrays import FloatArray
 
+# Of the mean information: far below the rest, far above a number's last digits.
 _RIDGE = 1e-9
+# Entries from which a gradient is in single precision.
 _SINGLE_PRECISION = 2**22
 
 

@@ -21,11 +21,9 @@ from noisewright.local.optimise.dense.objective import Objective
 from noisewright.local.shares import longest_step
 from noisewright.local.work import product, solved
 
-_NEWTON_STEPS = 60  # some 20 suffice; more than twice as many are digits used up
-_NEAR_BOUND = (
-    0.95  # of the way to a bound: the usual fraction of interior-point methods
-)
-_CENTRING = 0.1  # of the mean complementarity: the usual aim of a long-step method
+_NEWTON_STEPS = 60  # only bounds time: steps end by their tolerance
+_NEAR_BOUND = 0.95  # of the way to a bound, as far as a step goes
+_CENTRING = 0.1  # of the mean complementarity: the aim of a step
 _EVEN_SHARE = 0.3  # of the weights at the start: a bound is no place to begin from
 _RIDGE = 1e-9  # of the Gram matrix: what no query asks must not be unknown altogether
 _LEAST_SHARE = 1e-5  # of an even share of the prior, at the start

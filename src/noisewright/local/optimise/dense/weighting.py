@@ -24,10 +24,12 @@ from noisewright.local.optimise.dense.involution import Involution
 from noisewright.local.optimise.dense.objective import Objective
 from noisewright.local.work import product, solved, touched
 
+# Of the last step's velocity.
 _MOMENTUM = 0.7
 _PRIOR_STEP = 0.3  # of a type's variance over the mean, less one
 _LARGEST_PRIOR_STEP = 0.2  # of the logarithm of a share
 _SMALLEST_STEP = -2.0  # of the logarithm of a weight
+# The same upwards.
 _LARGEST_STEP = 1.5
 _LEAST_SHARE = 1e-3  # of an even one: a type that never occurs would be seen by nobody
 _PRICE_STEPS = 2  # of Newton: prices of the last step are near
