@@ -29,16 +29,14 @@ from noisewright.errors import (
     withheld,
 )
 from noisewright.planning.counting import Source
+from noisewright.tables.backends.paths import files_of, format_of, is_like_a_path
 from noisewright.tables.encode import python_objects, read_objects, readable
 
 if TYPE_CHECKING:
     from noisewright.tables.sql.request import Stage
 
 _DELIMITERS = (",", ";", "\t", "|")
-_PARQUET = (".parquet", ".pq")
-_CSV = (".csv", ".tsv", ".txt")
 _LONGEST_LINE = 2**28  # in bytes; short lines cost no more for it
-_COMPRESSION = (".gz", ".zst")
 FAILURES = (duckdb.Error, pa.ArrowException, OSError)
 """What engines raise; their words quote cells."""
 _Result = TypeVar("_Result")
@@ -145,67 +143,23 @@ def open_table(
         case duckdb.DuckDBPyRelation():
             return Table(source, tuple(source.columns), "the relation")
         case str() | Path():
-            return _open_files(connection, _expand(source), names)
+            return _open_files(connection, files_of(source), names)
         case list() | tuple() if source:
             # A list without suffixes is more likely one of values, which no message may repeat.
             kind = type(source).__name__
             rule = "must be a list of paths alone"
-            require(all(map(_like_a_path, source)), "table", kind, rule)
-            paths = [file for path in source for file in _expand(path)]
+            require(all(map(is_like_a_path, source)), "table", kind, rule)
+            paths = [file for path in source for file in files_of(path)]
             return _open_files(connection, paths, names)
 
     return _from_arrow(connection, _to_arrow(connection, source, known), names)
-
-
-def _like_a_path(path: object) -> bool:
-    if not isinstance(path, str | Path):
-        return False
-    return bool(Path(path).suffix) or Path(path).is_dir()
-
-
-def _expand(path: str | Path) -> list[Path]:
-    literal = Path(path).expanduser()
-    if literal.is_file():
-        return [literal]
-    if literal.is_dir():
-        return _files_of(literal)
-
-    anchor = Path(literal.anchor)  # empty for a relative path
-    matches = sorted(anchor.glob(str(literal.relative_to(anchor))))
-    if not matches:
-        raise InvalidParameter("table", str(path), "does not exist", "check the path")
-
-    return matches
-
-
-def _files_of(folder: Path) -> list[Path]:
-    """The files of a folder and of those below it, as Arrow and Spark write tables.
-
-    Names that begin with a dot or an underscore are such programs' notes. All others must be
-    tables: people in a file that is passed over would be missing from every answer.
-    """
-    files = sorted(
-        path
-        for path in folder.rglob("*")
-        if path.is_file()
-        and not any(
-            part.startswith((".", "_")) for part in path.relative_to(folder).parts
-        )
-    )
-    if not files:
-        rule = "is a folder without files"
-        raise InvalidParameter(
-            "table", str(folder), rule, "give a folder of CSV or Parquet files"
-        )
-
-    return files
 
 
 def _open_files(
     connection: duckdb.DuckDBPyConnection, paths: list[Path], names: Sequence[str]
 ) -> Table:
     listed = [path.name for path in paths]
-    formats = {_format(path) for path in paths}
+    formats = {format_of(path) for path in paths}
     require(len(formats) == 1, "table", listed, "must all be of one format")
     distinct = {path.resolve() for path in paths}
     rule = "must name every file once: each person counts once"
@@ -253,22 +207,6 @@ def _open_csv(
         max_line_size=_LONGEST_LINE,
     )
     return Table(relation, columns, _described(paths))
-
-
-def _format(path: Path) -> str:
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    if suffixes and suffixes[-1] in _COMPRESSION:
-        suffixes.pop()
-
-    if suffixes and suffixes[-1] in _PARQUET:
-        return "parquet"
-    if suffixes and suffixes[-1] in _CSV:
-        return "csv"
-
-    known = ", ".join((*_CSV, *_PARQUET))
-    raise InvalidParameter(
-        "table", path.name, f"must end in one of {known}", "convert or rename"
-    )
 
 
 def _parquet_names(path: Path) -> list[str]:

@@ -8,7 +8,6 @@ makes it quick, and no arithmetic sees a value for which it could fail.
 
 from __future__ import annotations
 
-import datetime as dt
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,8 +20,8 @@ from noisewright.arrays import BoolArray, FloatArray, IntArray
 from noisewright.domain import Attribute, Boolean, Categorical, Date, Numeric
 from noisewright.domain.attribute import EXACT_INTEGERS
 from noisewright.domain.ordered import Ordered
-from noisewright.domain.unit import PeriodName
 from noisewright.tables.sql.dialect import Dialect, Typed
+from noisewright.tables.sql.periods import index_of_period, literal
 from noisewright.workload.questions.measures import (
     CentredSquares,
     CentredSum,
@@ -35,7 +34,6 @@ _FEW_TEXTS = 4  # compared one by one; of more, a dialect knows better
 # comparisons one after the other; beyond, a dialect may know better
 _MOST_BRANCHES = 32
 _MOST_TEXT = 2**20  # characters of SQL for one attribute
-_LAST_DAY = dt.date(9998, 12, 31)
 
 
 def cell(attribute: Attribute, typed: Typed, dialect: Dialect) -> str | None:
@@ -202,12 +200,12 @@ class _DateCells(_OrderedCells):
 
     def sql(self) -> str | None:
         days = self.attribute.first, self.attribute.last
-        index = _period(*days, self.attribute.period, self.x, self.dialect)
+        index = index_of_period(*days, self.attribute.period, self.x, self.dialect)
         return self.branches(index)
 
     @property
     def ends(self) -> tuple[str, str]:
-        return _day(self.attribute.first), _day(self.attribute.last)
+        return literal(self.attribute.first), literal(self.attribute.last)
 
 
 @dataclass(frozen=True)
@@ -317,10 +315,6 @@ _KINDS: dict[type[Attribute], type[_Cells]] = {
 }
 
 
-def _day(day: dt.date) -> str:
-    return f"DATE '{day.isoformat()}'"
-
-
 def _tree(x: str, inner: Sequence[str], low: int, high: int) -> str:
     """Halve the cells low..high−1 until one is left."""
     if high - low == 1:
@@ -370,37 +364,6 @@ def _near(x: str, cuts: FloatArray, inner: list[str], dialect: Dialect) -> str |
     below = f"CASE WHEN {x} < {start} THEN 1 ELSE 0 END"
     above = f"CASE WHEN {x} >= {end} THEN 1 ELSE 0 END"
     return f"{guess} - {below} + {above}"
-
-
-def _period(
-    first: dt.date, last: dt.date, period: PeriodName, day: str, dialect: Dialect
-) -> str:
-    """The calendar period of a day up to the last, counted from that of the first day."""
-    if period == "day":
-        return dialect.days_between(first, day)
-
-    if period == "week":
-        since_monday = f"({dialect.days_between(first, day)} + {first.weekday()})"
-        return dialect.quotient(since_monday, 7)
-
-    year = dialect.part("year", day)
-    if period == "year":
-        return f"{year} - {first.year}"
-
-    parts = 4 if period == "quarter" else 12
-    own = (first.month - 1) // 3 if period == "quarter" else first.month - 1
-    place = dialect.part("quarter" if period == "quarter" else "month", day)
-    if first.year == last.year:
-        return f"{place} - {own + 1}"
-
-    return f"({year} - {first.year}) * {parts} + {place} - {own + 1}"
-
-
-def period_number(per: PeriodName, day: str, dialect: Dialect) -> str:
-    """The number of the period that holds a day, NULL beyond the years 1 to 9998."""
-    first = dt.date(1, 1, 1)  # a Monday
-    inside = f"{day} >= {_day(first)} AND {day} <= {_day(_LAST_DAY)}"
-    return f"CASE WHEN {inside} THEN {_period(first, _LAST_DAY, per, day, dialect)} END"
 
 
 def reached(measure: OfColumn, units: IntArray, held: BoolArray) -> IntArray:

@@ -18,7 +18,8 @@ from noisewright.errors import DomainError, InvalidParameter, TooLarge
 from noisewright.planning.counting import Wanted
 from noisewright.tables.sql.covers import Names, covers_of, marginal, smallest_cover
 from noisewright.tables.sql.dialect import Dialect, Typed
-from noisewright.tables.sql.expressions import cell, content, period_number
+from noisewright.tables.sql.expressions import cell, content
+from noisewright.tables.sql.periods import period_number
 from noisewright.workload.questions.measures import (
     Count,
     Measure,
