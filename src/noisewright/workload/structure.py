@@ -203,6 +203,7 @@ def _terms_of_parity(workload: Parity, sizes: Sizes, weight: float) -> list[Term
     # Products of as many signs are one object: what is worked out for one serves all.
     degrees = range(1, len(sizes) + 1)
     signs = [Total(1), *(kron([_SIGN] * degree) for degree in degrees)]
+
     return [
         Term(weight, bits, signs[len(bits)], (_SIGN,) * len(bits))
         for bits in workload.attributes

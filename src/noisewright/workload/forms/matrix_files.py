@@ -64,6 +64,7 @@ def _npy(file: Path) -> Array:
     # checks the size of the file
     mapped = np.load(file, mmap_mode="r", allow_pickle=False)
     _check_entries(mapped.size)
+
     return np.array(mapped, dtype=np.float64)
 
 
@@ -88,6 +89,7 @@ def _market(file: Path) -> Array | sparray:
 
     rows, columns, entries, form, *_ = mminfo(file)
     _check_entries(rows * columns if form == "array" else entries)
+
     return mmread(file, spmatrix=False)
 
 

@@ -131,6 +131,7 @@ class _Parser:
 
         inner = self._inner()
         self.depth -= 1
+
         return inner
 
     def _inner(self) -> Workload:

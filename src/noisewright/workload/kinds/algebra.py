@@ -53,6 +53,7 @@ class Kron(Kronecker, Workload):
         numbers = np.arange(start, min(stop, self.queries))
         block = np.ones((len(numbers), 1))
         pairs = zip(self.factors, self._digits(numbers), strict=True)
+
         for factor, digit in pairs:
             part = factor.rows(0, factor.queries)[digit]
             products = block[:, :, None] * part[:, None, :]
@@ -82,6 +83,7 @@ class Kron(Kronecker, Workload):
         blocks = matrix.reshape(first.size, rest.size, first.size, rest.size)
         left = np.empty((rest.queries, first.size, first.size))
         pairs = zip(*np.triu_indices(first.size), strict=True)
+
         for u, v in pairs:
             block = blocks[u, :, v]
             quadratics = rest.row_quadratics((block + block.T) / 2)

@@ -70,6 +70,7 @@ class Conjunctions(Marginals):
         chosen = self._masks
         batch = x.shape[1:]
         tensor = x.reshape(*self.sizes, *batch).copy()
+
         for axis in range(len(self.sizes)):
             halves = np.moveaxis(tensor, axis, 0)
             halves[0] += halves[1]

@@ -353,6 +353,7 @@ class AllMarginals(Kron):
     def label(self, row: int) -> str:
         digits = np.unravel_index(row, [n + 1 for n in self.sizes])
         values = [str(int(digit) - 1) if digit else "*" for digit in digits]
+
         return f"({','.join(values)})"
 
 

@@ -169,7 +169,8 @@ def _marginals(kind: str, entry: Entry, domain: Domain) -> list[Statistic]:
             "ask for smaller ones, or `of:` fewer attributes"
         )
 
-    return [_counted([*chosen, *by], domain) for chosen in combinations(among, ways)]
+    sets = combinations(among, ways)
+    return [_counted([*chosen, *by], domain) for chosen in sets]
 
 
 def _counts(kind: str, entry: Entry, domain: Domain) -> list[Statistic]:
@@ -262,7 +263,9 @@ def _quantiles(kind: str, entry: Entry, domain: Domain) -> list[Statistic]:
     bases[name] = Prefix
     title = f"quantiles of {name}" + (f" by {' × '.join(by)}" if by else "")
 
-    return [Quantiles(domain, title, _table(bases, domain).table, levels=levels)]
+    table = _table(bases, domain).table
+
+    return [Quantiles(domain, title, table, levels=levels)]
 
 
 def _by(entry: Entry) -> list[str]:
@@ -324,7 +327,8 @@ def _predicate(kind: str, entry: Entry, domain: Domain) -> list[Statistic]:
     if sides is not None:  # a product is measured as it stands, not cell by cell
         labels = [name, *[""] * (len(sides) - 1)]
         rows = [_row(*pair) for pair in zip(sides, labels, strict=True)]
-        return [Counts(domain, name, Term.of_product(1.0, attributes, rows))]
+        term = Term.of_product(1.0, attributes, rows)
+        return [Counts(domain, name, term)]
 
     part = OnAttributes(domain.shape, attributes, _row(predicate.mask, name))
     (term,) = terms(part, domain.shape)

@@ -118,7 +118,10 @@ class _OfNumber(Statistic):
     @property
     def weights(self) -> tuple[float, ...]:
         """In people: one person adds at most `reach` to a centred sum, and that counts as one."""
-        return self.weight / self.people.measure.reach, self.weight / self.summed.reach
+        people = self.weight / self.people.measure.reach
+        summed = self.weight / self.summed.reach
+
+        return people, summed
 
 
 class Sums(_OfNumber):
@@ -354,6 +357,8 @@ def _tested(
     intervals = []
     for test in (widths.each_test, widths.all_tests):
         low, high = ends(test)
-        intervals.append((np.fmin(low, answers), np.fmax(high, answers)))
+        first = np.fmin(low, answers)
+        last = np.fmax(high, answers)
+        intervals.append((first, last))
 
     return Column.without_errors(answers, *intervals)

@@ -86,7 +86,8 @@ def parse_predicate(text: str, domain: Domain) -> Predicate:
 
 def _known(domain: Domain) -> set[str]:
     """The names of attributes and of their levels."""
-    return {*domain.names, *(level.name for a in domain for level in a.coarser)}
+    levels = [level for attribute in domain for level in attribute.coarser]
+    return {*domain.names, *(level.name for level in levels)}
 
 
 class _Truths(ast.NodeTransformer):
@@ -97,7 +98,10 @@ class _Truths(ast.NodeTransformer):
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         truth = _TRUTHS.get(node.id.lower())
-        return node if truth is None or node.id in self.known else ast.Constant(truth)
+        if truth is None or node.id in self.known:
+            return node
+
+        return ast.Constant(truth)
 
 
 def _check_compared(text: str, node: ast.Compare, domain: Domain) -> None:
@@ -136,7 +140,9 @@ class _Reader(ast.NodeVisitor):
     def visit_BoolOp(self, node: ast.BoolOp) -> BoolArray:
         """`and` and `or`."""
         join = np.logical_and if type(node.op) is ast.And else np.logical_or
-        return np.asarray(reduce(join, map(self.read, node.values)))
+        masks = map(self.read, node.values)
+
+        return np.asarray(reduce(join, masks))
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> BoolArray:
         """`not`."""
@@ -155,7 +161,9 @@ class _Reader(ast.NodeVisitor):
         sides = [node.left, *node.comparators]
         triples = zip(sides, node.ops, sides[1:], strict=False)
 
-        return np.asarray(reduce(np.logical_and, starmap(self._pair, triples)))
+        masks = starmap(self._pair, triples)
+
+        return np.asarray(reduce(np.logical_and, masks))
 
     def _pair(self, left: ast.expr, operator: ast.cmpop, right: ast.expr) -> BoolArray:
         if isinstance(right, ast.Name) and not isinstance(left, ast.Name):

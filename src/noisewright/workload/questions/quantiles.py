@@ -75,17 +75,7 @@ def quantiles(
     an interval holds at least, as the bin that is meant is ruled out by one test on either side.
     Margins that hold one difference of every level at once make intervals that hold at once.
     """
-    ends = np.asarray(edges, dtype=np.float64)
-    # The last cell may be a single number: both its ends are that number.
-    rising = (np.diff(ends)[:-1] > 0).all() and ends[-1] >= ends[-2]
-    require(
-        len(ends) == len(cumulative) + 1 and rising,
-        "edges",
-        len(ends),
-        f"must be {len(cumulative) + 1} rising numbers",
-        "give all edges",
-    )
-
+    ends = _rising(edges, len(cumulative) + 1)
     check_levels(levels)
     fitted = monotone_counts(cumulative, std)
     found = []
@@ -95,9 +85,26 @@ def quantiles(
         first, last = _possible_bins(cumulative - level * cumulative[-1], margin)
         lower = min(ends[first], estimate)
         upper = max(ends[last + 1], estimate)
-        found.append(Quantile(float(level), estimate, float(lower), float(upper)))
+        interval = float(lower), float(upper)
+        found.append(Quantile(float(level), estimate, *interval))
 
     return found
+
+
+def _rising(edges: npt.ArrayLike, count: int) -> FloatArray:
+    """Edges as so many rising numbers; the last bin may be a single one, which ends it too."""
+    ends = np.asarray(edges, dtype=np.float64)
+    steps = np.diff(ends)
+    rising = (steps[:-1] > 0).all() and ends[-1] >= ends[-2]
+    require(
+        len(ends) == count and rising,
+        "edges",
+        len(ends),
+        f"must be {count} rising numbers",
+        "give all edges",
+    )
+
+    return ends
 
 
 def check_levels(levels: Sequence[float]) -> None:
@@ -218,7 +225,8 @@ class Quantiles(Statistic):
 
     def _by_group(self, answers: Array) -> Array:
         """Answers to the term (the last axis) as groups × bins."""
-        shape = [len(axis.labels) for axis in term_axes(self.domain, self.table)]
+        axes = term_axes(self.domain, self.table)
+        shape = [len(axis.labels) for axis in axes]
         split = answers.reshape(*answers.shape[:-1], *shape)
         along = np.moveaxis(split, answers.ndim - 1 + self._place, -1)
         by_group = along.reshape(*answers.shape[:-1], -1, shape[self._place])
@@ -243,13 +251,16 @@ class Quantiles(Statistic):
         variance = squares - 2 * shares * own
 
         # What is left of what is exactly nothing, as of a public number of people, is rounding.
-        return np.sqrt(np.where(variance > 1e-12 * squares, variance, 0.0))
+        known = np.where(variance > 1e-12 * squares, variance, 0.0)
+        return np.sqrt(known)
 
     def spread(self, parts: Sequence[Noisy]) -> float:
         (noisy,) = parts
         together = self._test_errors(replace(noisy, covariance=lambda _: None))
 
-        return float(standardised(together, self._test_errors(noisy)).max(initial=0.0))
+        ratios = standardised(together, self._test_errors(noisy))
+
+        return float(ratios.max(initial=0.0))
 
     def judged(
         self, parts: Sequence[Noisy], errors: Sequence[FloatArray]
@@ -260,6 +271,7 @@ class Quantiles(Statistic):
         groups = watched(std.shape[0], _WATCHED_GROUPS)
         bins = watched(self._bins, _WATCHED_BINS)
         columns = []
+
         for g in groups:
             below = by_group[:, g, bins]
             people = by_group[:, g, -1:]
@@ -283,6 +295,7 @@ class Quantiles(Statistic):
         values = self._by_group(noisy.values)
         std = self._by_group(noisy.std)
         found: list[Quantile] = []
+
         for group, errors, margin in zip(values, std, margins, strict=True):
             edges = self.attribute.edges
             found += quantiles(group, errors, margin, edges, self.levels)

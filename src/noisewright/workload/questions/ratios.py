@@ -40,9 +40,11 @@ def ratio_ends(
     c = sums.values**2 - spread**2
 
     # b² − ac without the square that cancels; nobody has no ratio.
-    crossed = (counts.values * spread) ** 2 + (sums.values * half) ** 2
+    crossed = (counts.values * spread) ** 2
+    crossed += (sums.values * half) ** 2
+    crossed -= (half * spread) ** 2
     nobody = (counts.values == 0) & (half == 0)
-    discriminant = np.where(nobody, np.nan, crossed - (half * spread) ** 2)
+    discriminant = np.where(nobody, np.nan, crossed)
     lower, upper = _roots(a, b, c, discriminant)
 
     def passes(ratio: FloatArray | float) -> BoolArray:
@@ -54,10 +56,9 @@ def ratio_ends(
     below = np.where(upper <= most, upper, lower)
     first = np.where(passes(least), least, above)
     last = np.where(passes(most), most, below)
-    first = np.clip(first, least, most)
-    last = np.clip(last, least, most)
+    ends = np.clip([first, last], least, most)
 
-    return np.minimum(first, last), np.maximum(first, last)
+    return ends.min(axis=0), ends.max(axis=0)
 
 
 def _roots(

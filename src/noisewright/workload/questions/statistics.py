@@ -65,8 +65,11 @@ class Column:
 
     def widened(self, bias: FloatArray) -> Column:
         """The same for answers that are off by as much as this on average."""
-        ends = [(low - bias, high + bias) for low, high in (self.each, self.all)]
-        return Column(self.answers, np.hypot(self.std, bias), *ends)
+        intervals = self.each, self.all
+        ends = [(low - bias, high + bias) for low, high in intervals]
+        std = np.hypot(self.std, bias)
+
+        return Column(self.answers, std, *ends)
 
     def part(self, rows: slice | IntArray) -> Column:
         """Some of the rows."""

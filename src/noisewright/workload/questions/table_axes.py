@@ -40,7 +40,8 @@ def term_axes(domain: Domain, term: Term) -> tuple[Axis, ...]:
     axes: list[Axis] = []
     for i, factor in term.by_attribute.items():
         attribute = domain.attributes[i]
-        level = next((one for one in attribute.coarser if _sums_to(factor, one)), None)
+        levels = (level for level in attribute.coarser if _sums_to(factor, level))
+        level = next(levels, None)
         kind = _KINDS.get(type(factor))
         if level is not None:
             axes.append(Axis(level.name, "value", level.labels))
