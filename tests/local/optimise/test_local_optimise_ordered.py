@@ -20,6 +20,7 @@ from noisewright.local.optimise.ordered_search import (
     search_ordered,
 )
 from noisewright.local.optimise.run import optimise
+from noisewright.local.optimise.task import Task
 from noisewright.local.storage import pack, unpack
 from noisewright.local.transform.invariants import decompose
 from noisewright.local.transform.translations import Translations
@@ -107,7 +108,11 @@ def test_mixture_is_found_and_analysed_exactly(text):
     known = decompose(gram, Translations((60,)))
     effort = OrderedEffort(bins=12, rounds=2, reports=60 * 12)
     strategy = search_ordered(
-        gram, known, 1.0, effort, np.random.default_rng(0), Control()
+        Task(None, gram, 1.0, "average"),
+        known,
+        effort,
+        np.random.default_rng(0),
+        Control(),
     )
     assert isinstance(strategy, CoarseFine)
     assert strategy.loss.epsilon <= strategy.epsilon
@@ -126,7 +131,11 @@ def test_other_workloads_are_analysed_by_matrices():
     known = decompose(gram, Translations((24,)))
     effort = OrderedEffort(bins=8, rounds=1, reports=24 * 8)
     strategy = search_ordered(
-        gram, known, 1.0, effort, np.random.default_rng(0), Control()
+        Task(None, gram, 1.0, "average"),
+        known,
+        effort,
+        np.random.default_rng(0),
+        Control(),
     )
     other = workload("random:20x24:1").gram()
     inverse = np.linalg.inv(Mixture.moment(strategy, strategy.prior))
@@ -143,15 +152,13 @@ def test_shares_follow_the_error_that_counts() -> None:
     effort = OrderedEffort(bins=24, rounds=2, reports=96 * 16)
     mean, worst = (
         search_ordered(
-            gram,
+            Task(None, gram, 3.0, objective),
             known,
-            3.0,
             effort,
             np.random.default_rng(0),
             Control(),
-            worst_case=worst_case,
         )
-        for worst_case in (False, True)
+        for objective in ("average", "worst")
     )
     assert worst.worst_variance(gram) < 0.98 * mean.worst_variance(gram)
     assert mean.average_variance(gram) < 0.98 * worst.average_variance(gram)

@@ -38,6 +38,7 @@ from noisewright.local.optimise.symmetry import (
     SymmetricProblem,
     orbit_information,
 )
+from noisewright.local.optimise.task import Task
 from noisewright.local.strategy import Arrays
 from noisewright.local.transform.invariants import Decomposition, ramp_vector
 from noisewright.local.transform.orbits import OrbitStrategy
@@ -112,21 +113,20 @@ def bins_for(cells: int, target: int) -> int:
 
 
 def search_ordered(
-    gram: Gram,
+    task: Task,
     workload: Decomposition,
-    epsilon: float,
     effort: OrderedEffort,
     rng: np.random.Generator,
     control: Control,
     state: Arrays | None = None,
-    worst_case: bool = False,
 ) -> CoarseFine:
     """Coarse and fine parts optimised in turn, with the share of reports each gets.
 
     What is made small is the mean error over types; where the worst type counts, shares are then
     chosen for it. `state` is what a snapshot of an earlier run held; the search goes on from there.
     """
-    n = gram.size
+    n = task.size
+    epsilon = task.epsilon
     if state is None and control.limit.over(_HURRY):
         effort = replace(
             effort, bins=min(effort.bins, 32), reports=min(effort.reports, 2**19)
@@ -166,7 +166,9 @@ def search_ordered(
             [coarse_part, fine_part], coarsenings, [1.0 - share, share]
         )
 
-    return _for_the_worst(mixed, share, gram, control) if worst_case else mixed(share)
+    if not task.worst_case:
+        return mixed(share)
+    return _for_the_worst(mixed, share, task.gram, control)
 
 
 def _for_the_worst(

@@ -45,7 +45,7 @@ _WORK = {
 # Cells up to which the smaller budget holds.
 _FEW_CELLS = 64
 _PROOF_SHARE, _STRATEGY_SHARE = 0.35, 0.3  # of the work left, turn by turn
-_TURNS, _ROUNDS = 3, 6  # a few rounds at a time, while they gain
+_TURNS = 3  # of proof and strategy, while they gain
 _LEAST_SHARE = 0.5  # of the work of a proof, without which the next would take too much
 _LEAST_GAIN = 1e-3  # of a strategy, for more rounds to be worth their work
 # and for its proof to be looked for anew: a search from nearly the same goes on

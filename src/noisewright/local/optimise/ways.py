@@ -157,16 +157,7 @@ def search(
     if structure in ("auto", "ordered") and task.prior is None:
         ordered = _ordered(task, preset, structure == "ordered")
         if ordered is not None:
-            mixture = search_ordered(
-                task.gram,
-                ordered,
-                task.epsilon,
-                preset.ordered,
-                rng,
-                control,
-                state,
-                task.worst_case,
-            )
+            mixture = search_ordered(task, ordered, preset.ordered, rng, control, state)
             if (
                 structure == "auto"
                 and _far(task, preset, mixture)

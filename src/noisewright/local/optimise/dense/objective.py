@@ -95,12 +95,6 @@ class Objective:
 
         return value, np.asarray((quadratic + quadratic.T) / 2)
 
-    def inverse_times(self, x: FloatArray, columns: FloatArray) -> FloatArray:
-        """X⁻¹ applied to columns, for a centred information matrix."""
-        from scipy.linalg import cho_solve
-
-        return np.asarray(cho_solve(_factor(x), columns, check_finite=False))
-
     def variance(self, value: float) -> float:
         """Mean variance under the prior of a strategy whose value this is."""
         return value - self.known
