@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from noisewright.ledger import limits_of
 from noisewright.ledger.book import Ledger
 from noisewright.planning.spending import Cost
 from noisewright.privacy.promise.budget import Privacy
@@ -26,11 +28,19 @@ def rho(amount: float) -> Gaussian:
 
 
 def ledger(
-    tmp_path: Path, budget: Privacy, name: str = "people", **options: Any
+    tmp_path: Path,
+    budget: Privacy,
+    name: str = "people",
+    *,
+    unit: str | None = None,
+    groups: Sequence[str] = (),
+    **limits: Any,
 ) -> Ledger:
-    """A fresh ledger with one dataset."""
+    """A fresh ledger with one dataset, whose limits follow from what is said of them."""
     book = Ledger(tmp_path / "budget.db")
-    book.create(name, budget, **options)
+    book.create(
+        name, budget, limits=limits_of(budget, **limits), unit=unit, groups=groups
+    )
     return book
 
 

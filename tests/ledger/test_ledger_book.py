@@ -22,6 +22,7 @@ from noisewright.errors import (
     ReleasedBefore,
 )
 from noisewright.ledger import book as book_module
+from noisewright.ledger import limits_of
 from noisewright.ledger.book import Ledger
 from noisewright.ledger.entries import Noise, Person
 from noisewright.planning.release import Release
@@ -270,7 +271,11 @@ def test_rules_and_relations_that_do_not_suit_are_refused(tmp_path: Path) -> Non
         ({"rule": "zcdp"}, "rule"), ({"pure": 0.5}, "pure"), ({"aside": 1e-9}, "aside"),
     ):  # fmt: skip
         with pytest.raises(InvalidParameter, match=name):
-            book.create("other", nw.Privacy(epsilon=1.0), **options)
+            limits_of(nw.Privacy(epsilon=1.0), **options)
+
+    larger = limits_of(nw.Privacy(epsilon=2.0))
+    with pytest.raises(InvalidParameter, match="allow more than the budget"):
+        book.create("other", nw.Privacy(epsilon=1.0), limits=larger)
     assert entries(book) == 2
 
 
