@@ -251,6 +251,7 @@ class Workload(Shown, LinearMap):
         return kron([self, other])
 
     def __rmatmul__(self, weight: float) -> Workload:  # type: ignore[override]
+        """`2.5 @ workload`: a number from the left weighs the answers, as in the text form."""
         from noisewright.workload.kinds.algebra import Weighted
 
         return Weighted(float(weight), self)
