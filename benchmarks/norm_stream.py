@@ -12,7 +12,7 @@ STEPS = 1_000_000
 
 
 def main() -> None:
-    plan = nw.plan(nw.RunningCount(STEPS), nw.Privacy(epsilon=1, delta=1e-9))
+    plan = nw.plan(nw.RunningCount(STEPS), nw.Privacy(rho=0.1))
     stream = plan.start()
     began = time.perf_counter()
     for _ in range(STEPS):

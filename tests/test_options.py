@@ -128,8 +128,8 @@ QUESTIONS: list[tuple[Any, type[Any] | None]] = [
     (nw.Several([W, W]), nw.Central),
     (nw.RunningCount(4), nw.Stream),
     (nw.OpenQuestions({}, {}), nw.Central),
-    (nw.Moments(2), None),
-    (nw.Pairs(3), None),
+    (nw.Moments(2), nw.Central),
+    (nw.Pairs(3), nw.Central),
     (nw.Values("region"), None),
 ]
 

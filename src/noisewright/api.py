@@ -123,8 +123,9 @@ def plan(
     measured = chosen.mechanism in ("auto", "second-moments")
     if measured and domain is None and pairs_of_many(asked):
         rule = "does not go with all pairs of many attributes (see nw.Pairs)"
-        chosen.refuse_but("mechanism", rule=rule)
-        return Pairs(len(asked.structure.sizes)).plan_under(budget)
+        chosen.refuse_but("mechanism", "composition", rule=rule)
+        pairs = Pairs(len(asked.structure.sizes))
+        return pairs.plan_under(budget, Central(composition=chosen.composition))
 
     with one_thread_if_small(max(asked.structure.sizes)):
         return plan_central(asked, budget, chosen, domain, default_counter())

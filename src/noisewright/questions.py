@@ -5,18 +5,19 @@ To add one, write a dataclass with `plan_under`; `nw.plan` then knows the class 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 from noisewright.domain import Domain
-from noisewright.errors import InvalidParameter, refuse_options
+from noisewright.errors import InvalidParameter, NoisewrightError, refuse_options
 from noisewright.norm.exact.prefix import Kind
-from noisewright.planning.central.options import Central
+from noisewright.planning.central.options import Central, Composition
 from noisewright.planning.counting import Counter
-from noisewright.privacy.promise.budget import Privacy
+from noisewright.planning.plan import Forecast
+from noisewright.privacy.promise.budget import Privacy, pure_promise
 from noisewright.workload import Queries, Workload, workload
 from noisewright.workload.questions.measures import Missing
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 PlanT_co = TypeVar("PlanT_co", covariant=True)
 OptionsT = TypeVar("OptionsT")
+LeastT = TypeVar("LeastT", bound="Erring")
 OptionsT_contra = TypeVar("OptionsT_contra", contravariant=True)
 
 
@@ -39,6 +41,13 @@ class Question(Protocol[PlanT_co, OptionsT_contra]):
 
     def plan_under(self, budget: Privacy, options: OptionsT_contra | None) -> PlanT_co:
         """The plan that answers it within the budget."""
+
+
+class Erring(Protocol):
+    """A plan whose errors are known before anything is spent."""
+
+    def forecast(self) -> Forecast:
+        """These errors."""
 
 
 @runtime_checkable
@@ -115,7 +124,8 @@ class Several:
 class Moments:
     """Second moments, means and covariances of numeric columns, however many cells they span.
 
-    The release has `.second_moment`, `.mean`, `.covariance` and `.regression`.
+    The release has `.second_moment`, `.mean`, `.covariance` and `.regression`. Takes `composition`
+    of `nw.Central`.
     """
 
     columns: int | Sequence[str]
@@ -129,19 +139,21 @@ class Moments:
     """Rows that lack a value are nobody's, so that figures are of those who have all; with "zero"
     what is missing counts as zero. That must be said where the number of people is public."""
 
-    def plan_under(self, budget: Privacy, options: None = None) -> CovariancePlan:
+    def plan_under(
+        self, budget: Privacy, options: Central | None = None
+    ) -> CovariancePlan:
         """The plan of one private measurement."""
         from noisewright.planning.rows.covariance import plan_covariance
 
-        refuse_options(self, options)
-        return plan_covariance(
+        planned = partial(
+            plan_covariance,
             self.columns,
-            budget,
             radius=self.radius,
             means=self.means,
             missing=self.missing,
             counter=default_counter(),
         )
+        return least_of_both(planned, budget, composition_of(options))
 
 
 @dataclass(frozen=True)
@@ -149,20 +161,23 @@ class Pairs:
     """How many people have both of any two of these binary columns, hundreds of them.
 
     No cells are listed: 200 columns have 2^200. The release has `.proportions`, `.means` and
-    `.answers`, in the order of `conjunctions:200:2`.
+    `.answers`, in the order of `conjunctions:200:2`. Takes `composition` of `nw.Central`.
     """
 
     columns: int | Sequence[str]
 
-    def plan_under(self, budget: Privacy, options: None = None) -> PairsPlan:
+    def plan_under(self, budget: Privacy, options: Central | None = None) -> PairsPlan:
         """The plan of two private measurements."""
         from noisewright.central.geometry.pairs import PairMoments
         from noisewright.planning.rows.pairs import PairsPlan
         from noisewright.planning.rows.plan import column_names
 
-        refuse_options(self, options)
         names = column_names(self.columns)
-        return PairsPlan(names, PairMoments(len(names), budget), default_counter())
+
+        def planned(promise: Privacy) -> PairsPlan:
+            return PairsPlan(names, PairMoments(len(names), promise), default_counter())
+
+        return least_of_both(planned, budget, composition_of(options))
 
 
 @dataclass(frozen=True)
@@ -217,7 +232,7 @@ class OpenQuestions:
 
 @dataclass(frozen=True)
 class Stream:
-    """Choices of a running count: the Gaussian mechanism, where it has Gaussian noise."""
+    """Choices of a running count: its Gaussian mechanism, and what else is spent on the people."""
 
     kind: Kind | None = None
     """The factorization; the best for so many appearances unless told."""
@@ -225,13 +240,17 @@ class Stream:
     band: int | None = None
     """Width of a banded one: how many of the latest noises one answer is made of."""
 
+    composition: Composition = "one"
+    """As of `nw.Central`: one release keeps (ε, δ) by whichever noise errs less, one of "many" by
+    Gaussian noise, which costs less ρ."""
+
 
 @dataclass(frozen=True)
 class RunningCount:
     """The count so far at every step of a stream, released step by step. Takes `nw.Stream`.
 
     A person counts once, or at up to `appearances` steps of which any two are `apart` steps or more
-    apart. Pure privacy takes carry noise, the others Gaussian noise.
+    apart. Pure privacy takes carry noise, ρ Gaussian noise, and (ε, δ) whichever errs less.
     """
 
     steps: int
@@ -243,14 +262,42 @@ class RunningCount:
         from noisewright.planning.streams import plan_stream
 
         chosen = options_of(Stream, options)
-        return plan_stream(
+        planned = partial(
+            plan_stream,
             self.steps,
-            budget,
-            chosen.kind,
+            kind=chosen.kind,
             band=chosen.band,
             appearances=self.appearances,
             apart=self.apart,
         )
+        return least_of_both(planned, budget, chosen.composition)
+
+
+def composition_of(options: object) -> Composition:
+    """What else is spent on the people, which is all that the question takes."""
+    chosen = options_of(Central, options)
+    chosen.refuse_but("composition", rule="does not go with this question")
+    return chosen.composition
+
+
+def least_of_both(
+    planned: Callable[[Privacy], LeastT], budget: Privacy, composition: Composition
+) -> LeastT:
+    """Of the plans that keep (ε, δ), under it and under pure ε, the one that errs less."""
+    from noisewright.planning.central.problems import check_composition
+
+    check_composition(composition, budget)
+    asked = planned(budget)
+    pure = None if composition == "many" else pure_promise(budget)
+    if pure is None:
+        return asked
+
+    try:
+        stronger = planned(pure)
+    except NoisewrightError:
+        return asked
+
+    return min(stronger, asked, key=lambda plan: plan.forecast().rmse)
 
 
 def options_of(kind: type[OptionsT], options: object) -> OptionsT:

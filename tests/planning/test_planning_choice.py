@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -296,3 +297,39 @@ def test_what_pure_noise_cannot_plan_is_planned_all_the_same() -> None:
         except NoisewrightError:
             continue
         assert nw.plan("marginals:2^12:3", privacy).achieved <= many.achieved
+
+
+OTHERS = [
+    (nw.RunningCount(16), nw.Stream),
+    (nw.RunningCount(300), nw.Stream),
+    (nw.Moments(3), nw.Central),
+    (nw.Moments(100, radius=2.0), nw.Central),
+    (nw.Pairs(12), nw.Central),
+    (nw.Pairs(100), nw.Central),
+]
+
+
+@pytest.mark.parametrize(("question", "options"), OTHERS, ids=str)
+def test_every_question_is_planned_by_the_noise_that_errs_less(
+    question: Any, options: Any
+) -> None:
+    """Pure ε keeps (ε, δ) whatever δ is; where ρ adds up, Gaussian noise costs less."""
+    pure = nw.plan(question, PURE)
+    gaussian = nw.plan(question, BOTH, options(composition="many"))
+    best = nw.plan(question, BOTH)
+    assert pure.privacy.kind == "pure"
+    assert gaussian.privacy == BOTH
+    less = min(pure, gaussian, key=lambda plan: plan.forecast().rmse)
+    assert best.privacy == less.privacy
+    assert best.forecast().rmse == less.forecast().rmse
+    assert best.spend.promise(BOTH.delta).epsilon <= 1
+
+
+@pytest.mark.parametrize(("question", "options"), OTHERS[::2], ids=str)
+def test_many_is_said_of_a_promise_with_delta_alone(
+    question: Any, options: Any
+) -> None:
+    with pytest.raises(InvalidParameter, match="composition"):
+        nw.plan(question, PURE, options(composition="many"))
+    with pytest.raises(InvalidParameter, match="composition"):
+        nw.plan(question, BOTH, options(composition="few"))

@@ -254,10 +254,10 @@ def test_a_forged_matrix_is_refused(tmp_path):
 
 @pytest.mark.parametrize("privacy", BUDGETS, ids=lambda p: p.text())
 def test_a_ledger_takes_the_budget_once_and_gives_the_release_back(privacy, tmp_path):
-    plan, ledger = (
-        nw.plan(nw.Moments(2, missing="zero"), privacy),
-        nw.Ledger(tmp_path / "budget.db"),
-    )
+    # A ledger of ε at δ adds up Gaussian noise: it takes the whole budget, pure noise more.
+    many = nw.Central(composition="many") if privacy.kind == "approximate" else None
+    plan = nw.plan(nw.Moments(2, missing="zero"), privacy, many)
+    ledger = nw.Ledger(tmp_path / "budget.db")
     ledger.create("people", privacy)
     rows = rows_of(1, 10, 2)
     release = plan.release(rows, ledger=ledger, dataset="people")

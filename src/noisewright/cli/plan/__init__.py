@@ -188,7 +188,7 @@ def plan(
         of_tables = ("spec", "schema", "unit", "rows", "error", "values_share")
         _refuse_model(method, rule)
         refuse_typed(*_OF_CELLS, *of_tables, *TARGETS, LocalFlags, rule=rule)
-        plan_columns(question, columns, budget.privacy, method.people, output)
+        plan_columns(question, columns, budget.privacy, method, curator, output)
         return
 
     given = {"radius": columns.radius, "missing": columns.missing}
@@ -198,7 +198,13 @@ def plan(
         _refuse_model(method, rule)
         remedy = "leave it out, or list the values"
         refuse_typed(
-            *_OF_CELLS, "people", *TARGETS, LocalFlags, rule=rule, remedy=remedy
+            *_OF_CELLS,
+            "composition",
+            "people",
+            *TARGETS,
+            LocalFlags,
+            rule=rule,
+            remedy=remedy,
         )
         share = columns.values_share
         plan_open(question, schema, share, budget.privacy, curator.error, output)
@@ -218,7 +224,7 @@ def plan(
     plan_central(question, budget, method, curator, output)
 
 
-_OF_CELLS = ("mechanism", "strategy", "composition", "explain", "page")
+_OF_CELLS = ("mechanism", "strategy", "explain", "page")
 """Parameters that are for questions about cells alone."""
 
 

@@ -22,7 +22,8 @@ from noisewright.errors import require
 
 if TYPE_CHECKING:
     from noisewright.cli.commands.release import Written
-    from noisewright.cli.plan import Output
+    from noisewright.cli.options import Curator
+    from noisewright.cli.plan import Method, Output
     from noisewright.planning.found.open_values import OpenPlan
     from noisewright.planning.plan import CuratorPlan
     from noisewright.planning.release import Answers
@@ -82,7 +83,8 @@ def plan_columns(
     question: Question,
     asked: Columns,
     privacy: Privacy,
-    people: int | None,
+    method: Method,
+    curator: Curator,
     output: Output,
 ) -> None:
     """Plan second moments of columns, or all pairs of binary ones; nothing is read or spent."""
@@ -90,8 +92,9 @@ def plan_columns(
 
     with progress("planning"):
         columns = _columns(question, asked)
-        plan: RowsPlanned = nw.plan(columns, privacy)
-        expected = {} if people is None else _expected(plan, people)
+        options = nw.Central(composition=curator.composition or "one")
+        plan: RowsPlanned = nw.plan(columns, privacy, options)
+        expected = {} if method.people is None else _expected(plan, method.people)
 
     if output.file is not None:
         plan.save(output.file)
