@@ -153,7 +153,7 @@ class Moments:
             missing=self.missing,
             counter=default_counter(),
         )
-        return least_of_both(planned, budget, composition_of(options))
+        return _least_of_both(planned, budget, _composition_of(options))
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ class Pairs:
         def planned(promise: Privacy) -> PairsPlan:
             return PairsPlan(names, PairMoments(len(names), promise), default_counter())
 
-        return least_of_both(planned, budget, composition_of(options))
+        return _least_of_both(planned, budget, _composition_of(options))
 
 
 @dataclass(frozen=True)
@@ -270,17 +270,17 @@ class RunningCount:
             appearances=self.appearances,
             apart=self.apart,
         )
-        return least_of_both(planned, budget, chosen.composition)
+        return _least_of_both(planned, budget, chosen.composition)
 
 
-def composition_of(options: object) -> Composition:
+def _composition_of(options: object) -> Composition:
     """What else is spent on the people, which is all that the question takes."""
     chosen = options_of(Central, options)
     chosen.refuse_but("composition", rule="does not go with this question")
     return chosen.composition
 
 
-def least_of_both(
+def _least_of_both(
     planned: Callable[[Privacy], LeastT], budget: Privacy, composition: Composition
 ) -> LeastT:
     """Of the plans that keep (ε, δ), under it and under pure ε, the one that errs less."""

@@ -257,7 +257,7 @@ _MOST_ENTRIES = 2**26  # of a matrix that is taken: 512 MB
 def own_candidate(problem: CentralProblem, matrix: npt.ArrayLike) -> Candidate:
     """The given matrix (a row per measurement, a column per cell) as a candidate for a problem."""
     workload = problem.workload
-    real = checked_matrix(matrix, workload.size)
+    real = _checked_matrix(matrix, workload.size)
     _check_support(real, workload)
 
     bits = bits_each(_bits(problem, len(real)), 1, _MOST_BITS)
@@ -276,7 +276,7 @@ def _bits(problem: CentralProblem, rows: int) -> int:
     return grid_bits(rows / epsilon) if pure and epsilon else problem.grid_bits
 
 
-def checked_matrix(matrix: npt.ArrayLike, cells: int) -> FloatArray:
+def _checked_matrix(matrix: npt.ArrayLike, cells: int) -> FloatArray:
     """The matrix as numbers, one column per cell."""
     if reason := refuses_dense(cells):
         raise TooLarge(reason)

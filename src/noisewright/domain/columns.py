@@ -128,7 +128,7 @@ def _float_texts(array: pa.Array) -> pa.Array:
 def booleans(name: str, values: Values) -> FloatArray:
     """Return the column as 0 and 1, NaN where missing; any other number counts as missing."""
     if is_untyped(values):
-        return np.array([truth_of(value) for value in values], dtype=np.float64)
+        return np.array([_truth_of(value) for value in values], dtype=np.float64)
 
     array = arrow(name, values)
     kind = array.type
@@ -145,7 +145,7 @@ def days(name: str, values: Values) -> FloatArray:
     An instant with a time zone is read in UTC.
     """
     if is_untyped(values):
-        return np.array([day_of(value) for value in values], dtype=np.float64)
+        return np.array([_day_of(value) for value in values], dtype=np.float64)
 
     array = arrow(name, values)
     kind = array.type
@@ -199,14 +199,14 @@ def number_of(value: object) -> float:
     return _tried(_number, value, math.nan)
 
 
-def truth_of(value: object) -> float:
+def _truth_of(value: object) -> float:
     """Return 0 or 1, NaN where the value is no truth value."""
     word = _WORDS.get(value.strip().lower()) if isinstance(value, str) else None
     read = number_of(value) if word is None else word
     return read if read in (0.0, 1.0) else math.nan
 
 
-def day_of(value: object) -> float:
+def _day_of(value: object) -> float:
     """Return whole days since 1970-01-01, NaN where the value is no date."""
     return _tried(_day, value, math.nan)
 

@@ -67,7 +67,7 @@ def on_grid(values: FloatArray) -> FloatArray:
     return np.rint(values / step) * step
 
 
-def even_order(count: int) -> FloatArray:
+def _even_order(count: int) -> FloatArray:
     """A number in [0, 1) for each of so many equals: any run of them spreads evenly."""
     return np.asarray((np.arange(1, count + 1) * _GOLDEN) % 1.0)
 
@@ -138,7 +138,7 @@ def _costs(
     """
     fractions = targets - np.floor(targets)
     steps = np.where(fractions > 0, 1 - 2 * fractions, 0.0)
-    return np.asarray(near.T @ steps + _TIE * even_order(near.shape[1]))
+    return np.asarray(near.T @ steps + _TIE * _even_order(near.shape[1]))
 
 
 def _without_fewest(

@@ -179,7 +179,7 @@ def exchanged(
     search = _Search(
         whole.copy(),
         strayed.copy(),
-        csc_of(sums.near),
+        _csc_of(sums.near),
         most,
     )
     kinds = _kinds_of_exact(sums)
@@ -194,7 +194,7 @@ def exchanged(
     return search.whole
 
 
-def csc_of(matrix: Any) -> Any:
+def _csc_of(matrix: Any) -> Any:
     """The matrix by columns."""
     from scipy.sparse import csc_array
 

@@ -75,7 +75,7 @@ def agnostic(goal: Goal, loss: bool) -> AgnosticPlan:
     if not (loss or together.by_pairs or given.count == 2):
         options = [together, less(nothing)]
         if quickly_searched((given.size, given.count)):
-            options.append(less(common_part(given, goal.alpha / 4)))
+            options.append(less(_common_part(given, goal.alpha / 4)))
         together = min(options, key=lambda plan: plan.people)
 
     whole = replace(together, subtracted=nothing)
@@ -150,7 +150,7 @@ def _answers(matrix: FloatArray, goal: Goal) -> LinearAnswers:
     return LinearAnswers(answers.strategy, answers.targets)
 
 
-def common_part(given: ConceptClass, entrywise: float) -> FloatArray:
+def _common_part(given: ConceptClass, entrywise: float) -> FloatArray:
     """f for which γ2(W_C − 1fᵀ, α) is least: transposed, the norm with free shifts of rows."""
     norm = approximate_norm(
         given.matrix.T, entrywise, shift=True, tolerance=_SEARCH_GAP

@@ -83,7 +83,7 @@ class Ledger(Shown):
         rule that suits the budget unless given. All of it is fixed for good: limits that follow
         answers would be no limits.
         """
-        name, version = split_dataset(dataset)
+        name, version = _split_dataset(dataset)
         require(
             not version,
             "dataset",
@@ -102,7 +102,7 @@ class Ledger(Shown):
         if unit is not None:
             read_unit(unit)  # refuses what names no column
 
-        parts = tuple(split_dataset(group)[0] for group in groups)
+        parts = tuple(_split_dataset(group)[0] for group in groups)
         if not grouped(parts, budget):
             words = "must be different names without a slash, for neighbours add-remove"
             raise InvalidParameter("groups", list(groups), words)
@@ -130,7 +130,7 @@ class Ledger(Shown):
 
     def account(self, dataset: str) -> Account:
         """The account of a dataset: budget, releases, what is used."""
-        return self.history().part(split_dataset(dataset)[0])[0]
+        return self.history().part(_split_dataset(dataset)[0])[0]
 
     # --- releases -------------------------------------------------------------------------------
 
@@ -163,7 +163,7 @@ class Ledger(Shown):
 
     def stored(self, dataset: str, plan: str) -> bytes | None:
         """The latest finished release of a plan from a dataset, as it was kept; None for none."""
-        name, version = split_dataset(dataset)
+        name, version = _split_dataset(dataset)
         account, group = self.history().part(name)
         for spent in reversed(account.releases):
             done = spent.committed
@@ -228,7 +228,7 @@ class Ledger(Shown):
         self, history: History, dataset: str, cost: Cost, again: Again
     ) -> Reserved:
         """The entry of a reservation that keeps all rules."""
-        name, version = split_dataset(dataset)
+        name, version = _split_dataset(dataset)
         account, group = history.part(name)
         relation = account.created.privacy.neighbours
         if cost.spend.neighbours != relation:
@@ -332,7 +332,7 @@ def _opened(writer: Transaction) -> Sequence[Line]:
     return [line]
 
 
-def split_dataset(dataset: str) -> tuple[str, str]:
+def _split_dataset(dataset: str) -> tuple[str, str]:
     """NAME or NAME@VERSION."""
     name, _, version = dataset.partition("@")
     for text in (name, version):

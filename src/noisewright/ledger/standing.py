@@ -162,7 +162,7 @@ def _left(account: Account, delta: float) -> dict[str, float]:
         "rho": Privacy(rho=1.0),
         "pure_epsilon": Privacy(epsilon=1.0),
     }
-    fits = {name: largest_fitting(limits, used, kind) for name, kind in kinds.items()}
+    fits = {name: _largest_fitting(limits, used, kind) for name, kind in kinds.items()}
     left = {
         name: (fit.rho or fit.epsilon or 0.0) if fit else 0.0
         for name, fit in fits.items()
@@ -281,7 +281,7 @@ def left_text(left: dict[str, float]) -> str:
     return f"{' · '.join(fits)} (one plan)" if fits else "nothing"
 
 
-def largest_fitting(limits: Limits, used: Amounts, like: Privacy) -> Privacy | None:
+def _largest_fitting(limits: Limits, used: Amounts, like: Privacy) -> Privacy | None:
     """The largest budget of a plan of the same kind that is admitted, rounded down; None for none.
 
     Gaussian noise is meant for ρ and for (ε, δ), Laplace noise for pure ε: what plans draw.
@@ -358,10 +358,10 @@ def does_not_fit(account: Account, cost: Cost, group: str) -> BudgetExceeded:
     """A release that would take too much from the people of a group."""
     limits = account.created.limits
     used = account.used_of(group)
-    fits = largest_fitting(limits, used, cost.privacy)
+    fits = _largest_fitting(limits, used, cost.privacy)
     start = (
         f"the release ({amount(cost.privacy)}) does not fit what is left of dataset"
-        f" {full_name(account, group)!r} ({amount(account.created.privacy)} in all)"
+        f" {_full_name(account, group)!r} ({amount(account.created.privacy)} in all)"
     )
     if fits is not None:
         rest = f"a plan with {options(fits)} would fit"
@@ -380,7 +380,7 @@ def _or_gaussian(limits: Limits, used: Amounts, like: Privacy) -> str:
     if like.kind != "pure" or limits.rule == "sum":
         return ""
     asked = Privacy(epsilon=1.0, delta=DELTA, neighbours=like.neighbours)
-    fits = largest_fitting(limits, used, asked)
+    fits = _largest_fitting(limits, used, asked)
     return "" if fits is None else f", or one of Gaussian noise with {options(fits)}"
 
 
@@ -401,14 +401,14 @@ def other_unit(account: Account, cost: Cost) -> InvalidParameter:
     )
 
 
-def full_name(account: Account, group: str) -> str:
+def _full_name(account: Account, group: str) -> str:
     """A dataset, or a group of it, as commands name it."""
     return f"{account.name}/{group}" if group else account.name
 
 
 def released_before(account: Account, before: Spent, again: Again) -> ReleasedBefore:
     """A plan that was released before."""
-    name = full_name(account, before.reserved.group)
+    name = _full_name(account, before.reserved.group)
     version = f"@{before.reserved.version}" if before.reserved.version else ""
     start = (
         f"this plan was released from {name}{version} before"

@@ -49,7 +49,7 @@ EFFORTS = "low", "normal", "high"
 EFFORT_VARIABLE = "NOISEWRIGHT_EFFORT"
 
 
-def default_effort() -> str:
+def _default_effort() -> str:
     """How hard to search unless told: `normal`, or what the environment says."""
     return os.environ.get(EFFORT_VARIABLE) or "normal"
 
@@ -80,7 +80,7 @@ class Search:
     over cells is given, or a `norm` other than 2 asks for an ℓp mean over the queries.
     """
 
-    effort: str = field(default_factory=default_effort)
+    effort: str = field(default_factory=_default_effort)
     time_limit: float | None = None
     seed: int = 0
     target_ratio: float | None = None
@@ -118,7 +118,7 @@ class Search:
     @property
     def steering(self) -> dict[str, object]:
         """What steers a search otherwise than it is steered unless told."""
-        plain: dict[str, object] = {"effort": default_effort()}
+        plain: dict[str, object] = {"effort": _default_effort()}
         told = {}
 
         for each in fields(Search):

@@ -59,10 +59,10 @@ LARGEST_DENSE = 2**24
 @singledispatch
 def solve_part(workload: Workload, settings: Settings) -> Part:
     """The best factorization of a workload, by its structure."""
-    return solve_generic(workload, settings)
+    return _solve_generic(workload, settings)
 
 
-def solve_generic(workload: Workload, settings: Settings) -> Part:
+def _solve_generic(workload: Workload, settings: Settings) -> Part:
     """The best factorization of a workload known only as an operator."""
     queries = workload.queries
     n = _checked_size(
@@ -207,7 +207,7 @@ def _solve_part_stack_or_marginals(workload: Workload, settings: Settings) -> Pa
     axes = workload.invariant_axes
     if settings.norm == 2 and axes is not None and workload.size <= LARGEST_TRANSFORM:
         return solve_invariant(workload, axes)
-    return solve_generic(workload, settings)
+    return _solve_generic(workload, settings)
 
 
 @solve_part.register

@@ -104,7 +104,7 @@ def _remembered(
 def _unsigned(
     gram: Gram, sizes: tuple[int, ...], starts: Sequence[FloatArray]
 ) -> WeightedIdentity:
-    tried = chain(starts, usual_starts(sizes))
+    tried = chain(starts, _usual_starts(sizes))
     value, rows = race(TotalVariance(gram), tried, gram.size)
     if value > gram.trace() * (1 - _NEGLIGIBLE):
         rows = rows[:0]
@@ -136,7 +136,7 @@ def race(
     return min(finished, key=itemgetter(0), default=nothing)
 
 
-def usual_starts(sizes: tuple[int, ...]) -> Iterator[FloatArray]:
+def _usual_starts(sizes: tuple[int, ...]) -> Iterator[FloatArray]:
     """Hierarchies over one attribute, grids over several, and seeded random rows."""
     cells = prod(sizes)
     if cells < 2:
@@ -166,7 +166,7 @@ def _signed_starts(sizes: tuple[int, ...]) -> Iterator[FloatArray]:
     """The usual rows with alternating signs, and random ones of both signs."""
     cells = prod(sizes)
     few = cells <= _SIGNED_CELLS
-    for start in islice(usual_starts(sizes), None if few else _LARGE_STARTS):
+    for start in islice(_usual_starts(sizes), None if few else _LARGE_STARTS):
         yield np.concatenate([start, np.roll(start, 1, axis=0)])
 
     if few:

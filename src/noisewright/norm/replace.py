@@ -124,7 +124,7 @@ class PairsProblem:
         """
         a = weights.a
         basis = self._basis
-        grounded = laplacian(self.workload.size, weights.b)[:-1, :-1]
+        grounded = _laplacian(self.workload.size, weights.b)[:-1, :-1]
         c: FloatArray = np.asarray(np.linalg.cholesky(grounded), dtype=np.float64)
         if len(basis) < len(c):
             upper: FloatArray = np.asarray(np.linalg.qr((basis @ c).T, mode="r"))
@@ -152,7 +152,7 @@ class PairsProblem:
             inverse = self._inverse(s, v, c)
             rows = np.maximum(self.workload.row_quadratics(inverse @ inverse.T), 0.0)
 
-        columns = squared_distances(self._strategy(s, v, c))
+        columns = _squared_distances(self._strategy(s, v, c))
         return Spectrum(float(s.sum()), rows, columns)
 
     def factors(self, weights: Weights) -> Factors:
@@ -161,7 +161,7 @@ class PairsProblem:
         strategy = self._strategy(s, v, c)
         inverse = self._inverse(s, v, c)
 
-        widest = math.sqrt(float(squared_distances(strategy).max()))
+        widest = math.sqrt(float(_squared_distances(strategy).max()))
         return Factors(strategy / widest, inverse * widest)
 
     def _strategy(self, s: FloatArray, v: FloatArray, c: FloatArray) -> FloatArray:
@@ -179,7 +179,7 @@ class PairsProblem:
         return np.vstack([inner, -inner.sum(axis=0)])
 
 
-def laplacian(size: int, pairs: FloatArray) -> FloatArray:
+def _laplacian(size: int, pairs: FloatArray) -> FloatArray:
     """The Laplacian of the graph whose edges have the weights of the pairs."""
     result = np.zeros((size, size))
     result[np.triu_indices(size, 1)] = -pairs
@@ -195,7 +195,7 @@ def differences(gram: FloatArray) -> FloatArray:
     return np.asarray(gram[:-1, :-1] - last[:, None] - last + gram[-1, -1])
 
 
-def squared_distances(strategy: FloatArray) -> FloatArray:
+def _squared_distances(strategy: FloatArray) -> FloatArray:
     """‖A_j − A_k‖² for every pair j < k."""
     gram = strategy.T @ strategy
     lengths = np.diagonal(gram)

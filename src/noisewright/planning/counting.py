@@ -82,7 +82,7 @@ def is_histogram(data: Data) -> bool:
     )
 
 
-def checked_histogram(data: Data, sizes: tuple[int, ...]) -> IntArray:
+def _checked_histogram(data: Data, sizes: tuple[int, ...]) -> IntArray:
     """Counts as a tensor over attributes; whole numbers of people only, told without a value."""
     counts = np.asarray(data)
     if counts.shape not in ((prod(sizes),), sizes):
@@ -106,7 +106,7 @@ def checked_histogram(data: Data, sizes: tuple[int, ...]) -> IntArray:
     return counts.astype(np.int64).reshape(sizes)
 
 
-def histogram_marginal(counts: IntArray, table: tuple[int, ...]) -> IntArray:
+def _histogram_marginal(counts: IntArray, table: tuple[int, ...]) -> IntArray:
     """One marginal table of a histogram."""
     return np.asarray(sum_out(counts, counts.shape, table), dtype=np.int64)
 
@@ -171,5 +171,5 @@ def _from_histogram(plan: CentralPlan, data: Data, tables: Sequence[Table]) -> C
             "give the table, or plan without a unit where one row is one person",
         )
 
-    counts = checked_histogram(data, plan.sizes)
-    return {table: histogram_marginal(counts, table.attributes) for table in tables}
+    counts = _checked_histogram(data, plan.sizes)
+    return {table: _histogram_marginal(counts, table.attributes) for table in tables}

@@ -81,7 +81,7 @@ class Answers(Keepable):
         with `excel`, a CSV file says that it is UTF-8 the way spreadsheets look for it.
         """
         target = Path(path)
-        if is_kept(target):
+        if _is_kept(target):
             return recorded(target, self.metadata, self.save)
 
         parts = self.to_batches()
@@ -349,7 +349,7 @@ def spendings(entries: Sequence[Mapping[str, object]]) -> int:
     return len(named) + sum("release" not in entry for entry in entries)
 
 
-def is_kept(path: str | Path) -> bool:
+def _is_kept(path: str | Path) -> bool:
     """Whether a path is one of a release itself rather than of its answers."""
     return Path(path).suffix.lower() == KEPT
 
@@ -368,7 +368,7 @@ def recorded(
     the record covers whatever answers are found, the old ones or the new.
     """
     beside = metadata_path(target)
-    if not is_kept(target):
+    if not _is_kept(target):
         check_table(target)
 
     check_writable(target)

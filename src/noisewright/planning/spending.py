@@ -128,7 +128,7 @@ class Purse:
     ) -> _Result:
         """Reserve, make the release, commit, and keep of it what `keep` says."""
         reservation = self.ledger.reserve(self.dataset, cost, self.again)
-        with spent_if_it_fails(reservation):
+        with _spent_if_it_fails(reservation):
             result = make(Spending.reserved(reservation))
             reservation.commit(None if keep is None else keep(result))
 
@@ -159,7 +159,7 @@ def purse_of(
 
 
 @contextmanager
-def spent_if_it_fails(reservation: Reservation) -> Iterator[None]:
+def _spent_if_it_fails(reservation: Reservation) -> Iterator[None]:
     """Let whatever ends a release early, an interruption too, say that its budget is spent."""
     try:
         yield

@@ -229,7 +229,7 @@ def _error(plan: CentralPlan, target: Target) -> float:
     )
 
 
-def table_limits(plan: CentralPlan, targets: Sequence[Target]) -> list[float | None]:
+def _table_limits(plan: CentralPlan, targets: Sequence[Target]) -> list[float | None]:
     """The smallest limit on the largest error of each of the plan's tables, where there is one."""
     limits: list[float | None] = [None] * len(plan.tables())
     for target in targets:
@@ -438,7 +438,7 @@ def _in_units_of_limits(plan: CentralPlan, targets: Sequence[Target]) -> Workloa
     if not workload.statistics:
         return workload
 
-    limits = table_limits(plan, targets)
+    limits = _table_limits(plan, targets)
     widest = max(limit for limit in limits if limit is not None)
     weights = [_UNLIMITED / widest if limit is None else 1 / limit for limit in limits]
     parts = zip(weights, workload.plain_parts(), strict=True)

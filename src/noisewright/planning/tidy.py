@@ -95,7 +95,7 @@ class AnswerTable:
 
         place = len(names) - 1 if across is None else names.index(across)
 
-        lengths = [axis_length(axis) for axis in self.axes]
+        lengths = [_axis_length(axis) for axis in self.axes]
         rows = np.moveaxis(np.arange(prod(lengths)).reshape(lengths), place, -1)
         rows = rows.reshape(-1, lengths[place])
 
@@ -104,7 +104,7 @@ class AnswerTable:
         ]
         columns = {name: self.arrow[name].take(pa.array(rows[:, 0])) for name in kept}
 
-        for label, chosen in zip(axis_labels(self.axes[place]), rows.T, strict=True):
+        for label, chosen in zip(_axis_labels(self.axes[place]), rows.T, strict=True):
             columns[label if label not in columns else f"{names[place]} {label}"] = (
                 self.arrow[values].take(pa.array(chosen))
             )
@@ -131,7 +131,7 @@ class AnswerTable:
         return str(frame.to_html(index=False, float_format=short_number, na_rep=""))
 
 
-def axis_labels(axis: Axis) -> list[str]:
+def _axis_labels(axis: Axis) -> list[str]:
     """What every answer along an axis is about, short."""
     if axis.kind == "cumulative":
         return [f"up to {label}" for label in axis.labels]
@@ -140,7 +140,7 @@ def axis_labels(axis: Axis) -> list[str]:
     return list(axis.labels)
 
 
-def axis_length(axis: Axis) -> int:
+def _axis_length(axis: Axis) -> int:
     """How many answers there are along an axis."""
     count = len(axis.labels)
     return count * (count + 1) // 2 if axis.kind == "range" else count
@@ -247,7 +247,7 @@ class TidyAnswers:
         chunks: dict[str, list[pa.Array]] = {name: [] for name in kinds}
         for number, first, last in spans:
             own: dict[str, pa.Array] = {}
-            shape = [axis_length(axis) for axis in self.tables[number].axes]
+            shape = [_axis_length(axis) for axis in self.tables[number].axes]
             places = np.unravel_index(np.arange(first, last), shape) if shape else ()
             for place, axis in zip(places, self._typed[number], strict=False):
                 own |= {

@@ -57,7 +57,7 @@ class Together(CuratorPlan[list[Counts], tuple[Release, ...]]):
     @cached_property
     def spend(self) -> Spend:
         """What releasing every plan once costs, from the noise that is drawn."""
-        return total_spend(self.plans)
+        return _total_spend(self.plans)
 
     @property
     def keeps_budget(self) -> bool:
@@ -260,7 +260,7 @@ def _given(shares: Sequence[float], alone: Sequence[CentralPlan]) -> tuple[float
     return portions
 
 
-def total_spend(plans: Sequence[Plan]) -> Spend:
+def _total_spend(plans: Sequence[Plan]) -> Spend:
     """What executing every one of these plans once costs, about the same people."""
     for plan in plans:
         if not isinstance(getattr(plan, "spend", None), Spend):
@@ -293,7 +293,7 @@ def epsilon_of(
         accounting in ("loss", "zcdp"), "accounting", accounting, "must be loss or zcdp"
     )
 
-    spend = total_spend(plans)
+    spend = _total_spend(plans)
     epsilon = spend.promise(delta).epsilon
     assert epsilon is not None
 

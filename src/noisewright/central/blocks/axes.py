@@ -53,12 +53,12 @@ class Axis:
     @cached_property
     def reference(self) -> FloatArray:
         """b: the vector of sum one on which every contrast is zero."""
-        return reference_of(self.contrasts)
+        return _reference_of(self.contrasts)
 
     @cached_property
     def inverse(self) -> FloatArray:
         """E = (I − b1ᵀ)C⁺: the least-squares way back from contrasts to cells of total zero."""
-        return inverse_of(self.contrasts)
+        return _inverse_of(self.contrasts)
 
     @cached_property
     def complete(self) -> bool:
@@ -100,7 +100,7 @@ def _least(gram: FloatArray) -> float:
     return 1e-20 * float(np.trace(gram)) / len(gram)
 
 
-def reference_of(contrasts: IntArray) -> FloatArray:
+def _reference_of(contrasts: IntArray) -> FloatArray:
     """The vector of sum one on which the rows vanish; uniform, exactly, for zero-sum rows."""
     rows, size = contrasts.shape
     if not contrasts.sum(axis=1).any():
@@ -115,7 +115,7 @@ def reference_of(contrasts: IntArray) -> FloatArray:
     return _square_inverse(contrasts)[0]
 
 
-def inverse_of(contrasts: IntArray) -> FloatArray:
+def _inverse_of(contrasts: IntArray) -> FloatArray:
     """E with E·C = I − b1ᵀ and of least length."""
     if contrasts.sum(axis=1).any():
         return _square_inverse(contrasts)[1]

@@ -106,7 +106,7 @@ def carries_for_mean(
             queries @ carries.covariance(scale),
             queries,
         )
-        weights = weighed_anew(weights, variances, norm)
+        weights = _weighed_anew(weights, variances, norm)
         if number % _EVERY == 0:
             for power in powers(norm):
                 carries = CoreWidths(queries, carries, scale).descended(power)
@@ -128,7 +128,7 @@ def log_mean(variances: FloatArray, power: float) -> tuple[float, FloatArray]:
     return float(value), shares / total
 
 
-def weighed_anew(
+def _weighed_anew(
     weights: FloatArray,
     variances: FloatArray,
     norm: float,

@@ -158,7 +158,7 @@ class _Candidates:
     def _feasible(self, points: FloatArray) -> FloatArray:
         """The nearest shares: in the L1 ball or, where cores are cancelled, adding up to −1."""
         if not self.cancelled:
-            return onto_l1_ball(points) * self.usable
+            return _onto_l1_ball(points) * self.usable
         barred = np.where(self.usable > 0, -points, -1e300)
         return -project_to_total(barred, 1.0) * self.usable
 
@@ -301,7 +301,7 @@ def _without_unused(carries: Carries) -> Carries:
     )
 
 
-def onto_l1_ball(points: FloatArray) -> FloatArray:
+def _onto_l1_ball(points: FloatArray) -> FloatArray:
     """The nearest points, row by row, of L1 norm one at most."""
     lengths = np.abs(points)
     outside = lengths.sum(axis=1, keepdims=True) > 1

@@ -59,7 +59,7 @@ _SMALL = 64  # cells of a problem that is solved in a moment, whatever the toler
 _SETTLED = 1.001  # of the bound: no other strategy could do visibly better
 
 
-def product_strategy(
+def _product_strategy(
     term: Term,
     sizes: tuple[int, ...],
     norm: float,
@@ -103,7 +103,7 @@ def _tell(what: str, gap: float) -> None:
     stage(f"factorizing {what}: gap {gap:.0e}")
 
 
-def replaced_product(
+def _replaced_product(
     term: Term,
     sizes: tuple[int, ...],
     norm: float,
@@ -123,7 +123,7 @@ def replaced_product(
         if reached <= _SETTLED * (exact.bound or 0.0):
             return exact
 
-    strategy = product_strategy(term, sizes, norm, total_bits).strategy
+    strategy = _product_strategy(term, sizes, norm, total_bits).strategy
     value = unit_error(strategy, [term], norm, 2, "replace-one")
     status = (
         "best linear strategy for added people, under the sensitivity of replaced ones"
@@ -223,7 +223,7 @@ def _plan(problem: CentralProblem) -> Proposal:
         term = as_one_axis(problem.workload)
         sizes = (problem.workload.size,)
 
-    search = replaced_product if public else product_strategy
+    search = _replaced_product if public else _product_strategy
     return search(term, sizes, problem.norm, problem.grid_bits).proposal(problem)
 
 
@@ -270,7 +270,7 @@ def _split(problem: CentralProblem) -> Proposal:
     norm = problem.norm
     neighbours = problem.neighbours
     bits = problem.grid_bits - _SPARE_BITS
-    parts = [product_strategy(term, problem.sizes, norm, bits) for term in terms]
+    parts = [_product_strategy(term, problem.sizes, norm, bits) for term in terms]
 
     errors = np.array([part.value for part in parts])
     queries = np.array([term.queries for term in terms], dtype=np.float64)

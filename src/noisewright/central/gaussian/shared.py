@@ -62,7 +62,7 @@ _WORK = 2**24  # cells × steps
 _SETTLED = 1e-4  # of the error: half or double changes it by less than that
 
 
-def refuses_shared(family: Family, norm: float) -> str | None:
+def _refuses_shared(family: Family, norm: float) -> str | None:
     """Why rows cannot have weights of their own, or None."""
     used = {i for block in family.blocks for i in block}
     alike = [
@@ -82,7 +82,7 @@ def refuses_shared(family: Family, norm: float) -> str | None:
     return None
 
 
-def shared_basis(
+def _shared_basis(
     terms: Sequence[Term],
     design: MixedDesign,
     norm: float,
@@ -351,13 +351,13 @@ def _refuses(problem: CentralProblem) -> str | None:
         return "rows of different weights are planned for add-remove neighbours only"
     if problem.counts:
         return "for tables of counts interactions are the best linear strategy"
-    return refuses_shared(compile_family(problem.sizes, problem.terms), problem.norm)
+    return _refuses_shared(compile_family(problem.sizes, problem.terms), problem.norm)
 
 
 def _plan(problem: CentralProblem) -> Proposal:
     start = problem.once(certified)
     bits = problem.grid_bits
-    candidate = shared_basis(
+    candidate = _shared_basis(
         problem.terms,
         start.design,
         problem.norm,

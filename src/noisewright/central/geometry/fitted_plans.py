@@ -69,7 +69,7 @@ def refuses_fit(problem: CentralProblem) -> str | None:
     return None
 
 
-def unbiased_proposals(
+def _unbiased_proposals(
     problem: CentralProblem,
 ) -> list[tuple[float, str, Mechanism]]:
     """All that measure without bias, and noise on cells, with their errors, best first."""
@@ -96,7 +96,7 @@ def unbiased_proposals(
 
 def _plan(problem: CentralProblem) -> Proposal:
     assert problem.given is not None
-    noises = unbiased_proposals(problem)
+    noises = _unbiased_proposals(problem)
     options: list[tuple[str, Space, Mechanism]] = [
         (name, "answers", mechanism) for _, name, mechanism in noises[:_MOST_NOISES]
     ]

@@ -226,7 +226,7 @@ class Routes:
         await self._require(request, "admin")
         campaign, round_name = await self._round(request)
         content = await self.service.read(
-            lambda store: reports_parquet(
+            lambda store: _reports_parquet(
                 list(store.reports(campaign, round_name)), round_name
             )
         )
@@ -308,7 +308,7 @@ def _session_cookie(request: Request, response: Response, secret: str) -> Respon
     return response
 
 
-def reports_parquet(reports: list[bytes], round_name: str) -> bytes:
+def _reports_parquet(reports: list[bytes], round_name: str) -> bytes:
     """Reports as the file that `noisewright estimate` and counting engines read."""
     import pyarrow as pa
 

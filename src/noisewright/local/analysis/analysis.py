@@ -93,7 +93,7 @@ class Analysis:
     def total_variance(self, histogram: FloatArray) -> float:
         """Variance of all answers together on one histogram of people."""
         return float(
-            self.type_variances @ check_histogram(histogram, self.strategy.size)
+            self.type_variances @ _check_histogram(histogram, self.strategy.size)
         )
 
     @property
@@ -107,12 +107,12 @@ class Analysis:
 
     def query_variances(self, histogram: FloatArray) -> FloatArray:
         """Variance of each answer on one histogram of people."""
-        x = check_histogram(histogram, self.strategy.size)
+        x = _check_histogram(histogram, self.strategy.size)
         return self.strategy.query_variances(self.questions, x)
 
     def covariance(self, histogram: FloatArray) -> FloatArray:
         """Covariance of all answers on one histogram of people, dense."""
-        x = check_histogram(histogram, self.strategy.size)
+        x = _check_histogram(histogram, self.strategy.size)
         w = self.questions.dense()
         if w.shape[0] ** 2 > _MATRIX_ENTRIES:
             raise TooLarge(
@@ -161,7 +161,7 @@ def check_alpha(alpha: float) -> float:
     return float(alpha)
 
 
-def check_histogram(histogram: FloatArray, size: int) -> FloatArray:
+def _check_histogram(histogram: FloatArray, size: int) -> FloatArray:
     """Non-negative finite counts, one per type."""
     x = np.asarray(histogram, dtype=np.float64)
     require(

@@ -135,7 +135,7 @@ def minimax_affine(
     began = TimeLimit()
     check_dense(strategy.size)
     m = gram.dense()
-    listed = lists_reports(strategy)
+    listed = _lists_reports(strategy)
     law: _Reports | _Scores = _Scores(strategy)
     if listed:
         law = _Reports(strategy.dense())
@@ -247,7 +247,7 @@ _LISTED_ENTRIES = 2**22
 _ROUNDING = 64 * np.finfo(float).eps
 
 
-def lists_reports(strategy: Strategy) -> bool:
+def _lists_reports(strategy: Strategy) -> bool:
     """Whether estimates may be linear in counts of single reports, not of their scores alone."""
     if not isinstance(strategy, IndexStrategy):
         return False
@@ -277,7 +277,7 @@ def affine_bound(
 def _told(strategy: Strategy, prior: FloatArray) -> FloatArray:
     """S: how much of each type one report tells, under the distribution."""
     root = np.sqrt(prior)
-    if lists_reports(strategy):
+    if _lists_reports(strategy):
         chances = strategy.dense()
         seen = chances @ prior
         used = seen > 0

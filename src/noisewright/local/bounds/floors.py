@@ -56,7 +56,7 @@ def floors(
         if workload.size <= _INTERVAL_CELLS:
             yield interval_bound(workload, epsilon)
         if workload.size <= _REARRANGED_CELLS:
-            yield rearrangement_bound(workload, epsilon)
+            yield _rearrangement_bound(workload, epsilon)
 
 
 def best_bound(workload: Workload, epsilon: float) -> LowerBound | None:
@@ -105,7 +105,7 @@ def _table_bound(
 
 
 @lru_cache(maxsize=4)
-def rearrangement_bound(workload: Workload, epsilon: float) -> LowerBound:
+def _rearrangement_bound(workload: Workload, epsilon: float) -> LowerBound:
     """The bound for ordered cells under people spread evenly, by sets of every size."""
     gram = table_gram(workload)
     m = gram.dense()

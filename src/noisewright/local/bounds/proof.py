@@ -136,7 +136,7 @@ class Proof(ABC):
         limit = float(self.prices.sum()) + self.rise(epsilon)
         limit += self.size * EPS * float(np.abs(self.prices).sum())
         inner = gram[np.ix_(self.cells, self.cells)]
-        return floor_of(inner, self.prior, self.factor, limit)
+        return _floor_of(inner, self.prior, self.factor, limit)
 
 
 def check_rising(
@@ -159,7 +159,7 @@ def check_not_negative(proof: Proof, *names: str) -> None:
         require(least >= 0, name, "array", "must not be negative")
 
 
-def floor_of(
+def _floor_of(
     gram: FloatArray,
     prior: FloatArray,
     factor: FloatArray,

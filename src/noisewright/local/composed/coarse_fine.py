@@ -82,7 +82,7 @@ class Bins:
         return np.repeat(z, self.width, axis=0)
 
 
-def filtered(spectrum: FloatArray, x: FloatArray) -> FloatArray:
+def _filtered(spectrum: FloatArray, x: FloatArray) -> FloatArray:
     """The circulant matrix with a real even spectrum, times `x` (first axis)."""
     waves = np.fft.fft(x, axis=0)
     waves *= along_first(spectrum, x)
@@ -122,9 +122,9 @@ class CoarseFineInverse:
 
     def solve(self, x: FloatArray) -> FloatArray:
         """X⁻¹ applied to a vector or to columns, off the total."""
-        y = filtered(self.inverse, x)
+        y = _filtered(self.inverse, x)
         told = self.middle @ self.bins.sums(y)
-        return y - filtered(self.inverse, self.bins.spread(told))
+        return y - _filtered(self.inverse, self.bins.spread(told))
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,7 +260,7 @@ class CoarseFineInformation(Information):
         bins = self.inverse.bins
         coarse = self.inverse.coarse @ bins.sums(x)
 
-        return filtered(spectrum, x) + bins.spread(coarse)
+        return _filtered(spectrum, x) + bins.spread(coarse)
 
     def solve(self, x: FloatArray) -> FloatArray:
         """Inverse applied to `x`."""

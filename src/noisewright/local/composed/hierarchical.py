@@ -196,7 +196,7 @@ def _tree_variances(strategy: TreeMixture, gram: Gram) -> FloatArray:
     return np.asarray(result)
 
 
-def frequency_oracle(cells: int, epsilon: float, buckets: int = 0) -> Oracle:
+def _frequency_oracle(cells: int, epsilon: float, buckets: int = 0) -> Oracle:
     """The histogram mechanism with reports of constant size that tells cells apart best.
 
     Hashing to two `buckets` treats all cells alike; as many as are best do not.
@@ -251,14 +251,14 @@ def hierarchical(
     coarsenings = [Coarsening(size, width) for width in best.widths]
     if not large:
         mixture = Mixture.of(best.oracles, coarsenings, best.weights)
-        return pooled(mixture, asked)
+        return _pooled(mixture, asked)
 
     # Every level stays, if with hardly any weight: the closed forms want the whole tree.
     weights = np.maximum(best.weights, 1e-12)
     return TreeMixture.of(best.oracles, coarsenings, weights)
 
 
-def pooled(mixture: Mixture, gram: Gram) -> IndexStrategy:
+def _pooled(mixture: Mixture, gram: Gram) -> IndexStrategy:
     """The same reports, decoded together for evenly spread people where they can be listed.
 
     Every part's own statistic is best for people even over its own blocks, and hashed reports are
@@ -294,7 +294,7 @@ def _tree(gram: Gram, epsilon: float, widths: list[int], alike: bool) -> _Tree:
     size = gram.size
     buckets = 2 if alike else 0
     blocks = [-(-size // width) for width in widths]
-    oracles = [frequency_oracle(count, epsilon, buckets) for count in blocks]
+    oracles = [_frequency_oracle(count, epsilon, buckets) for count in blocks]
 
     levels = [*widths, size]
     traces = np.array([block_traces(gram, width) / width for width in levels])

@@ -52,7 +52,7 @@ _LISTED_SETS = 2**12
 """Sets of a table's cells that may be listed: each is a report, and a row of its pattern."""
 
 
-def table_oracle(cells: int, epsilon: float) -> Oracle:
+def _table_oracle(cells: int, epsilon: float) -> Oracle:
     """The best histogram mechanism for a table among those that treat all its cells alike."""
     oracles: list[Oracle] = [
         RandomizedResponse(cells, epsilon),
@@ -94,7 +94,7 @@ class Union(DrawnTables):
     def components(self) -> tuple[Oracle, ...]:  # type: ignore[override]
         """The mechanism of every table; tables of as many cells share one."""
         cells = [self.cells(table) for table in self.tables]
-        oracles = {count: table_oracle(count, self.epsilon) for count in set(cells)}
+        oracles = {count: _table_oracle(count, self.epsilon) for count in set(cells)}
         return tuple(oracles[count] for count in cells)
 
     # --- analysis in the interaction basis ----------------------------------------------------
@@ -327,7 +327,7 @@ def union(gram: Gram, epsilon: float) -> Union:
             f"a table asked has more than {_LARGEST_TABLE} cells; ask smaller tables"
         )
 
-    oracles = {count: table_oracle(count, epsilon) for count in set(cells)}
+    oracles = {count: _table_oracle(count, epsilon) for count in set(cells)}
     gains = np.array([oracles[count].contrast / count for count in cells])
     shares = _sampling_shares(gram, tables, gains)
 

@@ -55,7 +55,7 @@ class LocalHashing(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrat
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.buckets == 0:
-            best = best_buckets(self.size, self.epsilon)
+            best = _best_buckets(self.size, self.epsilon)
             object.__setattr__(self, "buckets", best)
 
         # Larger ones fit no table, and would take long to be tried for divisors.
@@ -166,7 +166,7 @@ class LocalHashing(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrat
             multiples = self._combine(self._digit_table * c)
             spectrum[multiples] += waves[:, c]
 
-        held = field_transform(spectrum, g, sign=1).real / g
+        held = _field_transform(spectrum, g, sign=1).real / g
         return np.rint(held[: self.size]).astype(np.int64)
 
     def _combine(self, digits: Array) -> IntArray:
@@ -207,7 +207,7 @@ class LocalHashing(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrat
         g = self.buckets
         inside = np.zeros(self.functions)
         inside[: self.size] = 1.0
-        wave = field_transform(inside, g, sign=-1)
+        wave = _field_transform(inside, g, sign=-1)
         spectrum = np.zeros(self.functions, dtype=np.complex128)
         digits = self._digit_table.astype(np.int64)
 
@@ -218,7 +218,7 @@ class LocalHashing(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrat
             back = self._combine(digits * (-factor * inverse))
             spectrum += wave[out] * wave[back]
 
-        pairs = field_transform(spectrum, g, sign=1).real / self.functions
+        pairs = _field_transform(spectrum, g, sign=1).real / self.functions
         counts = np.rint(pairs[: self.size])
 
         return counts - (g - 2)  # the pair (u, u) itself is no line
@@ -279,7 +279,7 @@ class LocalHashing(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrat
         return plain + scale * centred(lines)
 
 
-def best_buckets(size: int, epsilon: float) -> int:
+def _best_buckets(size: int, epsilon: float) -> int:
     """The prime near 1 + e^ε with the smallest variance on the histogram, tables permitting."""
     target = min(1 + exp(min(epsilon, 9.0)), float(size))
     primes = filter(_is_prime, range(2, int(1.5 * target) + 3))
@@ -292,7 +292,7 @@ def best_buckets(size: int, epsilon: float) -> int:
     return max(nearest[:8], key=contrast)
 
 
-def field_transform(x: Array, prime: int, sign: int) -> ComplexArray:
+def _field_transform(x: Array, prime: int, sign: int) -> ComplexArray:
     """Fourier transform over GF(prime)^t of a vector of length prime^t, unnormalised.
 
     Digits are taken a few at a time as one matrix product: long axes of length 2 or 3 are where

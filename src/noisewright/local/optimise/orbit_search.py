@@ -87,7 +87,7 @@ def search_orbits(
     `state` is what a snapshot of an earlier run held: its patterns join the first ones.
     """
     earlier = saved_patterns(state, problem.group.cells)
-    generated = generate_orbits(problem, effort, rng, control, earlier)
+    generated = _generate_orbits(problem, effort, rng, control, earlier)
     written = _reweighted(problem, _written_out(problem, generated, effort, rng))
     limit = effort.orbits(problem.group.cells)
     aim = _class_value(problem, generated)
@@ -120,7 +120,7 @@ def _class_value(problem: SymmetricProblem, orbits: Orbits) -> float:
     return float((problem.classes.weights / means).sum())
 
 
-def generate_orbits(
+def _generate_orbits(
     problem: SymmetricProblem,
     effort: OrbitEffort,
     rng: np.random.Generator,
@@ -137,7 +137,7 @@ def generate_orbits(
         [pool, problem.ascend(pool, np.sqrt(np.abs(problem.energies)))]
     )
     pool = np.concatenate(
-        [pool, random_juntas(problem, batch, rng), _waves(problem, batch)]
+        [pool, _random_juntas(problem, batch, rng), _waves(problem, batch)]
     )
     if earlier is not None:
         pool = np.concatenate([pool, earlier])
@@ -179,7 +179,7 @@ def _waves(problem: SymmetricProblem, rows: int) -> BoolArray:
     return np.asarray(problem.group.backward(spectra) > 0)
 
 
-def random_juntas(
+def _random_juntas(
     problem: SymmetricProblem, rows: int, rng: np.random.Generator
 ) -> BoolArray:
     """Random patterns that depend on a few attributes only.
@@ -217,7 +217,7 @@ def _proposals(
     half = max(batch // 2, 1)
     fresh = [problem.spectral_patterns(half, rng, p) for p in (0.5, rng.uniform(0, 1))]
     if len(problem.group.sizes) > 1:
-        fresh.append(random_juntas(problem, batch, rng))
+        fresh.append(_random_juntas(problem, batch, rng))
 
     chosen = pool[rng.permutation(len(pool))[:batch]]
     shaken = chosen ^ (rng.random(chosen.shape) < rng.uniform(min(1.0 / n, 0.05), 0.1))

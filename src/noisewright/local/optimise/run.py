@@ -267,10 +267,10 @@ def _answered(
         if norm == inf
         else (weights * v) ** (1 - 2 / norm)
     )
-    return dual_weights(np.maximum(raw, _LEAST * raw.max()), norm)
+    return _dual_weights(np.maximum(raw, _LEAST * raw.max()), norm)
 
 
-def dual_weights(weights: FloatArray, norm: float) -> FloatArray:
+def _dual_weights(weights: FloatArray, norm: float) -> FloatArray:
     """Weights scaled so that Σ w_i v_i never exceeds the ℓp aim (p ≥ 2)."""
     r = norm / 2
     dual = 1.0

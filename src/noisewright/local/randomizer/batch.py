@@ -65,9 +65,9 @@ class Sampler:
         plain = alone or not specification.shapes[-1].payload
         require(plain, "nodes", None, "must not lead a draw to sets or vectors")
 
-        self.block = people_at_once(root)
+        self.block = _people_at_once(root)
         self._law = outcomes(root) if alone else None
-        self._steps = [step_of(node, specification) for node in nodes]
+        self._steps = [_step_of(node, specification) for node in nodes]
 
     def randomize(
         self, values: npt.ArrayLike, source: ByteSource | None = None
@@ -129,7 +129,7 @@ def check_values(values: npt.ArrayLike, size: int) -> IntArray:
     return array.astype(np.int64)
 
 
-def people_at_once(root: Primitive) -> int:
+def _people_at_once(root: Primitive) -> int:
     """How many people at a time: few enough for the cache, many where they are grouped."""
     match root:
         case Subset() | Flip():
@@ -146,7 +146,7 @@ def people_at_once(root: Primitive) -> int:
 
 
 @singledispatch
-def step_of(node: Primitive, specification: Specification) -> Step:
+def _step_of(node: Primitive, specification: Specification) -> Step:
     """What becomes of people at a node; at a law, their reports."""
     report = outcomes(node)
     size = node.shape([]).cells
@@ -159,7 +159,7 @@ def step_of(node: Primitive, specification: Specification) -> Step:
     return step
 
 
-@step_of.register
+@_step_of.register
 def _step_of_draw(node: Draw, specification: Specification) -> Step:
     places = _places(numbers(node.weights))
     counts = [specification.shapes[child].outcomes for child in node.of]
@@ -173,7 +173,7 @@ def _step_of_draw(node: Draw, specification: Specification) -> Step:
     return step
 
 
-@step_of.register
+@_step_of.register
 def _step_of_view(node: View, specification: Specification) -> Step:
     def step(cells: IntArray, source: ByteSource | None) -> Iterator[Led]:
         seen = node.through.seen(cells)
@@ -182,7 +182,7 @@ def _step_of_view(node: View, specification: Specification) -> Step:
     return step
 
 
-@step_of.register
+@_step_of.register
 def _step_of_project(node: Project, specification: Specification) -> Step:
     places = _vectors(node)
     listed = np.array(node.listed, dtype=np.int64)

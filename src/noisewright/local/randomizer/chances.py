@@ -93,7 +93,7 @@ def _chances(
             return told * _drawn_with(node, index)[:, None]
 
         case law:
-            return law_chances(law, start, stop)
+            return _law_chances(law, start, stop)
 
 
 def _drawn(
@@ -122,12 +122,12 @@ def _drawn_with(node: Project, index: IntArray) -> FloatArray:
 
 
 @singledispatch
-def law_chances(law: Primitive, start: int, stop: int) -> FloatArray:
+def _law_chances(law: Primitive, start: int, stop: int) -> FloatArray:
     """Chances of a law's outcomes under its cells."""
     raise TooLarge("the reports are too many to be listed")
 
 
-@law_chances.register
+@_law_chances.register
 def _law_chances_of_favour(law: Favour, start: int, stop: int) -> FloatArray:
     owner = law.owner
     inside = int(law.threshold) / WORD
@@ -155,12 +155,12 @@ def owned(owner: Owner, start: int, stop: int) -> BoolArray:
             return np.asarray(even & (of_block == block))
 
 
-@law_chances.register
+@_law_chances.register
 def _law_chances_of_weigh(law: Weigh, start: int, stop: int) -> FloatArray:
     return law.matrix[start:stop] / UNIT
 
 
-@law_chances.register
+@_law_chances.register
 def _law_chances_of_subset(law: Subset, start: int, stop: int) -> FloatArray:
     n = law.cells
     d = law.size
@@ -176,7 +176,7 @@ def _law_chances_of_subset(law: Subset, start: int, stop: int) -> FloatArray:
     return block
 
 
-@law_chances.register
+@_law_chances.register
 def _law_chances_of_flip(law: Flip, start: int, stop: int) -> FloatArray:
     reports = np.arange(start, stop)[:, None]
     places = np.arange(law.cells)[::-1]

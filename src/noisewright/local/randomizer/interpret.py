@@ -107,7 +107,7 @@ def report(specification: Specification, value: int, choices: Choices) -> bytes:
                 cell = hashed(node, vector, cell)
                 place = node.of
             case law:
-                outcome, payload = report_of(law, cell, choices)
+                outcome, payload = _report_of(law, cell, choices)
                 number += outcome
                 break
 
@@ -143,12 +143,12 @@ def hashed(node: Project, vector: int, cell: int) -> int:
 
 
 @singledispatch
-def report_of(law: Law, cell: int, choices: Choices) -> tuple[int, bytes]:
+def _report_of(law: Law, cell: int, choices: Choices) -> tuple[int, bytes]:
     """The number that a law adds to the report, and the bytes after the number."""
     raise NotImplementedError(type(law).__name__)
 
 
-@report_of.register
+@_report_of.register
 def _report_of_favour(law: Favour, cell: int, choices: Choices) -> tuple[int, bytes]:
     owner = law.owner
     others = owner.outcomes - owner.own
@@ -157,14 +157,14 @@ def _report_of_favour(law: Favour, cell: int, choices: Choices) -> tuple[int, by
     return outcome_of_rank(owner, cell, inside, rank), b""
 
 
-@report_of.register
+@_report_of.register
 def _report_of_weigh(law: Weigh, cell: int, choices: Choices) -> tuple[int, bytes]:
     rows = range(len(law.rows))
     sums = list(accumulate(law.entry(row, cell) for row in rows))
     return choices.place(sums), b""
 
 
-@report_of.register
+@_report_of.register
 def _report_of_subset(law: Subset, cell: int, choices: Choices) -> tuple[int, bytes]:
     """The true cell or not, then a uniform set of the others by Floyd's method."""
     inside = choices.chance(int(law.threshold))
@@ -181,7 +181,7 @@ def _report_of_subset(law: Subset, cell: int, choices: Choices) -> tuple[int, by
     return 0, _bits(members + [cell] * inside, law.cells)
 
 
-@report_of.register
+@_report_of.register
 def _report_of_flip(law: Flip, cell: int, choices: Choices) -> tuple[int, bytes]:
     thresholds = [int(law.other)] * law.cells
     thresholds[cell] = int(law.own)
@@ -189,7 +189,7 @@ def _report_of_flip(law: Flip, cell: int, choices: Choices) -> tuple[int, bytes]
     return 0, _bits(held, law.cells)
 
 
-@report_of.register
+@_report_of.register
 def _report_of_grid(law: Grid, cell: int, choices: Choices) -> tuple[int, bytes]:
     payload = b""
     drawn = _noise(law, choices)
@@ -215,12 +215,12 @@ def _outcome_of_same(owner: Same, cell: int, inside: bool, rank: int) -> int:
 
 @outcome_of_rank.register
 def _outcome_of_rows(owner: Rows, cell: int, inside: bool, rank: int) -> int:
-    return place_of_bit(owner.row(cell), rank, inside)
+    return _place_of_bit(owner.row(cell), rank, inside)
 
 
 @outcome_of_rank.register
 def _outcome_of_translate(owner: Translate, cell: int, inside: bool, rank: int) -> int:
-    place = place_of_bit(owner.pattern, rank, inside)
+    place = _place_of_bit(owner.pattern, rank, inside)
     return _difference(owner.sizes, cell, place)
 
 
@@ -248,7 +248,7 @@ def _with_parity(column: int, rank: int, parity: int) -> int:
     return spread + lowest * ((common + parity) % 2)
 
 
-def place_of_bit(bits: bytes, rank: int, one: bool) -> int:
+def _place_of_bit(bits: bytes, rank: int, one: bool) -> int:
     """The place of the rank-th one (or zero), the highest bit of the first byte being place 0."""
     low = 0
     high = len(bits)

@@ -49,7 +49,7 @@ class SubsetTally(Tally):
         step = _BYTE * max(1, _BLOCK_ENTRIES // (_BYTE * self.counters))
 
         for start in range(0, len(reports), step):
-            total += held_by(reports[start : start + step], self.counters)
+            total += _held_by(reports[start : start + step], self.counters)
 
         return total
 
@@ -132,7 +132,7 @@ class FlipTally(Tally):
             block = reports[start : start + step]
             sizes = _sizes(block)
             for size, members in grouped(sizes):
-                held = held_by(block[members], self.counters)
+                held = _held_by(block[members], self.counters)
                 total += self.weights[size] * held
 
         return total
@@ -177,7 +177,7 @@ def _within(reports: Array, cells: int) -> BoolArray:
     return np.asarray(reports[:, -1] & beyond == 0)
 
 
-def held_by(reports: Array, cells: int) -> IntArray:
+def _held_by(reports: Array, cells: int) -> IntArray:
     """How many of some packed sets hold each cell."""
     bits = np.unpackbits(reports, axis=1, count=cells)
 

@@ -208,7 +208,7 @@ class HadamardResponse(FavouringStrategy, PlainStrategy, IndexStrategy):
         return self.backward(energies / self._prior_chances**2)
 
 
-def block_counts(size: int) -> list[int]:
+def _block_counts(size: int) -> list[int]:
     """How many blocks of each width hold all cells; more would take chances and tell nothing."""
     columns = [2**bits - 1 for bits in range(1, size.bit_length() + 1)]
     return sorted({-(-size // count) for count in columns})
@@ -224,7 +224,7 @@ def best_blocks(
     """
     best = HadamardResponse(size, epsilon)
     least = inf
-    counts = block_counts(size)
+    counts = _block_counts(size)
     ratios = [abs(log2(count / best.parts)) for count in counts]
     middle = ratios.index(min(ratios))
 

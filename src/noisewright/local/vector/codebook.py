@@ -151,7 +151,7 @@ def _farthest(entries: IntArray) -> int:
     return max(int(entries.max()), -int(entries.min()))
 
 
-def unit_vectors(workload: Workload) -> IntArray:
+def _unit_vectors(workload: Workload) -> IntArray:
     """Columns of a factorization, padded to equal length, as whole numbers."""
     return padded_vectors(factor_columns(workload))
 
@@ -215,7 +215,7 @@ def one_bit(workload: Workload, epsilon: float) -> IndexStrategy:
         signs = positive.fields >= 0
         return positive.strategy(np.concatenate([signs, ~signs]), epsilon)
 
-    return codebook(unit_vectors(workload), epsilon, "one-bit")
+    return codebook(_unit_vectors(workload), epsilon, "one-bit")
 
 
 def privunit(workload: Workload, epsilon: float) -> IndexStrategy:
@@ -228,7 +228,7 @@ def privunit(workload: Workload, epsilon: float) -> IndexStrategy:
         count = best_subset_size(workload.size, epsilon)
         return near.strategy(top_cells(near.fields, count), epsilon)
 
-    return codebook(unit_vectors(workload), epsilon, "privunit")
+    return codebook(_unit_vectors(workload), epsilon, "privunit")
 
 
 @dataclass(frozen=True, eq=False)

@@ -102,7 +102,7 @@ def plan_answers(
     shift = not signed
     asked = matrix if isinstance(matrix, Workload) else as_workload(rows)
     if entrywise is None:
-        entrywise = best_tolerance(asked, alpha, shift)
+        entrywise = _best_tolerance(asked, alpha, shift)
 
     norm = approximate_norm(asked, float(entrywise), shift=shift, tolerance=_FINAL_GAP)
     near = norm.approximation - norm.shifts[:, None]
@@ -127,7 +127,7 @@ def _finite_rows(matrix: npt.ArrayLike | Workload) -> FloatArray:
     return rows
 
 
-def best_tolerance(asked: Workload, alpha: float, shift: bool) -> float:
+def _best_tolerance(asked: Workload, alpha: float, shift: bool) -> float:
     """The tolerance a < α for which γ2(W, a)/(α − a), and with it the people, is least.
 
     A witness U of γ2(W) shows γ2(W, a) ≥ γ2(W) − a‖U‖₁: where W•U ≥ α‖U‖₁, none is the best.

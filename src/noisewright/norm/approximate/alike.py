@@ -196,7 +196,7 @@ def _intervals(
     if not shift or not 4 <= n <= _MOST_ON_A_CIRCLE:
         return None
 
-    orbits = arc_orbits(n)
+    orbits = _arc_orbits(n)
     best = solve_orbits(orbits, entrywise, tolerance / 10)
     near, constants = _arc_values(n, orbits, best)
     proof, rows = _arc_witness(n, best)
@@ -265,7 +265,7 @@ def _arc_witness(n: int, best: OrbitSolution) -> tuple[FloatArray, FloatArray]:
     return proof, rows
 
 
-def arc_orbits(size: int) -> list[Orbit]:
+def _arc_orbits(size: int) -> list[Orbit]:
     """Arcs of every length up to half a circle: even functions about their middle, by cosines."""
     orbits = []
     waves = np.arange(size // 2 + 1)

@@ -77,9 +77,9 @@ def boxed_norm(
     """
     began = time.perf_counter()
     box = Box.of(lower, upper, shift)
-    check_tolerance(tolerance)
-    check_rows_and_columns(box.shape, "a box of limits")
-    pair, steps = search_box(box, tolerance, iterations)
+    _check_tolerance(tolerance)
+    _check_rows_and_columns(box.shape, "a box of limits")
+    pair, steps = _search_box(box, tolerance, iterations)
     exact = _factorized(pair, tolerance)
     bound = pair.witness.bound(box)
 
@@ -108,7 +108,7 @@ def _factorized(pair: Pair, tolerance: float) -> Factorization:
     )
 
 
-def check_tolerance(tolerance: float) -> None:
+def _check_tolerance(tolerance: float) -> None:
     """Refuse gaps that are none."""
     require(
         0 < tolerance < 1,
@@ -119,7 +119,7 @@ def check_tolerance(tolerance: float) -> None:
     )
 
 
-def check_rows_and_columns(shape: tuple[int, int], what: str) -> None:
+def _check_rows_and_columns(shape: tuple[int, int], what: str) -> None:
     """Refuse what takes hours."""
     rows, columns = shape
     tall = columns <= WIDEST and rows * columns <= MOST_SEARCHED
@@ -131,7 +131,7 @@ def check_rows_and_columns(shape: tuple[int, int], what: str) -> None:
         )
 
 
-def search_box(box: Box, tolerance: float, iterations: int) -> tuple[Pair, int]:
+def _search_box(box: Box, tolerance: float, iterations: int) -> tuple[Pair, int]:
     """The best approximation and witness, and the steps they took; limits are scaled first."""
     if not box.shift:
         offsets = np.zeros(box.shape[0])
@@ -200,7 +200,7 @@ class ApproximateNorm(Solution):
         away = np.abs(moved).max()
         rounding = SLACK * np.abs(entries).max() + 1e-15 * np.abs(middles).max()
 
-        bound = witness_of(self.certificate, matrix, self.entrywise, self.shift)
+        bound = _witness_of(self.certificate, matrix, self.entrywise, self.shift)
         if away > self.entrywise * (1 + SLACK) + rounding or self.lower_bound > bound:
             raise Contradiction(
                 f"{self.subject}: the result does not keep to its tolerance, or its witness proves "
@@ -233,7 +233,7 @@ def approximate_norm(
     entrywise = float(entrywise)
     pair, steps = _found(workload, entrywise, shift, tolerance, iterations)
     exact = _factorized(pair, tolerance)
-    bound = witness_of(pair.witness, workload.dense(), entrywise, shift)
+    bound = _witness_of(pair.witness, workload.dense(), entrywise, shift)
 
     return ApproximateNorm(
         workload=workload,
@@ -260,17 +260,17 @@ def _found(
         if alike is not None:
             return alike
 
-    check_rows_and_columns(workload.shape, f"workload {workload.brief()}")
+    _check_rows_and_columns(workload.shape, f"workload {workload.brief()}")
     matrix = workload.dense()
     middles = row_middles(matrix) if shift else np.zeros(len(matrix))
     entries = matrix - middles[:, None]
     box = Box(entries - entrywise, entries + entrywise, shift)
-    pair, steps = search_box(box, tolerance, iterations)
+    pair, steps = _search_box(box, tolerance, iterations)
 
     return replace(pair, shifts=pair.shifts - middles), steps
 
 
-def witness_of(
+def _witness_of(
     proof: BoxWitness, matrix: FloatArray, entrywise: float, shift: bool
 ) -> float:
     """What a witness proves of all matrices within a tolerance of this one."""
@@ -287,4 +287,4 @@ def _check(workload: Workload, entrywise: float, tolerance: float) -> None:
         "must be finite and >= 0",
         "try 0.1",
     )
-    check_tolerance(tolerance)
+    _check_tolerance(tolerance)

@@ -65,7 +65,7 @@ class Block:
     scale: float
 
 
-def connected_blocks(matrix: Any) -> list[Block]:
+def _connected_blocks(matrix: Any) -> list[Block]:
     """Blocks of rows and columns that share non-zero entries; zero rows and columns in none."""
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import connected_components
@@ -138,7 +138,7 @@ class Merged:
     representative: FloatArray
 
 
-def merge_parallel(matrix: FloatArray, norm: float) -> Merged:
+def _merge_parallel(matrix: FloatArray, norm: float) -> Merged:
     """Merge parallel rows by the ℓ_norm of their lengths, parallel columns by the longest."""
     # Rows alike in size, or columns that differ in a small query alone would seem to be parallel.
     exponents = np.frexp(np.abs(matrix).max(axis=1))[1]
@@ -200,7 +200,7 @@ def solve_explicit(workload: Explicit, settings: Settings) -> Part:
     """Solve the blocks one by one and join them at the best balance between them."""
     queries, size = workload.shape
     norm = settings.norm
-    blocks = connected_blocks(workload.matrix)
+    blocks = _connected_blocks(workload.matrix)
     if not blocks:
         return nothing_asked(workload, norm)
 
@@ -279,7 +279,7 @@ def _balance(bounds: FloatArray, norm: float) -> tuple[FloatArray, FloatArray]:
 def _solve_block(block: Block, settings: Settings) -> Part:
     """One block in sums over its own queries (not means), in the units of the whole matrix."""
     norm = settings.norm
-    merged = merge_parallel(block.matrix, norm)
+    merged = _merge_parallel(block.matrix, norm)
     small = Explicit(merged.matrix)
     spectrum = _circulant_spectrum(small.matrix) if norm == 2 else None
     inner = None if spectrum is None else solve_spectrum(small, (small.size,), spectrum)

@@ -46,7 +46,7 @@ def gram_root(gram: FloatArray) -> FloatArray:
     return np.asarray(np.sqrt(values[keep])[:, None] * vectors[:, keep].T)
 
 
-def right_singular(matrix: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _right_singular(matrix: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Singular values and right singular vectors of a full-rank matrix times D_b^½."""
     _, s, vt = np.linalg.svd(matrix * np.sqrt(b), full_matrices=False)
     return s, vt.T
@@ -90,7 +90,7 @@ class GramProblem:
         values, vectors = np.linalg.eigh(root[:, None] * self.gram * root)
         if values[0] > WELL_CONDITIONED * values[-1]:
             return np.sqrt(values), vectors
-        return right_singular(self._root, b)
+        return _right_singular(self._root, b)
 
     def spectrum(self, weights: Weights) -> Spectrum:
         """Eigenvalues of D_b^½ M D_b^½."""
@@ -239,7 +239,7 @@ class RowwiseProblem:
         values, vectors = eigen(root[:, None] * gram * root)
         if values[0] > WELL_CONDITIONED * values[-1]:
             return np.sqrt(values), vectors
-        return right_singular(gram_root(gram), weights.b)
+        return _right_singular(gram_root(gram), weights.b)
 
     def spectrum(self, weights: Weights) -> Spectrum:
         b = weights.b

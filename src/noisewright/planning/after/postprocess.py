@@ -182,7 +182,7 @@ def _applied(plan: CentralPlan, column: Column, steps: Steps) -> Column:
     if steps.fits:
         answers = fitted(plan, answers, column.std, declared, steps.integer)
 
-    column = held(column, answers, 0.0 if steps.fits and only_sums(plan) else -np.inf)
+    column = held(column, answers, 0.0 if steps.fits and _only_sums(plan) else -np.inf)
     return column if steps.suppress is None else _suppressed(column, steps.suppress)
 
 
@@ -214,7 +214,7 @@ def check_steps(plan: CentralPlan, steps: Steps) -> None:
     )
 
     if steps.fits:
-        check_fit(plan)
+        _check_fit(plan)
 
     if not steps.invariants:
         return
@@ -339,7 +339,7 @@ def by_tables(plan: CentralPlan) -> bool:
     return asked_of(plan.terms, plan.sizes).size > LARGEST_HISTOGRAM
 
 
-def check_fit(plan: CentralPlan) -> None:
+def _check_fit(plan: CentralPlan) -> None:
     """Refuse plans whose tables are too large to fit even one by one."""
     largest = max((term.inner.size for term in plan.terms), default=0)
     if by_tables(plan) and largest > LARGEST_HISTOGRAM:
@@ -465,7 +465,7 @@ def _tables(
     return np.concatenate(pieces)
 
 
-def only_sums(plan: CentralPlan) -> bool:
+def _only_sums(plan: CentralPlan) -> bool:
     """Whether every query adds up people, so that no true answer is negative."""
     return all(term.weight >= 0 and _adds_up(term.inner) for term in plan.terms)
 

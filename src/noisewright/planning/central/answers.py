@@ -57,7 +57,7 @@ def _seen(alarm: float) -> bool:
     return _SEEN / alarm <= _MOST_DRAWS
 
 
-def interval_widths(accuracy: Accuracy) -> Widths:
+def _interval_widths(accuracy: Accuracy) -> Widths:
     """Those of answers that are all linear in the noise, one for each term's."""
     return Widths(
         accuracy.multiplier(LEVEL), accuracy.joint_multiplier(LEVEL), _none, _none
@@ -82,11 +82,11 @@ def term_parts(
     std = accuracy.std
     return {
         key: Noisy(answers[rows], std[rows], _Covariance(accuracy, rows))
-        for key, rows in term_rows(terms).items()
+        for key, rows in _term_rows(terms).items()
     }
 
 
-def term_rows(terms: Sequence[Term]) -> dict[tuple[object, ...], slice]:
+def _term_rows(terms: Sequence[Term]) -> dict[tuple[object, ...], slice]:
     """Where the answers to every term stand among all, by its key."""
     places = {}
     start = 0
@@ -292,7 +292,7 @@ class _Judged:
 
     @cached_property
     def _rows(self) -> dict[tuple[object, ...], slice]:
-        return term_rows(self.terms)
+        return _term_rows(self.terms)
 
     def _needed(
         self, statistic: Statistic, errors: FloatArray | None = None
@@ -351,5 +351,5 @@ def planned_widths(plan: CentralPlan) -> Widths:
     """How many standard errors hold the answers of a plan; simulated laws are drawn once."""
     accuracy = plan.interval_accuracy
     if plan.counts_only:
-        return interval_widths(accuracy)
+        return _interval_widths(accuracy)
     return statistic_widths(accuracy, plan.terms, plan.workload.statistics)

@@ -196,7 +196,7 @@ def fitting(
 def _of_one(problem: CentralProblem, options: Central, beat: float = inf) -> Ranking:
     """The best for one promise."""
     if options.strategy is not None:
-        return own_ranking(problem, options.strategy)
+        return _own_ranking(problem, options.strategy)
     if _counts(problem):
         return ranked(problem, options.mechanism, beat)
 
@@ -273,7 +273,7 @@ def _counts(problem: CentralProblem) -> bool:
     return problem.workload.measures == (COUNT,)
 
 
-def own_ranking(problem: CentralProblem, strategy: npt.ArrayLike) -> Ranking:
+def _own_ranking(problem: CentralProblem, strategy: npt.ArrayLike) -> Ranking:
     """A matrix that somebody brings, with the highest bound that our own mechanisms prove."""
     require(
         _counts(problem),

@@ -106,7 +106,7 @@ class Margins(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return flat, np.array(self.people)
 
 
-def in_population(
+def _in_population(
     plan: LocalPlan, margins: Margins, cells: FloatArray | None, accuracy: LocalAccuracy
 ) -> Column:
     """Answers weighted to margins, from estimated cells, as if those in a stratum were drawn."""
@@ -204,7 +204,7 @@ def read(plan: LocalPlan, collected: Aggregate, reading: Reading) -> Column:
             reading.margins.attributes,
             "need exact queries",
         )
-        return in_population(plan, reading.margins, estimates.histogram, accuracy)
+        return _in_population(plan, reading.margins, estimates.histogram, accuracy)
 
     if reading.liars and collected.groups > 1:
         raise InvalidParameter(

@@ -54,11 +54,11 @@ class Certified:
 @singledispatch
 def certified(plan: object, known: Record) -> Certified:
     """What is proved of the errors in a record, by the kind of their plan."""
-    return Certified(ratio_tile(known), limits(known), _compared(known))
+    return Certified(_ratio_tile(known), limits(known), _compared(known))
 
 
 @certified.register
-def certified_with_curator(plan: CentralPlan, known: Record) -> Certified:
+def _certified_with_curator(plan: CentralPlan, known: Record) -> Certified:
     """Bounds on the error; where questions are weighed, so is what is compared."""
     told = dict(known)
     if known.get("ratio") is not None:
@@ -66,19 +66,19 @@ def certified_with_curator(plan: CentralPlan, known: Record) -> Certified:
         told = {"rmse": forecast.rmse, "max": forecast.max, **known}
 
     weighed = len(set(plan.weights)) > 1
-    return Certified(ratio_tile(known), limits(told), _compared(known, weighed))
+    return Certified(_ratio_tile(known), limits(told), _compared(known, weighed))
 
 
 @certified.register
-def certified_without_curator(plan: LocalPlan, known: Record) -> Certified:
+def _certified_without_curator(plan: LocalPlan, known: Record) -> Certified:
     """The people that reports need against the fewest that any method of a class needs."""
     facts = plan.summary()
     ratio = facts["certified_ratio"] or facts["ratio"]
     proved = {"ratio": ratio, "bound_class": facts["bound_class"]}
-    return Certified(ratio_tile(proved), _local_limits(plan), _COMPARED_PEOPLE)
+    return Certified(_ratio_tile(proved), _local_limits(plan), _COMPARED_PEOPLE)
 
 
-def ratio_tile(known: Record) -> Tile:
+def _ratio_tile(known: Record) -> Tile:
     """How close to the least error: among linear strategies, or else in the widest class known."""
     ratio = known.get("ratio")
     limited = known.get("bound_class")

@@ -102,14 +102,14 @@ def _ledger_facts(ledger: Record | str | None) -> list[tuple[str, str]]:
         return [("ledger", str(ledger.get("note", "not recorded")))]
 
     return [
-        ("dataset", dataset_of(ledger)),
+        ("dataset", _dataset_of(ledger)),
         ("entry of the ledger", f"{ledger['entry']} of {ledger['ledger']}"),
         ("hash of all entries up to it", str(ledger["hash"])),
         ("how spends add up", str(ledger["rule"])),
     ]
 
 
-def dataset_of(ledger: Record | str | None) -> str:
+def _dataset_of(ledger: Record | str | None) -> str:
     """The dataset that a ledger's note names, with its version; empty without one."""
     if not isinstance(ledger, Mapping) or not ledger.get("dataset"):
         return ""
@@ -119,7 +119,7 @@ def dataset_of(ledger: Record | str | None) -> str:
 
 def byline(known: Record, made: str = "released on") -> str:
     """Of what, when and by which version, on one line; plans have no time but that of the page."""
-    dataset = dataset_of(known.get("ledger"))
+    dataset = _dataset_of(known.get("ledger"))
     version = known.get("version", __version__)
     now = datetime.now(UTC).isoformat()
     drawn = f"page drawn on {when(now)}"

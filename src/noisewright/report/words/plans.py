@@ -74,14 +74,14 @@ def plan_words(plan: Plan) -> PlanWords:
 
 
 @plan_words.register
-def words_with_curator(plan: CentralPlan) -> PlanWords:
+def _words_with_curator(plan: CentralPlan) -> PlanWords:
     """Errors table by table."""
     asked = f"Asked: {tables_in_words(plan.tables(), plan.workload)}."
     return _Errors.of([plan]).words(asked, plan.forecast())
 
 
 @plan_words.register
-def words_without_curator(plan: LocalPlan) -> PlanWords:
+def _words_without_curator(plan: LocalPlan) -> PlanWords:
     """How many people are needed, and errors of shares by how many there are."""
     off = plain(100 * sqrt(plan.alpha or ALPHA), 3)
     goal = f"for shares that are ± {off} % points off (root mean square), whatever the data"
@@ -107,7 +107,7 @@ def words_without_curator(plan: LocalPlan) -> PlanWords:
 
 
 @plan_words.register
-def words_of_stream(plan: StreamPlan) -> PlanWords:
+def _words_of_stream(plan: StreamPlan) -> PlanWords:
     """The error of every step, drawn."""
     forecast = plan.forecast()
     std = forecast.std
@@ -125,7 +125,7 @@ def words_of_stream(plan: StreamPlan) -> PlanWords:
 
 
 @plan_words.register
-def words_together(plan: Together) -> PlanWords:
+def _words_together(plan: Together) -> PlanWords:
     """Errors of the tables of all plans."""
     asked = f"{len(plan.plans)} plans about the same people."
     words = _Errors.of(plan.plans).words(asked, plan.forecast())
@@ -133,7 +133,7 @@ def words_together(plan: Together) -> PlanWords:
 
 
 @plan_words.register
-def words_of_open_values(plan: OpenPlan) -> PlanWords:
+def _words_of_open_values(plan: OpenPlan) -> PlanWords:
     """Errors as they would be of the values assumed, and which values will be told."""
     assumed = plan.assumed()
     asked = (
@@ -148,7 +148,7 @@ def words_of_open_values(plan: OpenPlan) -> PlanWords:
 
 
 @plan_words.register
-def words_of_values(plan: ValuePlan) -> PlanWords:
+def _words_of_values(plan: ValuePlan) -> PlanWords:
     """Which values will be told, by how many people hold them."""
     last = plan.selection.certain
     counts = sorted(
@@ -174,7 +174,7 @@ def words_of_values(plan: ValuePlan) -> PlanWords:
 
 
 @plan_words.register
-def words_of_moments(plan: CovariancePlan) -> PlanWords:
+def _words_of_moments(plan: CovariancePlan) -> PlanWords:
     """Errors of means and covariances, by how many people there are."""
     names = {
         "mean": "a mean",
@@ -209,7 +209,7 @@ def words_of_moments(plan: CovariancePlan) -> PlanWords:
 
 
 @plan_words.register
-def words_of_pairs(plan: PairsPlan) -> PlanWords:
+def _words_of_pairs(plan: PairsPlan) -> PlanWords:
     """The error of a share of people, by how many there are."""
     forecast = plan.forecast()
     pairs = len(forecast.std)

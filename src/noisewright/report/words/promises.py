@@ -66,7 +66,7 @@ def kept_sentence(plan: object) -> str:
 
 
 @kept_sentence.register
-def kept_by_curator(plan: CentralPlan) -> str:
+def _kept_by_curator(plan: CentralPlan) -> str:
     """Pure noise keeps a promise that was asked with a δ."""
     if plan.asked is None:
         return ""

@@ -55,7 +55,7 @@ class Table:
     sql: str = ""  # where the relation is a query
 
     def __post_init__(self) -> None:
-        check_different(self.names, self.description)
+        _check_different(self.names, self.description)
 
     @property
     def origin(self) -> str:
@@ -176,7 +176,7 @@ def _described(paths: list[Path]) -> str:
 
 def _open_parquet(connection: duckdb.DuckDBPyConnection, paths: list[Path]) -> Table:
     for path in paths:
-        check_different(_parquet_names(path), repr(str(path)))
+        _check_different(_parquet_names(path), repr(str(path)))
 
     description = _described(paths)
     patterns = [glob.escape(str(path)) for path in paths]
@@ -326,7 +326,7 @@ def _from_arrow(
     return Table(relation, names, "the table")
 
 
-def check_different(names: Sequence[str], description: str) -> None:
+def _check_different(names: Sequence[str], description: str) -> None:
     """Refuse a table of which two columns share a name: nobody could say which one is meant.
 
     Columns without a name, as blanks at the end of lines make them, cannot be asked for.

@@ -314,7 +314,7 @@ class Marginals(Workload):
                 continue
             if self.tables == Marginals.of_order(self.sizes, longest, at_most).tables:
                 ways = f"<={longest}" if at_most else str(longest)
-                return f"marginals:{sizes_text(self.sizes)}:{ways}"
+                return f"marginals:{_sizes_text(self.sizes)}:{ways}"
 
         return None
 
@@ -348,7 +348,7 @@ class AllMarginals(Kron):
         return tuple(factor.size for factor in self.factors)
 
     def text(self) -> str:
-        return f"allmarginals:{sizes_text(self.sizes)}"
+        return f"allmarginals:{_sizes_text(self.sizes)}"
 
     def label(self, row: int) -> str:
         digits = np.unravel_index(row, [n + 1 for n in self.sizes])
@@ -362,7 +362,7 @@ def _orders(ways: int, at_most: bool) -> range:
     return range(0 if at_most else ways, ways + 1)
 
 
-def sizes_text(sizes: Sizes) -> str:
+def _sizes_text(sizes: Sizes) -> str:
     """`2^8` for equal sizes, `5x7x2` otherwise."""
     if len(set(sizes)) == 1:
         return f"{sizes[0]}^{len(sizes)}"

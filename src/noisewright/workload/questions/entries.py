@@ -115,7 +115,7 @@ def _importance(entry: Entry, domain: Domain) -> tuple[float, Weights | None]:
     """How much accuracy matters, and the survey weight of people where one is named."""
     weight = entry.get("weight", 1.0)
     if isinstance(weight, str):
-        return _number(entry, "importance", 1.0), survey_weights(weight, domain)
+        return _number(entry, "importance", 1.0), _survey_weights(weight, domain)
     if "importance" in entry and "weight" in entry:
         raise InvalidParameter(
             "importance", entry["importance"], "is given twice", "leave weight"
@@ -129,7 +129,7 @@ def _number(entry: Entry, name: str, default: object) -> float:
     return float(cast("float", entry.get(name, default)))
 
 
-def survey_weights(name: str, domain: Domain) -> Weights:
+def _survey_weights(name: str, domain: Domain) -> Weights:
     """A numeric attribute as the weight of people, in units of about a thousandth of its cap."""
     attribute = _numeric("weight", name, domain)
     low = attribute.lower

@@ -19,7 +19,7 @@ _ROUNDS = 30  # of balancing: a few suffice, and what needs more is too far from
 _DIGITS = 9  # of products with random vectors, by which types are told apart
 
 
-def gaussian_factor(centred: FloatArray) -> FloatArray:
+def _gaussian_factor(centred: FloatArray) -> FloatArray:
     """A matrix B with BBᵀ = (PMP)^{1/2}, what optimal information looks like when nothing binds."""
     values, vectors = np.linalg.eigh(centred)
     return np.asarray(vectors * np.clip(values, 0.0, None) ** 0.25)
@@ -44,7 +44,7 @@ def dense_start(
 ) -> tuple[FloatArray, FloatArray]:
     """Where descents begin: spectral patterns, and lightly every cell, so that all is seen."""
     n = len(centred)
-    patterns = spectral_patterns(gaussian_factor(centred), epsilon, rows, rng)
+    patterns = spectral_patterns(_gaussian_factor(centred), epsilon, rows, rng)
     weights = np.concatenate([np.ones(rows), np.full(n, 0.1)])
     return np.concatenate([patterns, np.eye(n)]), weights
 

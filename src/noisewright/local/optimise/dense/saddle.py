@@ -159,10 +159,10 @@ def best_saddle(
     mean = float(now.prior @ slopes.variances)
     value = float(slopes.variances.max()) if worst_case else mean
     priced = Priced(weighed, now.prior, slopes.quadratic, now.prices, value)
-    return priced, (1 + steps) * newton_operations(*v.shape)
+    return priced, (1 + steps) * _newton_operations(*v.shape)
 
 
-def newton_operations(patterns: int, cells: int) -> float:
+def _newton_operations(patterns: int, cells: int) -> float:
     """What a Newton step takes, about."""
     unknowns = patterns + 2 * cells
     return solved(unknowns, 1) + 3 * product(patterns, patterns, cells)
