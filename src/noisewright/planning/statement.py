@@ -108,6 +108,8 @@ def _said(name: str, value: object) -> object:
     """Promises, losses and bounds as people write them; None for what is said as it is."""
     if isinstance(value, Mapping):
         return _SAYINGS[name](value) if name in _SAYINGS else None
+    if name == "seconds" and isinstance(value, float):
+        return f"{value:.2g}"  # another run takes another time
     if name == "bounds" and isinstance(value, Sequence):
         return "; ".join(map(_bound, value))
     return None

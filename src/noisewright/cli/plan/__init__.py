@@ -216,7 +216,8 @@ def plan(
     if method.model == "local":
         rule = "is for the central model"
         refuse_typed(*TARGETS, rule=rule, remedy="say --people, or --max-error")
-        refuse_typed(Curator, rule=rule, remedy="say --max-error, or leave it out")
+        refuse_typed("error", rule=rule, remedy="say --max-error, or leave it out")
+        refuse_typed(Curator, rule=rule)
         plan_local(question, budget, local.options(method), output)
         return
 
