@@ -280,19 +280,20 @@ def test_streams_have_the_bounds_of_all_their_running_counts(
 ) -> None:
     privacy = nw.Privacy(**budget, neighbours=neighbours)
     for steps in (1, 2, 12, 300):
-        stream = nw.plan(nw.RunningCount(steps), privacy).forecast()
+        plan = nw.plan(nw.RunningCount(steps), privacy)
+        stream = plan.forecast()
         assert stream.bounds or (steps == 1 and neighbours == "replace-one")
         for bound in stream.bounds:
             assert bound.ratio is not None
             assert 1 <= bound.ratio == pytest.approx(stream.rmse / bound.lower_bound)
         if steps == 12:
-            offline = nw.plan("prefix:12", privacy).forecast()
+            offline = nw.plan("prefix:12", plan.privacy).forecast()
             assert [b.bound_class for b in stream.bounds] == [
                 b.bound_class for b in offline.bounds
             ]
             known = [b.lower_bound for b in offline.bounds]
             assert [b.lower_bound for b in stream.bounds] == pytest.approx(known)
         assert (stream.lower_bound is None) == (
-            privacy.kind == "pure" or not stream.bounds
+            plan.privacy.kind == "pure" or not stream.bounds
         )
         assert stream.ratio is None or 1 <= stream.ratio < (1.6 if steps >= 12 else 3)

@@ -247,7 +247,8 @@ def test_several_plans_and_streams_are_entries_too(tmp_path: Path) -> None:
     )
     releases = half.release(COUNTS, ledger=book, dataset="people")
     assert {release.metadata["ledger"]["entry"] for release in releases} == {3}
-    stream = nw.plan(nw.RunningCount(8), nw.Privacy(epsilon=0.5, delta=1e-9))
+    half_again = nw.Privacy(epsilon=0.5, delta=1e-9)
+    stream = nw.plan(nw.RunningCount(8), half_again, nw.Stream(composition="many"))
     stream.start(ledger=book, dataset="people").step(3)
     account = book.account("people")
     assert [len(s.reserved.spend.losses) for s in account.releases] == [2, 1]
