@@ -13,6 +13,7 @@ from noisewright.errors import InvalidParameter
 from noisewright.estimate.nearest import AnswerSpace, Possible
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.workload import workload
+from noisewright.workload.structure import terms
 from oracles.privacy_oracles import SeededSource
 
 REPLACED = Privacy(1.0, neighbours="replace-one")
@@ -229,3 +230,24 @@ def test_plans_say_where_what_is_easily_had_is_nearer():
         row.mechanism for row in nw.compare("prefix:6", REPLACED, nw.Central(people=20))
     }
     assert "one-way" not in single
+
+
+def test_forecasts_of_other_questions_are_not_scaled_by_the_noise_of_the_fit():
+    """Cells asked later of a fit to as many prefix sums; the same sums rebuilt are recognised."""
+    plan = nw.plan("prefix:12", REPLACED, nw.Central(mechanism="projection", people=40))
+    fitted = replace(plan.mechanism, space="answers")
+    sums, cells = (
+        terms(workload(text), (12,)) for text in ("prefix:12", "identity:12")
+    )
+    unbiased = {id(asked): fitted.inner.accuracy(asked) for asked in (sums, cells)}
+    noise = unbiased[id(sums)].draw(40, np.random.default_rng(8))
+    corrections = [
+        fitted._variance_correction(noise, asked, unbiased[id(asked)])
+        for asked in (sums, cells)
+    ]
+    known, drawn = unbiased[id(sums)].variance.mean(), (noise**2).mean()
+    assert corrections == [pytest.approx(np.sqrt(known / drawn)), 1.0]
+
+    three = terms(workload("random:3x12:1"), (12,))
+    later = [fitted.accuracy(asked) for asked in (cells, [*cells, *three])]
+    np.testing.assert_allclose(later[0].error, later[1].error[:12])

@@ -59,14 +59,33 @@ Space = Literal["cells", "answers"]
 MOST_CELLS = 2**18
 """Cells up to which a histogram is fitted."""
 
-_DRAWS = 4, 40  # of noise, at each public histogram: at least, at most
-# that all draws at one histogram have together, where these are fewer than allowed
+_LEAST_DRAWS, _MOST_DRAWS = 4, 40
+"""Draws of noise at each public histogram.
+
+With 40, and corrected for their variance, forecasts of small workloads at ε = 1 vary by 1 to 4 % at
+40 people, and not at all at 4,000.
+"""
+
 _DRAWN_CELLS = 2**14
-_CLOSE = 0.05  # of the noise's size: nearer than this, a fit is not improved
-_SUPPORT = "support"
-_MOST_ENTRIES = 2**22  # of matrices that the error on the worst data is worked out from
-# times the declared people: as many as a histogram may hold where they are protected
-_WIDE = 4.0
+"""Cells of all draws at one histogram together: only bounds the time of a forecast."""
+
+_FIT_TOLERANCE = 0.05
+"""Distance from the nearest fit at which steps end, as a share of the noise's size.
+
+Half of it and double change no forecast of prefix sums or pair marginals over 64 cells by 1e-5; the
+bound on the worst data, which adds it, falls by 2.4 % and rises by 4.8 %.
+"""
+
+_MOST_BOUND_ENTRIES = 2**22
+"""Entries of the matrices that the error on the worst data is worked out from: bounds memory."""
+
+_PEOPLE_LIMIT = 4.0
+"""Where the number of people is private, a histogram holds up to this multiple of the declared one.
+
+More people than that are missed, as the declared number may be wrong. At 20 people and ε = 0.3 half
+of it lowers forecasts by 27 % for single cells and 3 % for pair marginals, and double raises the
+former by 24 %; at 200 people neither changes any.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,9 +166,14 @@ class FittedMechanism(CountsPeople):
         return Measurement(values, (self.inner.measure(counts, source),))
 
     def fits(self, measurement: Measurement) -> bool:
-        people = Measurement(measurement.values).lengths
-        alike = people == [1] * self._public_total and len(measurement.parts) == 1
-        return alike and self.inner.fits(measurement.parts[0])
+        expected = (
+            [1] if self._public_total else []
+        )  # the number of people, where public
+        return (
+            Measurement(measurement.values).lengths == expected
+            and len(measurement.parts) == 1
+            and self.inner.fits(measurement.parts[0])
+        )
 
     def check_reach(self, asked: Sequence[Term]) -> None:
         self.inner.check_reach([*self._fitted_to, *asked])
@@ -174,15 +198,15 @@ class FittedMechanism(CountsPeople):
     def _possible(self, people: float) -> Possible:
         if self._public_total:
             return Possible(max(people, 0.0))
-        return Possible(_WIDE * self.given.people, at_most=True)
+        return Possible(_PEOPLE_LIMIT * self.given.people, at_most=True)
 
     @cached_property
     def _fit_accuracy(self) -> Accuracy:
         return self.inner.accuracy(self._fitted_to)
 
     @cached_property
-    def _noise(self) -> float:
-        """The size of the noise in all that is fitted to."""
+    def _noise_size(self) -> float:
+        """Root mean square length of the noise on all that is fitted to."""
         return float(np.sqrt(self._fit_accuracy.variance.sum()))
 
     @cached_property
@@ -197,7 +221,9 @@ class FittedMechanism(CountsPeople):
         if self.space == "cells":
             return possible.nearest(noisy)
 
-        nearest = self._answer_space.nearest(noisy, possible, _CLOSE * self._noise)[0]
+        nearest = self._answer_space.nearest(
+            noisy, possible, _FIT_TOLERANCE * self._noise_size
+        )[0]
         if self.support is None:
             return nearest
 
@@ -224,7 +250,9 @@ class FittedMechanism(CountsPeople):
         rng = np.random.default_rng(0)  # public simulation: forecasts are reproducible
         unbiased = self.inner.accuracy(asked)
         errors = []
-        draws = int(np.clip(_DRAWN_CELLS // self.workload.size, *_DRAWS))
+        draws = int(
+            np.clip(_DRAWN_CELLS // self.workload.size, _LEAST_DRAWS, _MOST_DRAWS)
+        )
 
         for shares in self.given.shares(self.workload.size):
             people = rng.multinomial(self.given.people, shares).astype(np.float64)
@@ -232,7 +260,7 @@ class FittedMechanism(CountsPeople):
             noise = self._fit_accuracy.draw(draws, rng)
             fits = self._fit(exact + noise, self.given.people)
             missed = self._answers(fits - people, asked)
-            errors.append(missed * self._luck(noise, asked, unbiased))
+            errors.append(missed * self._variance_correction(noise, asked, unbiased))
 
         return SimulatedAccuracy(
             tuple(errors), unbiased, lambda: self.worst_rmse(asked)
@@ -242,14 +270,14 @@ class FittedMechanism(CountsPeople):
         """A root mean square error of these answers that no data of so many people exceed."""
         cells = self.workload.size
         queries = sum(term.queries for term in asked)
-        if cells * max(queries, self.workload.queries) > _MOST_ENTRIES:
+        if cells * max(queries, self.workload.queries) > _MOST_BOUND_ENTRIES:
             return None
 
         possible = self._possible(self.given.people)
         fitted = None if self.space == "cells" else self.workload.dense()
         distance = fit_error(self._fit_accuracy, fitted, possible)
         if fitted is not None:
-            distance += _CLOSE * self._noise  # where steps end
+            distance += _FIT_TOLERANCE * self._noise_size  # where steps end
 
         return answer_error(
             over_cells(self.sizes, asked),
@@ -258,22 +286,40 @@ class FittedMechanism(CountsPeople):
             possible,
         )
 
-    def _luck(
+    def _variance_correction(
         self,
         noise: FloatArray,
         asked: Sequence[Term],
         unbiased: Accuracy,
     ) -> float:
-        """What these draws fall short of the noise's known size: most of a forecast's own error."""
-        if self.space == "cells":
-            noise = self._answers(noise, asked)
+        """Known over simulated root mean square noise.
 
-        if self._sketched or noise.shape[1] != len(unbiased.variance):
-            # asked later, or not all of it noise: what was drawn does not tell
+        A ratio control variate, which removes most of a forecast's own error where fits follow the
+        noise closely.
+        """
+        if self._sketched:  # part of the error is not this noise
             return 1.0
 
-        drawn = float((noise**2).mean())
-        return float(np.sqrt(unbiased.variance.mean() / drawn)) if drawn else 1.0
+        if self.space == "cells":
+            noise = self._answers(noise, asked)
+        elif not self._is_fitted_to(
+            asked
+        ):  # other questions: their noise was not drawn
+            return 1.0
+
+        simulated = float((noise**2).mean())
+        return (
+            float(np.sqrt(unbiased.variance.mean() / simulated)) if simulated else 1.0
+        )
+
+    def _is_fitted_to(self, asked: Sequence[Term]) -> bool:
+        """Whether these are the questions of the fit: if not, random numbers tell them apart."""
+        if sum(term.queries for term in asked) != self.workload.queries:
+            return False
+
+        probe = np.random.default_rng(0).standard_normal((1, self.workload.size))
+        fitted = self._answers(probe, self._fitted_to)
+        return np.allclose(self._answers(probe, asked), fitted, rtol=1e-9)
 
     def record(self) -> dict[str, object]:
         fit: dict[str, object] = {
