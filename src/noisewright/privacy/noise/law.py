@@ -74,14 +74,26 @@ class NoiseLaw:
         return cls(**stated)  # type: ignore[arg-type]  # checked as a user's own
 
 
-# Above this scale the Fourier (dual) series needs one term; below it the direct sum needs a dozen.
 _DUAL_FROM = 1.0
+"""Scale σ from which the dual series of a rounded Gaussian's variance needs one term.
+
+The next is below 4.1 e^(−8π²), 3e-34. Below this scale the direct sum needs at most a dozen.
+"""
+
+_TAIL_CUT = 12
+"""Deviations beyond which a Gaussian tail, below 4e-33, is left out of the direct sum."""
+
+_LARGEST_HALF_RATE = 300
+"""1/(2 scale) beyond which discrete Laplace noise varies by less than 1e-259: it is all zeros.
+
+From 356 on, sinh² would overflow.
+"""
 
 
 def _rounded_gaussian_variance(sigma: float) -> float:
     """Sum (2m-1) Pr(|k| >= m), or its Poisson dual σ² + 1/12 + Σ (-1)^n q^(n²)(4σ² + 1/(πn)²)."""
     if sigma < _DUAL_FROM:
-        steps = range(1, 2 + int(12 * sigma))
+        steps = range(1, 2 + int(_TAIL_CUT * sigma))
         return sum((2 * m - 1) * erfc((m - 0.5) / (sqrt(2) * sigma)) for m in steps)
 
     q = exp(-2 * (pi * sigma) ** 2)
@@ -89,6 +101,8 @@ def _rounded_gaussian_variance(sigma: float) -> float:
 
 
 def _discrete_laplace_variance(scale: float) -> float:
-    """Return 2α/(1-α)² with α = e^(-1/scale)."""
-    half = 0.5 / scale
-    return 0.0 if half > 300 else 0.5 / sinh(half) ** 2
+    """Return 2α/(1-α)² with α = e^(-1/scale), by sinh, which keeps digits at large scales."""
+    half_rate = 0.5 / scale
+    if half_rate > _LARGEST_HALF_RATE:
+        return 0.0
+    return 0.5 / sinh(half_rate) ** 2
