@@ -158,7 +158,9 @@ def _with_sum(plan: Any) -> Any:
     cores, one = np.array([3, 4, 0]), np.ones(3, dtype=np.int64)
     carries = Carries(np.array([1, 0, 2]), cores, one, targets, parts)
     block = Block((0,), (np.array([[2, 0], [0, 1], [1, 2]]),))
-    measured = BlockMechanism(BlockStrategy((2,), (block,)), plan.privacy, over=(2,))
+    measured = BlockMechanism(
+        BlockStrategy((2,), (block,)), plan.privacy, attribute_sizes=(2,)
+    )
     proposal = replace(plan.proposal, mechanism=CarryMechanism(measured, carries))
     return replace(plan, proposal=proposal)
 

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import binom, chi2, norm
 
 import noisewright as nw
-from noisewright.central.blocks.mechanism import _chernoff, _proxy
+from noisewright.central.blocks.mechanism import _chernoff_multiplier, _proxy_variance
 from noisewright.central.mechanism import Measurement
 from noisewright.estimate.nonnegative import tells_total
 from noisewright.planning.after.postprocess import Steps, check_steps
@@ -167,7 +167,7 @@ def test_tails_are_bounded_for_every_law() -> None:
             law = NoiseLaw(name, scale)
             mass = weights / (2 * weights.sum() - weights[0])
             for alarm in (1e-2, 1e-4, 1e-6, 1e-9):
-                bound = _chernoff(law, alarm) * np.sqrt(_proxy(law))
+                bound = _chernoff_multiplier(law, alarm) * np.sqrt(_proxy_variance(law))
                 assert mass[steps > bound].sum() <= alarm
 
 

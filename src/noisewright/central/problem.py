@@ -222,7 +222,9 @@ class Candidate:
     def proposal(self, problem: CentralProblem) -> Proposal:
         """The strategy under the least noise that keeps the problem's budget."""
         certificate = "none" if self.bound is None else self.certificate
-        mechanism = BlockMechanism(self.strategy, problem.privacy, over=problem.sizes)
+        mechanism = BlockMechanism(
+            self.strategy, problem.privacy, attribute_sizes=problem.sizes
+        )
         return Proposal(
             mechanism,
             self.value,

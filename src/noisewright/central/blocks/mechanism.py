@@ -47,28 +47,30 @@ from noisewright.workload.kinds.marginals import OnAttributes
 from noisewright.workload.questions.measures import COUNT, Measure
 from noisewright.workload.structure import Term
 
-_NO_NOISE = 2.0**-30  # in grid steps: every draw is zero
+_NO_NOISE = 2.0**-30
+"""Scale in grid steps under which every draw is zero."""
 
 
 @dataclass(frozen=True, eq=False)
 class BlockMechanism(NamedMechanism):
     """A block strategy of one measure under the least noise that keeps `privacy`.
 
-    `over` holds the sizes of all attributes where the strategy sees their cells on one axis.
+    The strategy sees the attributes of `attribute_sizes`, or all their cells on one axis.
     """
 
     strategy: BlockStrategy
     privacy: Privacy
     content: Measure = COUNT
-    over: tuple[int, ...] | None = None
+    attribute_sizes: tuple[int, ...] | None = None
 
     @cached_property
     def _pure(self) -> bool:
         return self.privacy.kind == "pure"
 
     @cached_property
-    def _flat(self) -> bool:
-        return self.over not in (None, self.strategy.sizes)
+    def _on_single_axis(self) -> bool:
+        """Whether the strategy sees the cells of all attributes on one axis."""
+        return self.attribute_sizes not in (None, self.strategy.sizes)
 
     @cached_property
     def sensitivity(self) -> float:
@@ -78,14 +80,15 @@ class BlockMechanism(NamedMechanism):
         if self.content == COUNT:
             return self.strategy.sensitivity(order, neighbours)
 
-        alone = most = Fraction(self.strategy.sensitivity(order, "add-remove"))
+        joining = Fraction(self.strategy.sensitivity(order, "add-remove"))
+        movement = joining
         if neighbours == "replace-one":
             # Who is replaced takes one value out of a cell and puts another into a cell. Values of
             # one sign move most where one of them is none, or both are the largest.
             replaced = Fraction(self.strategy.sensitivity(order, neighbours))
-            most = 2 * alone if self.content.signed else max(alone, replaced)
+            movement = 2 * joining if self.content.signed else max(joining, replaced)
 
-        return float_above(most * self.content.reach)
+        return float_above(movement * self.content.reach)
 
     @cached_property
     def law(self) -> NoiseLaw:
@@ -115,14 +118,20 @@ class BlockMechanism(NamedMechanism):
 
     @cached_property
     def unit_noise(self) -> float:
-        """On its grid noise may vary a little less than the continuous law at the same budget."""
-        # a public total: no bound is about it
-        free = self.privacy.neighbours == "replace-one"
+        """Deviation at sensitivity one that bounds may count on, over all blocks people can move.
+
+        Noise on the grid may vary a little less than the continuous law of the same budget.
+        """
+        # Under replace-one the total is public, and its block bears no bound.
+        public_total = self.privacy.neighbours == "replace-one"
         pairs = zip(self.strategy.blocks, self.laws, strict=True)
-        moved = [law for block, law in pairs if block.attributes or not free]
-        unit = 2.0 if self._pure else 1.0
+        moved = [law for block, law in pairs if block.attributes or not public_total]
+
+        continuous = (
+            2.0 if self._pure else 1.0
+        )  # variance of the continuous law of scale one
         least = min(
-            (law.variance / (unit * law.scale**2) for law in moved),
+            (law.variance / (continuous * law.scale**2) for law in moved),
             default=1.0,
         )
 
@@ -140,13 +149,17 @@ class BlockMechanism(NamedMechanism):
 
     def _attributes(self, seen: tuple[int, ...]) -> tuple[int, ...]:
         """Attributes of the domain behind those that the strategy sees."""
-        return tuple(range(len(self.over or ()))) if self._flat and seen else seen
+        return (
+            tuple(range(len(self.attribute_sizes or ())))
+            if self._on_single_axis and seen
+            else seen
+        )
 
-    def _own(self, terms: Sequence[Term]) -> Sequence[Term]:
+    def _as_strategy_sees(self, terms: Sequence[Term]) -> Sequence[Term]:
         """Terms as the strategy sees them."""
-        if not self._flat or self.over is None:
+        if not self._on_single_axis or self.attribute_sizes is None:
             return terms
-        return [_on_one_axis(term, self.over) for term in terms]
+        return [_on_one_axis(term, self.attribute_sizes) for term in terms]
 
     def of(self, measure: Measure) -> Self:
         return replace(self, content=measure)
@@ -184,15 +197,15 @@ class BlockMechanism(NamedMechanism):
         terms: Sequence[Term],
     ) -> FloatArray:
         return np.concatenate(
-            self.strategy.answers(self._own(terms), measurement.values)
+            self.strategy.answers(self._as_strategy_sees(terms), measurement.values)
         )
 
     def accuracy(self, terms: Sequence[Term]) -> Accuracy:
-        return BlockAccuracy(self, tuple(self._own(terms)))
+        return BlockAccuracy(self, tuple(self._as_strategy_sees(terms)))
 
     def check_reach(self, terms: Sequence[Term]) -> None:
         start = 0
-        for term in self._own(terms):
+        for term in self._as_strategy_sees(terms):
             check_reach(self.strategy, term, start)
             start += term.queries
 
@@ -274,6 +287,10 @@ class BlockAccuracy(Accuracy):
     mechanism: BlockMechanism
     terms: tuple[Term, ...]
 
+    @property
+    def _is_laplace(self) -> bool:
+        return self.mechanism.law.law == "discrete-laplace"
+
     @cached_property
     def variance(self) -> FloatArray:
         law = self.mechanism.law
@@ -292,12 +309,11 @@ class BlockAccuracy(Accuracy):
         result = np.zeros((queries, len(chosen)))
 
         for number, law in enumerate(self.mechanism.laws):
-            units: list[Array] = [
-                np.zeros((b.rows, blocks[number].rows)) for b in blocks
-            ]
-            units[number] = np.eye(blocks[number].rows)
-            part = self._effect(units)
-            result += law.variance * (part @ part[chosen].T)
+            rows = blocks[number].rows
+            units: list[Array] = [np.zeros((block.rows, rows)) for block in blocks]
+            units[number] = np.eye(rows)
+            effect = self._effect(units)
+            result += law.variance * (effect @ effect[chosen].T)
 
         return result
 
@@ -312,31 +328,29 @@ class BlockAccuracy(Accuracy):
             strict=True,
         )
         noise = [
-            law.standard_deviation * self._unit(rng, (b.rows, count))
+            law.standard_deviation * self._unit_draws(rng, (b.rows, count))
             for b, law in pairs
         ]
         return self._effect(noise).T
 
-    def _unit(
+    def _unit_draws(
         self,
         rng: np.random.Generator,
         shape: tuple[int, int],
     ) -> Array:
-        if self.mechanism.law.law == "discrete-laplace":
+        if self._is_laplace:
             return rng.laplace(scale=np.sqrt(0.5), size=shape)
         return rng.standard_normal(shape)
 
     def multiplier(self, level: float) -> float:
-        pure = self.mechanism.law.law == "discrete-laplace"
-        return (laplace_multiplier if pure else normal_multiplier)(level)
+        return (laplace_multiplier if self._is_laplace else normal_multiplier)(level)
 
     def bounded_multiplier(
         self,
         answers: int,
         level: float,
     ) -> float:
-        if self.mechanism.law.law == "discrete-laplace":
-            # Šidák's inequality is Gaussian
+        if self._is_laplace:  # Šidák's inequality is Gaussian
             return super().bounded_multiplier(answers, level)
         return sidak_multiplier(answers, level)
 
@@ -344,11 +358,11 @@ class BlockAccuracy(Accuracy):
         laws = self.mechanism.laws
         if any(law.variance == 0 for law in laws):
             return None
-        largest = max(_proxy(law) / law.variance for law in laws)
-        return _chernoff(self.mechanism.law, alarm) * float(np.sqrt(largest))
+        largest = max(_proxy_variance(law) / law.variance for law in laws)
+        return _chernoff_multiplier(self.mechanism.law, alarm) * float(np.sqrt(largest))
 
 
-def _proxy(law: NoiseLaw) -> float:
+def _proxy_variance(law: NoiseLaw) -> float:
     """Variance of a continuous law whose moment generating function is nowhere below the law's.
 
     Rounding a Gaussian adds at most half a step, itself subgaussian with 1/4, and square roots of
@@ -357,13 +371,10 @@ def _proxy(law: NoiseLaw) -> float:
     """
     if law.law == "discrete-laplace":
         return 2 * law.scale**2
-    return (law.scale + (0.5 if law.law == "rounded-gaussian" else 0.0)) ** 2
+    return (law.scale + 0.5) ** 2
 
 
-def _chernoff(
-    law: NoiseLaw,
-    alarm: float,
-) -> float:
+def _chernoff_multiplier(law: NoiseLaw, alarm: float) -> float:
     """Standard deviations that a sum of such continuous noise exceeds with this probability.
 
     Among sums of Laplace noise of one variance, a single one has the largest moment generating
@@ -371,12 +382,12 @@ def _chernoff(
     """
     from scipy.optimize import brentq
 
-    bits = -np.log(alarm)
+    exponent = -np.log(alarm)
     if law.law != "discrete-laplace":
-        return float(np.sqrt(2 * bits))
+        return float(np.sqrt(2 * exponent))
 
     def excess(z: float) -> float:
         s = (np.sqrt(1 + 2 * z * z) - 1) / z
-        return float(s * z + np.log1p(-s * s / 2) - bits)
+        return float(s * z + np.log1p(-s * s / 2) - exponent)
 
-    return float(brentq(excess, 1e-3, 10 + 2 * bits))
+    return float(brentq(excess, 1e-3, 10 + 2 * exponent))

@@ -125,7 +125,7 @@ class CarryMechanism(CountsPeople):
     @property
     def sizes(self) -> tuple[int, ...]:
         """Values of every attribute."""
-        return self.measured.over or self.measured.strategy.sizes
+        return self.measured.attribute_sizes or self.measured.strategy.sizes
 
     def of(self, measure: Measure) -> Self:
         if self.closed and measure != COUNT:

@@ -121,7 +121,7 @@ def _plan(problem: CentralProblem) -> Proposal:
 
     best = min(designs, key=lambda design: design.error)
     strategy = cells.strategy(best.matrix, best.multiplier)
-    measured = BlockMechanism(strategy, problem.privacy, over=problem.sizes)
+    measured = BlockMechanism(strategy, problem.privacy, attribute_sizes=problem.sizes)
     mechanism = CarryMechanism(measured, cells.carries(best.carries), closed)
     return Proposal.unbounded(mechanism, best.status)
 
