@@ -27,7 +27,7 @@ from noisewright.local.work import (
     eigenvalues,
     eigenvectors,
     product,
-    solved,
+    solve,
 )
 from noisewright.solution import Status
 from noisewright.workload import workload
@@ -115,7 +115,7 @@ def test_estimates_grow_as_the_products_do() -> None:
     for size in (10, 100, 1000):
         assert eigenvalues(size) < eigenvectors(size)
         assert product(size, size, size) < eigenvectors(size) < eigenvectors(2 * size)
-        assert solved(size, 1) < solved(size, size)
+        assert solve(size, 1) < solve(size, size)
 
 
 def test_designs_grow_for_as_long_as_there_is_work() -> None:

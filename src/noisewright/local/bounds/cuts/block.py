@@ -26,7 +26,7 @@ import numpy as np
 from noisewright.arrays import FloatArray, IntArray
 from noisewright.local.bounds.blocks import Blocks
 from noisewright.local.bounds.centring import symmetrised
-from noisewright.local.work import eigenvectors, product, touched
+from noisewright.local.work import eigenvectors, pass_over, product
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ def weighing(cuts: int, cells: int) -> float:
     """Operations of a start with cuts: their products, and the inverse of those."""
     products = 4 * product(cuts, cells, cuts)
     inverse = product(cuts, cuts, cuts)
-    return products + inverse + 10 * touched(cuts**2)
+    return products + inverse + 10 * pass_over(cuts**2)
 
 
 def _inverse(matrix: FloatArray, shift: float) -> FloatArray:
@@ -238,7 +238,7 @@ class CutBlock(Blocks):
         cuts = len(self.cuts)
         products = 2 * product(cuts, n, n)
         splitting = _SPLITTING.steps * product(cuts, cuts, 1)
-        passes = _PASSES * touched(n**2 + cuts * n)
+        passes = _PASSES * pass_over(n**2 + cuts * n)
         return eigenvectors(n) + products + splitting + passes
 
     # --- the map from Φ and its adjoint -----------------------------------------------------------

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray
-from noisewright.local.work import touched
+from noisewright.local.work import pass_over
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ _PASSES = 30
 
 def finding(cells: int) -> float:
     """Operations of a search for cuts, about."""
-    return _CHANGES * _PASSES * touched(2 * _TRIES.starts * cells)
+    return _CHANGES * _PASSES * pass_over(2 * _TRIES.starts * cells)
 
 
 def violated(

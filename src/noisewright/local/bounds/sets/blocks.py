@@ -19,7 +19,7 @@ import numpy as np
 from noisewright.arrays import BoolArray, FloatArray, IntArray
 from noisewright.local.bounds.blocks import Blocks
 from noisewright.local.bounds.folding import Folding
-from noisewright.local.work import eigenvectors, product, touched
+from noisewright.local.work import eigenvectors, pass_over, product
 
 _PASSES = 25
 """Over all entries of all sizes, in a step: for counting operations."""
@@ -108,7 +108,7 @@ class SetBlocks(Blocks):
         """Of a step: a spectrum for every size, and passes over all entries."""
         count = len(self.sizes)
         entries = count * len(self.scale) ** 2
-        passes = _PASSES * touched(entries)
+        passes = _PASSES * pass_over(entries)
         spectra = 0.0
         for side in self.folding.sides:
             spectra += eigenvectors(side) + product(side, side, side)

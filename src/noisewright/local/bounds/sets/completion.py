@@ -11,7 +11,7 @@ from noisewright.arrays import BoolArray, FloatArray, IntArray
 from noisewright.local.bounds.sets.blocks import SetBlocks, between
 from noisewright.local.bounds.sets.proof import LISTED, SetProof
 from noisewright.local.bounds.start import phi_of, split_phi
-from noisewright.local.work import eigenvalues, product, touched
+from noisewright.local.work import eigenvalues, pass_over, product
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def completed(
 
 def completing(blocks: SetBlocks, cells: int) -> float:
     """Operations of a proof that is completed, and of its check for every size, about."""
-    passes = _PASSES * touched(cells**2)
+    passes = _PASSES * pass_over(cells**2)
     check = eigenvalues(cells) + product(cells, cells, cells) / 3 + passes
     looks = sum(map(eigenvalues, blocks.folding.sides)) + passes
     steps = _FINISH.steps * blocks.operations

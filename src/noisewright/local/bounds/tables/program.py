@@ -15,7 +15,7 @@ import numpy as np
 
 from noisewright.arrays import FloatArray
 from noisewright.local.bounds.tables.cube import cube
-from noisewright.local.work import product, solved
+from noisewright.local.work import product, solve
 
 
 @dataclass(frozen=True)
@@ -234,7 +234,7 @@ class Program:
         ranks = [one.rank for one in self._blocks]
         turned = 2 * sum(product(free, rank, rank**2) for rank in ranks)
         entries = len(self.rows) + sum(rank**2 for rank in ranks)
-        return turned + product(free, entries, free) + solved(free, 1) + _OVERHEAD
+        return turned + product(free, entries, free) + solve(free, 1) + _OVERHEAD
 
     def _newton(
         self, t: FloatArray, gain: FloatArray

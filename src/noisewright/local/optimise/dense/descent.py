@@ -16,7 +16,7 @@ from noisewright.arrays import FloatArray, IndexArray
 from noisewright.local.optimise.dense.objective import Objective, saddle_prior
 from noisewright.local.optimise.optimised import Control
 from noisewright.local.optimise.quasinewton import Minimum, minimise
-from noisewright.local.work import product, solved, touched
+from noisewright.local.work import pass_over, product, solve
 from noisewright.parallel import run_blocks
 
 # Of columns projected together: only bounds memory, and is a task for a thread.
@@ -192,8 +192,8 @@ class Chart:
         """What an evaluation takes, about: two products, and passes of the projection."""
         rows = self.rows
         cells = self.cells
-        products = 2 * product(rows, cells, cells) + solved(cells, 2 * cells)
-        return products + _PASSES * touched(rows * cells)
+        products = 2 * product(rows, cells, cells) + solve(cells, 2 * cells)
+        return products + _PASSES * pass_over(rows * cells)
 
     def evaluate(self, x: FloatArray, objective: Objective) -> tuple[float, FloatArray]:
         """log of the objective and its gradient in the free variables.

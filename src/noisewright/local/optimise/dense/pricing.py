@@ -13,7 +13,7 @@ from noisewright.local.optimise.dense.design import (
     every_pattern,
     spectral_patterns,
 )
-from noisewright.local.work import Work, eigenvectors, touched
+from noisewright.local.work import Work, eigenvectors, pass_over
 
 EVERY_PATTERN = 9
 """Up to so many cells all patterns are listed, 510 at most: the optimum is exact."""
@@ -196,4 +196,6 @@ def _climbed(
 def _operations(starts: int, cells: int) -> float:
     """What a look takes, about."""
     flips = min(_FLIPS, cells / 4)
-    return eigenvectors(cells) + _PASSES * touched(1.25 * starts * cells * (1 + flips))
+    return eigenvectors(cells) + _PASSES * pass_over(
+        1.25 * starts * cells * (1 + flips)
+    )

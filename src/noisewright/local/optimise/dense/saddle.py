@@ -19,7 +19,7 @@ from noisewright.arrays import FloatArray
 from noisewright.local.optimise.dense.design import Design, Priced
 from noisewright.local.optimise.dense.objective import Objective
 from noisewright.local.shares import longest_step
-from noisewright.local.work import product, solved
+from noisewright.local.work import product, solve
 
 _NEWTON_STEPS = 60  # only bounds time: steps end by their tolerance
 _NEAR_BOUND = 0.95  # of the way to a bound, as far as a step goes
@@ -165,7 +165,7 @@ def best_saddle(
 def _newton_operations(patterns: int, cells: int) -> float:
     """What a Newton step takes, about."""
     unknowns = patterns + 2 * cells
-    return solved(unknowns, 1) + 3 * product(patterns, patterns, cells)
+    return solve(unknowns, 1) + 3 * product(patterns, patterns, cells)
 
 
 def _first(slopes: _Slopes, weights: FloatArray, prior: FloatArray) -> _Variables:

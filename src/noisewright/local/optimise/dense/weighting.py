@@ -22,7 +22,7 @@ from noisewright.arrays import Array, BoolArray, FloatArray
 from noisewright.local.optimise.dense.design import Design, Priced
 from noisewright.local.optimise.dense.involution import Involution
 from noisewright.local.optimise.dense.objective import Objective
-from noisewright.local.work import product, solved, touched
+from noisewright.local.work import pass_over, product, solve
 
 # Of the last step's velocity.
 _MOMENTUM = 0.7
@@ -192,8 +192,8 @@ class WeightedPatterns:
         rows = len(self.weights)
         sides = self.involution.folding.sides
         squares = sum(product(rows, side, side) for side in sides)
-        systems = sum(solved(side, 2 * side) for side in sides)
-        return squares + systems + _PASSES * touched(rows * sum(sides))
+        systems = sum(solve(side, 2 * side) for side in sides)
+        return squares + systems + _PASSES * pass_over(rows * sum(sides))
 
     def step(self) -> None:
         """One multiplicative step of the weights, and of the prior if it follows."""
