@@ -7,6 +7,10 @@ device is private by itself. Every plan says how many people it takes before any
 from noisewright.learn.concept_classes import ConceptClass, concepts
 from noisewright.learn.outcomes import Learned, Outcome, Refutation
 from noisewright.learn.plans import LearningPlan
+from noisewright.learn.queries.correlational import (
+    CorrelationalLearner,
+    correlational,
+)
 from noisewright.learn.queries.learners import (
     Hypothesis,
     MonotoneConjunction,
@@ -17,11 +21,7 @@ from noisewright.learn.queries.learners import (
 )
 from noisewright.learn.queries.oracle import Oracle, Question, Respondents
 from noisewright.learn.queries.query_dimension import QueryDimension, sq_dimension
-from noisewright.learn.queries.statistical import (
-    CorrelationalLearner,
-    correlational,
-    statistical_queries,
-)
+from noisewright.learn.queries.statistical import statistical_queries
 from noisewright.learn.questions import (
     Agnostic,
     AgnosticRefutation,

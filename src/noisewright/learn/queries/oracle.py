@@ -2,8 +2,9 @@
 
 An algorithm that learns from such answers alone runs on every back end: exact (tests), under
 sequential local privacy (fresh people for every query, one randomised bit each), or pan-private
-(`pan_private`). Queries are whole numbers on a fixed grid, so what is drawn is exact; rounding a
-query to the grid is part of its tolerance. Who needs how many people is known before any is asked.
+(`statistical.PanPrivateOracle`). Queries are whole numbers on a fixed grid, so what is drawn is
+exact; rounding a query to the grid is part of its tolerance. Who needs how many people is known
+before any is asked.
 """
 
 from __future__ import annotations
@@ -39,8 +40,6 @@ GRID = 2**16
 
 ROUNDING = 0.5 / GRID
 """How far a query's mean is at most from that of its values on the grid."""
-
-_MOST_PEOPLE = 2**46  # sums of so many steps stay within 64 bits
 
 
 def on_grid(query: npt.ArrayLike, size: int) -> IntArray:
@@ -289,10 +288,14 @@ class SequentialOracle(Oracle):
 
     @cached_property
     def people_per_query(self) -> int:
-        """Hoeffding over bits worth ±1/slope, all queries together within beta."""
+        """Hoeffding: n ≥ 2·ln(2k/β)/(margin·slope)², a union bound over k queries.
+
+        Each bit counts as ±1/slope.
+        """
         slope = float(Question(np.zeros(1, dtype=np.int64), self.epsilon).slope)
-        d = self.demand
-        return ceil(2 * log(2 * d.queries / d.beta) / (d.margin * slope) ** 2)
+        demand = self.demand
+        logarithm = log(2 * demand.queries / demand.beta)
+        return ceil(2 * logarithm / (demand.margin * slope) ** 2)
 
     @property
     def people(self) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import exp, inf, log
@@ -13,12 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from noisewright.arrays import FloatArray, IntArray
-from noisewright.display import Shown
-from noisewright.errors import InvalidParameter, TooLarge, require, unknown_name
-from noisewright.learn.concept_classes import ConceptClass, Concepts, concepts
-from noisewright.learn.queries.learners import Hypothesis, correlation
+from noisewright.errors import InvalidParameter, require, unknown_name
 from noisewright.learn.queries.oracle import (
-    _MOST_PEOPLE,
     GRID,
     Demand,
     ExactOracle,
@@ -28,12 +23,12 @@ from noisewright.learn.queries.oracle import (
     SequentialOracle,
 )
 from noisewright.local.fixedpoint import check_epsilon
-from noisewright.norm.approximate.approximate import approximate_norm
-from noisewright.privacy.exact.rounding import probability
 from noisewright.privacy.noise.integers import discrete_laplace
 from noisewright.privacy.promise.budget import Privacy
 
 MODELS = ("exact", "sequential", "pan-private")
+
+_MOST_PEOPLE = 2**46  # sums of so many steps stay within 64 bits
 
 
 def statistical_queries(
@@ -97,12 +92,12 @@ def statistical_queries(
         return ExactOracle(np.asarray(people), demand)
 
     epsilon = _pure(privacy)
-    asks = hasattr(people, "respond")
-    respondents: Any = people if asks else Listed(people, size)  # type: ignore[arg-type]
+    has_devices = hasattr(people, "respond")
+    respondents: Any = people if has_devices else Listed(people, size)  # type: ignore[arg-type]
     if model == "sequential" or intrusions > 1:
         return SequentialOracle(respondents, size, epsilon, demand)
 
-    if asks:
+    if has_devices:
         rule = "must be cells: a curator sees them one by one"
         raise InvalidParameter("people", type(people).__name__, rule)
 
@@ -118,124 +113,15 @@ def _pure(privacy: Privacy | None) -> float:
     return privacy.epsilon
 
 
-_SEED = 92  # of the signs drawn: others cost a quarter less to a third more people
-_FIRST = 16  # signs drawn at first: half and double differ by no more than seeds do
-_MOST = 2**14  # signs: only bounds the work, which grows as their square
-_OWN = 0.1  # of α, what the decoding may be off by; the rest is for wrong answers
-
-
-@dataclass(frozen=True, eq=False)
-class CorrelationalLearner(Shown):
-    """A learner of any class, whatever the labels: its queries do not depend on each other.
-
-    `signs` holds the queries, one row each, and `decoding` what each answer adds to the estimated
-    correlation of every concept. Its hypothesis has a loss within `alpha` of the best.
-    """
-
-    concepts: ConceptClass
-    alpha: float
-    signs: FloatArray
-    decoding: FloatArray
-    tolerance: float
-
-    def _facts(self) -> list[tuple[str, str]]:
-        facts = [
-            ("queries", f"{self.queries:,}"),
-            ("tolerance", f"{self.tolerance:.4g}"),
-        ]
-        return [*self.concepts._facts(), ("alpha", f"{self.alpha:g}"), *facts]
-
-    @property
-    def size(self) -> int:
-        """Number of points."""
-        return self.concepts.size
-
-    @property
-    def queries(self) -> int:
-        """How many queries are asked."""
-        return len(self.signs)
-
-    @property
-    def cost(self) -> float:
-        """What people needed grow with: queries over the squared tolerance."""
-        return self.queries / self.tolerance**2
-
-    @property
-    def together(self) -> int:
-        """All of them at once."""
-        return self.queries
-
-    @property
-    def errors(self) -> FloatArray:
-        """How far the estimate of every concept's correlation can be off, whatever the people."""
-        own = np.abs(self.decoding @ self.signs - self.concepts.matrix).max(axis=1)
-        return np.asarray(own + self.tolerance * np.abs(self.decoding).sum(axis=1))
-
-    def estimate(self, oracle: Oracle) -> FloatArray:
-        """The correlation of every concept with the labels, to within `errors`."""
-        if oracle.size != 2 * self.size or oracle.demand.tolerance > self.tolerance:
-            rule = f"must be over {2 * self.size} labelled points, to within {self.tolerance:g}"
-            raise InvalidParameter("oracle", oracle.size, rule)
-        answers = oracle.ask_together([correlation(row) for row in self.signs])
-        return np.asarray(self.decoding @ answers)
-
-    def learn(self, oracle: Oracle) -> Hypothesis:
-        """The concept of the largest estimated correlation."""
-        best = int(np.argmax(self.estimate(oracle)))
-        given = self.concepts
-        return Hypothesis(given.table[best], given.names[best], given)
-
-
-def correlational(
-    source: Concepts, alpha: float = 0.1, *, entrywise: float | None = None
-) -> CorrelationalLearner:
-    """Correlational queries that tell the correlations of all concepts to within `alpha`.
-
-    `entrywise` is the tolerance of the factorization whose columns the queries are signs of, a
-    quarter of alpha unless given.
-    """
-    given = concepts(source).distinct()
-    probability("alpha", alpha, "try 0.1")
-    a = alpha / 4 if entrywise is None else entrywise
-    require(0 <= a < 1, "entrywise", a, "must lie between 0 and 1")
-
-    norm = approximate_norm(given.matrix, a, tolerance=1e-2)
-    columns = norm.factorization.strategy.dense()
-    columns = columns / np.linalg.norm(columns, axis=0).max()
-
-    padding = np.sqrt(np.maximum(1 - (columns**2).sum(axis=0), 0.0))
-    columns = np.vstack([columns, padding])
-
-    rng = np.random.default_rng(_SEED)
-    signs = np.zeros((0, given.size))
-    best: CorrelationalLearner | None = None
-
-    while len(signs) < _MOST:
-        fresh = rng.standard_normal((max(_FIRST, len(signs) // 2), len(columns)))
-        signs = np.vstack([signs, np.where(fresh @ columns >= 0, 1.0, -1.0)])
-        decoding = given.matrix @ np.linalg.pinv(signs)
-        own = float(np.abs(decoding @ signs - given.matrix).max())
-        if own > _OWN * alpha:
-            continue
-        tolerance = (alpha - own) / float(np.abs(decoding).sum(axis=1).max())
-        learner = CorrelationalLearner(given, float(alpha), signs, decoding, tolerance)
-        if best is not None and learner.cost > best.cost:
-            return best
-        best = learner
-
-    raise TooLarge(
-        f"{given.title} takes more than {_MOST:,} queries at alpha={alpha:g}"
-    )
-
-
 Draw = Callable[[Fraction, int], IntArray]
 """Noise of a scale, so many numbers."""
 
 
 class NoisySums:
-    """The memory of one batch: `state` is all there is of it, after every person.
+    """Sums of one batch, private against one look at the memory, which is `state` alone.
 
-    `draw` is the noise; only tests give another.
+    The noise drawn first hides whoever came before the look; the noise of the answer hides whoever
+    comes after. `draw` is replaced only in tests.
     """
 
     def __init__(
@@ -314,20 +200,22 @@ class PanPrivateOracle(Oracle):
         Chernoff for the sampled values and both noises at once: for every λ < ε/Δ, with r = λ·GRID,
         2·exp(n(r²/2 − r·τ))·m(λ)², m the moments of the noise; the best of many λ.
         """
-        # No better λ than r = τ without noise, and none beyond ε/Δ with it.
-        most = min(2 * self.demand.margin, self.epsilon / (2 * self.together))
+        # From r = 2τ on the exponent is >= 0 even without noise; from λ = ε/Δ, where r is
+        # ε/(2·together), the moment is infinite.
+        largest_rate = min(2 * self.demand.margin, self.epsilon / (2 * self.together))
         exponents = [
             people * (r * r / 2 - r * self.demand.margin) + 2 * self._log_moment(r)
-            for r in (most * k / 64 for k in range(1, 64))
+            for r in (largest_rate * k / 64 for k in range(1, 64))
         ]
         least = min(exponents)
 
         return 2 * self.demand.queries * exp(least) if least < 0 else inf
 
     def _log_moment(self, rate: float) -> float:
-        """log E e^{rZ} of noise in units of GRID: (1 − x)²/((1 − xe^λ)(1 − xe^−λ)), λ = r/GRID.
+        """A bound on log E e^{rZ}, where Z is the noise in units of GRID.
 
-        With a = ε/Δ it is sinh²(a/2)/(sinh²(a/2) − sinh²(λ/2)), which 1/(1 − (λ/a)²) bounds.
+        With a = ε/Δ, x = e^−a and λ = r/GRID the moment is (1 − x)²/((1 − xe^λ)(1 − xe^−λ)), or
+        sinh²(a/2)/(sinh²(a/2) − sinh²(λ/2)), which 1/(1 − (λ/a)²) bounds.
         """
         share = rate * 2 * self.together / self.epsilon
         return -log(1 - share * share)
