@@ -62,6 +62,8 @@ def exp_minus(x: Fraction, precision: int) -> Enclosure:
     if x * 10_000 > (precision + 1) * 6932:  # ln 2 < 0.6932
         return 0, 1
 
+    # y = x/2^halvings < 2^-8, so each term gains 8 bits and more. Every squaring back doubles the
+    # error, hence one bit more per halving, and 16 to spare for the rounding of the terms.
     halvings = 8 + int(x).bit_length()
     work = precision + halvings + 16
     # x / 2^halvings, rounded down
@@ -109,6 +111,8 @@ def _arctan_of_inverse(n: int, precision: int) -> Enclosure:
 @lru_cache(maxsize=32)
 def root_half_pi(precision: int) -> Enclosure:
     """Enclose the square root of pi/2, by Machin's formula for pi."""
+    # 16 bits to spare: each arctangent is off by fewer units than its last order, and they count
+    # 16 and 4 times.
     work = precision + 16
     five_lo, five_hi = _arctan_of_inverse(5, work)
     other_lo, other_hi = _arctan_of_inverse(239, work)
@@ -127,6 +131,8 @@ def mills_ratio(z: Fraction, precision: int) -> Enclosure:
 
 def _mills_series(z: Fraction, precision: int) -> Enclosure:
     """Return sqrt(pi/2) e^(z²/2) - sum of z^(2m+1)/(2m+1)!!, for z below 4 (e^(z²/2) < 2^12)."""
+    # e^(-z²/2) > 2^-12 is off by a unit or two, and the quotient below 2^12 by 2^24 times as much;
+    # 16 bits to spare for the rounding of the sum.
     work = precision + 40
     exp_lo, exp_hi = exp_minus(z * z / 2, work)
     c_lo, c_hi = root_half_pi(work)
@@ -157,23 +163,23 @@ def _mills_fraction(z: Fraction, precision: int) -> Enclosure:
     work = precision + 16
     z_lo = (z.numerator << work) // z.denominator
     z_hi = z_lo + 1
-    square = 1 << 2 * work
+    one_squared = 1 << 2 * work
     terms = 16
 
     while True:
         lo = z_lo
-        hi = z_hi - (-terms * square // z_lo)
+        hi = z_hi - (-terms * one_squared // z_lo)
         for k in range(terms - 1, 0, -1):
-            lo, hi = z_lo + k * square // hi, z_hi - (-k * square // lo)
-        lo, hi = square // hi, -(-square // lo)
-        if hi - lo <= 1 << 16:
+            lo, hi = z_lo + k * one_squared // hi, z_hi - (-k * one_squared // lo)
+        lo, hi = one_squared // hi, -(-one_squared // lo)
+        if hi - lo <= 1 << 16:  # one unit of the precision asked for
             return _lower_precision((lo, hi), 16)
         terms *= 2
 
 
 def two_sided_tail(z: Fraction, precision: int) -> Enclosure:
     """Enclose Pr(|Z| >= z) for a standard Gaussian Z and z >= 0."""
-    work = precision + 8
+    work = precision + 8  # three enclosures of a unit or two each are multiplied
     exp_lo, exp_hi = exp_minus(z * z / 2, work)
     if exp_hi <= 1:
         return 0, 1
@@ -196,7 +202,8 @@ class _GaussianTable:
     bounds: FloatArray
     nodes: FloatArray
     tails: FloatArray
-    slopes: FloatArray
+    # 1/|u'| = sqrt(pi/2) e^(z²/2) at the nodes
+    inverse_slopes: FloatArray
     coefficients: tuple[FloatArray, ...]  # of w², w³, ..., w^_TERMS
 
 
@@ -213,7 +220,7 @@ def _gaussian_table() -> _GaussianTable:
     def tail(z: Fraction) -> Fraction:
         return Fraction(two_sided_tail(z, _TABLE_BITS)[0], one)
 
-    def slope(z: Fraction) -> Fraction:
+    def inverse_slope(z: Fraction) -> Fraction:
         return root / Fraction(exp_minus(z * z / 2, _TABLE_BITS)[0], one)
 
     coefficients = []
@@ -225,7 +232,7 @@ def _gaussian_table() -> _GaussianTable:
         bounds=np.array([float(tail(z + half)) for z in nodes]),
         nodes=column(nodes),
         tails=column([tail(z) for z in nodes]),
-        slopes=column([slope(z) for z in nodes]),
+        inverse_slopes=column([inverse_slope(z) for z in nodes]),
         coefficients=tuple(coefficients),
     )
 
@@ -259,7 +266,7 @@ def gaussian_quantile(bits: WordArray) -> tuple[FloatArray, BoolArray]:
     index = np.searchsorted(table.bounds, u)
     w = table.tails.take(index)
     w -= u
-    w *= table.slopes.take(index)
+    w *= table.inverse_slopes.take(index)
     z = table.coefficients[-1].take(index)
 
     for coefficient in table.coefficients[-2::-1]:

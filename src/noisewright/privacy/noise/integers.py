@@ -103,7 +103,7 @@ class _RoundedGaussian(_Law):
         y = self.sigma * z
         k = np.rint(y)
         sure = np.abs(y - k) < 0.5 - self.sigma * GAUSSIAN_ERROR
-        k[~within_reach] = GAUSSIAN_REACH * self.sigma
+        k[~within_reach] = GAUSSIAN_REACH * self.sigma  # where the exact search begins
         return k, sure & within_reach
 
 
@@ -129,6 +129,7 @@ class _Geometric(_Law):
 class _DiscreteLaplace(_Geometric):
     def __init__(self, scale: Fraction) -> None:
         super().__init__(scale)
+        # u <= S(m) as long as m <= s(ln(2/(1 + e^(-1/s))) - ln u).
         self.offset = log_two_over_one_plus_exp_minus(1 / scale)
 
     def survival(self, m: int, precision: int) -> Enclosure:
@@ -193,7 +194,9 @@ def _exact_magnitude(law: _Law, uniform: Uniform, guess: int) -> int:
     low = high = guess
     step = 1
     while not reaches(low):
-        low, high, step = low - step, low, 2 * step
+        high = low
+        low = low - step
+        step = 2 * step
 
     step = 1
     while high == low or reaches(high):

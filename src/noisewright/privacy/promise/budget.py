@@ -20,6 +20,9 @@ Kind = Literal["pure", "approximate", "zcdp"]
 Neighbours = Literal["add-remove", "replace-one"]
 NEIGHBOURS: tuple[str, ...] = get_args(Neighbours)
 
+SMALLEST_EPSILON = 2.0**-1022
+"""What an ε that rounds to zero is stated as, the smallest normal float: no promise is of ε = 0."""
+
 _MEANING = {
     "add-remove": "add or remove one person",
     "replace-one": "replace one person",

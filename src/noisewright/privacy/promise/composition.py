@@ -34,6 +34,7 @@ import numpy as np
 
 from noisewright.arrays import ComplexArray, FloatArray
 from noisewright.privacy.exact.rounding import probability
+from noisewright.privacy.promise.budget import SMALLEST_EPSILON
 from noisewright.privacy.promise.spend import Spend
 
 MOST_ATOMS = 2**14
@@ -51,7 +52,6 @@ _WORK = 400_000  # factors evaluated, at most
 _AT_ONCE = 100_000  # of them
 _SLACK = 1e-10  # relative, of δ: far above the rounding of floats
 _DIGITS = 400  # of 1 − δ, so that the smallest floats are seen beside one
-_SMALLEST = 2.0**-1022  # no promise is of ε = 0
 _STEPS = 40  # of Newton's method; cut short, the upper end of its bracket is taken, which holds
 
 
@@ -72,7 +72,9 @@ def composed_epsilon(spend: Spend, delta: float) -> float:
         return promised
 
     if losses.atoms is not None:
-        return min(promised, max(losses.atoms.epsilon(left, promised), _SMALLEST))
+        return min(
+            promised, max(losses.atoms.epsilon(left, promised), SMALLEST_EPSILON)
+        )
 
     found = losses.epsilon(left) * (1 + 1e-12)
     return min(promised, found) if isfinite(found) and found > 0 else promised

@@ -46,7 +46,7 @@ from noisewright.privacy.noise.gaussian import (
     pure_to_zcdp,
     zcdp_epsilon,
 )
-from noisewright.privacy.promise.budget import Privacy
+from noisewright.privacy.promise.budget import SMALLEST_EPSILON, Privacy
 from noisewright.privacy.promise.spend import Loss, Spend
 
 RuleName = Literal["gaussian", "zcdp", "sum"]
@@ -61,7 +61,6 @@ _NONE = Fraction(0)
 _SMALL = 1e-6  # below, the normal law is a straight line in floats
 # of the odometer: the smallest filter has 2^-10 of the budget, and each its δ
 _LEVELS = 11
-_TINY = 2.0**-1022  # a promise has a positive ε
 _MARGIN = 1 + 1e-9  # far above the rounding of floats in the quantile of a normal law
 
 
@@ -267,7 +266,7 @@ def odometer(
     """What holds for all that was used so far; ρ where no δ is named, in its own sense."""
     relation = budget.neighbours
     if not used.most:
-        epsilon = max(float_above(used.pure), _TINY)
+        epsilon = max(float_above(used.pure), SMALLEST_EPSILON)
         failing = float_above(used.delta)
         return Privacy(epsilon, failing or None, neighbours=relation)
 
@@ -286,7 +285,7 @@ def odometer(
 
     epsilon = _epsilon_of(limits, cap, float_below(left / _LEVELS))
     total = float_above(Fraction(epsilon) + used.pure)
-    return Privacy(max(total, _TINY), delta, neighbours=relation)
+    return Privacy(max(total, SMALLEST_EPSILON), delta, neighbours=relation)
 
 
 def _epsilon_of(limits: Limits, cap: Fraction, delta: float) -> float:

@@ -31,6 +31,7 @@ from noisewright.privacy.noise.gaussian import (
 )
 from noisewright.privacy.promise.budget import (
     NEIGHBOURS,
+    SMALLEST_EPSILON,
     Contribution,
     Neighbours,
     Privacy,
@@ -38,7 +39,10 @@ from noisewright.privacy.promise.budget import (
 
 
 class _Loss(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="loss"):
-    """A part of what is spent, in the amounts that add up: it has one kind of them."""
+    """A cost as the amounts that compose: mu in squares, epsilon and delta plainly.
+
+    An amount is zero where the loss has none of it.
+    """
 
     @property
     def mu(self) -> float:
@@ -178,7 +182,9 @@ class Spend(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
         epsilon = sum_above([*self._approximate, min(self._conversions(allowed))])
         return Privacy(
-            epsilon=max(epsilon, 2.0**-1022), delta=delta, neighbours=self.neighbours
+            epsilon=max(epsilon, SMALLEST_EPSILON),
+            delta=delta,
+            neighbours=self.neighbours,
         )
 
     def currencies(self, delta: float | None = None) -> dict[str, float]:
@@ -209,6 +215,7 @@ class Spend(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             yield zcdp_epsilon(self._rho, delta)
 
     def _unconverted(self) -> Privacy:
+        """The guarantee that follows without a choice of δ: ρ with Gaussians, else plain sums."""
         require(
             not self.mu or not self._deltas,
             "delta",
@@ -225,20 +232,23 @@ class Spend(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def _rho(self) -> float:
+        """What zCDP adds up: μ²/2 of the Gaussians and what pure losses imply."""
         pure = sum(map(Fraction, map(pure_to_zcdp, self._pure)))
         return float_above(Fraction(self.mu) ** 2 / 2 + pure)
 
     @property
     def _pure(self) -> list[float]:
         """The ε of every loss that is pure."""
-        return [s.epsilon for s in self.losses if s.epsilon and not s.delta]
+        return [loss.epsilon for loss in self.losses if loss.epsilon and not loss.delta]
 
     @property
     def _approximate(self) -> list[float]:
+        """The ε of every promise that comes with a δ."""
         return [loss.epsilon for loss in self.losses if loss.delta]
 
     @property
     def _deltas(self) -> list[float]:
+        """The δ of every promise that has one."""
         return [loss.delta for loss in self.losses if loss.delta]
 
     def to_dp_accounting(self) -> Any:
@@ -292,6 +302,7 @@ def best_guess(spend: Spend) -> float:
     if not spend.losses:
         return 0.5
 
+    # overlap = 1 − total variation; under pure ε-privacy the variation is at most tanh(ε/2).
     overlap = 2 * float(ndtr(-spend.mu / 2))
     pure = 0.0
     for loss in spend.losses:
