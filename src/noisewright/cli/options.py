@@ -48,17 +48,24 @@ FILE = FileName(dir_okay=False)
 
 def option(*names: str, **settings: Any) -> Any:
     """A field of a struct of options that is an option of the command line."""
-    return field(metadata={"of": functools.partial(click.option, *names, **settings)})
+    return field(
+        metadata={"decorator": functools.partial(click.option, *names, **settings)}
+    )
 
 
 def argument(**settings: Any) -> Any:
     """A field of a struct of options that is an argument of the command line."""
-    return field(metadata={"of": functools.partial(click.argument, **settings)})
+    return field(metadata={"decorator": functools.partial(click.argument, **settings)})
 
 
 def names_of(*kinds: type[Any]) -> tuple[str, ...]:
     """The parameters that are fields of these structs."""
-    return tuple(each.name for kind in kinds for each in fields(kind) if each.metadata)
+    return tuple(
+        parameter.name
+        for kind in kinds
+        for parameter in fields(kind)
+        if parameter.metadata
+    )
 
 
 def grouped(name: str, kind: type[Any], title: str = "Options") -> Option:
@@ -66,16 +73,18 @@ def grouped(name: str, kind: type[Any], title: str = "Options") -> Option:
 
     def decorate(command: Command) -> Command:
         @functools.wraps(command)
-        def called(**given: object) -> None:
-            together = kind(**{each: given.pop(each) for each in names_of(kind)})
-            command(**{name: together}, **given)
+        def called(**values: object) -> None:
+            options = kind(**{key: values.pop(key) for key in names_of(kind)})
+            command(**{name: options}, **values)
 
+        # click reverses its list when it builds the command: added last to first, the fields are
+        # helped in order.
         parameters: list[click.Parameter] = called.__dict__.setdefault(
             "__click_params__", []
         )
-        for each in reversed(fields(kind)):
-            if each.metadata:
-                each.metadata["of"](each.name)(called)
+        for declared in reversed(fields(kind)):
+            if declared.metadata:
+                declared.metadata["decorator"](declared.name)(called)
                 parameters[-1].section = title  # type: ignore[attr-defined]
 
         return called
@@ -102,13 +111,13 @@ class Sectioned(click.Command):
 
 
 def typed(*parameters: str) -> dict[str, object]:
-    """Those of these parameters of the command at hand that its line gives, by their options."""
+    """Which of these parameters were typed, as opposed to defaults: name for errors ─► value."""
     context = click.get_current_context()
     line = click.core.ParameterSource.COMMANDLINE
     return {
-        _spelled(each): context.params[each.name]
-        for each in context.command.params
-        if each.name in parameters and context.get_parameter_source(each.name) is line
+        _spelled(known): context.params[known.name]
+        for known in context.command.params
+        if known.name in parameters and context.get_parameter_source(known.name) is line
     }
 
 
@@ -116,11 +125,12 @@ def refuse_typed(
     *parameters: str | type[Any], rule: str, remedy: str = "leave it out"
 ) -> None:
     """Refuse what the line gives of these parameters, or of these structs of options."""
-    names = [
-        name
-        for each in parameters
-        for name in ((each,) if isinstance(each, str) else names_of(each))
-    ]
+    names: list[str] = []
+    for parameter in parameters:
+        if isinstance(parameter, str):
+            names.append(parameter)
+        else:
+            names.extend(names_of(parameter))
     refuse_given(typed(*names), rule, remedy)
 
 
@@ -213,8 +223,9 @@ class Question:
         from noisewright.domain.unit import read_unit
 
         unit = read_unit(declared)
-        if unit is None or (self.unit is not None and self.unit != unit.column):
-            unit = None if self.unit is None else Unit(self.unit)
+        # Another column is another unit: the schema's limits do not carry over.
+        if self.unit is not None and (unit is None or self.unit != unit.column):
+            unit = Unit(self.unit)
 
         if unit is None or self.rows is None:
             return unit
@@ -322,7 +333,6 @@ def curator_plan(path: str) -> CuratorPlan[Any, Answers]:
 def local_plan(path: str) -> LocalPlan:
     """The plan in a file; one with a curator is refused."""
     import noisewright as nw
-    from noisewright.errors import InvalidParameter
     from noisewright.planning.local.plan import LocalPlan
 
     plan = nw.load(path)

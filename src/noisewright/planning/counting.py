@@ -40,8 +40,8 @@ Data: TypeAlias = "Source | npt.ArrayLike"
 """A table of people, or a histogram: counts of cells."""
 
 
-Tally: TypeAlias = "Callable[[Iterable[IntArray]], bytes]"
-"""What is made of cells that come in batches: reports, added up, as the content of a file."""
+CellsToBytes: TypeAlias = "Callable[[Iterable[IntArray]], bytes]"
+"""Turns batches of cells into bytes, such as a file of added-up reports."""
 Wanted: TypeAlias = "Sequence[tuple[tuple[str, ...], Measure]]"
 """Tables that are asked of an engine: a measure over the cells of some attributes each."""
 
@@ -52,17 +52,19 @@ class Counter(Protocol):
     def tables(self, source: Source, domain: Domain, wanted: Wanted) -> list[IntArray]:
         """Exact tables, each a measure over cells of some attributes in C order; one pass."""
 
+    def explain(self, source: Source, domain: Domain, wanted: Wanted) -> str:
+        """What the engine would run to fill these tables."""
+
     def cells(self, source: Source, domain: Domain) -> Iterator[IntArray]:
         """The cell of every row, in batches and in the table's order."""
 
-    def tallies(self, source: Source, domain: Domain, tally: Tally) -> list[bytes]:
+    def tallies(
+        self, source: Source, domain: Domain, tally: CellsToBytes
+    ) -> list[bytes]:
         """What `tally` makes of the cells of the rows, part by part, wherever the parts are."""
 
     def values(self, source: Source, column: str, unit: Unit | None) -> dict[str, int]:
         """Every text in a column and how many people hold it: as private as the table."""
-
-    def rows(self, source: Source, columns: Sequence[str]) -> Iterator[FloatArray]:
-        """Batches of rows of the named columns, as numbers; what is no number is NaN."""
 
     def explain_values(self, source: Source, column: str, unit: Unit | None) -> str:
         """What the engine would run to count who holds which text."""
@@ -70,8 +72,8 @@ class Counter(Protocol):
     def rows_held(self, source: Source, unit: Unit) -> dict[int, int]:
         """How many people have so many rows: as private as the table."""
 
-    def explain(self, source: Source, domain: Domain, wanted: Wanted) -> str:
-        """What the engine would run to fill these tables."""
+    def rows(self, source: Source, columns: Sequence[str]) -> Iterator[FloatArray]:
+        """Batches of rows of the named columns, as numbers; what is no number is NaN."""
 
 
 def is_histogram(data: Data) -> bool:
@@ -83,7 +85,7 @@ def is_histogram(data: Data) -> bool:
 
 
 def _checked_histogram(data: Data, sizes: tuple[int, ...]) -> IntArray:
-    """Counts as a tensor over attributes; whole numbers of people only, told without a value."""
+    """Counts as a tensor over attributes, whole numbers of people; a refusal shows no count."""
     counts = np.asarray(data)
     if counts.shape not in ((prod(sizes),), sizes):
         raise InvalidParameter(
@@ -100,7 +102,7 @@ def _checked_histogram(data: Data, sizes: tuple[int, ...]) -> IntArray:
     # Together, not only each: sums over cells must be exact as well.
     people = float(counts.sum(dtype=np.float64)) if whole else 0.0
     if not whole or (counts < 0).any() or not people < 2**53:
-        rule = "must hold whole, non-negative numbers of people"
+        rule = "must hold whole, non-negative numbers, fewer than 2^53 people in all"
         raise InvalidParameter("histogram", "array", rule, "count people per cell")
 
     return counts.astype(np.int64).reshape(sizes)
@@ -114,7 +116,7 @@ def _histogram_marginal(counts: IntArray, table: tuple[int, ...]) -> IntArray:
 def exact_counts(
     plan: CentralPlan, data: Data, counter: Counter | None, tables: Sequence[Table]
 ) -> Counts:
-    """The tables: as private as the data."""
+    """The exact tables, as private as the data: from a histogram, or by the counting engine."""
     if plan.domain is not None:
         # its labels are published, whatever the data's form
         plan.domain.require_reviewed()
@@ -123,22 +125,23 @@ def exact_counts(
     if is_histogram(data):
         return _from_histogram(plan, data, tables)
 
-    engine, domain, wanted = _counting(plan, data, counter, tables)
-    return dict(zip(tables, engine.tables(data, domain, wanted), strict=True))
+    engine, domain, wanted = _counting_task(plan, data, counter, tables)
+    filled = engine.tables(data, domain, wanted)
+    return dict(zip(tables, filled, strict=True))
 
 
 def counting_sql(
     plan: CentralPlan, data: Data, counter: Counter | None, tables: Sequence[Table]
 ) -> str:
     """What the counting engine would run: nothing is counted or spent."""
-    engine, domain, wanted = _counting(plan, data, counter, tables)
+    engine, domain, wanted = _counting_task(plan, data, counter, tables)
     return engine.explain(data, domain, wanted)
 
 
-def _counting(
+def _counting_task(
     plan: CentralPlan, data: Data, counter: Counter | None, tables: Sequence[Table]
 ) -> tuple[Counter, Domain, Wanted]:
-    """The engine, and what it is asked."""
+    """The engine that counts for a plan, the plan's domain, and the tables by attributes' names."""
     if plan.domain is None:
         raise InvalidParameter(
             "data",
@@ -159,6 +162,7 @@ def _counting(
 
 
 def _from_histogram(plan: CentralPlan, data: Data, tables: Sequence[Table]) -> Counts:
+    """Marginal tables of a histogram, which knows neither sums nor whose rows it counts."""
     if any(table.measure != COUNT for table in tables):
         raise InvalidParameter(
             "data", "histogram", "tells no sums of a number", "give a table of people"

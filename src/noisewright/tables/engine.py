@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from noisewright.arrays import FloatArray, IntArray
 from noisewright.domain import Domain
-from noisewright.planning.counting import Counter, Source, Tally
+from noisewright.planning.counting import CellsToBytes, Counter, Source
 from noisewright.workload.questions.measures import COUNT
 
 
@@ -24,7 +24,9 @@ class Engine(Counter):
         """One flat array of counts of people per subset of attributes."""
         return self.tables(source, domain, [(subset, COUNT) for subset in subsets])
 
-    def tallies(self, source: Source, domain: Domain, tally: Tally) -> list[bytes]:
+    def tallies(
+        self, source: Source, domain: Domain, tally: CellsToBytes
+    ) -> list[bytes]:
         return [tally(self.cells(source, domain))]
 
     def rows(self, source: Source, columns: Sequence[str]) -> Iterator[FloatArray]:

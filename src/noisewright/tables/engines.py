@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from noisewright.arrays import FloatArray, IntArray
 from noisewright.domain import Domain, Unit
 from noisewright.errors import InvalidParameter, require
-from noisewright.planning.counting import Source, Tally, Wanted
+from noisewright.planning.counting import CellsToBytes, Source, Wanted
 from noisewright.tables.engine import Engine
 
 
@@ -67,7 +67,9 @@ class Engines(Engine):
     def cells(self, source: Source, domain: Domain) -> Iterator[IntArray]:
         return engine_of(source).cells(source, domain)
 
-    def tallies(self, source: Source, domain: Domain, tally: Tally) -> list[bytes]:
+    def tallies(
+        self, source: Source, domain: Domain, tally: CellsToBytes
+    ) -> list[bytes]:
         return engine_of(source).tallies(source, domain, tally)
 
     def values(self, source: Source, column: str, unit: Unit | None) -> dict[str, int]:

@@ -21,7 +21,7 @@ from noisewright.arrays import IntArray
 from noisewright.domain import Domain
 from noisewright.domain.attribute import Storage
 from noisewright.errors import InvalidParameter, NoisewrightError, withheld
-from noisewright.planning.counting import Source, Tally
+from noisewright.planning.counting import CellsToBytes, Source
 from noisewright.tables.sql.counter import RemoteTable, Row, SqlCounter
 from noisewright.tables.sql.dialect import Dialect, Typed
 
@@ -162,7 +162,9 @@ class SparkCounter(SqlCounter):
             ]
             yield [views.enter_context(_viewed(frame)) for frame in frames]
 
-    def tallies(self, source: Source, domain: Domain, tally: Tally) -> list[bytes]:
+    def tallies(
+        self, source: Source, domain: Domain, tally: CellsToBytes
+    ) -> list[bytes]:
         """What `tally` makes of the cells of every partition, on the executors, over Arrow."""
         request = self._of_rows(domain)
         with self._table(source, domain) as table:
@@ -179,7 +181,7 @@ class SparkCounter(SqlCounter):
         return [bytes(row[0]) for row in parts]
 
 
-def _over_arrow(tally: Tally) -> Callable[[Batches], Batches]:
+def _over_arrow(tally: CellsToBytes) -> Callable[[Batches], Batches]:
     """The function that executors run on the batches of a partition; refused cells give NULL."""
 
     def run(batches: Batches) -> Batches:
