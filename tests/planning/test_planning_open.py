@@ -4,14 +4,18 @@ import csv
 import json
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pandas as pd
 import pytest
 
 import noisewright as nw
-from noisewright.errors import DomainError, InvalidParameter
+from noisewright import container
+from noisewright.errors import DomainError, FileFormatError, InvalidParameter
 from noisewright.ledger import limits_of
 from noisewright.ledger.book import Ledger
+from noisewright.planning.found.open_files import OpenReleaseFile
+from noisewright.planning.rows.files import PairsReleaseFile
 from noisewright.privacy.promise.spend import Gaussian, Promise
 
 PRIVACY = nw.Privacy(epsilon=2, delta=1e-6)
@@ -183,3 +187,16 @@ def test_values_that_people_wrote_run_in_no_spreadsheet_and_have_a_length(
     assert f"'{formula}" in cells
     assert not any(cell.startswith("=") for cell in cells)
     assert not any(endless in cell for cell in cells)
+
+
+def test_a_file_with_a_release_of_another_kind_as_its_tables_is_refused(
+    tmp_path: Path,
+) -> None:
+    released = nw.plan(nw.OpenQuestions(QUERIES, SCHEMA), PRIVACY).release(staff())
+    other = nw.plan(nw.Pairs(3), nw.Privacy(epsilon=1)).release(np.ones((9, 3)))
+    forged = msgspec.structs.replace(
+        OpenReleaseFile.of(released), tables=PairsReleaseFile.of(other)
+    )
+    (tmp_path / "forged.nwr").write_bytes(container.encode(forged))
+    with pytest.raises(FileFormatError):
+        nw.load(tmp_path / "forged.nwr")

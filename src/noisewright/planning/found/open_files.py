@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, Self, cast
 
 from noisewright.domain.unit import read_unit
+from noisewright.errors import FileFormatError
 from noisewright.planning.central.files import ReleaseFile
 from noisewright.planning.central.plan import CentralPlan
 from noisewright.planning.files import Kept, Text
@@ -34,7 +35,11 @@ class ValuesFile(Kept, frozen=True, tag="values-plan"):
 
 
 class OpenFile(Kept, frozen=True, kw_only=True, tag="open"):
-    """Values that nobody listed, and tables over them: all follows from what was declared."""
+    """Values that nobody listed, and tables over them: all follows from what was declared.
+
+    Fields are those of `OpenPlan`, read by name (`Kept.of`); `share` of the budget goes to finding
+    the values.
+    """
 
     schema: dict[str, Any]
     queries: dict[str, Any]
@@ -57,16 +62,18 @@ class OpenReleaseFile(Kept, frozen=True, kw_only=True, tag="open-release"):
     @classmethod
     def of(cls, release: Release) -> Self:
         """What a release is kept as."""
+        # The kind of file is chosen by `release_kind`, which is this one for these plans alone.
         plan = cast("OpenTables", release.plan)
         return cls(
             selection=OpenFile.of(plan.selection),
-            values={name: list(told) for name, told in plan.values.items()},
+            values={name: list(found) for name, found in plan.values.items()},
             tables=ReleaseFile.of(release),
         )
 
     def content(self) -> Release:
         """The release again, if its tables are over these values."""
         tables = self.tables.content()
-        assert isinstance(tables.plan, CentralPlan)
+        if not isinstance(tables.plan, CentralPlan):
+            raise FileFormatError("the tables are not of a plan with a curator")
         plan = self.selection.content().told(tables.plan, self.values)
         return replace(tables, plan=plan)
