@@ -148,7 +148,7 @@ class Keepable(ABC):
 
     def facts(self) -> list[Fact]:
         """The same in words and with units, for whoever reads it on a screen or a page."""
-        from noisewright.planning.statement import facts
+        from noisewright.planning.facts import facts
 
         return facts(self.description())
 

@@ -28,7 +28,7 @@ def show(file: str, as_json: bool) -> None:
 
     Nothing is spent. A plan says what it would spend, a release and a record what was spent.
     """
-    from noisewright.planning.statement import facts
+    from noisewright.planning.facts import facts
 
     known = description(Path(file))
     if as_json:

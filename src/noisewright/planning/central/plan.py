@@ -35,6 +35,12 @@ from noisewright.planning.central.empty_cells import (
     given_empty_cells,
     warn_of,
 )
+from noisewright.planning.central.record import (
+    central_record,
+    central_summary,
+    measured,
+    strategy_hash,
+)
 from noisewright.planning.counting import (
     Counter,
     Data,
@@ -58,12 +64,6 @@ from noisewright.planning.release import Release, now
 from noisewright.planning.spending import (
     Spending,
     noise_of,
-)
-from noisewright.planning.statement import (
-    central_record,
-    central_summary,
-    measured,
-    strategy_hash,
 )
 from noisewright.privacy.noise.source import ByteSource
 from noisewright.privacy.promise.budget import Contribution, Privacy, pure_promise

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
 from noisewright import __version__
+from noisewright.planning.facts import facts as known_facts
 from noisewright.planning.plan import ReleasedTable
-from noisewright.planning.statement import facts as known_facts
 from noisewright.report.words.numbers import when
 from noisewright.report.words.queries import workload_in_words
 from noisewright.workload import Workload
