@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noisewright.local.histogram.sets import SubsetSelection, best_subset_size
+from noisewright.local.optimise.dense.cell_types import CellTypes
 from noisewright.local.optimise.dense.descent import Chart, descend, project
 from noisewright.local.optimise.dense.design import (
     Design,
-    Types,
     dense_start,
     rounded,
     spectral_patterns,
@@ -398,14 +398,14 @@ def test_no_small_change_of_a_strategy_lowers_its_error():
 
 def test_cells_that_no_query_tells_apart_are_one_type():
     few = np.array([[1.0, 1, 0, 0, 1, 0], [0.0, 0, 2, 2, 0, 0]])
-    types = Types.of(few.T @ few)
+    types = CellTypes.of(few.T @ few)
     assert types.count == 3
-    assert types.group[0] == types.group[1] == types.group[4]
+    assert types.of_cell[0] == types.of_cell[1] == types.of_cell[4]
     prior = np.array([0.1, 0.2, 0.1, 0.3, 0.2, 0.1])
-    assert types.merged(prior)[types.group[2]] == pytest.approx(0.4)
+    assert types.merged(prior)[types.of_cell[2]] == pytest.approx(0.4)
     np.testing.assert_allclose(types.spread(types.merged(prior), prior), prior)
     found = optimise(few, 1.0, effort="normal", cache=False)
-    small = optimise(few[:, types.first], 1.0, effort="normal", cache=False)
+    small = optimise(few[:, types.first_cells], 1.0, effort="normal", cache=False)
     # Both are answered by a strategy over three types; the worst case knows no multiplicities.
     assert found.value == pytest.approx(small.value, rel=1e-3)
 
@@ -413,8 +413,8 @@ def test_cells_that_no_query_tells_apart_are_one_type():
 def test_types_keep_the_order_of_their_cells():
     """Runs of cells and mirror images are looked for by the labels of types."""
     gram = workload("prefix:20").gram().dense()
-    np.testing.assert_array_equal(Types.of(gram).merged_gram(gram), gram)
+    np.testing.assert_array_equal(CellTypes.of(gram).merged_gram(gram), gram)
     doubled = np.repeat(np.repeat(gram, 2, axis=0), 2, axis=1)
-    types = Types.of(doubled)
-    np.testing.assert_array_equal(types.group, np.arange(40) // 2)
+    types = CellTypes.of(doubled)
+    np.testing.assert_array_equal(types.of_cell, np.arange(40) // 2)
     np.testing.assert_array_equal(types.merged_gram(doubled), gram)

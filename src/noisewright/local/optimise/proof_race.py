@@ -17,7 +17,7 @@ from noisewright.local.bounds.sets.search import SetSearch
 from noisewright.local.bounds.start import Reports
 from noisewright.local.bounds.tables.scheme import scheme_of
 from noisewright.local.bounds.tables.search import TripleSearch
-from noisewright.local.optimise.dense.design import Types
+from noisewright.local.optimise.dense.cell_types import CellTypes
 from noisewright.local.optimise.dense.objective import Objective
 from noisewright.local.strategy import IndexStrategy
 from noisewright.local.transform.orbits import OrbitStrategy
@@ -91,12 +91,12 @@ class ProofRace:
                 gram, strategy.epsilon, cells, (search.proofs(_ROUNDS),), doubtful=False
             )
 
-        types = Types.of(gram)
+        types = CellTypes.of(gram)
         epsilon = strategy.epsilon
-        cells = np.sort(types.first)
+        cells = np.sort(types.first_cells)
         chances = strategy.dense()[:, cells]
         low = chances.min(axis=1)
-        prior = types.merged(strategy.prior)[types.group[cells]]
+        prior = types.merged(strategy.prior)[types.of_cell[cells]]
         inner = gram[np.ix_(cells, cells)]
         if len(cells) >= _MANY_CELLS:
             prior = _evened(inner, prior, chances)

@@ -19,7 +19,7 @@ from noisewright.local.composed.hierarchical import hierarchical
 from noisewright.local.composed.mixture import Coarsening, Mixture
 from noisewright.local.histogram.sets import RandomizedResponse, SubsetSelection
 from noisewright.local.listed import MatrixStrategy
-from noisewright.local.optimise.dense.design import Types
+from noisewright.local.optimise.dense.cell_types import CellTypes
 from noisewright.local.optimise.dense.growth import Growth
 from noisewright.local.optimise.dense.search import Effort, Question
 from noisewright.local.optimise.dense.search import search as search_dense
@@ -272,7 +272,7 @@ def _dense(
     state: Arrays | None,
 ) -> Strategy:
     gram = task.gram.dense()
-    types = Types.of(gram)
+    types = CellTypes.of(gram)
     if types.count == 1:
         return RandomizedResponse(task.size, task.epsilon)  # only totals are asked
 
@@ -286,7 +286,7 @@ def _dense(
     start = types.merged(task.start_prior)
     asked = Question(merged, task.epsilon, start, task.worst_case)
     design, prior = search_dense(asked, effort, rng, control, state)
-    chances = design.chances()[:, types.group]
+    chances = design.chances()[:, types.of_cell]
     spread = types.spread(prior, task.start_prior)
     uneven = np.ptp(spread) >= 1e-12  # an even prior need not be stated
 

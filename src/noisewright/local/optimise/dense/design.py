@@ -1,7 +1,10 @@
 """Two-valued designs: subsets of cells with weights, the form in which some optimum always exists.
 
-Row S has chance weight_S · e^ε on the cells of S and weight_S elsewhere. f(q) = qqᵀ/πᵀq is convex
-and homogeneous, so splitting any row of a strategy into two-valued ones never raises its error.
+Row S has chance weight_S · e^ε on the cells of S and weight_S elsewhere.
+
+A row q adds f(q) = qqᵀ/πᵀq to the information X (π: the prior); the error is tr(MX⁻¹), M the Gram
+matrix. f is convex and homogeneous, so f(q + q′) ≼ f(q) + f(q′): splitting a row into two-valued
+ones never lessens X nor raises the error.
 """
 
 from __future__ import annotations
@@ -11,16 +14,28 @@ from math import expm1
 
 import numpy as np
 
-from noisewright.arrays import BoolArray, FloatArray, IntArray
+from noisewright.arrays import BoolArray, FloatArray
 from noisewright.local.histogram.sets import best_subset_size, top_cells
 from noisewright.local.shares import longest_step
 
 _ROUNDS = 30  # of balancing: a few suffice, and what needs more is too far from balance
-_DIGITS = 9  # of products with random vectors, by which types are told apart
+# Off one, of a column's sum: a thousand times the rounding of a float.
+_BALANCED = 1e-13
+# Of the way to where the first weight would vanish: all of them stay positive.
+_STEP_SHARE = 0.9
+_SINGLE_CELL_WEIGHT = 0.1
+"""Of the pattern of each cell alone in a start, where others weigh one.
+
+After 200 steps over 16 and 32 cells, prefix and random queries, half of it ended within 0.3 %
+either way and double up to 0.8 % above.
+"""
 
 
 def _gaussian_factor(centred: FloatArray) -> FloatArray:
-    """A matrix B with BBᵀ = (PMP)^{1/2}, what optimal information looks like when nothing binds."""
+    """B with BBᵀ = M^{1/2} for the centred Gram matrix: the optimal X, up to scale.
+
+    Of all X of one trace it has the least tr(MX⁻¹), where no bound binds.
+    """
     values, vectors = np.linalg.eigh(centred)
     return np.asarray(vectors * np.clip(values, 0.0, None) ** 0.25)
 
@@ -42,10 +57,10 @@ def every_pattern(cells: int) -> BoolArray:
 def dense_start(
     centred: FloatArray, epsilon: float, rows: int, rng: np.random.Generator
 ) -> tuple[FloatArray, FloatArray]:
-    """Where descents begin: spectral patterns, and lightly every cell, so that all is seen."""
+    """Where descents begin: spectral patterns, and lightly each cell alone, so that all is seen."""
     n = len(centred)
     patterns = spectral_patterns(_gaussian_factor(centred), epsilon, rows, rng)
-    weights = np.concatenate([np.ones(rows), np.full(n, 0.1)])
+    weights = np.concatenate([np.ones(rows), np.full(n, _SINGLE_CELL_WEIGHT)])
     return np.concatenate([patterns, np.eye(n)]), weights
 
 
@@ -63,6 +78,7 @@ class Design:
         return np.asarray(1.0 + expm1(self.epsilon) * self.patterns)
 
     def chances(self) -> FloatArray:
+        """Of every report, given the cell: columns sum to one in a strategy."""
         return np.asarray(self.weights[:, None] * self.relative)
 
     def merged(self) -> Design:
@@ -76,9 +92,9 @@ class Design:
 
         weights = np.bincount(row.ravel(), self.weights * scale).astype(np.float64)
         unpacked = np.unpackbits(packed, axis=1, count=patterns.shape[1]).astype(bool)
-        some = weights > 0
+        present = weights > 0
 
-        return Design(unpacked[some], weights[some], self.epsilon)
+        return Design(unpacked[present], weights[present], self.epsilon)
 
     def with_light(self, patterns: BoolArray, weight: float) -> Design:
         """Some patterns more, of a share of the median weight."""
@@ -103,9 +119,10 @@ class Design:
         """
         v = self.relative
         weights = self.weights / float(self.weights @ v.mean(axis=1))
+
         for _ in range(_ROUNDS):
             missing = 1.0 - weights @ v
-            if np.abs(missing).max() < 1e-13:
+            if np.abs(missing).max() < _BALANCED:
                 return Design(self.patterns, weights, self.epsilon)
 
             # The least change relative to the weights: normal equations over cells.
@@ -117,7 +134,7 @@ class Design:
             except np.linalg.LinAlgError:
                 return None
             step = weights * (weighted @ multipliers)
-            weights = weights + longest_step(weights, step, 0.9) * step
+            weights = weights + longest_step(weights, step, _STEP_SHARE) * step
 
         return None
 
@@ -142,56 +159,8 @@ def rounded(
 ) -> Design | None:
     """Two-valued rows near a strategy: each entry goes to its nearer bound, weights make up for it.
 
-    No more rows than before, and at ε near 1 the error falls more often than not. None where no
-    positive weights balance the columns.
+    Positions lie between 0, the low chance of a row, and 1, which is e^ε times as much. No more
+    rows than before, and at ε near 1 the error falls more often than not. None where no positive
+    weights balance the columns.
     """
     return Design(positions > 0.5, weights, epsilon).merged().balanced()
-
-
-@dataclass(frozen=True, eq=False)
-class Types:
-    """Cells that no query tells apart, taken together: every cell's group, one cell of each.
-
-    If W has equal columns at two cells, M = PMP for the mean P over groups of such cells, and
-    giving all cells of a group the mean of their chances turns X into PXP. The inverse of a
-    compression is at most the compression of the inverse, so no error rises: a search over groups
-    loses nothing.
-    """
-
-    group: IntArray
-    first: IntArray
-
-    @classmethod
-    def of(cls, gram: FloatArray) -> Types:
-        """Groups of equal rows of a Gram matrix, told apart by their products with random vectors.
-
-        Rows that differ have equal products only by a coincidence of nine digits in all of them.
-        """
-        random = np.random.default_rng(0).standard_normal((len(gram), 3))
-        image = gram @ random
-        scale = max(float(np.abs(image).max(initial=0.0)), 1e-300)
-        # Rounding after a shift: equal numbers but for the last bit round alike almost surely.
-        keys = np.round(image / scale + 0.314159e-9, _DIGITS)
-        _, first, group = np.unique(
-            keys, axis=0, return_index=True, return_inverse=True
-        )
-        # as cells are: runs of cells and mirror images go by their order
-        order = np.argsort(first)
-
-        return cls(np.argsort(order)[group.ravel()], first[order])
-
-    @property
-    def count(self) -> int:
-        return len(self.first)
-
-    def merged_gram(self, gram: FloatArray) -> FloatArray:
-        """The Gram matrix over groups."""
-        return gram[np.ix_(self.first, self.first)]
-
-    def merged(self, prior: FloatArray) -> FloatArray:
-        """A distribution over cells, summed over groups."""
-        return np.bincount(self.group, prior, minlength=self.count).astype(np.float64)
-
-    def spread(self, merged: FloatArray, prior: FloatArray) -> FloatArray:
-        """A distribution over groups, spread over their cells as `prior` is."""
-        return np.asarray(prior * (merged / self.merged(prior))[self.group])

@@ -16,7 +16,8 @@ from noisewright.arrays import FloatArray
 from noisewright.errors import NoisewrightError
 from noisewright.local.bounds.proof import Proof
 from noisewright.local.listed import MatrixStrategy
-from noisewright.local.optimise.dense.design import Design, Types
+from noisewright.local.optimise.dense.cell_types import CellTypes
+from noisewright.local.optimise.dense.design import Design
 from noisewright.local.optimise.dense.growth import Growth, grow
 from noisewright.local.optimise.dense.objective import Objective
 from noisewright.local.optimise.dense.pricing import undervalued
@@ -38,12 +39,12 @@ def refined(
     The proof must be about one cell of every type that queries tell apart.
     """
     dense = gram.dense()
-    types = Types.of(dense)
-    cells = np.sort(types.first)
+    types = CellTypes.of(dense)
+    cells = np.sort(types.first_cells)
     if not np.array_equal(cells, proof.cells) or len(cells) > effort.up_to:
         return strategy
 
-    order = types.group[cells]  # the type of each cell of the proof
+    order = types.of_cell[cells]  # the type of each cell of the proof
     objective = Objective(types.merged_gram(dense), types.merged(strategy.prior))
     design = _design(strategy, types)
     guide = np.empty((len(cells), len(cells)))
@@ -59,16 +60,16 @@ def refined(
             design, objective, effort, rng, control, worst_case=True, guide=guide
         )
         prior = types.spread(suited.prior, strategy.prior)
-        chances = better.chances()[:, types.group]
+        chances = better.chances()[:, types.of_cell]
         candidate = MatrixStrategy.from_chances(chances, strategy.epsilon, prior)
         return min(strategy, candidate, key=lambda one: one.worst_variance(gram))
     except (NoisewrightError, np.linalg.LinAlgError):
         return strategy
 
 
-def _design(strategy: IndexStrategy, types: Types) -> Design:
+def _design(strategy: IndexStrategy, types: CellTypes) -> Design:
     """The strategy's sets of types and their low chances."""
-    chances: FloatArray = strategy.dense()[:, types.first]
+    chances: FloatArray = strategy.dense()[:, types.first_cells]
     low = chances.min(axis=1)
     patterns = chances > low[:, None] * exp(strategy.epsilon / 2)
     return Design(patterns, low, strategy.epsilon).merged()
