@@ -196,7 +196,7 @@ def killed_in_the_middle(location: str) -> None:
     """Write a part of a transaction into the file itself, and die."""
     with sqlite_store.SQLiteStore(location).writing() as writer:
         writer.connection.execute("PRAGMA cache_size = 1")
-        content = writer.lines()[-1].content
+        content = writer.lines()[-1].encoded
         for number in range(100, 200):
             writer.connection.execute(
                 "INSERT INTO entries VALUES (?, ?, '')", (number, content)

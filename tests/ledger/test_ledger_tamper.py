@@ -64,9 +64,9 @@ def test_a_flipped_byte_in_any_entry_is_found_and_nothing_is_spent(
     whole = lines(book)
     assert len(whole) == 8
     for line in whole:
-        positions = rng.sample(range(len(line.content)), 12)
+        positions = rng.sample(range(len(line.encoded)), 12)
         for position in positions:
-            changed = bytearray(line.content)
+            changed = bytearray(line.encoded)
             changed[position] ^= 1 << rng.randrange(8)
             update = "UPDATE entries SET content = ? WHERE number = ?"
             raw(book, (update, (bytes(changed), line.number)))
@@ -75,7 +75,7 @@ def test_a_flipped_byte_in_any_entry_is_found_and_nothing_is_spent(
                     FileFormatError, match=f"entry {line.number} was changed"
                 ):
                     call()
-            raw(book, (update, (line.content, line.number)))
+            raw(book, (update, (line.encoded, line.number)))
         other = line.hash[:-1] + ("0" if line.hash[-1] != "0" else "1")
         raw(
             book, ("UPDATE entries SET hash = ? WHERE number = ?", (other, line.number))
@@ -201,7 +201,7 @@ def test_overspending_that_was_written_by_hand_is_refused(book: Ledger) -> None:
 def test_a_newer_format_is_refused_in_words(tmp_path: Path) -> None:
     book = ledger(tmp_path, nw.Privacy(rho=1.0))
     first = lines(book)[0]
-    content = first.content.replace(
+    content = first.encoded.replace(
         f'"format_version":{FORMAT_VERSION}'.encode(), b'"format_version":7'
     )
     number, hash_ = 1, chained(1, content, "0" * 64)

@@ -153,7 +153,7 @@ class Line(NamedTuple):
     """An entry as it is kept: its number from 1, its bytes, and the hash that chains it."""
 
     number: int
-    content: bytes
+    encoded: bytes
     hash: str
 
 
@@ -193,17 +193,17 @@ def no_ledger(where: str) -> FileFormatError:
     )
 
 
-def chained(number: int, content: bytes, previous: str) -> str:
+def chained(number: int, encoded: bytes, previous: str) -> str:
     """The hash of an entry, and through `previous` of all entries before it."""
     head = f"noisewright ledger entry {number} after {previous}\n"
-    return hashlib.sha256(head.encode() + content).hexdigest()
+    return hashlib.sha256(head.encode() + encoded).hexdigest()
 
 
 def next_line(last: Line | None, entry: LedgerEntry) -> Line:
     """The line that keeps an entry after the last one."""
     number, previous = (1, _FIRST) if last is None else (last.number + 1, last.hash)
-    content = msgspec.json.encode(entry, order="sorted")
-    return Line(number, content, chained(number, content, previous))
+    encoded = msgspec.json.encode(entry, order="sorted")
+    return Line(number, encoded, chained(number, encoded, previous))
 
 
 def decoded(lines: Iterable[Line], where: str) -> Iterator[tuple[Line, LedgerEntry]]:
@@ -213,7 +213,7 @@ def decoded(lines: Iterable[Line], where: str) -> Iterator[tuple[Line, LedgerEnt
     for line in lines:
         if (
             line.number != expected
-            or chained(expected, line.content, previous) != line.hash
+            or chained(expected, line.encoded, previous) != line.hash
         ):
             raise FileFormatError(
                 f"{where}: entry {expected} was changed or is missing, so nothing after it can be"
@@ -233,10 +233,10 @@ def decoded(lines: Iterable[Line], where: str) -> Iterator[tuple[Line, LedgerEnt
 
 def _understood(line: Line, where: str) -> LedgerEntry:
     if line.number == 1:
-        _check_format(line.content, where)
+        _check_format(line.encoded, where)
 
     try:
-        entry: LedgerEntry = msgspec.json.decode(line.content, type=LedgerEntry)
+        entry: LedgerEntry = msgspec.json.decode(line.encoded, type=LedgerEntry)
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
         raise FileFormatError(
             f"{where}: entry {line.number} is not understood, though it was not changed; use the"
@@ -251,9 +251,9 @@ class _Format(msgspec.Struct):
     version: str = ""
 
 
-def _check_format(content: bytes, where: str) -> None:
+def _check_format(encoded: bytes, where: str) -> None:
     try:
-        found = msgspec.json.decode(content, type=_Format)
+        found = msgspec.json.decode(encoded, type=_Format)
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
         raise FileFormatError(f"{where}: its first entry is not understood") from None
     if found.format_version != FORMAT_VERSION:

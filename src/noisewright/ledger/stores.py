@@ -1,7 +1,8 @@
 """Where a ledger's lines are kept: what a store must do, and which one a location names.
 
-Two tables hold all of it, entries in order and what they name by a digest; databases differ in how
-these are written down (`Statements`) and in how they are held by one process alone.
+Two tables hold all of it: entries in order, and content that they name by a digest, which is a
+release as its file has it. Databases differ in how these are written down (`Statements`) and in how
+they are held by one process alone.
 """
 
 from __future__ import annotations
@@ -16,17 +17,21 @@ from noisewright.ledger.entries import Line
 
 @dataclass(frozen=True)
 class Statements:
-    """The SQL of a store."""
+    """The SQL of a store; values are given in order, by the placeholders of its engine."""
 
     entries: str
+    """Gives number, bytes and hash of every entry, in order of numbers."""
     add_entry: str
+    """Takes number, bytes and hash."""
     content: str
+    """Takes a digest, and gives what was kept under it."""
     add_content: str
+    """Takes a digest and what is kept under it; what is there already stays."""
 
 
 @dataclass(frozen=True)
 class Transaction:
-    """A connection that holds the ledger: alone, where it writes."""
+    """An open connection to the ledger; one that writes holds it alone."""
 
     connection: Any
     statements: Statements
@@ -35,20 +40,20 @@ class Transaction:
         """All lines, in order."""
         rows = self.connection.execute(self.statements.entries)
         return [
-            Line(int(number), bytes(content), str(chained))
-            for number, content, chained in rows
+            Line(int(number), bytes(encoded), str(chained))
+            for number, encoded, chained in rows
         ]
 
     def append(
         self, line: Line, *, content: bytes | None = None, digest: str = ""
     ) -> None:
-        """Add a line, and what it names by a digest."""
+        """Add a line, and the content that it names by a digest."""
         self.connection.execute(self.statements.add_entry, line)
         if content is not None:
             self.connection.execute(self.statements.add_content, (digest, content))
 
     def content(self, digest: str) -> bytes | None:
-        """What was kept under a digest."""
+        """The release kept under a digest, as its file has it."""
         row = self.connection.execute(self.statements.content, (digest,)).fetchone()
         return None if row is None else bytes(row[0])
 
@@ -70,7 +75,7 @@ class Store(Protocol):
         """
 
     def content(self, digest: str) -> bytes | None:
-        """What was kept under a digest."""
+        """The release kept under a digest, as its file has it."""
 
     def faults(self) -> str | None:
         """What the store itself says is broken, if anything."""
