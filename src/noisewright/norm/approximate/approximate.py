@@ -1,7 +1,7 @@
 """Approximate norms: the least γ2 of any matrix within α of the workload, entry by entry.
 
 γ2(W, α) = min { γ2(W̃) : |W̃ − W| ≤ α } and, with a free shift of every row, γ̂2(W, α): a box of
-width 2α around the workload (see `boxes`).
+width 2α around the workload (see `box`).
 """
 
 from __future__ import annotations
@@ -27,11 +27,19 @@ from noisewright.workload.forms.text import workload as as_workload
 from noisewright.workload.structure import check_magnitudes
 
 TOLERANCE = 1e-4  # relative gap at which a search ends, unless another is asked for
-LARGEST = 3072  # rows plus columns: an eigenproblem of that size per step
-UNPOLISHED = 2**19  # entries
-MANY = 700  # rows plus columns above which tall boxes are searched by their columns
-WIDEST = 1024  # columns of those
-MOST_SEARCHED = 9_000_000  # and their entries, half a gigabyte in all
+
+# Only bound the work: a step is an eigenproblem of rows and columns together, in cubic time, and
+# one of the columns alone where rows are many.
+_MOST_ROWS_AND_COLUMNS = 3072
+_MOST_COLUMNS = 1024
+_MOST_TALL_ENTRIES = 9_000_000  # only bounds memory, to half a gigabyte in all
+
+# Rows and columns together, above which boxes of twice as many rows as columns and more are
+# searched by their columns.
+_MOST_AT_ONCE = 700
+# Entries of an approximation of which the exact factorization is worth a tenth of the tolerance;
+# only bounds the work.
+_MOST_POLISHED = 2**19
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -52,8 +60,8 @@ class BoxedNorm(Solution):
         """No matrix outside its box survives, nor a bound that its witness does not prove."""
         box = self.box
         rounding = SLACK * max(box.size, float(np.abs(self.shifts).max()))
-        away = self.approximation - self.shifts[:, None]
-        outside = np.maximum(box.lower - away, away - box.upper).max()
+        unshifted = self.approximation - self.shifts[:, None]
+        outside = np.maximum(box.lower - unshifted, unshifted - box.upper).max()
         if outside > rounding or self.lower_bound > self.certificate.bound(box):
             raise Contradiction(
                 "a matrix lies outside its box, or its witness proves less than the bound; please "
@@ -99,7 +107,7 @@ def boxed_norm(
 
 def _factorized(pair: Pair, tolerance: float) -> Factorization:
     """The exact factorization of an approximation; large ones are not polished."""
-    small = pair.approximation.size <= UNPOLISHED
+    small = pair.approximation.size <= _MOST_POLISHED
     return factorize(
         pair.approximation,
         math.inf,
@@ -122,12 +130,12 @@ def _check_tolerance(tolerance: float) -> None:
 def _check_rows_and_columns(shape: tuple[int, int], what: str) -> None:
     """Refuse what takes hours."""
     rows, columns = shape
-    tall = columns <= WIDEST and rows * columns <= MOST_SEARCHED
-    if rows + columns > LARGEST and not tall:
+    tall = columns <= _MOST_COLUMNS and rows * columns <= _MOST_TALL_ENTRIES
+    if rows + columns > _MOST_ROWS_AND_COLUMNS and not tall:
         raise TooLarge(
             f"{what} has {rows} rows and {columns} columns; approximate norms are computed for at "
-            f"most {LARGEST} rows and columns together, or {WIDEST} columns and {MOST_SEARCHED:,} "
-            f"entries"
+            f"most {_MOST_ROWS_AND_COLUMNS} rows and columns together, or {_MOST_COLUMNS} columns "
+            f"and {_MOST_TALL_ENTRIES:,} entries"
         )
 
 
@@ -140,10 +148,12 @@ def _search_box(box: Box, tolerance: float, iterations: int) -> tuple[Pair, int]
     else:
         offsets = row_middles(box.middle)
 
-    near = box.moved(offsets)
-    scale = math.ldexp(1.0, math.frexp(near.size or 1.0)[1] - 1)  # rounds nothing
-    scaled = near.moved(np.zeros(len(offsets)), scale)
-    search = TallSearch(scaled) if _many_rows(box.shape) else BoxSearch(scaled)
+    centred = box.moved(offsets)
+    # A power of two, which rounds nothing.
+    scale = math.ldexp(1.0, math.frexp(centred.size or 1.0)[1] - 1)
+    scaled = centred.moved(np.zeros(len(offsets)), scale)
+    by_columns = _searched_by_columns(box.shape)
+    search = TallSearch(scaled) if by_columns else BoxSearch(scaled)
     steps = search.run(tolerance, iterations)
 
     best = search.best
@@ -155,16 +165,18 @@ def _search_box(box: Box, tolerance: float, iterations: int) -> tuple[Pair, int]
 def quickly_searched(shape: tuple[int, int]) -> bool:
     """Whether a box of this shape takes a minute rather than an hour."""
     rows, columns = shape
-    if rows + columns <= MANY:
+    if rows + columns <= _MOST_AT_ONCE:
         return True
-    narrow = columns <= WIDEST // 2 and rows * columns <= MOST_SEARCHED
-    return narrow and _many_rows(shape)
+    narrow = columns <= _MOST_COLUMNS // 2 and rows * columns <= _MOST_TALL_ENTRIES
+    return narrow and _searched_by_columns(shape)
 
 
-def _many_rows(shape: tuple[int, int]) -> bool:
+def _searched_by_columns(shape: tuple[int, int]) -> bool:
+    """Whether rows are so many that an eigenproblem of the columns alone is taken in each step."""
     rows, columns = shape
     together = rows + columns
-    return together > LARGEST or (rows >= 2 * columns and together > MANY)
+    tall = rows >= 2 * columns and together > _MOST_AT_ONCE
+    return tall or together > _MOST_ROWS_AND_COLUMNS
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -194,14 +206,14 @@ class ApproximateNorm(Solution):
         Distances are rounded within SLACK of the entries less the middle of their rows.
         """
         matrix = self.workload.dense()
-        middles = row_middles(matrix) if self.shift else np.zeros(len(matrix))
-        entries = matrix - middles[:, None]
-        moved = self.approximation - entries - (self.shifts + middles)[:, None]
-        away = np.abs(moved).max()
+        entries, middles = _less_row_middles(matrix, self.shift)
+        errors = self.approximation - entries - (self.shifts + middles)[:, None]
+        largest = np.abs(errors).max()
         rounding = SLACK * np.abs(entries).max() + 1e-15 * np.abs(middles).max()
+        allowed = self.entrywise * (1 + SLACK) + rounding
 
-        bound = _witness_of(self.certificate, matrix, self.entrywise, self.shift)
-        if away > self.entrywise * (1 + SLACK) + rounding or self.lower_bound > bound:
+        bound = _proven_bound(self.certificate, matrix, self.entrywise, self.shift)
+        if largest > allowed or self.lower_bound > bound:
             raise Contradiction(
                 f"{self.subject}: the result does not keep to its tolerance, or its witness proves "
                 f"less than the bound; please report the workload"
@@ -222,7 +234,7 @@ def approximate_norm(
     tolerance: float = TOLERANCE,
     iterations: int = 2000,
 ) -> ApproximateNorm:
-    """The least largest error of a factorization of any matrix within `entrywise` of the workload.
+    """γ2(W, α), α = `entrywise`, or with `shift` γ̂2(W, α): the least γ2 of any matrix that near.
 
     With `shift`, a constant may be added to every row for free, as is right when the number of
     people is public (replace-one neighbours, the local model).
@@ -231,9 +243,9 @@ def approximate_norm(
     workload = as_workload(workload)
     _check(workload, entrywise, tolerance)
     entrywise = float(entrywise)
-    pair, steps = _found(workload, entrywise, shift, tolerance, iterations)
+    pair, steps = _searched(workload, entrywise, shift, tolerance, iterations)
     exact = _factorized(pair, tolerance)
-    bound = _witness_of(pair.witness, workload.dense(), entrywise, shift)
+    bound = _proven_bound(pair.witness, workload.dense(), entrywise, shift)
 
     return ApproximateNorm(
         workload=workload,
@@ -251,31 +263,35 @@ def approximate_norm(
     )
 
 
-def _found(
+def _searched(
     workload: Workload, entrywise: float, shift: bool, tolerance: float, iterations: int
 ) -> tuple[Pair, int]:
     """By symmetry where all cells are alike, else by a search in the box."""
     if workload.queries * workload.size <= MOST_ENTRIES:
-        alike = alike_pair(workload, entrywise, shift, tolerance)
-        if alike is not None:
-            return alike
+        by_symmetry = alike_pair(workload, entrywise, shift, tolerance)
+        if by_symmetry is not None:
+            return by_symmetry
 
     _check_rows_and_columns(workload.shape, f"workload {workload.brief()}")
-    matrix = workload.dense()
-    middles = row_middles(matrix) if shift else np.zeros(len(matrix))
-    entries = matrix - middles[:, None]
+    entries, middles = _less_row_middles(workload.dense(), shift)
     box = Box(entries - entrywise, entries + entrywise, shift)
     pair, steps = _search_box(box, tolerance, iterations)
 
     return replace(pair, shifts=pair.shifts - middles), steps
 
 
-def _witness_of(
-    proof: BoxWitness, matrix: FloatArray, entrywise: float, shift: bool
+def _less_row_middles(matrix: FloatArray, shift: bool) -> tuple[FloatArray, FloatArray]:
+    """The entries less the middle of their rows, and the middles: zeros unless rows may shift."""
+    middles = row_middles(matrix) if shift else np.zeros(len(matrix))
+    return matrix - middles[:, None], middles
+
+
+def _proven_bound(
+    witness: BoxWitness, matrix: FloatArray, entrywise: float, shift: bool
 ) -> float:
     """What a witness proves of all matrices within a tolerance of this one."""
-    weights = proof.row_weights, proof.column_weights
-    return witness_bound(matrix, entrywise, proof.matrix, *weights, shift)
+    weights = witness.row_weights, witness.column_weights
+    return witness_bound(matrix, entrywise, witness.matrix, *weights, shift)
 
 
 def _check(workload: Workload, entrywise: float, tolerance: float) -> None:
