@@ -169,10 +169,10 @@ def _mixed(
 ) -> float:
     """The most that mixtures of two known forms prove of another, and what is left over of it."""
     others, least = mixtures
-    alone = single * float(np.diagonal(form).max())
+    by_diagonal = single * float(np.diagonal(form).max())
     padded = form + 1e-12 * np.eye(2)
     if _determinant(padded) <= 0:  # of numbers that are told apart by rounding alone
-        return alone
+        return by_diagonal
 
     scale = (1 - 1e-9) / _largest_ratios(others, padded)
     rest = form - scale[:, None, None] * others
@@ -183,7 +183,7 @@ def _mixed(
     # What is left is not negative, so it holds a number that either person moves by one.
     spare = single * np.maximum(first, second)
 
-    return max(alone, float(np.where(fits, scale * least + spare, 0.0).max()))
+    return max(by_diagonal, float(np.where(fits, scale * least + spare, 0.0).max()))
 
 
 def _determinant(forms: FloatArray) -> FloatArray:

@@ -83,19 +83,23 @@ class Account:
     @property
     def spend(self) -> Spend:
         """All losses so far of whoever has the least left."""
-        own = [
+        reservations = [
             s.reserved
             for s in self.releases
             if s.reserved.group in ("", self.most_used)
         ]
-        losses = [loss for reserved in own for loss in reserved.spend.losses]
+        losses = [loss for reserved in reservations for loss in reserved.spend.losses]
         return Spend(self.privacy.neighbours, tuple(losses))
 
     def earlier(self, plan: str, version: str, group: str) -> Spent | None:
         """The latest release of the same plan from the same declared version and group."""
         for spent in reversed(self.releases):
-            own = spent.reserved
-            if (own.plan, own.version, own.group) == (plan, version, group):
+            reserved = spent.reserved
+            if (reserved.plan, reserved.version, reserved.group) == (
+                plan,
+                version,
+                group,
+            ):
                 return spent
         return None
 
@@ -121,8 +125,10 @@ class Account:
             after = self.created.limits.used_by(entry.spend, before)
             assert after is not None
             self.used_by_group[group] = after
-            own = Amounts(*(a - b for a, b in zip(after, before, strict=True)))
-            taken = max(taken, own, key=self.created.limits.share)
+            group_amounts = Amounts(
+                *(a - b for a, b in zip(after, before, strict=True))
+            )
+            taken = max(taken, group_amounts, key=self.created.limits.share)
 
         self.releases.append(Spent(number, entry, taken))
         return True

@@ -107,7 +107,7 @@ def standing(account: Account, delta: float | None = None) -> Standing:
     """
     created = account.created
     budget = created.privacy
-    told = {
+    budget_facts = {
         **budget.to_dict(),
         "rule": created.limits.rule,
         "statement": STATEMENTS[created.limits.rule],
@@ -118,7 +118,7 @@ def standing(account: Account, delta: float | None = None) -> Standing:
         "dataset": account.name,
         "unit": created.unit,
         "person": created.person,
-        "budget": cast(BudgetTold, told),
+        "budget": cast(BudgetTold, budget_facts),
         "spent": _spent(account, delta or budget.delta),
         "left": _left(account, delta or budget.delta or DELTA),
         "groups": {
@@ -132,12 +132,12 @@ def standing(account: Account, delta: float | None = None) -> Standing:
 def _spent(account: Account, delta: float | None) -> SpentTold:
     limits = account.created.limits
     used = account.used
-    told = {
+    spent_facts = {
         "share": limits.share(used),
         **_named(limits, used),
         "unfinished": sum(spent.committed is None for spent in account.releases),
     }
-    spent = cast(SpentTold, told)
+    spent = cast(SpentTold, spent_facts)
     if not account.releases or not account.spend.losses:
         return spent
 
@@ -257,13 +257,13 @@ def so_far(facts: Standing) -> tuple[dict[str, float], str]:
     The odometer shares δ among the stops at which it may be read, so that towards the end of a
     budget it says more than the budget, which holds for everything at any time.
     """
-    told = facts["spent"]["odometer"]
+    odometer = facts["spent"]["odometer"]
     budget = facts["budget"]
-    same = (told.get("delta") or 0.0) >= (budget.get("delta") or 0.0)
-    epsilon = told.get("epsilon")
+    same = (odometer.get("delta") or 0.0) >= (budget.get("delta") or 0.0)
+    epsilon = odometer.get("epsilon")
     most = budget.get("epsilon")
     if epsilon is None or most is None or epsilon <= most or not same:
-        return told, "whenever you stop"
+        return odometer, "whenever you stop"
 
     promise = {name: budget[name] for name in ("epsilon", "delta") if budget.get(name)}
     note = f"the budget, which holds at any time: read at every stop alone it were {epsilon:.4g}"

@@ -233,12 +233,12 @@ def _best(problem: CentralProblem, nets: list[Net | None]) -> Proposal:
     matrix = problem.once(whole_queries)
     assert matrix is not None
     assert problem.given is not None
-    wanted = max(1, ceil(problem.epsilon * problem.given.people))
+    most_rows = max(1, ceil(problem.epsilon * problem.given.people))
     planned: list[Planned] = []
 
     for net in nets:
         columns = matrix if net is None else matrix[:, net.nearest]
-        for measured in sketches(columns, wanted):
+        for measured in sketches(columns, most_rows):
             planned.append(
                 _planned(
                     problem,
@@ -260,21 +260,21 @@ def _plan_coarse(problem: CentralProblem, alpha: float | None) -> Proposal:
     assert matrix is not None
     columns = matrix.T.astype(np.float64)
     widest = float(np.sqrt(((columns - columns[0]) ** 2).sum(axis=1).max()))
-    given = [share * widest for share in _SCALES]
+    distances = [share * widest for share in _SCALES]
     if alpha is not None:
-        given = [alpha * np.sqrt(len(matrix)) / 2]
+        distances = [alpha * np.sqrt(len(matrix)) / 2]
 
-    nets = [Net.at_distance(matrix, distance) for distance in given]
-    told = [net for net in nets if len(net.cells) > 1]
+    nets = [Net.at_distance(matrix, distance) for distance in distances]
+    usable = [net for net in nets if len(net.cells) > 1]
     require(
-        told,
+        usable,
         "alpha",
         alpha,
         "leaves one cell for all",
         "ask for less",
     )
 
-    return _best(problem, list({len(net.cells): net for net in told}.values()))
+    return _best(problem, list({len(net.cells): net for net in usable}.values()))
 
 
 def _refuses(problem: CentralProblem) -> str | None:

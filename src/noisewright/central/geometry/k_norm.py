@@ -193,9 +193,13 @@ class KNormMechanism(CountsPeople):
         # Groups are told by their differences alone: their sum is the number of people, which has
         # noise of its own.
         pairs = zip(groups, noise[1:], strict=True)
-        told = [(exact + moved)[1:] - (exact + moved)[0] for exact, moved in pairs]
+        differences = [
+            (exact + moved)[1:] - (exact + moved)[0] for exact, moved in pairs
+        ]
 
-        return Measurement(tuple(value.astype(np.float64) for value in (people, *told)))
+        return Measurement(
+            tuple(value.astype(np.float64) for value in (people, *differences))
+        )
 
     def read(self, measurement: Measurement) -> tuple[float, FloatArray]:
         """The number of people, and all groups less the mean of their partition."""

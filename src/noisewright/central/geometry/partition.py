@@ -201,8 +201,8 @@ class Reading:
         else:
             ones = np.ones(prod(self.sizes))
             indicators = np.vstack([part.indicators(self.sizes) for part in self.parts])
-            told = weights @ indicators.mean(axis=1)
-            people = term.weight * whole.matvec(ones) / len(ones) - told
+            answered = weights @ indicators.mean(axis=1)
+            people = term.weight * whole.matvec(ones) / len(ones) - answered
 
         self._check(term, whole, people, weights)
         return people, weights
@@ -218,9 +218,9 @@ class Reading:
         probe = np.random.default_rng(0).standard_normal((prod(self.sizes), 4))
         truth = term.weight * whole.matvec(probe)
         indicators = np.vstack([part.indicators(self.sizes) for part in self.parts])
-        told = np.outer(people, probe.sum(axis=0)) + weights @ (indicators @ probe)
+        answered = np.outer(people, probe.sum(axis=0)) + weights @ (indicators @ probe)
         size = np.abs(truth).max(initial=0.0) + np.abs(people).max(initial=0.0)
-        if np.abs(truth - told).max(initial=0.0) > _EXACT * max(size, 1e-300) * 1e3:
+        if np.abs(truth - answered).max(initial=0.0) > _EXACT * max(size, 1e-300) * 1e3:
             raise OutOfReach(
                 "the groups measured do not tell all that is asked; plan for it"
             )

@@ -208,8 +208,8 @@ class Roughness:
         eigenvalues = np.zeros(1)
 
         for form in forms:
-            own = np.maximum(np.linalg.eigvalsh(form), 0.0)
-            eigenvalues = np.add.outer(eigenvalues, own).ravel()
+            form_eigenvalues = np.maximum(np.linalg.eigvalsh(form), 0.0)
+            eigenvalues = np.add.outer(eigenvalues, form_eigenvalues).ravel()
 
         cells = [line.cells for line in lines]
         matrix = np.zeros((len(eigenvalues),) * 2)

@@ -131,7 +131,7 @@ class _Program:
         self, workload: Workload | None
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Rows over x, d and κ; what they come to, but for noise; and what noise may do."""
-        parts = [] if workload is None else [self._told(workload)]
+        parts = [] if workload is None else [self._estimates_of(workload)]
         if self.listed is not None:
             # How often each report came says more than the cells that follow from it.
             nobody = np.zeros((len(self.listed), 1))
@@ -140,34 +140,36 @@ class _Program:
             spread = self.people * variances.max(axis=1)
             parts.append((counts, self.statistics, spread))
         elif self.strategy.information.full_rank and not isinstance(workload, Identity):
-            parts.append(self._told(Identity(self.strategy.size)))
+            parts.append(self._estimates_of(Identity(self.strategy.size)))
 
         if not parts:
             raise TooLarge("what honest reports add up to is not listed")
 
-        rows, told, variances = map(np.concatenate, zip(*parts, strict=True))
+        rows, estimates, variances = map(np.concatenate, zip(*parts, strict=True))
         scale = np.abs(rows).max(axis=1)
         multiplier = sidak_multiplier(len(rows), self.level)
         noise = multiplier * np.sqrt(variances) / self.people
         room = noise + _ROUNDING * scale
 
-        return rows / scale[:, None], told / scale, room / scale
+        return rows / scale[:, None], estimates / scale, room / scale
 
-    def _told(self, workload: Workload) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def _estimates_of(
+        self, workload: Workload
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """The rows of some questions: estimates from what honest people sent are near the truth."""
         asked = workload.dense()
         added = asked @ (self.added * self.unit)
         start = asked @ self.start
         rows = np.hstack([asked, added, start[:, None]])
-        told = asked @ (self.added @ self.statistics + self.start)
+        estimates = asked @ (self.added @ self.statistics + self.start)
         accuracy = LocalAccuracy(self.strategy, workload, self.people, errors="worst")
 
-        return rows, told, accuracy.variance
+        return rows, estimates, accuracy.variance
 
     @cached_property
     def constraints(self) -> _Constraints:
         """What holds for all x, d and κ that explain the reports."""
-        rows, told, room = self.seen
+        rows, estimates, room = self.seen
         size = self.strategy.size
         hull = self._hull_rows()
         inside = np.hstack([np.zeros((len(hull), size)), hull])
@@ -178,7 +180,7 @@ class _Program:
             fixed.append(inside[-1])
             inside = inside[:-2]
 
-        limits = [told + room, room - told, np.zeros(len(inside))]
+        limits = [estimates + room, room - estimates, np.zeros(len(inside))]
         return _Constraints(
             limited=np.vstack([rows, -rows, inside]),
             most=np.concatenate(limits),
@@ -234,13 +236,13 @@ class _Program:
         """
         from scipy.optimize import linprog
 
-        given = self.constraints
+        constraints = self.constraints
         least, largest = self.bounds
         low = np.append(least, 0.0)
         high = np.append(largest, most)
         result = linprog(
             objective,
-            *given,
+            *constraints,
             bounds=list(zip(low.tolist(), high.tolist(), strict=True)),
             method="highs-ds",
             options={"presolve": False},
@@ -252,8 +254,8 @@ class _Program:
 
         above = np.maximum(-result.ineqlin.marginals, 0.0)
         equal = result.eqlin.marginals
-        rest = objective + above @ given.limited - equal @ given.fixed
-        proved = float(equal @ given.level - above @ given.most)
+        rest = objective + above @ constraints.limited - equal @ constraints.fixed
+        proved = float(equal @ constraints.level - above @ constraints.most)
         slack = np.minimum(rest * low, rest * high)
 
         return proved + float(slack.sum()), np.asarray(result.x)

@@ -88,8 +88,8 @@ class _Reports:
     def estimate(self, prior: FloatArray, people: int) -> FloatArray:
         q = self.chances
         scores = scores_of(q, prior)
-        told = (people - 1) * (scores.T @ q) * prior
-        solved = np.linalg.solve(np.eye(len(prior)) + told, scores.T)
+        information = (people - 1) * (scores.T @ q) * prior
+        solved = np.linalg.solve(np.eye(len(prior)) + information, scores.T)
         return people * prior[:, None] * solved
 
     def mean(self, estimate: FloatArray) -> FloatArray:

@@ -149,10 +149,10 @@ def _product_spectrum(gram: KronGram) -> Spectrum:
     values = np.ones(1)
     counts = np.ones(1)
 
-    for own, rest in spectra:
-        factor_values = np.append(own, rest.values)
+    for eigenvalue, rest in spectra:
+        factor_values = np.append(eigenvalue, rest.values)
         factor_counts = np.append(1.0, rest.counts)
-        total *= own
+        total *= eigenvalue
         values, counts = _merged(
             np.outer(values, factor_values).ravel(),
             np.outer(counts, factor_counts).ravel(),
@@ -169,12 +169,12 @@ def _split_spectrum(gram: Gram) -> tuple[float, Spectrum] | None:
     """Eigenvalue of the constant vector and the rest, if the constant vector is an eigenvector."""
     ones = np.ones(gram.size)
     image = gram.matvec(ones)
-    own = float(image.mean())
-    missed = np.abs(image - own).max()
+    eigenvalue = float(image.mean())
+    missed = np.abs(image - eigenvalue).max()
     if missed > 1e-13 * float(np.abs(image).max()):
         return None
 
-    return own, centred_spectrum(gram)
+    return eigenvalue, centred_spectrum(gram)
 
 
 def _merged(values: FloatArray, counts: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -173,8 +173,8 @@ class VectorStrategy(Strategy):
     def energy(self, quadratic: FloatArray) -> FloatArray:
         """(XSX)_uu + tr(S CᵀΛ⁻²C)."""
         x = self.information.dense()
-        own = np.einsum("uv,vw,wu->u", x, quadratic, x, optimize=True)
-        return np.asarray(own + np.sum(quadratic * self._noise_matrix))
+        signal = np.einsum("uv,vw,wu->u", x, quadratic, x, optimize=True)
+        return np.asarray(signal + np.sum(quadratic * self._noise_matrix))
 
     @cached_property
     def _unit_covariance(self) -> FloatArray:

@@ -250,12 +250,12 @@ def _worked_out(answers: LinearAnswers, content: bytes) -> Comparisons:
         weighted = numbers * answers.chances[:, cell]
         products = weighted @ numbers.T
         cubes = (weighted * numbers) @ numbers.T
-        own = products.diagonal()
+        squares = products.diagonal()
         thrice = (weighted * numbers**2).sum(axis=1)
         third = thrice[:, None] - thrice - 3 * (cubes - cubes.T)
         mean = means[:, cell, None] - means[:, cell]
 
-        second = np.maximum(second, own[:, None] + own - 2 * products)
+        second = np.maximum(second, squares[:, None] + squares - 2 * products)
         cubed = np.maximum(cubed, third)
         excess = np.maximum(excess, third - reach**2 * mean)
         bias = np.maximum(bias, away[:, cell, None] - away[:, cell])

@@ -399,19 +399,23 @@ def _with_highest_bound(best: Contender, contenders: Sequence[Contender]) -> Con
 
     Noise without a unit is outside the class that these bounds limit.
     """
-    own = best.proposal
-    if own.mechanism.unit_noise is None:
+    chosen = best.proposal
+    if chosen.mechanism.unit_noise is None:
         return best
 
-    known = [c.proposal for c in contenders if c.proposal.neighbours == own.neighbours]
+    known = [
+        c.proposal for c in contenders if c.proposal.neighbours == chosen.neighbours
+    ]
     tightest = max(known, key=lambda proposal: proposal.bound or 0.0)
-    if tightest is own or tightest.bound is None:
+    if tightest is chosen or tightest.bound is None:
         return best
 
     # The errors are those of the same measurement.
     return replace(
         best,
-        proposal=replace(own, bound=tightest.bound, certificate=tightest.certificate),
+        proposal=replace(
+            chosen, bound=tightest.bound, certificate=tightest.certificate
+        ),
         known_accuracy=best.trial.measured_accuracy,
     )
 

@@ -65,7 +65,9 @@ def _no_data(problem: CentralProblem) -> Yardstick:
     cells = problem.workload.size
     people = problem.given.people
     shares = problem.given.shares(cells)
-    misses = [people * problem.workload.matvec(own - 1 / cells) for own in shares]
+    misses = [
+        people * problem.workload.matvec(histogram - 1 / cells) for histogram in shares
+    ]
     return _worst(problem, NO_DATA, [miss[None] for miss in misses])
 
 
@@ -79,12 +81,12 @@ def _one_way(problem: CentralProblem) -> Yardstick | None:
     asked = stack(
         [OnAttributes(sizes, (i,), Identity(size)) for i, size in enumerate(sizes)]
     )
-    alone = CentralProblem(asked, sizes, problem.privacy, 2.0)
+    one_way = CentralProblem(asked, sizes, problem.privacy, 2.0)
     entry = K_NORM if problem.order == 1 else RESIDUAL
-    if entry.refuses(alone) is not None:
+    if entry.refuses(one_way) is not None:
         return None
 
-    accuracy = entry.plan(alone).mechanism.accuracy(alone.terms)
+    accuracy = entry.plan(one_way).mechanism.accuracy(one_way.terms)
     rng = np.random.default_rng(0)
     misses = []
 
@@ -92,8 +94,8 @@ def _one_way(problem: CentralProblem) -> Yardstick | None:
         people = rng.multinomial(problem.given.people, shares).astype(np.float64)
         noisy = asked.matvec(people) + accuracy.draw(_DRAWS, rng)
         truth = problem.workload.matvec(people)
-        told = [_independent(row, sizes, problem.given.people) for row in noisy]
-        misses.append(problem.workload.matvec(np.array(told).T).T - truth)
+        histograms = [_independent(row, sizes, problem.given.people) for row in noisy]
+        misses.append(problem.workload.matvec(np.array(histograms).T).T - truth)
 
     return _worst(problem, ONE_WAY, misses)
 
@@ -109,7 +111,7 @@ def _independent(tables: FloatArray, sizes: tuple[int, ...], people: int) -> Flo
 
 def _worst(problem: CentralProblem, name: str, misses: list[FloatArray]) -> Yardstick:
     errors = [np.sqrt((miss**2).mean(axis=0)) for miss in misses]
-    worst = max(errors, key=lambda own: float((own**2).sum()))
+    worst = max(errors, key=lambda error: float((error**2).sum()))
     achieved = mean_error(worst, problem.norm)
     return Yardstick(name, achieved, mean_error(worst, 2), float(worst.max()))
 
@@ -145,37 +147,37 @@ class Limits:
 
     def to_dict(self) -> dict[str, object]:
         """The figures, ready for JSON."""
-        told: dict[str, object] = {}
+        record: dict[str, object] = {}
         if self.packing is not None:
-            told["packing_bound"] = self.packing
+            record["packing_bound"] = self.packing
 
         if self.volume is not None:
-            told["volume_bound"] = self.volume.value
+            record["volume_bound"] = self.volume.value
 
         if self.width is not None:
-            told["gaussian_width"] = self.width.to_dict()
+            record["gaussian_width"] = self.width.to_dict()
 
-        return told
+        return record
 
     def sentences(self, people: int | None) -> list[str]:
         """The same in words, each with the class that it limits."""
-        told = []
+        notes = []
         if self.packing is not None and people is not None:
-            told.append(
+            notes.append(
                 f"With {people:,} people, {BoundClass.ANY_MECHANISM.value}, has a root mean"
                 f" square error of at least {self.packing:.4g} (packing of their data sets)."
             )
 
         if self.volume is not None:
-            told.append(
+            notes.append(
                 f"{BoundClass.ANY_PARTS.value.capitalize()} has a root mean square error of at"
                 f" least {self.volume.value:.4g} (volume {self.volume.found})."
             )
 
         if self.width is not None:
-            told.append(
+            notes.append(
                 f"Gaussian width of one person's answers: {self.width.value:.4g}"
                 f" ({self.width.lower:.4g} to {self.width.upper:.4g} at 99.9 %)."
             )
 
-        return told
+        return notes
