@@ -16,7 +16,7 @@ import numpy.typing as npt
 from noisewright.arrays import FloatArray
 from noisewright.errors import Contradiction, TooLarge, require
 from noisewright.norm.approximate.alike import MOST_ENTRIES, alike_pair
-from noisewright.norm.approximate.box import Box, BoxWitness, Pair, ended
+from noisewright.norm.approximate.box import Box, BoxWitness, Pair, gap_status
 from noisewright.norm.approximate.box_search import BoxSearch, TallSearch
 from noisewright.norm.factorize import Factorization, factorize
 from noisewright.norm.kernel.certificate import row_middles, witness_bound
@@ -35,7 +35,8 @@ _MOST_COLUMNS = 1024
 _MOST_TALL_ENTRIES = 9_000_000  # only bounds memory, to half a gigabyte in all
 
 # Rows and columns together, above which boxes of twice as many rows as columns and more are
-# searched by their columns.
+# searched by their columns. Less might serve better: of all 528 intervals on 32 points within 0.1,
+# the columns alone close a gap of 1e-3 in 170 steps, and both together do not in 600.
 _MOST_AT_ONCE = 700
 # Entries of an approximation of which the exact factorization is worth a tenth of the tolerance;
 # only bounds the work.
@@ -99,7 +100,7 @@ def boxed_norm(
         shifts=pair.shifts,
         factorization=exact,
         certificate=pair.witness,
-        status=ended(exact.value, bound, tolerance),
+        status=gap_status(exact.value, bound, tolerance),
         iterations=steps,
         seconds=time.perf_counter() - began,
     )
@@ -234,7 +235,7 @@ def approximate_norm(
     tolerance: float = TOLERANCE,
     iterations: int = 2000,
 ) -> ApproximateNorm:
-    """γ2(W, α), α = `entrywise`, or with `shift` γ̂2(W, α): the least γ2 of any matrix that near.
+    """γ2(W, α), α = `entrywise`, or with `shift` γ̂2(W, α): the least γ2 of any matrix that close.
 
     With `shift`, a constant may be added to every row for free, as is right when the number of
     people is public (replace-one neighbours, the local model).
@@ -257,7 +258,7 @@ def approximate_norm(
         shifts=pair.shifts,
         factorization=exact,
         certificate=pair.witness,
-        status=ended(exact.value, bound, tolerance),
+        status=gap_status(exact.value, bound, tolerance),
         iterations=steps,
         seconds=time.perf_counter() - began,
     )

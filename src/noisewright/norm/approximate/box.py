@@ -199,7 +199,7 @@ def _zero_sums(witness: FloatArray, free: BoolArray) -> FloatArray:
     return np.asarray(grid * step)
 
 
-def ended(value: float, bound: float, tolerance: float) -> Status:
+def gap_status(value: float, bound: float, tolerance: float) -> Status:
     """Whether the gap closed."""
     closed = quotient(value, bound) - 1 <= tolerance
     return Status.CONVERGED if closed else Status.ITERATION_LIMIT

@@ -21,7 +21,7 @@ import numpy as np
 
 from noisewright.arrays import FloatArray
 from noisewright.errors import Contradiction, require
-from noisewright.norm.approximate.box import ended
+from noisewright.norm.approximate.box import gap_status
 from noisewright.norm.approximate.orbit_program import Orbit, orbit_bound, solve_orbits
 from noisewright.solution import SLACK, BoundClass, Certificate, Solution
 
@@ -169,7 +169,7 @@ def marginal_norm(
         coefficients=best.coefficients,
         spread=best.spread,
         certificate=OrbitWitness(weights=best.weights, shares=best.shares),
-        status=ended(best.value, best.bound, 1e-4),
+        status=gap_status(best.value, best.bound, 1e-4),
         iterations=best.rounds,
         seconds=time.perf_counter() - began,
     )
