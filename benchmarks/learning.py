@@ -19,8 +19,8 @@ import numpy as np
 
 import noisewright as nw
 from noisewright.learn.protocols import Bandit, Contest, Elimination, Runs
-from noisewright.learn.selection import needs
-from noisewright.learn.simulation import arm_of_round, ended
+from noisewright.learn.selection import people_by_protocol
+from noisewright.learn.simulation import arm_of_round, run_to_end
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from learn.simulated_people import decided, labelled, losses
@@ -238,7 +238,7 @@ def barely_wrong(
 
 def selection() -> None:
     contest = Contest(200, 1.0, ALPHA, BETA)
-    proved, runs = needs(contest), Runs.best(contest)
+    proved, runs = people_by_protocol(contest), Runs.best(contest)
     one = np.full(200, 0.45)
     one[17] += ALPHA + 1e-6
     rng = np.random.default_rng(4)
@@ -295,7 +295,7 @@ def least_bandit(contest: Contest, means: np.ndarray, rng: np.random.Generator) 
             runs, missed = Runs(count, rounds, 0.8 * ALPHA, each), 0
             for _ in range(RUNS):
                 state = Bandit(contest, rng.integers(rounds, size=count).tolist(), runs)
-                ended(state, means, rng)
+                run_to_end(state, means, rng)
                 missed += bool(means[state.choice] < means.max() - ALPHA)
             print(
                 f"bandit, {count} runs of {rounds:,}, {runs.people:,} people: {missed / RUNS:.3f}"

@@ -159,7 +159,7 @@ def drawn(rows: list[dict[str, object]]) -> str:
     import altair as alt
     import vl_convert
 
-    from noisewright.report.charts import styled
+    from noisewright.report.charts import styled_chart
 
     x = alt.X("n:Q", title="cells n, with 4n rows").scale(type="log", base=2)
     y = alt.Y("seconds:Q", title="seconds per iteration").scale(type="log")
@@ -168,7 +168,7 @@ def drawn(rows: list[dict[str, object]]) -> str:
     both = alt.layer(base.mark_line(), base.mark_point(filled=True, size=50))
     return str(
         vl_convert.vegalite_to_svg(
-            styled(both.properties(width=460, height=300), "white").to_json(),
+            styled_chart(both.properties(width=460, height=300), "white").to_json(),
             vl_version="6.4",
         )
     )

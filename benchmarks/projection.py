@@ -22,7 +22,7 @@ import numpy as np
 
 import noisewright as nw
 from noisewright.central.geometry.balls import BallMechanism
-from noisewright.central.geometry.fitted_plans import sketches
+from noisewright.central.geometry.fitted_plans import sketch_candidates
 from noisewright.central.geometry.hardt_talwar import best_balls, whole_queries
 from noisewright.central.mechanism import Given
 from noisewright.central.registry import CENTRAL
@@ -97,7 +97,7 @@ def ways(asked: nw.Workload) -> dict[str, list[Way]]:
     }
     matrix = whole_queries(problem)
     assert matrix is not None
-    for rows in sketches(matrix, 128):
+    for rows in sketch_candidates(matrix, 128):
         if len(rows) < 32:
             continue
         whole = len(rows) == len(matrix)

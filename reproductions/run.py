@@ -6,7 +6,7 @@ from typing import Any
 
 from noisewright.errors import unknown_name
 from noisewright.files import write_text
-from noisewright.report.charts import styled, write_chart
+from noisewright.report.charts import styled_chart, write_chart
 from reproductions import (
     geometry_figures,
     learning_figures,
@@ -92,12 +92,12 @@ def _chart(rows: list[Row], drawing: Drawing, title: str) -> Any:
         )
     )
     if not drawing.panels:
-        return styled(chart, "white")
+        return styled_chart(chart, "white")
 
     faceted = chart.facet(
         alt.Facet(f"{drawing.panels}:N", title=None, sort=None), columns=3
     )
-    return styled(
+    return styled_chart(
         faceted.resolve_scale(y="independent")
         .resolve_axis(x="independent")
         .properties(title=headed),

@@ -20,7 +20,7 @@ import numpy as np
 
 from noisewright.arrays import Array
 from noisewright.errors import FileFormatError
-from noisewright.files import replacing
+from noisewright.files import replacing_file
 
 FORMAT_VERSION = 3
 """Of files: raised by whatever earlier releases would read wrongly."""
@@ -85,7 +85,7 @@ def digest(*parts: str | bytes | Array) -> str:
     return total.hexdigest()
 
 
-def flattened(value: object) -> tuple[bytes, Tensors]:
+def to_json_and_tensors(value: object) -> tuple[bytes, Tensors]:
     """JSON of a value, and the tensors that it names by number."""
     tensors: Tensors = {}
     numbers: dict[str, int] = {}
@@ -102,11 +102,11 @@ def flattened(value: object) -> tuple[bytes, Tensors]:
 
 def value_digest(value: object) -> str:
     """A name for a value, with the arrays in it."""
-    text, tensors = flattened(value)
+    text, tensors = to_json_and_tensors(value)
     return digest(text, *tensors.values())
 
 
-def rebuilt(
+def from_json_and_tensors(
     text: bytes | str | msgspec.Raw,
     tensors: Mapping[str, Array],
     kind: type | UnionType,
@@ -154,7 +154,7 @@ def encode(header: Header) -> bytes:
 
     from noisewright import __version__
 
-    content, tensors = flattened(header)
+    content, tensors = to_json_and_tensors(header)
     envelope = _Envelope(
         format_version=FORMAT_VERSION, version=__version__, content=msgspec.Raw(content)
     )
@@ -223,7 +223,7 @@ def understood(
     try:
         if tensors is None:
             return msgspec.json.decode(text, type=kind)
-        header: _Struct = rebuilt(text, tensors, kind)
+        header: _Struct = from_json_and_tensors(text, tensors, kind)
         return header
     except RecursionError:
         why = "is nested too deeply"
@@ -255,7 +255,7 @@ def write(
 ) -> None:
     """Write a file, whole or not at all; with a `mode`, who may read it."""
     content = encode(header)
-    with replacing(path, mode=mode) as temporary:
+    with replacing_file(path, mode=mode) as temporary:
         temporary.write_bytes(content)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from html import escape
 from types import ModuleType
 
-from noisewright.errors import shortened
+from noisewright.errors import shortened_text
 
 _MOST_TEXT = 100
 """Characters of one fact: a line of a console holds one and its name."""
@@ -17,7 +17,7 @@ _MOST_LISTED = 6
 """Values of a list that a line tells."""
 
 
-def counted(number: int) -> str:
+def short_count(number: int) -> str:
     """A whole number of any size, short."""
     return f"{number:,}" if number < 10**15 else f"10^{len(str(number)) - 1}"
 
@@ -98,7 +98,7 @@ class Shown:
 
     def __repr__(self) -> str:
         facts = ", ".join(
-            f"{name}={shortened(text, _MOST_TEXT)}" for name, text in self._facts()
+            f"{name}={shortened_text(text, _MOST_TEXT)}" for name, text in self._facts()
         )
         return f"<{type(self).__name__}: {facts}>"
 

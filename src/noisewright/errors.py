@@ -42,15 +42,15 @@ _BRACKETS: dict[type[Any], tuple[str, str]] = {
 }
 
 
-def shown(value: object, most: int = _MOST_SHOWN) -> str:
+def shown_value(value: object, most: int = _MOST_SHOWN) -> str:
     """Return `repr(value)`, cut to `most` characters without ever writing much more than is shown.
 
     Values may be as large as a hostile file makes them: lists inside lists, each named many times.
     """
-    return shortened("".join(islice(_written(value, most), most + 1)), most)
+    return shortened_text("".join(islice(_written(value, most), most + 1)), most)
 
 
-def shortened(text: str, most: int = _MOST_SHOWN) -> str:
+def shortened_text(text: str, most: int = _MOST_SHOWN) -> str:
     """Return text cut to `most` characters."""
     return text if len(text) <= most else text[: most - 3] + "..."
 
@@ -93,9 +93,9 @@ class InvalidParameter(NoisewrightError):
         self.value = value
         self.rule = rule
         self.remedy = remedy
-        what = name if value is None else f"{name}={shown(value)}"
+        what = name if value is None else f"{name}={shown_value(value)}"
         message = f"{what} {rule}" + (f"; {remedy}" if remedy else "")
-        super().__init__(shortened(message, _MOST_MESSAGE))
+        super().__init__(shortened_text(message, _MOST_MESSAGE))
 
 
 def require(
@@ -162,11 +162,14 @@ def unknown_name(
     """The refusal of a name that nothing has, with the nearest that something has."""
     names = list(known)
     return InvalidParameter(
-        name, value, rule, f"{meant(str(value), names)}{listed} {', '.join(names)}"
+        name,
+        value,
+        rule,
+        f"{did_you_mean(str(value), names)}{listed} {', '.join(names)}",
     )
 
 
-def meant(word: str, known: Iterable[str]) -> str:
+def did_you_mean(word: str, known: Iterable[str]) -> str:
     """`did you mean 'prefix'? `, or nothing where no known name is like the word."""
     guess = nearest_name(word, known)
     return f"did you mean {guess!r}? " if guess else ""
@@ -229,7 +232,7 @@ class Contradiction(NoisewrightError):
 
 
 @contextmanager
-def refusing(message: str) -> Iterator[None]:
+def refusing_unforeseen(message: str) -> Iterator[None]:
     """Refuse a file whose contents fail in a way that nobody foresaw, in place of a crash."""
     try:
         yield
@@ -243,7 +246,7 @@ def refusing(message: str) -> Iterator[None]:
     raise FileFormatError(f"{message} ({kind})")
 
 
-def withheld(
+def withholding_causes(
     call: Callable[[], _Result],
     failures: type[Exception] | tuple[type[Exception], ...],
     error: NoisewrightError,
@@ -260,7 +263,7 @@ def withheld(
     raise error
 
 
-def understood(
+def read_plain_values(
     call: Callable[[], _Result], error: Callable[[], NoisewrightError]
 ) -> _Result:
     """Return what `call` makes of plain values from a file; raise an error where they are no such.

@@ -93,7 +93,7 @@ def check_writable(path: str | Path, name: str = "output") -> Path:
 
 
 @contextmanager
-def replacing(
+def replacing_file(
     path: str | Path, name: str = "output", mode: int | None = None
 ) -> Iterator[Path]:
     """Yield a temporary path that takes the place of `path` once the block ends well.
@@ -124,7 +124,7 @@ def write_text(
     path: str | Path, text: str, name: str = "output", *, mode: int | None = None
 ) -> None:
     """Write UTF-8 text, whole or not at all."""
-    with replacing(path, name, mode) as temporary:
+    with replacing_file(path, name, mode) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
@@ -193,7 +193,7 @@ def table_writer(
 ) -> Iterator[CSVWriter | ParquetWriter]:
     """Write tables one after another into a file: Parquet or CSV, whole or not at all."""
     check_table(path)
-    with replacing(path) as temporary:
+    with replacing_file(path) as temporary:
         if is_parquet(path):
             from pyarrow.parquet import ParquetWriter
 

@@ -212,7 +212,7 @@ class OpenQuestions:
 
     def plan_under(self, budget: Privacy, options: Central | None) -> OpenPlan:
         """The plan of both."""
-        from noisewright.planning.found.open_values import OpenPlan, document
+        from noisewright.planning.found.open_values import OpenPlan, plain_document
 
         chosen = options_of(Central, options)
         chosen.refuse_but("error", rule="does not go with attributes that are open")
@@ -221,8 +221,8 @@ class OpenQuestions:
             raise InvalidParameter("error", chosen.error, rule)
 
         return OpenPlan(
-            document("schema", self.schema),
-            document("queries", self.queries),
+            plain_document("schema", self.schema),
+            plain_document("queries", self.queries),
             budget,
             self.share,
             chosen.error,

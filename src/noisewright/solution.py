@@ -171,7 +171,9 @@ class Solution(Shown):
     def __post_init__(self) -> None:
         if not 0 <= self.lower_bound <= self.value < math.inf:
             object.__setattr__(
-                self, "value", settled(self.value, self.lower_bound, self.subject)
+                self,
+                "value",
+                lifted_to_bound(self.value, self.lower_bound, self.subject),
             )
 
     @property
@@ -221,7 +223,7 @@ def quotient(value: float, bound: float) -> float:
     return math.inf if value > 0 else 1.0
 
 
-def settled(value: float, bound: float, what: str) -> float:
+def lifted_to_bound(value: float, bound: float, what: str) -> float:
     """The value, lifted to its bound where rounding alone put it below.
 
     No optimum lies between a bound and a smaller value: anything beyond rounding is an error here.

@@ -17,7 +17,7 @@ from noisewright.central.gaussian.product_designs import compile_family
 from noisewright.central.gaussian.products import as_one_axis
 from noisewright.central.laplace.tables import (
     TablesObjective,
-    cover,
+    covering_tables,
     laplace_tables,
     least_of_tables,
 )
@@ -284,7 +284,7 @@ def test_covers_hold_every_table_within_their_size(cells: int) -> None:
     needed = [
         t.attributes for t in terms(Marginals.of_order(sizes, 2, at_most=True), sizes)
     ]
-    found = cover(sizes, needed, cells)
+    found = covering_tables(sizes, needed, cells)
     if cells < 12:
         assert found == []  # a needed table is larger
         return

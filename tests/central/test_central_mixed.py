@@ -14,8 +14,8 @@ from noisewright.central.blocks.axes import centred_axis, from_strategy
 from noisewright.central.gaussian import product_bounds as bounds
 from noisewright.central.gaussian.coupled_tables import (
     arrow_nuclear,
-    closure,
-    dense,
+    dense_coupling,
+    interactions_of_tables,
     largest_tables,
     split_kind,
 )
@@ -138,7 +138,7 @@ def test_bound_for_many_coupled_attributes_stays_below(ways: int) -> None:
     for _, asked, _ in bounds._problems(family, parts):
         largest = largest_tables(asked)
         assert largest is not None
-        exact = dense(family, parts, asked, closure(asked))
+        exact = dense_coupling(family, parts, asked, interactions_of_tables(asked))
         exact_norm = np.sqrt(np.maximum(np.linalg.eigvalsh(exact), 0)).sum()
         arrow = arrow_nuclear(family, parts, asked, largest)
         assert arrow <= exact_norm

@@ -13,7 +13,7 @@ from scipy.stats import gamma, kstest
 import noisewright as nw
 from noisewright.central.geometry import balls
 from noisewright.central.geometry.balls import BallMechanism
-from noisewright.central.geometry.fitted_plans import Net, coarse_jl, sketches
+from noisewright.central.geometry.fitted_plans import Net, coarse_jl, sketch_candidates
 from noisewright.errors import InvalidParameter
 from noisewright.planning.central.problems import central_problem
 from noisewright.privacy.promise.budget import Privacy
@@ -114,14 +114,14 @@ def test_planted_bugs_are_caught(plans, monkeypatch):
 
 def test_what_is_measured_are_signed_sums_of_the_queries():
     matrix = workload(ASKED).dense().astype(np.int64)
-    options = list(sketches(matrix, 20))
+    options = list(sketch_candidates(matrix, 20))
     assert [len(rows) for rows in options] == [8, 20, len(matrix)]
     for rows in options[:-1]:
         signs = np.linalg.lstsq(matrix.T, rows.T, rcond=None)[0]
         np.testing.assert_allclose(np.abs(signs), 1.0, atol=1e-9)
     # as many as its dimension: all of them
     np.testing.assert_array_equal(options[-1], matrix)
-    assert [len(rows) for rows in sketches(matrix, 1000)] == [8, len(matrix)]
+    assert [len(rows) for rows in sketch_candidates(matrix, 1000)] == [8, len(matrix)]
 
 
 @pytest.mark.parametrize("text", ["parity:5:<=3", "prefix:20", "random:6x30:2"])

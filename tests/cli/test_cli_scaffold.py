@@ -116,7 +116,7 @@ def test_files_are_whole_or_absent(tmp_path: Path) -> None:
     target = tmp_path / "answers.csv"
 
     def write_half() -> None:
-        with files.replacing(target) as temporary:
+        with files.replacing_file(target) as temporary:
             temporary.write_text("half")
             raise RuntimeError
 

@@ -23,7 +23,7 @@ from noisewright.collect.server.door import RateLimit
 from noisewright.collect.server.openapi import description
 from noisewright.collect.server.serve import prepare
 from noisewright.collect.service import Settings
-from noisewright.collect.store import hashed
+from noisewright.collect.store import key_hash
 from noisewright.errors import NoisewrightError
 
 INJECTIONS = [
@@ -231,11 +231,11 @@ def test_sessions_end_by_themselves(collector, monkeypatch):
     from noisewright.collect import store
 
     secret = collector.store.add_key("view", session=True)
-    assert hashed(secret) in collector.store.levels()
-    assert hashed(secret) not in collector.store.levels(sessions=False)
+    assert key_hash(secret) in collector.store.levels()
+    assert key_hash(secret) not in collector.store.levels(sessions=False)
     later = time.time() + 25 * 3600
     monkeypatch.setattr(store.time, "time", lambda: later)
-    assert hashed(secret) not in collector.store.levels()
+    assert key_hash(secret) not in collector.store.levels()
 
 
 def test_counts_of_the_collector_need_a_key_unless_told_not_to(tmp_path):
@@ -469,7 +469,7 @@ def test_one_sender_is_slowed_down_and_not_remembered(tmp_path):
 
 
 def test_keys_are_kept_as_hashes(collector):
-    assert collector.store.levels()[hashed(collector.key)] == "admin"
+    assert collector.store.levels()[key_hash(collector.key)] == "admin"
     assert collector.key.encode() not in collector.path.read_bytes()
 
 

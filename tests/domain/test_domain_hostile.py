@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from noisewright.cli import main
 from noisewright.domain import Domain, schema
 from noisewright.domain.schema import load_yaml
-from noisewright.errors import InvalidParameter, NoisewrightError, shown
+from noisewright.errors import InvalidParameter, NoisewrightError, shown_value
 from noisewright.workload.questions.spec import questions
 
 # a bomb takes hours or all memory; anything near this is a fault, not a slow machine
@@ -85,12 +85,12 @@ def test_a_message_shows_a_value_without_writing_it_out() -> None:
     for _ in range(60):
         value = [value] * 9
     assert InvalidParameter("a", value, "must be small").args[0].startswith("a=[[[[")
-    assert len(shown(value)) == 80
+    assert len(shown_value(value)) == 80
     loop: list[Any] = []
     loop.append(loop)
-    assert shown(loop).startswith("[[[[")
-    assert len(shown(7**20_000)) <= 80
-    assert len(shown("é" * 10**7)) == 80
+    assert shown_value(loop).startswith("[[[[")
+    assert len(shown_value(7**20_000)) <= 80
+    assert len(shown_value("é" * 10**7)) == 80
 
 
 PLAIN = st.recursive(
@@ -105,7 +105,7 @@ PLAIN = st.recursive(
 @given(value=PLAIN)
 def test_short_values_are_shown_as_python_shows_them(value: Any) -> None:
     whole = repr(value)
-    assert shown(value) == (whole if len(whole) <= 80 else whole[:77] + "...")
+    assert shown_value(value) == (whole if len(whole) <= 80 else whole[:77] + "...")
 
 
 SCHEMA: dict[str, Any] = {

@@ -10,7 +10,7 @@ from scipy.optimize import LinearConstraint, milp
 from scipy.sparse import csr_array
 
 from noisewright.estimate.rounding import Sums, controlled_rounding, on_grid
-from noisewright.estimate.whole import alike, shared_out, whole_near
+from noisewright.estimate.whole import cells_alike, shared_out, whole_near
 
 
 def sums_of(near: np.ndarray, people: float) -> Sums:
@@ -149,7 +149,7 @@ def test_exact_sums_come_out() -> None:
 
 def test_cells_that_all_sums_treat_alike_are_told() -> None:
     near = np.array([[1.0, 1, 0, 0, 1], [0, 0, 1, 0, 0]])
-    firsts, kinds = alike(sums_of(near, 5.0))
+    firsts, kinds = cells_alike(sums_of(near, 5.0))
     np.testing.assert_array_equal(firsts, [0, 2, 3])
     np.testing.assert_array_equal(kinds, [0, 0, 1, 2, 0])
     whole = shared_out(np.array([5, 2, 0]), kinds)

@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 
 from estimate.test_estimate_controlled_rounding import margins, sums_of
 from noisewright.estimate.rounding import Sums, on_grid
-from noisewright.estimate.whole import evenly_rounded, exchanged
+from noisewright.estimate.whole import evenly_rounded, exchange_people
 
 PAIRS = [(0, 1), (0, 2), (1, 2)]
 
@@ -32,14 +32,14 @@ def test_moves_keep_people_and_lower_what_strays(seed: int) -> None:
     values = on_grid(rng.exponential(0.5, 216))
     sums = sums_of(near, float(np.rint(values.sum())))
     start = evenly_rounded(values, sums)
-    better = exchanged(start, near @ (start - values), sums)
+    better = exchange_people(start, near @ (start - values), sums)
     before, after = (np.abs(near @ (whole - values)) for whole in (start, better))
     assert better.min() >= 0
     assert better.sum() == start.sum()
     assert after.max() < before.max()
     assert (after**2).sum() < (before**2).sum()
     assert after.max() < len(PAIRS) + 1  # what programs promise of these tables
-    again = exchanged(start, near @ (start - values), sums)
+    again = exchange_people(start, near @ (start - values), sums)
     np.testing.assert_array_equal(better, again)
 
 
@@ -52,5 +52,5 @@ def test_sums_that_must_come_out_are_kept() -> None:
         values[part] *= np.rint(values[part].sum()) / values[part].sum()
     sums = Sums(csr_array(near), csr_array(exact), np.rint(exact @ values))
     start = evenly_rounded(values, sums)
-    better = exchanged(start, near @ (start - values), sums)
+    better = exchange_people(start, near @ (start - values), sums)
     np.testing.assert_array_equal(exact @ better, sums.values)

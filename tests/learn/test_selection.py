@@ -19,7 +19,7 @@ from noisewright.learn.protocols import (
     NonInteractive,
     Runs,
 )
-from noisewright.learn.selection import needs
+from noisewright.learn.selection import people_by_protocol
 
 ONE = nw.Privacy(epsilon=1)
 
@@ -29,10 +29,11 @@ def test_people_are_those_of_the_bounds() -> None:
     t = tanh(0.5)
     assert contest.slope == pytest.approx(t, rel=1e-12)
     each = log(199 / 0.05) / (t * 0.1) ** 2
-    assert needs(contest)["non-interactive"] == pytest.approx(200 * each, rel=1e-3)
-    assert needs(contest)["elimination"] < 1.05 * needs(contest)["non-interactive"]
+    needed = people_by_protocol(contest)
+    assert needed["non-interactive"] == pytest.approx(200 * each, rel=1e-3)
+    assert needed["elimination"] < 1.05 * needed["non-interactive"]
     runs = Runs.best(contest)
-    assert runs.people == needs(contest)["bandit"] > 10**9
+    assert runs.people == needed["bandit"] > 10**9
     one_run = (25 / (t * 0.1 * 0.05)) ** 2 * 200
     assert runs.people < one_run  # repeating is cheaper than one long run
     assert nw.plan(nw.learn.LargestMean(200), ONE).protocol == "non-interactive"

@@ -23,7 +23,7 @@ from noisewright.ledger.entries import (
     Created,
     Line,
     Person,
-    chained,
+    entry_hash,
     next_line,
 )
 from noisewright.privacy.promise.filters import Limits
@@ -204,7 +204,7 @@ def test_a_newer_format_is_refused_in_words(tmp_path: Path) -> None:
     content = first.encoded.replace(
         f'"format_version":{FORMAT_VERSION}'.encode(), b'"format_version":7'
     )
-    number, hash_ = 1, chained(1, content, "0" * 64)
+    number, hash_ = 1, entry_hash(1, content, "0" * 64)
     raw(
         book,
         (

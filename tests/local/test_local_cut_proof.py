@@ -17,7 +17,7 @@ from noisewright.errors import NoisewrightError
 from noisewright.local.analysis.grams import table_gram
 from noisewright.local.bounds.cuts.proof import CutProof
 from noisewright.local.bounds.cuts.search import CutSearch
-from noisewright.local.bounds.cuts.violated import violated
+from noisewright.local.bounds.cuts.violated import violated_cuts
 from noisewright.local.bounds.start import Reports
 from noisewright.local.choose.options import Local
 from noisewright.local.optimise.run import optimise
@@ -186,7 +186,7 @@ def test_violated_cuts_are_violated_by_the_moments_and_by_no_set():
     n = 7
     # no sets have so little variance
     mean, covariance = np.full(n, 0.4), 0.02 * np.eye(n)
-    vectors, offsets = violated(mean, covariance, rng)
+    vectors, offsets = violated_cuts(mean, covariance, rng)
     assert len(vectors)
     every = np.array(list(product((0, 1), repeat=n)))
     sums = every @ vectors.T - offsets

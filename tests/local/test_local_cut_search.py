@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import nnls
 
 from noisewright.local.bounds.cuts.block import CutBlock, Cuts, WeighedCuts
-from noisewright.local.bounds.cuts.violated import violated
+from noisewright.local.bounds.cuts.violated import violated_cuts
 from noisewright.local.bounds.folding import Folding
 
 
@@ -98,7 +98,7 @@ def test_the_deepest_cuts_come_first_and_single_cells_never():
     n = 9
     mean = np.linspace(0.2, 0.45, n)
     covariance = 0.015 * np.eye(n)
-    vectors, offsets = violated(mean, covariance, np.random.default_rng(0))
+    vectors, offsets = violated_cuts(mean, covariance, np.random.default_rng(0))
     part = vectors @ mean - offsets
     assert ((part >= 0) & (part < 1)).all()
     breach = part * (1 - part) - np.einsum("bi,ij,bj->b", vectors, covariance, vectors)
@@ -115,4 +115,4 @@ def test_moments_of_sets_violate_nothing():
     shares = rng.dirichlet(np.ones(40))
     mean = shares @ sets
     covariance = (sets * shares[:, None]).T @ sets - np.outer(mean, mean)
-    assert not len(violated(mean, covariance, rng)[0])
+    assert not len(violated_cuts(mean, covariance, rng)[0])

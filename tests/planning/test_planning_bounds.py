@@ -115,7 +115,7 @@ def test_two_thousand_people_are_enough_for_bounds_at_a_tenth(name: str) -> None
             return np.cumsum(counts) + noises[k][run]
 
         first = below(0, bound_rules.MAGNITUDES)
-        zoomed = bound_rules.zoomed(*bound_rules.magnitude(first, spreads[0]))
+        zoomed = bound_rules.cells_around(*bound_rules.magnitude(first, spreads[0]))
         grid = bound_rules.outward(zoomed, below(1, zoomed), spreads[1])
         lower, upper = bound_rules.ends(grid, below(2, grid), spreads[2])
         held += ((values < lower) | (values > upper)).mean() < 0.01

@@ -267,7 +267,7 @@ def test_private_files_are_private_from_the_first_byte(tmp_path: Path) -> None:
     path = tmp_path / "draft.yaml"
     path.write_text("readable by all")
     path.chmod(0o644)
-    with files.replacing(path, mode=files.PRIVATE) as temporary:
+    with files.replacing_file(path, mode=files.PRIVATE) as temporary:
         temporary.write_text("private")
         assert temporary.stat().st_mode & 0o077 == 0
     assert path.stat().st_mode & 0o077 == 0

@@ -19,7 +19,7 @@ from noisewright.privacy.promise.spend import Gaussian, Promise, Spend
 from noisewright.report.pages.plan import plan_page
 from noisewright.report.pages.release import release_page
 from noisewright.report.sections import sections
-from noisewright.report.words.numbers import figure, when
+from noisewright.report.words.numbers import figure, moment_in_words
 from noisewright.report.words.plans import plan_words
 from noisewright.report.words.promises import Person
 from noisewright.report.words.queries import steps_in_words
@@ -271,7 +271,7 @@ def test_pages_say_when_answers_were_made_and_from_which_plan(tmp_path: Path) ->
         (stream.release, "started on", stream.release.plan.digest),
     ):
         text = drawn(made, tmp_path)
-        assert f"{verb} {when(made.metadata['time'])}" in text
+        assert f"{verb} {moment_in_words(made.metadata['time'])}" in text
         assert f"<dd>{digest}</dd>" in text
     assert "page drawn on" in drawn(table, tmp_path)
     later = table.release(np.arange(3)).answer("total:3")

@@ -20,7 +20,7 @@ from noisewright.errors import DomainError, FileFormatError, InvalidParameter, T
 from noisewright.tables import counter
 from noisewright.tables.backends.duckdb import connect
 from noisewright.tables.counter import DuckDBCounter
-from noisewright.workload.questions.entries import summed
+from noisewright.workload.questions.entries import summed_attribute
 from noisewright.workload.questions.measures import COUNT, CentredSum
 
 DOMAIN = Domain(
@@ -133,7 +133,7 @@ def test_sums_are_exact_in_whole_units(tmp_path: Path, monkeypatch) -> None:
         )
         for source in (frame, tmp_path / "table.csv"):
             subsets: list[tuple[str, ...]] = [(), ("sex",)]
-            income_units = summed(income, 0.01, "zero")
+            income_units = summed_attribute(income, 0.01, "zero")
             wanted = [(subset, m) for m in (COUNT, income_units) for subset in subsets]
             *counts, total, by_sex = DuckDBCounter().tables(source, domain, wanted)
             counted = DuckDBCounter().marginals(source, domain, subsets)
@@ -159,9 +159,9 @@ def test_sums_refuse_what_has_no_bounds() -> None:
         (0.0, "must be a positive number"),
     ):
         with pytest.raises(InvalidParameter, match=message):
-            summed(open_ended["x"], unit)
+            summed_attribute(open_ended["x"], unit)
     with pytest.raises(InvalidParameter, match="must be at least"):
-        summed(Numeric("x", [0, 1e6]), 1e-6)
+        summed_attribute(Numeric("x", [0, 1e6]), 1e-6)
     forged = CentredSum("b", 1.0, 0, 1)
     with pytest.raises(InvalidParameter, match="must be a numeric attribute"):
         DuckDBCounter().tables(table, open_ended, [((), forged)])

@@ -29,7 +29,7 @@ from noisewright.ledger.book import Ledger
 from noisewright.tables.backends.postgres import Address, PostgresCounter
 from noisewright.tables.backends.spark import SparkCounter
 from noisewright.tables.engines import engine_of
-from noisewright.workload.questions.entries import summed
+from noisewright.workload.questions.entries import summed_attribute
 from noisewright.workload.questions.measures import (
     COUNT,
     CentredSquares,
@@ -155,7 +155,7 @@ def check_sums(engine: Any) -> None:
     table = people(seed=2)
     domain = Domain([REAL, DOMAIN["truth"]])
     codes = encoded(table, domain)
-    total = summed(REAL, 0.5, "zero")
+    total = summed_attribute(REAL, 0.5, "zero")
     bounded = Numeric(
         "real", REAL.edges, outside="clip", missing="error", lower=0, upper=3
     )
@@ -174,7 +174,7 @@ def check_sums(engine: Any) -> None:
     full = table.filter(
         pa.array([v is not None and v == v for v in table["real"].to_pylist()])
     )
-    squares = CentredSquares(summed(bounded, 0.5))
+    squares = CentredSquares(summed_attribute(bounded, 0.5))
     result = engine.counter.tables(
         engine.put(full), Domain([bounded]), [((), squares)]
     )[0]
@@ -201,7 +201,7 @@ def check_those_who_have_a_value(engine: Any) -> None:
     assert 0 < held.sum() < len(held)
     holds, total, weights = (
         Respondents("real"),
-        summed(REAL, 0.5),
+        summed_attribute(REAL, 0.5),
         Weights("real", 0.25, 5),
     )
     own = np.clip(REAL.units(table["real"], 0.25), 0, 5)
@@ -320,7 +320,10 @@ def check_one_person(engine: Any) -> None:
     others = table.filter(pa.array([not name.endswith("/0") for name in names]))
     shuffled = table.take(pa.array(np.random.default_rng(2).permutation(len(table))))
     sources = [engine.put(t) for t in (table, others, shuffled)]
-    text, total = Categorical("text", ["F", "M"], outside="other"), summed(REAL, 0.5)
+    text, total = (
+        Categorical("text", ["F", "M"], outside="other"),
+        summed_attribute(REAL, 0.5),
+    )
     index = Numeric.integers("instance", 0, INSTANCES - 1)
     cells = np.array(
         [{"F": 0, "M": 1}.get(value, 2) for value in table["text"].to_pylist()]

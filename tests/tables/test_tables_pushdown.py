@@ -25,7 +25,7 @@ from noisewright.tables.sql.covers import (
 )
 from noisewright.tables.sql.expressions import cell, content
 from noisewright.tables.sql.request import Request
-from noisewright.workload.questions.entries import summed
+from noisewright.workload.questions.entries import summed_attribute
 from noisewright.workload.questions.measures import (
     CentredSquares,
     Missing,
@@ -159,7 +159,7 @@ def test_contents_of_sums_and_squares(edges: str) -> None:
                 missing=missing,
             )
             zero, left_out = (
-                summed(attribute, 0.25, m) for m in get_args(Missing)[::-1]
+                summed_attribute(attribute, 0.25, m) for m in get_args(Missing)[::-1]
             )
             squares = CentredSquares(zero), CentredSquares(left_out)
             table = open_table(CONNECTION, pa.table({"a": values}), {"a": "number"})

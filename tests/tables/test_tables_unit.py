@@ -18,7 +18,7 @@ from noisewright.privacy.promise.budget import Contribution
 from noisewright.privacy.promise.calibration import calibrate, row_budget
 from noisewright.privacy.promise.spend import Gaussian, Laplace, Promise, Spend
 from noisewright.tables.counter import DuckDBCounter
-from noisewright.workload.questions.entries import summed
+from noisewright.workload.questions.entries import summed_attribute
 from noisewright.workload.questions.measures import COUNT
 
 INSTANCES = 700
@@ -83,7 +83,7 @@ def test_one_person_adds_as_many_rows_as_count_and_moves_nobody_else(
 
 @pytest.mark.parametrize("rows", [1, 3])
 def test_one_person_moves_a_sum_by_the_reach_of_every_row_at_most(rows) -> None:
-    measure = summed(WEIGHT, 0.5)
+    measure = summed_attribute(WEIGHT, 0.5)
     table = instances(seed=11)
     change = counted(table, rows, measure) - counted(without(table, 0), rows, measure)
     assert 0 < np.abs(change).sum(axis=1).max() <= rows * measure.reach

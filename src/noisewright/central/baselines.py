@@ -21,7 +21,7 @@ from noisewright.central.blocks.quantise import (
     bits_each,
     grid_bits,
     integer_basis,
-    rounded,
+    integer_multiple,
     small_integers,
 )
 from noisewright.central.blocks.strategy import BlockStrategy
@@ -192,7 +192,7 @@ def _integers(matrix: FloatArray) -> IntArray:
     return np.rint(matrix).astype(np.int64)
 
 
-def valued(
+def candidate_strategy(
     problem: CentralProblem,
     strategy: BlockStrategy,
     status: str,
@@ -222,7 +222,7 @@ def _entries(noise: str, refuses: Refusal) -> list[CentralMechanism]:
         measured: Callable[[CentralProblem], Measured],
     ) -> CentralMechanism:
         def plan(problem: CentralProblem) -> Proposal:
-            return valued(problem, *measured(problem)).proposal(problem)
+            return candidate_strategy(problem, *measured(problem)).proposal(problem)
 
         return CentralMechanism(
             noise + suffix,
@@ -342,7 +342,7 @@ def _on_grid(
 
     rank = int(np.linalg.matrix_rank(real))
     if rank == real.shape[1]:
-        return rounded(real, bits)
+        return integer_multiple(real, bits)
 
     basis = integer_basis(workload)
     if basis is None or rank != len(basis):
@@ -353,4 +353,6 @@ def _on_grid(
             "scale it to whole numbers, or let its rows span all cells or just the queries",
         )
 
-    return rounded(real @ np.linalg.pinv(basis.astype(np.float64)), bits) @ basis
+    return (
+        integer_multiple(real @ np.linalg.pinv(basis.astype(np.float64)), bits) @ basis
+    )

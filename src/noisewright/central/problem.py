@@ -16,7 +16,7 @@ from noisewright.domain import Domain
 from noisewright.norm.kernel.factorization import without_offsets
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.privacy.promise.calibration import calibrate
-from noisewright.solution import settled
+from noisewright.solution import lifted_to_bound
 from noisewright.workload import Workload
 from noisewright.workload.structure import Structure, Term, terms
 
@@ -136,7 +136,7 @@ class Proposal:
     def __post_init__(self) -> None:
         """No proposal survives whose value contradicts its bound."""
         if self.value is not None:
-            value = settled(
+            value = lifted_to_bound(
                 self.value,
                 self.bound or 0.0,
                 f"strategy ({self.status})",
@@ -216,7 +216,9 @@ class Candidate:
 
     def __post_init__(self) -> None:
         """No candidate survives whose value contradicts its bound."""
-        value = settled(self.value, self.bound or 0.0, f"strategy ({self.status})")
+        value = lifted_to_bound(
+            self.value, self.bound or 0.0, f"strategy ({self.status})"
+        )
         object.__setattr__(self, "value", value)
 
     def proposal(self, problem: CentralProblem) -> Proposal:

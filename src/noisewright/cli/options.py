@@ -68,7 +68,7 @@ def names_of(*kinds: type[Any]) -> tuple[str, ...]:
     )
 
 
-def grouped(name: str, kind: type[Any], title: str = "Options") -> Option:
+def option_group(name: str, kind: type[Any], title: str = "Options") -> Option:
     """Options that a command receives together, as one struct of that name, in one section."""
 
     def decorate(command: Command) -> Command:
@@ -110,7 +110,7 @@ class Sectioned(click.Command):
                 formatter.write_dl(records)
 
 
-def typed(*parameters: str) -> dict[str, object]:
+def typed_options(*parameters: str) -> dict[str, object]:
     """Which of these parameters were typed, as opposed to defaults: name for errors ─► value."""
     context = click.get_current_context()
     line = click.core.ParameterSource.COMMANDLINE
@@ -131,7 +131,7 @@ def refuse_typed(
             names.append(parameter)
         else:
             names.extend(names_of(parameter))
-    refuse_given(typed(*names), rule, remedy)
+    refuse_given(typed_options(*names), rule, remedy)
 
 
 def _spelled(parameter: click.Parameter) -> str:
@@ -304,13 +304,13 @@ def check_recorded(output: str, *inputs: str) -> int:
     Returns how many times a budget was spent on this output before.
     """
     from noisewright.files import check_table
-    from noisewright.planning.release import metadata_path, read_record, spendings
+    from noisewright.planning.release import count_spendings, metadata_path, read_record
 
     check_output(output, *inputs)
     check_table(output)
     check_output(str(metadata_path(output)), *inputs)
 
-    return spendings(read_record(metadata_path(output)))
+    return count_spendings(read_record(metadata_path(output)))
 
 
 def curator_plan(path: str) -> CuratorPlan[Any, Answers]:

@@ -131,7 +131,7 @@ def _cell(value: object) -> str:
     return f"{value:,}" if type(value) is int else str(value)
 
 
-def significant(value: float, digits: int = 4) -> str:
+def significant_digits(value: float, digits: int = 4) -> str:
     """A figure for people, of so many digits and with its thousands apart."""
     if (
         value != value
@@ -145,7 +145,7 @@ def significant(value: float, digits: int = 4) -> str:
     return f"{value:,.{decimals}f}"
 
 
-def currencies(spends: Mapping[str, float]) -> str:
+def spend_in_currencies(spends: Mapping[str, float]) -> str:
     """What a release spends in every currency that budgets are counted in."""
     told = []
     if "epsilon" in spends:
@@ -162,7 +162,7 @@ def currencies(spends: Mapping[str, float]) -> str:
 def print_errors(title: str, errors: Iterable[TableError], caption: str = "") -> None:
     """Expected errors table by table."""
     rows = [
-        (name, queries, *map(significant, figures))
+        (name, queries, *map(significant_digits, figures))
         for name, queries, *figures in errors
     ]
     columns = ["table", "queries", "rmse", "largest", "95 % ±", "all at once ±"]
@@ -268,7 +268,7 @@ def progress(description: str) -> Iterator[Callable[..., None]]:
             yield update
 
 
-def draw(subject: Explanation | LocalPlan, page: str | None) -> None:
+def draw_page(subject: Explanation | LocalPlan, page: str | None) -> None:
     """Write the page that was asked for, where one was."""
     if page is None:
         return

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from noisewright.cli.options import Command, Option, grouped, option
+from noisewright.cli.options import Command, Option, option, option_group
 
 if TYPE_CHECKING:
     import numpy as np
@@ -144,7 +144,7 @@ def spending_options(command: Command) -> Command:
         with spending.telling():
             command(spending=spending, **given)
 
-    return grouped("spending", Spending, "The budget of a ledger")(called)
+    return option_group("spending", Spending, "The budget of a ledger")(called)
 
 
 _READING = {"columns": "columns read", "tables": "tables counted"}
@@ -246,7 +246,9 @@ def plain_paths(tables: Sequence[str], domain: Domain | None) -> list[str]:
 
 
 @contextmanager
-def opened(tables: Sequence[str], domain: Domain | None = None) -> Iterator[Opened]:
+def opened_tables(
+    tables: Sequence[str], domain: Domain | None = None
+) -> Iterator[Opened]:
     """The tables as the library takes them; standard input is held in memory under a name.
 
     A plan of queries in text knows no columns: its table may be the counts of its cells.

@@ -15,7 +15,7 @@ _MOST_SHOWN = 400  # answers on the dashboard; all of them are in its file
 _CURVE = 24  # numbers of people at which errors are told
 
 
-def estimates(campaign: Campaign, aggregate: Aggregate) -> dict[str, object]:
+def dashboard_figures(campaign: Campaign, aggregate: Aggregate) -> dict[str, object]:
     """The dashboard's figures, ready for JSON: statistics in, no single report."""
     people = aggregate.people
     document: dict[str, object] = {

@@ -17,10 +17,10 @@ import msgspec
 
 from noisewright.collect.campaign import Campaign
 from noisewright.collect.databases import Unavailable, open_database
-from noisewright.collect.estimates import estimates
+from noisewright.collect.estimates import dashboard_figures
 from noisewright.collect.server.connections import Places
 from noisewright.collect.server.door import RateLimit, Refusal
-from noisewright.collect.store import Level, Store, hashed
+from noisewright.collect.store import Level, Store, key_hash
 from noisewright.collect.writer import Writer
 
 _Result = TypeVar("_Result")
@@ -154,7 +154,7 @@ class Service:
             known = await self.read(lambda store: store.levels())
             self._keys = (time.monotonic(), known)
 
-        own = hashed(secret)
+        own = key_hash(secret)
         fitting = [
             level for each, level in known.items() if hmac.compare_digest(own, each)
         ]
@@ -183,7 +183,7 @@ class Service:
             )
             kept = self._figures.get((campaign.name, round_name))
             if kept is None or kept[0] != stamp:
-                document = estimates(campaign, aggregate)
+                document = dashboard_figures(campaign, aggregate)
                 kept = (stamp, document)
                 self._figures[campaign.name, round_name] = kept
 

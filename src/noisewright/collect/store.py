@@ -102,14 +102,14 @@ class Store:
         secret = secrets.token_urlsafe(32)
         now = int(time.time())
         if level == "admin" and not session:
-            self._write("INSERT INTO admin_keys (hash) VALUES (?)", hashed(secret))
+            self._write("INSERT INTO admin_keys (hash) VALUES (?)", key_hash(secret))
             return secret
 
         with self.database.transaction():
             self.database.run("DELETE FROM passes WHERE expires <= ?", [now])
             self.database.run(
                 "INSERT INTO passes (hash, level, expires) VALUES (?, ?, ?)",
-                [hashed(secret), level, now + _SESSION_SECONDS if session else None],
+                [key_hash(secret), level, now + _SESSION_SECONDS if session else None],
             )
 
         return secret
@@ -117,7 +117,7 @@ class Store:
     def end_session(self, secret: str) -> None:
         """Forget a session."""
         ended = "DELETE FROM passes WHERE hash = ? AND expires IS NOT NULL"
-        self._write(ended, hashed(secret))
+        self._write(ended, key_hash(secret))
 
     def levels(self, *, sessions: bool = True) -> dict[bytes, Level]:
         """The hashes of all keys, and of open sessions, each with what it allows."""
@@ -136,7 +136,7 @@ class Store:
         """New one-time tokens of a campaign, of which only hashes are kept, in their own order."""
         tokens = [secrets.token_urlsafe(16) for _ in range(count)]
         with self.database.transaction():
-            for name in sorted(hashed(token) for token in tokens):
+            for name in sorted(key_hash(token) for token in tokens):
                 self.database.run(
                     "INSERT INTO tokens (campaign, hash) VALUES (?, ?)", [number, name]
                 )
@@ -359,7 +359,7 @@ def _add(numbers: IntArray, rows: Sequence[Row]) -> None:
         numbers[_part(chunk)] += np.frombuffer(bytes(counts), np.int64)
 
 
-def hashed(secret: str) -> bytes:
+def key_hash(secret: str) -> bytes:
     """What is kept of a key or token. They are random and long: no slow hash is needed."""
     return hashlib.sha256(secret.encode()).digest()
 

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from noisewright.arrays import FloatArray
 from noisewright.domain.attribute import EXACT_INTEGERS, Values
-from noisewright.errors import DomainError, withheld
+from noisewright.errors import DomainError, withholding_causes
 
 _Result = TypeVar("_Result")
 TICKS_A_DAY = {
@@ -43,7 +43,7 @@ def arrow(name: str, values: Values) -> pa.Array:
     """Return any sequence as one Arrow array, NaN read as missing."""
     array: pa.Array = values
     if not isinstance(values, pa.Array | pa.ChunkedArray):
-        array = withheld(
+        array = withholding_causes(
             lambda: pa.array(values, from_pandas=True),
             _CONVERSIONS,
             DomainError(
@@ -101,7 +101,7 @@ def texts(name: str, values: Values) -> pa.Array:
         raise _wrong_type(name, "text")
 
     wrong = _wrong_type(name, "text")
-    return withheld(lambda: array.cast(pa.string()), pa.ArrowException, wrong)
+    return withholding_causes(lambda: array.cast(pa.string()), pa.ArrowException, wrong)
 
 
 def _texts_of(values: Iterable[object]) -> pa.Array:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisewright.arrays import BoolArray, IntArray, ObjectArray
-from noisewright.display import Shown, counted
+from noisewright.display import Shown, short_count
 from noisewright.domain import schema
 from noisewright.domain.attribute import Attribute, Values
 from noisewright.domain.derive import Derived, read_derived, tables_of
@@ -25,8 +25,8 @@ from noisewright.domain.unit import ROW_IS_PERSON, Unit, read_unit
 from noisewright.errors import (
     DomainError,
     TooLarge,
+    read_plain_values,
     require,
-    understood,
     unknown_name,
 )
 
@@ -140,7 +140,7 @@ class Domain(Shown):
     def _facts(self) -> list[tuple[str, str]]:
         attributes = ", ".join(f"{a.name} ({a.size:,})" for a in self.attributes)
         state = [] if self.reviewed else [("reviewed", "no: a draft")]
-        return [("attributes", attributes), ("cells", counted(self.size)), *state]
+        return [("attributes", attributes), ("cells", short_count(self.size)), *state]
 
     def __len__(self) -> int:
         return len(self.attributes)
@@ -314,7 +314,7 @@ class Domain(Shown):
         """Read a schema from plain values; unknown keys are refused."""
         declared = schema.from_dict(document)
         rule = "schema: `impossible`, `unit` or `derive` is not understood"
-        return understood(lambda: cls(**declared), partial(DomainError, rule))
+        return read_plain_values(lambda: cls(**declared), partial(DomainError, rule))
 
     def to_yaml(self) -> str:
         """Return the schema as YAML."""

@@ -21,11 +21,11 @@ from noisewright.errors import (
     DomainError,
     FileFormatError,
     NoisewrightError,
+    did_you_mean,
     is_name,
-    meant,
-    shortened,
-    shown,
-    understood,
+    read_plain_values,
+    shortened_text,
+    shown_value,
 )
 
 _MOST_TEXT = 2**22
@@ -110,7 +110,7 @@ def _attribute_from_dict(entry: Mapping[str, object]) -> Attribute:
     where = "an attribute"
     known = isinstance(entry, Mapping)
     if known and "name" in entry:
-        where = f"attribute {shown(entry['name'])}"
+        where = f"attribute {shown_value(entry['name'])}"
 
     kind = entry.get("kind") if known else None
     if not is_name(kind) or kind not in _KINDS:
@@ -126,7 +126,9 @@ def _attribute_from_dict(entry: Mapping[str, object]) -> Attribute:
         raise DomainError(f"schema: {where}: `drafted` must be true or false")
 
     rule = f"schema: {where} has a field that is no {kind} attribute's; see the how-to"
-    return understood(partial(_KINDS[kind], **values), partial(DomainError, rule))
+    return read_plain_values(
+        partial(_KINDS[kind], **values), partial(DomainError, rule)
+    )
 
 
 def _mapping(
@@ -138,8 +140,8 @@ def _mapping(
 
     if unknown := [str(key) for key in document if key not in allowed]:
         raise DomainError(
-            f"schema: {where} has unknown keys {shortened(', '.join(unknown))}; "
-            f"{meant(unknown[0], allowed)}allowed are {', '.join(sorted(allowed))}"
+            f"schema: {where} has unknown keys {shortened_text(', '.join(unknown))}; "
+            f"{did_you_mean(unknown[0], allowed)}allowed are {', '.join(sorted(allowed))}"
         )
     if absent := sorted(needed - set(document)):
         raise DomainError(f"schema: {where} lacks {', '.join(absent)}")
@@ -222,7 +224,7 @@ class _Loader(yaml.SafeLoader):
 
         repeated = {str(key) for key, times in Counter(keys).items() if times > 1}
         if repeated:
-            named = shortened(", ".join(sorted(repeated)))
+            named = shortened_text(", ".join(sorted(repeated)))
             raise DomainError(f"schema: the key {named} is given twice")
 
         return super().construct_mapping(node, deep)
@@ -312,7 +314,9 @@ def _file_text(path: Path) -> str:
     # a path with a NUL, or text that is not UTF-8
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", "it is not UTF-8 text")
-        raise FileFormatError(f"cannot read {shown(str(path))}: {reason}") from None
+        raise FileFormatError(
+            f"cannot read {shown_value(str(path))}: {reason}"
+        ) from None
 
 
 def dump_yaml(document: object) -> str:

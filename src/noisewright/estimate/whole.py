@@ -38,7 +38,7 @@ def whole_near(
 
     strayed = kinds.strayed(whole)
     if np.abs(strayed).max(initial=0.0) >= 1:
-        whole = exchanged(whole, strayed, kinds.sums)
+        whole = exchange_people(whole, strayed, kinds.sums)
 
     return shared_out(whole, kinds.of_cell)
 
@@ -69,7 +69,7 @@ class _Alike:
         values: FloatArray,
         sums: Sums,
     ) -> _Alike:
-        firsts, kinds = alike(sums)
+        firsts, kinds = cells_alike(sums)
         together = np.asarray(np.bincount(kinds, values), dtype=np.float64)
         return cls(kinds, together, sums.of_cells(firsts))
 
@@ -78,7 +78,7 @@ class _Alike:
         return np.asarray(self.sums.near @ (whole - self.values))
 
 
-def alike(sums: Sums) -> tuple[IntArray, IntArray]:
+def cells_alike(sums: Sums) -> tuple[IntArray, IntArray]:
     """The first cell of every kind that all sums treat alike, and the kind of every cell."""
     from scipy.sparse import csc_array, vstack
 
@@ -165,7 +165,7 @@ class _Pairs:
     goals: IntArray
 
 
-def exchanged(
+def exchange_people(
     whole: IntArray,
     strayed: FloatArray,
     sums: Sums,

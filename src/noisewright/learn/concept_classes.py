@@ -130,7 +130,7 @@ class ConceptClass(Shown):
 
         try:
             found = np.array(
-                [self._places.get(p, -1) for p in listed(points)], dtype=np.int64
+                [self._places.get(p, -1) for p in listed_points(points)], dtype=np.int64
             )
         except TypeError:
             rule = "must be a list of points of the class"
@@ -153,7 +153,7 @@ class ConceptClass(Shown):
         return np.asarray((1 - self.matrix @ total / len(at)) / 2)
 
 
-def listed(points: Any) -> tuple[Hashable, ...]:
+def listed_points(points: Any) -> tuple[Hashable, ...]:
     """Points as Python has them: entries of an array as plain values, its rows as tuples."""
     if not isinstance(points, np.ndarray):
         return tuple(p.item() if isinstance(p, np.generic) else p for p in points)
@@ -217,7 +217,7 @@ def concepts(
             )
         return _from_text(source) if isinstance(source, str) else source
 
-    held = None if points is None else listed(points)
+    held = None if points is None else listed_points(points)
     if hasattr(source, "shape"):
         return _from_matrix(np.asarray(source), held)
 

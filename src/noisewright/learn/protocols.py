@@ -30,7 +30,7 @@ from noisewright.arrays import FloatArray, IntArray
 from noisewright.errors import InvalidParameter, require
 from noisewright.local.fixedpoint import WORD, check_epsilon
 from noisewright.local.histogram.sets import RandomizedResponse
-from noisewright.local.storage import whole
+from noisewright.local.storage import whole_number
 from noisewright.privacy.exact.rounding import probability
 
 _GROWTH = 1.3  # from one checkpoint to the next
@@ -51,7 +51,7 @@ class Contest:
     beta: float
 
     def __post_init__(self) -> None:
-        whole("coordinates", self.coordinates, 1, 2**20)
+        whole_number("coordinates", self.coordinates, 1, 2**20)
         check_epsilon(self.epsilon)
 
         require(

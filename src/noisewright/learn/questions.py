@@ -16,7 +16,7 @@ from noisewright.learn.make import Goal
 from noisewright.learn.plans import AgnosticPlan, RefutationPlan
 from noisewright.learn.protocols import Contest
 from noisewright.learn.realizable import RealizablePlan, RealizableRefutationPlan
-from noisewright.learn.selection import PROTOCOLS, Selection, needs
+from noisewright.learn.selection import PROTOCOLS, Selection, people_by_protocol
 from noisewright.local.fixedpoint import check_epsilon
 from noisewright.privacy.exact.rounding import probability
 from noisewright.privacy.promise.budget import Privacy
@@ -132,5 +132,5 @@ class LargestMean:
                 )
             return Selection(contest, self.protocol)
 
-        listed = needs(contest)
+        listed = people_by_protocol(contest)
         return Selection(contest, min(listed, key=listed.__getitem__))

@@ -65,7 +65,7 @@ class Selection(Plan):
     ) -> None:
         self.contest = contest
         self.protocol = protocol
-        self._state = begun(contest, protocol, picked)
+        self._state = new_protocol(contest, protocol, picked)
         self._parts: list[BoolArray] = []
         self._begin()
 
@@ -113,7 +113,7 @@ class Selection(Plan):
     @property
     def needs(self) -> dict[str, int]:
         """The most people that each protocol may ask: what is proven, not what is typical."""
-        return needs(self.contest)
+        return people_by_protocol(self.contest)
 
     @property
     def client(self) -> Client:
@@ -317,7 +317,9 @@ class SelectionFile(Kept, frozen=True, tag="selection"):
         return selection
 
 
-def begun(contest: Contest, protocol: str, picked: list[int] | None = None) -> Protocol:
+def new_protocol(
+    contest: Contest, protocol: str, picked: list[int] | None = None
+) -> Protocol:
     """A protocol that has asked nobody; the rounds that a bandit returns are drawn unless given."""
     if protocol == "bandit":
         runs = Runs.best(contest)
@@ -326,7 +328,7 @@ def begun(contest: Contest, protocol: str, picked: list[int] | None = None) -> P
     return (NonInteractive if protocol == "non-interactive" else Elimination)(contest)
 
 
-def needs(contest: Contest) -> dict[str, int]:
+def people_by_protocol(contest: Contest) -> dict[str, int]:
     """The most people that each protocol may ask."""
     if contest.coordinates == 1:
         return dict.fromkeys(PROTOCOLS, 0)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from noisewright.arrays import FloatArray
 from noisewright.errors import require
 from noisewright.learn.protocols import Bandit, Contest, Protocol, moss_index
-from noisewright.learn.selection import Selection, begun
+from noisewright.learn.selection import Selection, new_protocol
 
 _FEW, _MANY = 16, 2**12  # answers that are drawn one by one, and those of one row
 
@@ -38,14 +38,14 @@ def simulated(
     missed = 0
 
     for _ in range(runs):
-        state = begun(contest, selection.protocol)
-        people += ended(state, truth, rng)
+        state = new_protocol(contest, selection.protocol)
+        people += run_to_end(state, truth, rng)
         missed += bool(truth[state.choice] < truth.max() - contest.alpha)
 
     return people / runs, missed / runs
 
 
-def ended(state: Protocol, means: FloatArray, rng: np.random.Generator) -> int:
+def run_to_end(state: Protocol, means: FloatArray, rng: np.random.Generator) -> int:
     """Bring a protocol that has asked nobody to its end; how many people it asked."""
     chances = _chances(state.contest, means)
     people = 0

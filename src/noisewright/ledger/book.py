@@ -31,7 +31,12 @@ from noisewright.ledger.entries import (
     check_noise,
     next_line,
 )
-from noisewright.ledger.history import Account, History, checkpoints_in, grouped
+from noisewright.ledger.history import (
+    Account,
+    History,
+    checkpoints_in,
+    may_share_budget,
+)
 from noisewright.ledger.standing import (
     Standing,
     does_not_fit,
@@ -103,7 +108,7 @@ class Ledger(Shown):
             read_unit(unit)  # refuses what names no column
 
         parts = tuple(_split_dataset(group)[0] for group in groups)
-        if not grouped(parts, budget):
+        if not may_share_budget(parts, budget):
             words = "must be different names without a slash, for neighbours add-remove"
             raise InvalidParameter("groups", list(groups), words)
 

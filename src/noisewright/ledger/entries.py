@@ -193,7 +193,7 @@ def no_ledger(where: str) -> FileFormatError:
     )
 
 
-def chained(number: int, encoded: bytes, previous: str) -> str:
+def entry_hash(number: int, encoded: bytes, previous: str) -> str:
     """The hash of an entry, and through `previous` of all entries before it."""
     head = f"noisewright ledger entry {number} after {previous}\n"
     return hashlib.sha256(head.encode() + encoded).hexdigest()
@@ -203,17 +203,19 @@ def next_line(last: Line | None, entry: LedgerEntry) -> Line:
     """The line that keeps an entry after the last one."""
     number, previous = (1, _FIRST) if last is None else (last.number + 1, last.hash)
     encoded = msgspec.json.encode(entry, order="sorted")
-    return Line(number, encoded, chained(number, encoded, previous))
+    return Line(number, encoded, entry_hash(number, encoded, previous))
 
 
-def decoded(lines: Iterable[Line], where: str) -> Iterator[tuple[Line, LedgerEntry]]:
+def checked_entries(
+    lines: Iterable[Line], where: str
+) -> Iterator[tuple[Line, LedgerEntry]]:
     """Entries in order, each checked against the chain."""
     previous = _FIRST
     expected = 1
     for line in lines:
         if (
             line.number != expected
-            or chained(expected, line.encoded, previous) != line.hash
+            or entry_hash(expected, line.encoded, previous) != line.hash
         ):
             raise FileFormatError(
                 f"{where}: entry {expected} was changed or is missing, so nothing after it can be"

@@ -23,7 +23,7 @@ from noisewright.ledger.entries import (
     Opened,
     Reserved,
     check_noise,
-    decoded,
+    checked_entries,
     no_ledger,
 )
 from noisewright.privacy.promise.budget import Privacy
@@ -134,7 +134,7 @@ class Account:
         return True
 
 
-def grouped(groups: tuple[str, ...], budget: Privacy) -> bool:
+def may_share_budget(groups: tuple[str, ...], budget: Privacy) -> bool:
     """Whether groups may share one budget: different names, and no neighbour is in two of them.
 
     A person who is replaced by another could leave one group for another.
@@ -155,7 +155,7 @@ class History:
         self.entries: list[tuple[Line, LedgerEntry]] = []
         self._releases: dict[str, Spent] = {}
 
-        for line, entry in decoded(lines, where):
+        for line, entry in checked_entries(lines, where):
             self._add(line, entry)
 
         if self.opened is None:
@@ -231,7 +231,7 @@ class History:
         if isinstance(entry, Opened):
             self.opened = entry
         elif isinstance(entry, Created):
-            kept = entry.limits.keep(entry.privacy) and grouped(
+            kept = entry.limits.keep(entry.privacy) and may_share_budget(
                 entry.groups, entry.privacy
             )
             self._require(kept and entry.dataset not in self.accounts, line)

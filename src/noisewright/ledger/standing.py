@@ -338,7 +338,7 @@ def rounded_down(
     return rounded if rounded <= value else float(f"{digits - 1}e{place}")
 
 
-def amount(privacy: Privacy) -> str:
+def budget_text(privacy: Privacy) -> str:
     """A budget without its neighbours, as people write it."""
     if privacy.rho is not None:
         return f"ρ = {privacy.rho:.4g}"
@@ -346,7 +346,7 @@ def amount(privacy: Privacy) -> str:
     return text if privacy.delta is None else f"{text} at δ = {privacy.delta:g}"
 
 
-def options(privacy: Privacy) -> str:
+def budget_options(privacy: Privacy) -> str:
     """A budget as a command takes it."""
     names = ("epsilon", "delta", "rho")
     given = [(name, getattr(privacy, name)) for name in names]
@@ -360,11 +360,11 @@ def does_not_fit(account: Account, cost: Cost, group: str) -> BudgetExceeded:
     used = account.used_of(group)
     fits = _largest_fitting(limits, used, cost.privacy)
     start = (
-        f"the release ({amount(cost.privacy)}) does not fit what is left of dataset"
-        f" {_full_name(account, group)!r} ({amount(account.created.privacy)} in all)"
+        f"the release ({budget_text(cost.privacy)}) does not fit what is left of dataset"
+        f" {_full_name(account, group)!r} ({budget_text(account.created.privacy)} in all)"
     )
     if fits is not None:
-        rest = f"a plan with {options(fits)} would fit"
+        rest = f"a plan with {budget_options(fits)} would fit"
         rest += _or_gaussian(limits, used, cost.privacy)
     elif limits.rule == "sum" and cost.privacy.kind != "pure":
         left = limits.left(used).pure
@@ -381,7 +381,11 @@ def _or_gaussian(limits: Limits, used: Amounts, like: Privacy) -> str:
         return ""
     asked = Privacy(epsilon=1.0, delta=DELTA, neighbours=like.neighbours)
     fits = _largest_fitting(limits, used, asked)
-    return "" if fits is None else f", or one of Gaussian noise with {options(fits)}"
+    return (
+        ""
+        if fits is None
+        else f", or one of Gaussian noise with {budget_options(fits)}"
+    )
 
 
 def other_unit(account: Account, cost: Cost) -> InvalidParameter:

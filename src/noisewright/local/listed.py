@@ -17,7 +17,7 @@ from noisewright.local.fixedpoint import check_epsilon, floor_times
 from noisewright.local.mechanism import LocalMechanism, LocalProblem
 from noisewright.local.randomizer.laws import Weigh
 from noisewright.local.randomizer.specification import Nodes
-from noisewright.local.storage import Stored, described, listing
+from noisewright.local.storage import Stored, listable_strategy, stored_description
 from noisewright.local.strategy import Arrays, IndexStrategy, Settings, Strategy
 
 UNIT = 1 << 62
@@ -238,14 +238,14 @@ class Decoded(IndexStrategy):
         return self.inner.express(nodes)
 
     def beside(self) -> tuple[Settings, Arrays]:
-        settings, arrays = described(self.inner)
+        settings, arrays = stored_description(self.inner)
         return {"strategy": settings}, {**arrays, "guess": self.guess}
 
     @classmethod
     def restored(cls, stored: Stored) -> Self:
         inner = stored.strategy(stored.settings["strategy"])
         guess = stored.array("guess", np.float64, (stored.cells,))
-        return cls(listing(inner), guess)
+        return cls(listable_strategy(inner), guess)
 
 
 # --- own chances ----------------------------------------------------------------------------------

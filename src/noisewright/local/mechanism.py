@@ -19,7 +19,7 @@ from noisewright.arrays import FloatArray
 from noisewright.errors import InvalidParameter, TooLarge, refuse_given, unknown_name
 from noisewright.local.analysis.grams import table_gram, without_offsets
 from noisewright.local.fixedpoint import check_planned
-from noisewright.local.storage import whole
+from noisewright.local.storage import whole_number
 from noisewright.local.strategy import DENSE_SIZE, Strategy
 from noisewright.local.time_limit import TimeLimit
 from noisewright.local.vector.tails import MaxError
@@ -139,7 +139,7 @@ class Search:
             rule = f"must be one of {', '.join(EFFORTS)}"
             raise InvalidParameter("effort", self.effort, rule)
 
-        whole("seed", self.seed)
+        whole_number("seed", self.seed)
         if self.time_limit not in (None, inf):
             positive("time_limit", self.time_limit, "give seconds")
         if self.target_ratio is not None:

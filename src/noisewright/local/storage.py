@@ -20,7 +20,7 @@ from noisewright.errors import (
     FileFormatError,
     InvalidParameter,
     TooLarge,
-    refusing,
+    refusing_unforeseen,
     require,
 )
 from noisewright.local.fixedpoint import MOST_CELLS, WORD, check_epsilon, numbers
@@ -63,7 +63,7 @@ SPECIFICATION = "specification"
 
 def pack(strategy: Strategy) -> tuple[Settings, Arrays]:
     """Settings and arrays that rebuild the strategy: its specification, and what is beside it."""
-    settings, arrays = described(strategy)
+    settings, arrays = stored_description(strategy)
     text = np.frombuffer(encode(strategy.specification), dtype=np.uint8)
     return settings, {**arrays, SPECIFICATION: text}
 
@@ -79,8 +79,8 @@ def unpack(settings: Settings, arrays: Arrays) -> Strategy:
             "the strategy has no specification of its clients; plan again"
         )
 
-    text = stored(arrays, SPECIFICATION, np.uint8, (None,))
-    with refusing("the strategy is incomplete or damaged"):
+    text = stored_array(arrays, SPECIFICATION, np.uint8, (None,))
+    with refusing_unforeseen("the strategy is incomplete or damaged"):
         specification = decode(text.tobytes())
         root = len(specification.nodes) - 1
         strategy = Stored(specification, root, settings, arrays).strategy()
@@ -93,7 +93,7 @@ def unpack(settings: Settings, arrays: Arrays) -> Strategy:
     return strategy
 
 
-def described(strategy: Strategy) -> tuple[Settings, Arrays]:
+def stored_description(strategy: Strategy) -> tuple[Settings, Arrays]:
     """What there is beside the specification, with the kind and the stated ε."""
     settings, arrays = strategy.beside()
     return {"kind": strategy.kind, "epsilon": strategy.epsilon, **settings}, arrays
@@ -101,7 +101,7 @@ def described(strategy: Strategy) -> tuple[Settings, Arrays]:
 
 def described_parts(components: Sequence[Strategy]) -> tuple[Settings, Arrays]:
     """The same of several components: their arrays have numbered names."""
-    parts = [described(component) for component in components]
+    parts = [stored_description(component) for component in components]
     arrays = {
         f"{index}.{name}": array
         for index, (_, of_part) in enumerate(parts)
@@ -146,7 +146,7 @@ class Stored:
         self, name: str, dtype: npt.DTypeLike, shape: tuple[int | None, ...]
     ) -> Array:
         """An array of the type and the shape (None: any length) that it must have."""
-        return stored(self.arrays, name, dtype, shape)
+        return stored_array(self.arrays, name, dtype, shape)
 
     def drawn(self) -> tuple[tuple[int, ...], list[Shown]]:
         """What a draw leads to: chances, what each child is shown (None: all), and the child."""
@@ -177,7 +177,7 @@ class Stored:
 
     def components(self, shown: Sequence[Shown]) -> tuple[IndexStrategy, ...]:
         """The strategies of the children of a draw, which files describe one by one."""
-        told = listed("components", self.settings["components"])
+        told = plain_list("components", self.settings["components"])
         components = []
 
         for index, ((_, child), settings) in enumerate(zip(shown, told, strict=True)):
@@ -188,7 +188,7 @@ class Stored:
                 if name.startswith(prefix)
             }
             component = replace(child, arrays=arrays).strategy(settings)
-            components.append(listing(component))
+            components.append(listable_strategy(component))
 
         return tuple(components)
 
@@ -197,7 +197,7 @@ Shown = tuple[Through | None, Stored]
 """What a child of a draw is shown (None: the cell as it is), and the child."""
 
 
-def listing(strategy: Strategy) -> IndexStrategy:
+def listable_strategy(strategy: Strategy) -> IndexStrategy:
     """A strategy whose reports can be listed; others are refused."""
     if not isinstance(strategy, IndexStrategy):
         rule = "must have reports that can be listed"
@@ -208,7 +208,9 @@ def listing(strategy: Strategy) -> IndexStrategy:
 # --- reading --------------------------------------------------------------------------------------
 
 
-def whole(name: str, value: object, least: int = 0, most: int = MOST_CELLS) -> int:
+def whole_number(
+    name: str, value: object, least: int = 0, most: int = MOST_CELLS
+) -> int:
     """A whole number within its range; 2.5, true and "2" are none."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise InvalidParameter(name, value, "must be a whole number")
@@ -217,7 +219,7 @@ def whole(name: str, value: object, least: int = 0, most: int = MOST_CELLS) -> i
     return int(value)
 
 
-def listed(name: str, value: object) -> Sequence[object]:
+def plain_list(name: str, value: object) -> Sequence[object]:
     """A list; text and mappings, which can be run through as well, are none."""
     if not isinstance(value, list | tuple):
         raise InvalidParameter(name, value, "must be a list")
@@ -226,7 +228,9 @@ def listed(name: str, value: object) -> Sequence[object]:
 
 def check_sizes(sizes: object) -> tuple[int, ...]:
     """Numbers of values of attributes whose cells can be numbered."""
-    checked = tuple(whole("sizes", size, 1) for size in listed("sizes", sizes))
+    checked = tuple(
+        whole_number("sizes", size, 1) for size in plain_list("sizes", sizes)
+    )
     require(checked, "sizes", checked, "must name one attribute at least")
     if prod(checked) > MOST_CELLS:
         raise TooLarge(
@@ -237,7 +241,9 @@ def check_sizes(sizes: object) -> tuple[int, ...]:
 
 def check_axes(name: str, axes: Sequence[int], attributes: int) -> tuple[int, ...]:
     """Some attributes, by number: each once and in order, so that tables have one layout."""
-    checked = tuple(whole(name, axis, 0, attributes - 1) for axis in listed(name, axes))
+    checked = tuple(
+        whole_number(name, axis, 0, attributes - 1) for axis in plain_list(name, axes)
+    )
     require(
         checked and not any(a >= b for a, b in pairwise(checked)),
         name,
@@ -251,7 +257,8 @@ def check_axes(name: str, axes: Sequence[int], attributes: int) -> tuple[int, ..
 def check_weights(weights: Sequence[int], count: int) -> tuple[int, ...]:
     """Chances of `count` components out of 2^64: all positive, and exactly one together."""
     checked = tuple(
-        whole("weights", weight, 1, WORD) for weight in listed("weights", weights)
+        whole_number("weights", weight, 1, WORD)
+        for weight in plain_list("weights", weights)
     )
     require(
         len(checked) == count and sum(checked) == WORD,
@@ -263,7 +270,7 @@ def check_weights(weights: Sequence[int], count: int) -> tuple[int, ...]:
     return checked
 
 
-def stored(
+def stored_array(
     arrays: Mapping[str, Array],
     name: str,
     dtype: npt.DTypeLike,

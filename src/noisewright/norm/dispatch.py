@@ -153,10 +153,12 @@ def _solve_part_parity(workload: Parity, settings: Settings) -> Part:
 
 @solve_part.register
 def _solve_part_weighted(workload: Weighted, settings: Settings) -> Part:
-    return weighted(workload.weight, solve_part(workload.inner, settings))
+    return reweighted_factorization(
+        workload.weight, solve_part(workload.inner, settings)
+    )
 
 
-def weighted(weight: float, inner: Part) -> Part:
+def reweighted_factorization(weight: float, inner: Part) -> Part:
     """The same factorization when every answer counts `weight` times as much."""
     return replace(
         inner,

@@ -105,7 +105,7 @@ def _unsigned(
     gram: Gram, sizes: tuple[int, ...], starts: Sequence[FloatArray]
 ) -> WeightedIdentity:
     tried = chain(starts, _usual_starts(sizes))
-    value, rows = race(TotalVariance(gram), tried, gram.size)
+    value, rows = best_of_starts(TotalVariance(gram), tried, gram.size)
     if value > gram.trace() * (1 - _NEGLIGIBLE):
         rows = rows[:0]
     return WeightedIdentity(rows[rows.max(axis=1, initial=0.0) > _NEGLIGIBLE])
@@ -114,7 +114,7 @@ def _unsigned(
 def _signed(gram: Gram, sizes: tuple[int, ...]) -> WeightedIdentity:
     variance = PublicTotal(gram)
     plain, _ = variance(np.zeros(2 * gram.size))
-    value, rows = race(variance, _signed_starts(sizes), gram.size)
+    value, rows = best_of_starts(variance, _signed_starts(sizes), gram.size)
     if value > plain * (1 - _NEGLIGIBLE):
         return WeightedIdentity(np.zeros((0, gram.size)))
 
@@ -123,7 +123,7 @@ def _signed(gram: Gram, sizes: tuple[int, ...]) -> WeightedIdentity:
     return WeightedIdentity(t[np.abs(t).max(axis=1) > _NEGLIGIBLE])
 
 
-def race(
+def best_of_starts(
     variance: TotalVariance, starts: Iterable[FloatArray], cells: int
 ) -> tuple[float, FloatArray]:
     """The best value and rows: a few steps from every start, then many from the best."""

@@ -17,7 +17,11 @@ import numpy as np
 
 from noisewright.arrays import FloatArray
 from noisewright.errors import TooLarge
-from noisewright.norm.dispatch import on_attributes, solve_part, weighted
+from noisewright.norm.dispatch import (
+    on_attributes,
+    reweighted_factorization,
+    solve_part,
+)
 from noisewright.norm.exact.symmetric import solve_family
 from noisewright.norm.kernel import certificate
 from noisewright.norm.kernel.certificate import EPSILON, inward, outward
@@ -98,7 +102,7 @@ class PairsProblem:
     def _plain_gram(self) -> FloatArray:
         if self._queries is not None:
             return self._queries.T @ self._queries
-        return differences(self.workload.gram().dense())
+        return gram_of_differences(self.workload.gram().dense())
 
     @property
     def asks_anything(self) -> bool:
@@ -115,7 +119,7 @@ class PairsProblem:
             return self._plain_gram
         if self._queries is not None:
             return self._queries.T @ (a[:, None] * self._queries)
-        return differences(self.workload.weighted_gram(a))
+        return gram_of_differences(self.workload.weighted_gram(a))
 
     def _singular(self, weights: Weights) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Singular values and right vectors of D_a^½ Z C, and C with C·Cᵀ = Q·L₀·Qᵀ.
@@ -189,7 +193,7 @@ def _laplacian(size: int, pairs: FloatArray) -> FloatArray:
     return result
 
 
-def differences(gram: FloatArray) -> FloatArray:
+def gram_of_differences(gram: FloatArray) -> FloatArray:
     """EᵀGE: the Gram matrix of the columns less the last column."""
     last = gram[:-1, -1]
     return np.asarray(gram[:-1, :-1] - last[:, None] - last + gram[-1, -1])
@@ -206,7 +210,9 @@ def _squared_distances(strategy: FloatArray) -> FloatArray:
 def solve_replace(workload: Workload, settings: Settings) -> Part:
     """The best factorization under replace-one neighbours, by the workload's structure."""
     if isinstance(workload, Weighted):
-        return weighted(workload.weight, solve_replace(workload.inner, settings))
+        return reweighted_factorization(
+            workload.weight, solve_replace(workload.inner, settings)
+        )
     if isinstance(workload, OnAttributes):
         return on_attributes(workload, solve_replace(workload.inner, settings))
     if isinstance(workload, Explicit):
@@ -230,7 +236,7 @@ def _scaled_pairs(workload: Explicit, settings: Settings) -> Part:
     scaled = Explicit(np.ldexp(matrix, -exponent))
 
     inner = _solve_pairs(without_offsets(scaled), settings, scaled)
-    return weighted(math.ldexp(1.0, exponent), inner)
+    return reweighted_factorization(math.ldexp(1.0, exponent), inner)
 
 
 def _check_pairs(workload: Workload) -> None:

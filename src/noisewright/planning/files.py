@@ -22,7 +22,7 @@ from noisewright import container
 from noisewright.container import AnyKind, Header, value_digest
 from noisewright.display import Fact
 from noisewright.domain import Domain
-from noisewright.errors import FileFormatError, refusing
+from noisewright.errors import FileFormatError, refusing_unforeseen
 from noisewright.workload import Workload
 
 if TYPE_CHECKING:
@@ -193,13 +193,17 @@ def from_bytes(
     name: str = "what was kept",
 ) -> Keepable:
     """What `to_bytes` kept; of a `kind`, where only that will do."""
-    struct = opened(content, kind, name)
-    with refusing(f"{name}: the content is incomplete or damaged; {_REMEDY}"):
+    struct = stored_struct(content, kind, name)
+    with refusing_unforeseen(
+        f"{name}: the content is incomplete or damaged; {_REMEDY}"
+    ):
         kept: Keepable = struct.content()
         return kept.equipped(counter)
 
 
-def opened(content: bytes, kind: str | None = None, name: str = "the file") -> Kept:
+def stored_struct(
+    content: bytes, kind: str | None = None, name: str = "the file"
+) -> Kept:
     """The struct of a file's content."""
     header, tensors = container.unpacked(content, name, _REMEDY)
     told = container.understood(header, AnyKind, name, _REMEDY).kind

@@ -41,7 +41,7 @@ from noisewright.planning.spending import (
 from noisewright.privacy.noise.source import ByteSource
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.privacy.promise.spend import Spend
-from noisewright.solution import BoundClass, ClassBound, quotient, settled
+from noisewright.solution import BoundClass, ClassBound, lifted_to_bound, quotient
 from noisewright.workload import Workload
 from noisewright.workload.linear.tensor import mean_error
 from noisewright.workload.questions.statistics import PEOPLE
@@ -308,7 +308,7 @@ def certified_ratio(achieved: float, bound: float | None) -> float | None:
     """Error over its lower bound, at least one: a contradiction beyond rounding is no result."""
     if bound is None:
         return None
-    return quotient(settled(achieved, bound, "error of a plan"), bound)
+    return quotient(lifted_to_bound(achieved, bound, "error of a plan"), bound)
 
 
 def class_bounds(

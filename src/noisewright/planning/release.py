@@ -305,7 +305,7 @@ def metadata_path(path: str | Path) -> Path:
     return target.with_name(target.name + ".meta.json")
 
 
-def now() -> str:
+def release_time() -> str:
     """The moment of a release, as records state it."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
@@ -341,7 +341,7 @@ def read_record(path: str | Path) -> list[dict[str, object]]:
     return entries
 
 
-def spendings(entries: Sequence[Mapping[str, object]]) -> int:
+def count_spendings(entries: Sequence[Mapping[str, object]]) -> int:
     """How many times a budget was spent: entries of one release are one spending."""
     names = (str(entry["release"]) for entry in entries if "release" in entry)
     # combined releases have several

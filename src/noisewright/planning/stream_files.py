@@ -19,11 +19,11 @@ from noisewright.central.running import Position, SumsState
 from noisewright.errors import (
     FileFormatError,
     NoisewrightError,
-    refusing,
-    shortened,
+    refusing_unforeseen,
+    shortened_text,
 )
 from noisewright.norm.exact.prefix import Kind
-from noisewright.planning.files import Kept, Text, opened
+from noisewright.planning.files import Kept, Text, stored_struct
 from noisewright.planning.spending import LedgerNote, Spending
 from noisewright.planning.streams import (
     RunningStream,
@@ -148,7 +148,7 @@ class RunningFile(Kept, frozen=True, tag=SECRET):
             )
 
         if not position.is_at(len(release)):
-            place = shortened(repr(self.position))
+            place = shortened_text(repr(self.position))
             raise NoisewrightError(
                 f"the position in {place} is not at step {len(release)}: this state is not the"
                 " latest, or the position is gone; answering a step again would spend its budget"
@@ -165,7 +165,9 @@ class RunningFile(Kept, frozen=True, tag=SECRET):
 def stored_stream(path: str | Path) -> tuple[StreamRelease, str, bool]:
     """Of a running stream its answers, where its position is, and whether it can go on there."""
     content = container.content_of(path)
-    header = opened(content, "secret-running-stream", str(path))
+    header = stored_struct(content, "secret-running-stream", str(path))
     assert isinstance(header, RunningFile)
-    with refusing(f"{path}: the content is incomplete or damaged; restore the file"):
+    with refusing_unforeseen(
+        f"{path}: the content is incomplete or damaged; restore the file"
+    ):
         return header.answers.content(), header.position, header.is_latest()

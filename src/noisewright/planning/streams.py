@@ -37,7 +37,7 @@ from noisewright.planning.plan import (
     certified_ratio,
     class_bounds,
 )
-from noisewright.planning.release import FORM, Answers, now
+from noisewright.planning.release import FORM, Answers, release_time
 from noisewright.planning.spending import (
     UNRECORDED,
     Again,
@@ -121,7 +121,7 @@ class StreamPlan(Plan):
                 if position is None
                 else Position.new(position, self.mechanism.mark)
             )
-            return RunningStream.of(self, place, spending, now())
+            return RunningStream.of(self, place, spending, release_time())
 
         return begin(Spending()) if purse is None else purse.spend(self.cost, begin)
 

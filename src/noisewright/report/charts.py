@@ -11,7 +11,7 @@ import numpy as np
 
 from noisewright.arrays import FloatArray
 from noisewright.errors import require
-from noisewright.files import check_writable, replacing
+from noisewright.files import check_writable, replacing_file
 from noisewright.solution import BoundClass
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def errors_chart(predicted: FloatArray, observed: FloatArray) -> str:
     return _square(alt.layer(bars, curve))
 
 
-def styled(
+def styled_chart(
     chart: alt.TopLevelMixin, background: str = "transparent"
 ) -> alt.TopLevelMixin:
     """The look that all charts share."""
@@ -113,7 +113,7 @@ def _square(chart: alt.LayerChart) -> str:
     import vl_convert
 
     sized = chart.properties(width=_WIDTH - 60, height=300)
-    described = styled(sized).to_json()
+    described = styled_chart(sized).to_json()
     return str(vl_convert.vegalite_to_svg(described, vl_version="6.4")).strip()
 
 
@@ -135,7 +135,7 @@ def check_chart(path: str) -> None:
 def write_chart(chart: alt.TopLevelMixin, path: str) -> None:
     """Write a chart in the format of its suffix; a page of it fetches nothing."""
     kind = Path(path).suffix.removeprefix(".").lower()
-    with replacing(path, "chart") as temporary:
+    with replacing_file(path, "chart") as temporary:
         chart.save(
             str(temporary),
             format=kind,
@@ -178,7 +178,7 @@ def draw_comparison(
     )
     height = 24 * len(rows) + 16
     chart = alt.layer(*layers).properties(width=_WIDTH, height=height, title=heading)
-    plain = styled(chart, "white")
+    plain = styled_chart(chart, "white")
     named = plain.configure_axisY(grid=False, labelColor=INK, labelFontSize=12)
     write_chart(named, path)
 

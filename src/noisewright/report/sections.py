@@ -94,16 +94,18 @@ def _error(table: ReleasedTable, column: Column) -> str:
         name = "95 % ±"
         std = column.half[~np.isnan(column.answers + column.half)]
 
-    return f"{name} {spread(std)}{unit}" if std.size else ""
+    return f"{name} {error_range(std)}{unit}" if std.size else ""
 
 
-def spread(errors: FloatArray) -> str:
+def error_range(errors: FloatArray) -> str:
     """The least and the largest of several errors, or the one that all are."""
     low, high = (error_figure(float(end)) for end in (errors.min(), errors.max()))
     return low if low == high else f"{low} to {high}"
 
 
-def row(label: str, answer: float, std: float, low: float, high: float) -> list[str]:
+def answer_row(
+    label: str, answer: float, std: float, low: float, high: float
+) -> list[str]:
     """One answer in words, to the digits that its error allows."""
     half = (high - low) / 2
     digits = decimals(std if std == std and std > 0 else half)
@@ -142,7 +144,9 @@ def _rows(release: Release, column: Column, start: int, count: int) -> list[list
     numbers = (column.answers, column.std, *column.each)
     values = zip(*(each[:count].tolist() for each in numbers), strict=True)
     labels = release.labels[part]
-    rows = [row(label, *each) for label, each in zip(labels, values, strict=True)]
+    rows = [
+        answer_row(label, *each) for label, each in zip(labels, values, strict=True)
+    ]
     if release.beside is not None:
         beside = release.beside.part(part)
         for cells, answer, std in zip(rows, beside.answers, beside.std, strict=True):

@@ -23,33 +23,33 @@ import pyarrow as pa
 from noisewright.arrays import FloatArray, IntArray
 from noisewright.domain import Attribute, Domain, Unit
 from noisewright.domain.attribute import Storage
-from noisewright.errors import DomainError, InvalidParameter, withheld
+from noisewright.errors import DomainError, InvalidParameter, withholding_causes
 from noisewright.planning.counting import Source, Wanted
 from noisewright.stages import advance
 from noisewright.tables.backends.duckdb import (
     FAILURES,
     Table,
-    chained,
+    chained_selections,
     connect,
     open_table,
-    unreadable,
+    unreadable_file,
 )
 from noisewright.tables.backends.duckdb_dialect import DuckDBDialect
 from noisewright.tables.encode import read_as
 from noisewright.tables.engine import Engine
-from noisewright.tables.sql.counter import Row, Totals, first_refusal, zeros
+from noisewright.tables.sql.counter import Row, Totals, first_refusal, zero_totals
 from noisewright.tables.sql.derived import (
     DerivedRows,
     Place,
     checked_sources,
     storages_of,
 )
-from noisewright.tables.sql.expressions import cell, reached
+from noisewright.tables.sql.expressions import cell, clipped_contribution
 from noisewright.tables.sql.held_values import HeldRows, HeldValues
 from noisewright.tables.sql.request import (
     Request,
     Stage,
-    nested,
+    nested_stages,
     wrong_column,
 )
 from noisewright.workload.questions.measures import (
@@ -110,10 +110,12 @@ class DuckDBCounter(Engine):
             coded = request.coded(table.column, _DIALECT)
             if coded is not None:
                 stages = [coded, *request.kept(_DIALECT), request.joint]
-                return nested(stages, table.origin)
+                return nested_stages(stages, table.origin)
 
             typed = _values(table, [domain[name] for name in request.columns])
-            return nested([typed], table.origin) + "\n-- cells are found in Python"
+            return (
+                nested_stages([typed], table.origin) + "\n-- cells are found in Python"
+            )
 
     def codes(self, source: Source, domain: Domain) -> Iterator[tuple[Codes, ...]]:
         """Yield batches of rows, in the table's order: the cell of every attribute."""
@@ -176,8 +178,8 @@ def _table(
 
     rows = DerivedRows(request.domain, places, _DIALECT)
     description = " and ".join(repr(name) for name in places)
-    error = unreadable(description)
-    derived = withheld(lambda: connection.sql(rows.sql), FAILURES, error)
+    error = unreadable_file(description)
+    derived = withholding_causes(lambda: connection.sql(rows.sql), FAILURES, error)
 
     return Table(derived, rows.names, description, rows.sql)
 
@@ -206,7 +208,7 @@ def _opened(
 
 def _counted(request: Request, batches: Iterator[Batch | None]) -> Totals | None:
     """Add up the measures of every cover, batch by batch; None where some value is refused."""
-    totals = zeros(request)
+    totals = zero_totals(request)
     for batch in batches:
         if batch is None:
             return None
@@ -249,7 +251,7 @@ def _rows(
         relation = connection.from_arrow(encoded)
 
     covers = len(request.covers)
-    counted = chained(relation, [*request.kept(_DIALECT), request.joint])
+    counted = chained_selections(relation, [*request.kept(_DIALECT), request.joint])
     for batch in _batches(table, counted, connection):
         if any(column.null_count for column in batch.columns):
             yield None
@@ -294,8 +296,8 @@ def _content(request: Request, measure: OfColumn, column: pa.Array) -> IntArray:
     attribute = request.number(measure)
     if isinstance(measure, Respondents):
         held = attribute.holds(column)
-        return reached(measure, held.astype(np.int64), held)
-    return reached(measure, *attribute.held_units(column, measure.unit))
+        return clipped_contribution(measure, held.astype(np.int64), held)
+    return clipped_contribution(measure, *attribute.held_units(column, measure.unit))
 
 
 def _joined(request: Request, batch: pa.RecordBatch) -> Batch:

@@ -171,7 +171,7 @@ def _parsed(
     return parsed["c0"].combine_chunks()
 
 
-def readable(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def readable_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return an Arrow column whose values no engine fails on; its type stays of the same kind."""
     kind = column.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):

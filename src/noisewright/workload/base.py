@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from noisewright.arrays import FloatArray
-from noisewright.display import Shown, counted
+from noisewright.display import Shown, short_count
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.workload.linear.linear_map import LinearMap, check_order
 from noisewright.workload.linear.tensor import Sizes
@@ -262,8 +262,8 @@ class Workload(Shown, LinearMap):
     def _facts(self) -> list[tuple[str, str]]:
         return [
             ("workload", self.brief()),
-            ("queries", counted(self.queries)),
-            ("cells", counted(self.size)),
+            ("queries", short_count(self.queries)),
+            ("cells", short_count(self.size)),
         ]
 
 

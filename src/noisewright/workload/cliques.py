@@ -25,7 +25,7 @@ class CliqueTree:
     def separator(self, number: int) -> Table:
         """What a group has in common with its parent."""
         parent = self.parents[number]
-        return meet(self.cliques[number], self.cliques[parent])
+        return shared_attributes(self.cliques[number], self.cliques[parent])
 
     def home(self, table: Table) -> int:
         """The first group that holds a table."""
@@ -33,7 +33,7 @@ class CliqueTree:
         return holds.index(True)
 
 
-def meet(first: Table, second: Table) -> Table:
+def shared_attributes(first: Table, second: Table) -> Table:
     """The attributes that two tables share."""
     return tuple(sorted(set(first) & set(second)))
 
@@ -75,7 +75,7 @@ def _joined(cliques: list[Table]) -> CliqueTree:
 
     while left:
         pairs = [
-            (len(meet(cliques[new], cliques[k])), -new, -k)
+            (len(shared_attributes(cliques[new], cliques[k])), -new, -k)
             for new in left
             for k in order
         ]

@@ -22,7 +22,7 @@ from noisewright.local.optimise.dense.objective import (
     saddle_prior,
     worst_variance,
 )
-from noisewright.local.optimise.dense.pricing import improve, undervalued
+from noisewright.local.optimise.dense.pricing import best_flips, undervalued
 from noisewright.local.optimise.dense.saddle import best_saddle
 from noisewright.local.optimise.dense.search import Effort, Question, search
 from noisewright.local.optimise.optimised import Control
@@ -262,7 +262,7 @@ def test_improved_patterns_are_worth_at_least_as_much():
         )
 
     phi = undervalued(priced.quadratic, priced.prices, objective.prior)
-    better, found = improve(start, phi, objective.prior, 1.0)
+    better, found = best_flips(start, phi, objective.prior, 1.0)
     np.testing.assert_allclose(
         found, worth(better), rtol=1e-9, atol=1e-9 * priced.variance
     )

@@ -15,7 +15,7 @@ from noisewright.local.optimise.dense.objective import (
     saddle_prior,
     worst_variance,
 )
-from noisewright.local.optimise.dense.pricing import undervalued, worths
+from noisewright.local.optimise.dense.pricing import relative_values, undervalued
 from noisewright.local.optimise.dense.saddle import best_saddle
 from noisewright.local.optimise.dense.weighting import WeightedPatterns
 from noisewright.local.optimise.optimised import Control
@@ -87,7 +87,7 @@ def test_steps_end_at_the_best_weights_on_given_patterns(epsilon):
     # Optimality conditions: no pattern is worth more than its price.
     priced = weighted.priced()
     phi = undervalued(priced.quadratic, priced.prices, priced.prior)
-    worth = worths(design.patterns, phi, priced.prior, epsilon)
+    worth = relative_values(design.patterns, phi, priced.prior, epsilon)
     assert worth.max() < 5e-3 * best.variance
 
 

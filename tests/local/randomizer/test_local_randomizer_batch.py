@@ -87,7 +87,7 @@ def test_outcomes_of_every_rank_are_the_interpreter_s(name):
             vectors, cells = rng.integers(0, node.base**node.digits, (2, 60))
             pairs = zip(vectors.tolist(), cells.tolist(), strict=True)
             exact = [interpret.hashed(node, *pair) for pair in pairs]
-            assert batch.hashed(node.base, vectors, cells).tolist() == exact
+            assert batch.hash_digits(node.base, vectors, cells).tolist() == exact
 
 
 @pytest.mark.parametrize("name", VECTORS)

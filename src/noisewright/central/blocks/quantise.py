@@ -51,10 +51,10 @@ def quantise(
         strategy = np.concatenate([strategy, weakest * np.eye(strategy.shape[1])])
 
     if basis is None:
-        return rounded(strategy, bits)
+        return integer_multiple(strategy, bits)
 
     return (
-        rounded(
+        integer_multiple(
             strategy @ np.linalg.pinv(basis.astype(np.float64)),
             bits,
         )
@@ -118,7 +118,7 @@ def small_integers(strategy: FloatArray) -> IntArray | None:
     return np.asarray(nearest, dtype=np.int64)
 
 
-def rounded(
+def integer_multiple(
     matrix: FloatArray,
     bits: int,
 ) -> IntArray:

@@ -28,7 +28,7 @@ from noisewright.central.blocks.block import Block
 from noisewright.central.blocks.quantise import (
     USUAL_BITS,
     contrast_bits,
-    rounded,
+    integer_multiple,
 )
 from noisewright.central.blocks.sensitivity import (
     Span,
@@ -40,7 +40,7 @@ from noisewright.central.gaussian.product_designs import (
     compile_family,
     design,
     design_of,
-    exchangeable,
+    has_exchangeable_cells,
 )
 from noisewright.central.problem import CentralProblem
 from noisewright.norm.factorize import Factorization, factorize
@@ -315,7 +315,7 @@ def contrasts_by_pairs(
     if len(rows) != workload.size - 1 or lengths.min() < 1e-4 * lengths.max():
         rows = _completed(rows, weights, 2.0 ** (-bits / 2))
 
-    return Axis(rounded(rows, bits)), solved
+    return Axis(integer_multiple(rows, bits)), solved
 
 
 def _completed(
@@ -360,7 +360,7 @@ def replaced_design(design: MixedDesign, bits: int) -> MixedDesign | None:
         if (
             size > PAIR_CELLS
             or not kinds
-            or all(exchangeable(kind.gram) for kind in kinds)
+            or all(has_exchangeable_cells(kind.gram) for kind in kinds)
         ):
             continue
 

@@ -68,24 +68,24 @@ def split_kind(gram: FloatArray, weights: FloatArray) -> Parts:
     )
 
 
-def closure(terms: CoupledTerms) -> list[Table]:
+def interactions_of_tables(terms: CoupledTerms) -> list[Table]:
     """All interactions of the tables."""
     return list(downward_closure([table for table, _, _ in terms]))
 
 
-def dimension(family: Family, blocks: Sequence[Table]) -> int:
+def interaction_dimension(family: Family, blocks: Sequence[Table]) -> int:
     """Number of coordinates of some interactions."""
     return int(sum(np.prod([family.sizes[i] - 1 for i in t]) for t in blocks))
 
 
-def dense(
+def dense_coupling(
     family: Family,
     parts: Sequence[Parts],
     terms: CoupledTerms,
     blocks: Sequence[Table],
 ) -> FloatArray:
     """N over some interactions of coupled attributes, block by block."""
-    ends = np.cumsum([0, *(dimension(family, [t]) for t in blocks)])
+    ends = np.cumsum([0, *(interaction_dimension(family, [t]) for t in blocks)])
     matrix = np.zeros((ends[-1], ends[-1]))
     place = {t: slice(ends[k], ends[k + 1]) for k, t in enumerate(blocks)}
 
@@ -159,11 +159,11 @@ def arrow_nuclear(
     stage(f"proving a bound over {len(removed):,} tables")
     others = [
         block
-        for block in closure(terms)
+        for block in interactions_of_tables(terms)
         if block not in removed and (block or not without_total)
     ]
-    core = dense(family, parts, terms, others)
-    ends = np.cumsum([0, *(dimension(family, [block]) for block in others)])
+    core = dense_coupling(family, parts, terms, others)
+    ends = np.cumsum([0, *(interaction_dimension(family, [block]) for block in others)])
     place = {block: np.arange(*ends[k : k + 2]) for k, block in enumerate(others)}
 
     kinds = {kind for _, asked, _ in terms for kind in asked}

@@ -29,9 +29,9 @@ from noisewright.central.gaussian.coupled_tables import (
     CoupledTerms,
     Parts,
     arrow_nuclear,
-    closure,
-    dense,
-    dimension,
+    dense_coupling,
+    interaction_dimension,
+    interactions_of_tables,
     largest_tables,
     split_kind,
 )
@@ -108,11 +108,11 @@ def _joint_bound(
 
 def _eigenproblem(family: Family, terms: CoupledTerms) -> float:
     """Dimension of the dense matrix that a problem needs; infinite where it is too large."""
-    whole = dimension(family, closure(terms))
+    whole = interaction_dimension(family, interactions_of_tables(terms))
     if whole <= DENSE_LIMIT:
         return whole
     largest = largest_tables(terms)
-    core = inf if largest is None else whole - dimension(family, largest)
+    core = inf if largest is None else whole - interaction_dimension(family, largest)
     return core if core <= CORE_LIMIT else inf
 
 
@@ -122,9 +122,15 @@ def _nuclear(
     terms: CoupledTerms,
     without_total: bool,
 ) -> float:
-    blocks = [block for block in closure(terms) if block or not without_total]
-    if dimension(family, blocks) <= DENSE_LIMIT:
-        return nuclear_from_gram(dense(family, parts, terms, blocks)) if blocks else 0.0
+    blocks = [
+        block for block in interactions_of_tables(terms) if block or not without_total
+    ]
+    if interaction_dimension(family, blocks) <= DENSE_LIMIT:
+        return (
+            nuclear_from_gram(dense_coupling(family, parts, terms, blocks))
+            if blocks
+            else 0.0
+        )
 
     largest = largest_tables(terms)
     assert largest is not None

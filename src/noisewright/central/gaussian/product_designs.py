@@ -315,14 +315,14 @@ def _start(
 ) -> _State:
     size = family.group_sizes[group]
     grams = [kind.gram for kind in family.kinds if kind.group == group]
-    if all(exchangeable(gram) for gram in grams):
+    if all(has_exchangeable_cells(gram) for gram in grams):
         return _State(centred_axis(size), np.full(size, 1.0 / size), True)
 
     mean = sum(gram / np.trace(gram) for gram in grams)
     return _solve(mean, 0.0, None, bits)
 
 
-def exchangeable(gram: FloatArray) -> bool:
+def has_exchangeable_cells(gram: FloatArray) -> bool:
     """Whether all cells are alike, G = aI + c11ᵀ: then uniform weights are optimal."""
     if len(gram) == 1:
         return True

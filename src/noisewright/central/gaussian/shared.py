@@ -29,7 +29,7 @@ from noisewright.central.gaussian.product_designs import (
     Family,
     MixedDesign,
     compile_family,
-    exchangeable,
+    has_exchangeable_cells,
 )
 from noisewright.central.gaussian.products import refuses_union
 from noisewright.central.problem import (
@@ -66,7 +66,11 @@ def _refuses_shared(family: Family, norm: float) -> str | None:
     """Why rows cannot have weights of their own, or None."""
     used = {i for block in family.blocks for i in block}
     alike = [
-        all(exchangeable(kind.gram) for kind in family.kinds if kind.group == group)
+        all(
+            has_exchangeable_cells(kind.gram)
+            for kind in family.kinds
+            if kind.group == group
+        )
         for group in range(len(family.group_sizes))
     ]
     rows = prod(2 if alike[family.groups[i]] else family.sizes[i] for i in used)

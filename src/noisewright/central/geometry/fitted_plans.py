@@ -173,7 +173,7 @@ class Net:
         return cls(cells, nearest)
 
 
-def sketches(matrix: IntArray, rows: int) -> Iterator[IntArray]:
+def sketch_candidates(matrix: IntArray, rows: int) -> Iterator[IntArray]:
     """Sums of the queries under random signs, of several numbers of rows; last the queries."""
     centred = matrix - matrix.mean(axis=1, keepdims=True)
     dimension = int(np.linalg.matrix_rank(centred))
@@ -238,7 +238,7 @@ def _best(problem: CentralProblem, nets: list[Net | None]) -> Proposal:
 
     for net in nets:
         columns = matrix if net is None else matrix[:, net.nearest]
-        for measured in sketches(columns, most_rows):
+        for measured in sketch_candidates(columns, most_rows):
             planned.append(
                 _planned(
                     problem,

@@ -17,9 +17,9 @@ import numpy as np
 
 from noisewright.arrays import IntArray
 from noisewright.central.baselines import (
+    candidate_strategy,
     counted_cells,
     refuses_cells,
-    valued,
 )
 from noisewright.central.blocks.block import Block
 from noisewright.central.blocks.strategy import BlockStrategy
@@ -39,7 +39,7 @@ from noisewright.central.laplace.tables import (
 )
 from noisewright.central.laplace.weighted_products import (
     MOST_BITS,
-    finest,
+    finest_quantised,
     laplace_product,
 )
 from noisewright.central.problem import (
@@ -79,7 +79,7 @@ def _plan(problem: CentralProblem) -> Proposal:
             options.append(replaced_laplace(shifted, problem.sizes, problem.norm, most))
 
     if not problem.single_product and refuses_cells(problem) is None:
-        options.append(valued(problem, *counted_cells(problem)))
+        options.append(candidate_strategy(problem, *counted_cells(problem)))
 
     best = min(options, key=lambda option: option.value)
     tightest = max(options, key=lambda option: option.bound or 0.0)
@@ -198,7 +198,7 @@ def replaced_laplace(
         block = Block((0,), (rows,), multiplier=fine_grid([whole]))
         return BlockStrategy((whole.shape[1],), (block,))
 
-    strategy = finest(on_grid, MOST_BITS, 1, "replace-one", largest)
+    strategy = finest_quantised(on_grid, MOST_BITS, 1, "replace-one", largest)
     value = unit_error(strategy, [as_one_axis(workload)], norm, 1, "replace-one")
     bound, name = replaced_bound(workload, norm)
     status = "best of several starts"

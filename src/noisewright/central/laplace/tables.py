@@ -62,7 +62,7 @@ def laplace_tables(
     """Weighted whole tables for product queries; the best of several starts."""
     products = as_counts(terms) or [as_product(term, sizes) for term in terms]
     family = compile_family(sizes, products)
-    covers = [cover(sizes, family.blocks, cells) for cells in _COVER_CELLS]
+    covers = [covering_tables(sizes, family.blocks, cells) for cells in _COVER_CELLS]
     tables = list(
         dict.fromkeys([*_candidates(family), *(t for c in covers for t in c)])
     )
@@ -196,7 +196,7 @@ def _candidates(family: Family) -> list[Table]:
     return list(tables)
 
 
-def cover(
+def covering_tables(
     sizes: Sequence[int],
     needed: Sequence[Table],
     cells: int,

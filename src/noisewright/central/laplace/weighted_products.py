@@ -220,7 +220,7 @@ def _product(
 
     rounded = sum(not factor.exact for factor in factors)
     bits = max(6, min(MOST_BITS, _TOTAL_BITS // max(1, rounded)))
-    return finest(
+    return finest_quantised(
         strategy,
         bits,
         rounded,
@@ -229,7 +229,7 @@ def _product(
     )
 
 
-def finest(
+def finest_quantised(
     strategy: Callable[[int], BlockStrategy],
     bits: int,
     rounded: int,

@@ -13,9 +13,9 @@ from noisewright.cli.options import (
     Sectioned,
     check_recorded,
     composition_option,
-    grouped,
     json_option,
     option,
+    option_group,
     refuse_typed,
 )
 from noisewright.cli.output import (
@@ -29,7 +29,7 @@ from noisewright.cli.output import (
 from noisewright.cli.plan.columns import show_regression
 from noisewright.cli.spending import (
     Spending,
-    opened,
+    opened_tables,
     show_dry_run,
     spending_options,
     table_argument,
@@ -87,8 +87,8 @@ class Summed:
 
 @click.command(cls=Sectioned)
 @table_argument(required=False)
-@grouped("summed", Summed, "What is asked")
-@grouped("budget", Budget, "The budget")
+@option_group("summed", Summed, "What is asked")
+@option_group("budget", Budget, "The budget")
 @composition_option
 @click.option("-o", "--output", type=FILE, help="Answers (with TABLE).")
 @json_option
@@ -145,7 +145,7 @@ def sums(
         _show_expected(plan, as_json)
         return
 
-    with progress("counting and adding noise"), opened(tables) as table:
+    with progress("counting and adding noise"), opened_tables(tables) as table:
         released = spending.release(plan, table, output)
         beside = released.write(output)
 

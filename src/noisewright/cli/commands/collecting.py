@@ -15,10 +15,10 @@ from noisewright.cli.options import (
     check_output,
     check_recorded,
     client_format,
-    grouped,
     json_option,
     local_plan,
     option,
+    option_group,
     plan_argument,
 )
 from noisewright.cli.output import (
@@ -28,7 +28,7 @@ from noisewright.cli.output import (
     print_table,
     progress,
 )
-from noisewright.cli.spending import opened, table_argument
+from noisewright.cli.spending import opened_tables, table_argument
 from noisewright.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def randomize(
     check_table(output)
     plan = local_plan(plan_file)
 
-    with progress("randomising"), opened(tables) as table:
+    with progress("randomising"), opened_tables(tables) as table:
         count = plan.randomize_table(table, output)
 
     if as_json:
@@ -271,9 +271,9 @@ class Read:
 @click.command(cls=Sectioned)
 @plan_argument
 @click.argument("reports", nargs=-1, required=True, type=FILE)
-@grouped("written", Estimates, "Output")
-@grouped("read", Read, "How answers are read")
-@grouped("collected", Collected, "Which reports count")
+@option_group("written", Estimates, "Output")
+@option_group("read", Read, "How answers are read")
+@option_group("collected", Collected, "Which reports count")
 def estimate(
     plan_file: str,
     reports: tuple[str, ...],

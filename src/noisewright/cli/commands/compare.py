@@ -16,8 +16,8 @@ from noisewright.cli.options import (
     Model,
     Question,
     Sectioned,
-    grouped,
     option,
+    option_group,
     refuse_typed,
 )
 from noisewright.cli.output import (
@@ -76,12 +76,12 @@ class Output:
 
 
 @click.command(cls=Sectioned)
-@grouped("question", Question, "What is asked")
-@grouped("budget", Budget, "The budget")
-@grouped("model", Model, "Who adds the noise")
-@grouped("curator", ComparedCurator, "With a curator")
-@grouped("local", ComparedLocal, "Without a curator (--model local)")
-@grouped("output", Output, "Output")
+@option_group("question", Question, "What is asked")
+@option_group("budget", Budget, "The budget")
+@option_group("model", Model, "Who adds the noise")
+@option_group("curator", ComparedCurator, "With a curator")
+@option_group("local", ComparedLocal, "Without a curator (--model local)")
+@option_group("output", Output, "Output")
 def compare(
     question: Question,
     budget: Budget,
@@ -246,7 +246,7 @@ def _compare_local(
     """Every local mechanism with the people it needs, against the lower bound."""
     from noisewright import api
     from noisewright.local.bounds.floors import best_bound
-    from noisewright.local.choose.candidates import narrowed
+    from noisewright.local.choose.candidates import narrowed_workload
     from noisewright.local.choose.cost import ALPHA
     from noisewright.local.choose.options import Local
     from noisewright.report.charts import draw_comparison
@@ -260,7 +260,7 @@ def _compare_local(
             options = replace(options, effort=local.effort)
 
         rows = api.compare(question.queries, privacy, options, domain=question.domain)
-        best = best_bound(narrowed(question.queries), rows[0].epsilon)
+        best = best_bound(narrowed_workload(question.queries), rows[0].epsilon)
 
     bound_class = BoundClass.UNBIASED if best else None
     floor = best.sample_complexity(alpha) if best else 0.0

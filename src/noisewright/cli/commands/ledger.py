@@ -11,9 +11,9 @@ from noisewright.cli.options import (
     FILE,
     Budget,
     Sectioned,
-    grouped,
     json_option,
     option,
+    option_group,
 )
 from noisewright.cli.output import print_json, print_table
 from noisewright.cli.spending import bar
@@ -69,8 +69,8 @@ def ledger() -> None:
 @ledger.command(cls=Sectioned)
 @ledger_argument
 @click.argument("dataset")
-@grouped("budget", Budget, "The budget")
-@grouped("rules", Rules, "Whose it is, and how spends add up")
+@option_group("budget", Budget, "The budget")
+@option_group("rules", Rules, "Whose it is, and how spends add up")
 @json_option
 def create(
     location: str,
@@ -210,10 +210,10 @@ def export(location: str, output: str, as_json: bool) -> None:
 def _row(entry: EntryTold) -> tuple[object, ...]:
     time = entry["time"][:19].replace("T", " ")
     if entry["entry"] == "created":
-        from noisewright.ledger.standing import amount
+        from noisewright.ledger.standing import budget_text
         from noisewright.privacy.promise.budget import Privacy
 
-        budget = f"budget: {amount(Privacy.from_dict(entry['budget']))}"
+        budget = f"budget: {budget_text(Privacy.from_dict(entry['budget']))}"
         return entry["number"], time, entry["dataset"], budget, ""
 
     name = entry["dataset"] + (f"/{entry['group']}" if entry["group"] else "")

@@ -12,12 +12,12 @@ import click
 from noisewright.cli.options import (
     FILE,
     Sectioned,
-    grouped,
     json_option,
     named_workload,
     neighbours_settings,
     option,
-    typed,
+    option_group,
+    typed_options,
 )
 from noisewright.cli.output import bound_note, print_json, print_table, progress
 from noisewright.errors import refuse_given
@@ -55,7 +55,7 @@ class Nearness:
     show_default=True,
     help="Exponent of the error, from 2 (rmse) to inf (largest); may be repeated.",
 )
-@grouped("nearness", Nearness, "How near")
+@option_group("nearness", Nearness, "How near")
 @click.option("--neighbours", **neighbours_settings)
 @click.option(
     "--chart",
@@ -119,9 +119,11 @@ def _approximated(
 
     rule = "does not go with --entrywise, which limits every entry"
     others = {"norm": [each for each in norms if check_norm(each) != math.inf]}
-    refuse_given(typed("norms") and others, rule, "leave it out: the norm is inf")
+    refuse_given(
+        typed_options("norms") and others, rule, "leave it out: the norm is inf"
+    )
     remedy = "say --shift where shifting a query is free"
-    refuse_given(typed("neighbours"), rule, remedy)
+    refuse_given(typed_options("neighbours"), rule, remedy)
     stop = TOLERANCE if nearness.tolerance is None else nearness.tolerance
 
     with progress("approximating"):

@@ -14,8 +14,8 @@ from noisewright.cli.options import (
     check_output,
     check_recorded,
     curator_plan,
-    grouped,
     option,
+    option_group,
     plan_argument,
     refuse_typed,
 )
@@ -29,7 +29,7 @@ from noisewright.cli.output import (
 from noisewright.cli.plan.columns import release_figures
 from noisewright.cli.spending import (
     Spending,
-    opened,
+    opened_tables,
     plain_paths,
     show_dry_run,
     spending_options,
@@ -143,8 +143,8 @@ class After:
 @click.command(cls=Sectioned)
 @plan_argument
 @table_argument()
-@grouped("written", Written, "Output")
-@grouped("after", After, "After the noise")
+@option_group("written", Written, "Output")
+@option_group("after", After, "After the noise")
 @spending_options
 def release(
     plan_file: str,
@@ -186,7 +186,7 @@ def release(
     if written.explain:
         rule = "does not go with --explain, which counts nothing"
         refuse_typed(After, "page", "excel", rule=rule)
-        with opened(tables, form.domain) as table:
+        with opened_tables(tables, form.domain) as table:
             click.echo(plan.counting_sql(table))
         return
 
@@ -202,7 +202,10 @@ def release(
         return
 
     assert written.file is not None
-    with progress("counting and adding noise"), opened(tables, form.domain) as table:
+    with (
+        progress("counting and adding noise"),
+        opened_tables(tables, form.domain) as table,
+    ):
         plain = spending.release(plan, table, written.file)
         made = _finish(plain, written, after)
 

@@ -13,15 +13,15 @@ from noisewright.cli.options import (
     Budget,
     Sectioned,
     check_recorded,
-    grouped,
     json_option,
     option,
+    option_group,
 )
 from noisewright.cli.output import print_json, print_table, progress
 from noisewright.cli.spending import (
     Spending,
     noise_text,
-    opened,
+    opened_tables,
     spending_options,
     table_argument,
 )
@@ -75,7 +75,7 @@ def suggest(
     if output is not None:
         files.check_writable(output)
 
-    with opened(tables) as table:
+    with opened_tables(tables) as table:
         draft = suggest_schema(table, codes=codes, numbers=numbers)
 
     if as_json:
@@ -186,8 +186,8 @@ class Bounded:
 
 @click.command(cls=Sectioned)
 @click.argument("table", type=FILE)
-@grouped("bounded", Bounded, "What is bounded")
-@grouped("budget", Budget, "The budget")
+@option_group("bounded", Bounded, "What is bounded")
+@option_group("budget", Budget, "The budget")
 @spending_options
 @click.option("-o", "--output", type=FILE, help="Write a schema with the bounds here.")
 @json_option

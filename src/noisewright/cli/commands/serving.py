@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from noisewright.cli.options import FILE, Sectioned, grouped, option
+from noisewright.cli.options import FILE, Sectioned, option, option_group
 from noisewright.cli.output import print_table
 from noisewright.errors import InvalidParameter
 
@@ -147,9 +147,9 @@ class Keys:
     help="A file (SQLite), or postgresql://…; NOISEWRIGHT_DATABASE keeps a password off the list "
     "of processes.", envvar="NOISEWRIGHT_DATABASE",
 )  # fmt: skip
-@grouped("listening", Listening, "Where it listens")
-@grouped("survey", Survey, "What people read")
-@grouped("keys", Keys, "Keys")
+@option_group("listening", Listening, "Where it listens")
+@option_group("survey", Survey, "What people read")
+@option_group("keys", Keys, "Keys")
 def serve(
     plan_file: str | None,
     database: str,

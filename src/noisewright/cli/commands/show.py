@@ -129,12 +129,12 @@ def _running(path: Path) -> dict[str, object]:
 
 
 def _record(path: Path) -> dict[str, object]:
-    from noisewright.planning.release import read_record, spendings
+    from noisewright.planning.release import count_spendings, read_record
 
     entries = read_record(path)
     latest = dict(entries[-1])
     kind = {"kind": "record", "what": "what was spent on the answers beside it"}
-    times = {"entries": len(entries), "times_spent": spendings(entries)}
+    times = {"entries": len(entries), "times_spent": count_spendings(entries)}
 
     return {**kind, "version": latest.pop("version", None), **times, **latest}
 

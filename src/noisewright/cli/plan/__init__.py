@@ -15,20 +15,20 @@ from noisewright.cli.options import (
     Model,
     Question,
     Sectioned,
-    grouped,
     names_of,
     option,
+    option_group,
     refuse_typed,
 )
 from noisewright.cli.output import (
-    currencies,
-    draw,
+    draw_page,
     print_bounds,
     print_errors,
     print_json,
     print_table,
     progress,
-    significant,
+    significant_digits,
+    spend_in_currencies,
 )
 from noisewright.cli.plan.columns import (
     Columns,
@@ -145,13 +145,13 @@ class Output:
 
 
 @click.command(cls=Sectioned)
-@grouped("question", Question, "What is asked")
-@grouped("columns", Columns, "What is asked")
-@grouped("budget", Targets, "The budget, or the errors for which it is found")
-@grouped("method", Method, "Who adds the noise, and how")
-@grouped("curator", Curator, "With a curator")
-@grouped("local", LocalFlags, "Without a curator (--model local)")
-@grouped("output", Output, "Output")
+@option_group("question", Question, "What is asked")
+@option_group("columns", Columns, "What is asked")
+@option_group("budget", Targets, "The budget, or the errors for which it is found")
+@option_group("method", Method, "Who adds the noise, and how")
+@option_group("curator", Curator, "With a curator")
+@option_group("local", LocalFlags, "Without a curator (--model local)")
+@option_group("output", Output, "Output")
 def plan(
     question: Question,
     columns: Columns,
@@ -263,7 +263,7 @@ def plan_central(
     if output.file is not None:
         result.save(output.file)
 
-    draw(reasons, output.page)
+    draw_page(reasons, output.page)
     if output.as_json:
         told: dict[str, object] = {} if binding is None else {"binding": binding}
         if output.explain:
@@ -283,9 +283,9 @@ def _show_reasons(reasons: Explanation) -> None:
     planned = [
         (
             other.mechanism,
-            significant(other.achieved),
+            significant_digits(other.achieved),
             f"{other.times:.4f}",
-            significant(other.spends["rho"]) if "rho" in other.spends else "",
+            significant_digits(other.spends["rho"]) if "rho" in other.spends else "",
             other.reason,
         )
         for other in reasons.others
@@ -306,7 +306,7 @@ def _show_reasons(reasons: Explanation) -> None:
 
 def _show_central(plan: CentralPlan, output: str | None, binding: str | None) -> None:
     """The plan as a person reads it: the whole, then table by table."""
-    from noisewright.ledger.standing import amount
+    from noisewright.ledger.standing import budget_text
     from noisewright.workload.questions.statistics import PEOPLE
 
     forecast = plan.forecast()
@@ -317,10 +317,10 @@ def _show_central(plan: CentralPlan, output: str | None, binding: str | None) ->
         ("mechanism", plan.mechanism.name),
     ]
     if plan.asked is not None:
-        rows.insert(2, ("keeps", f"{amount(plan.asked)} too, as asked"))
+        rows.insert(2, ("keeps", f"{budget_text(plan.asked)} too, as asked"))
 
     if plan.spends:
-        rows.append(("spends", currencies(plan.spends)))
+        rows.append(("spends", spend_in_currencies(plan.spends)))
 
     tables = plan.table_errors()
     pairs = zip(plan.tables(), tables, strict=True)

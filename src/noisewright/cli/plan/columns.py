@@ -14,10 +14,10 @@ from noisewright.cli.output import (
     print_json,
     print_table,
     progress,
-    significant,
+    significant_digits,
     tell_earlier,
 )
-from noisewright.cli.spending import Spending, opened, show_dry_run
+from noisewright.cli.spending import Spending, opened_tables, show_dry_run
 from noisewright.errors import require
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def plan_columns(
         print_json(plan.summary() | ({"expected": expected} if expected else {}))
         return
 
-    errors = [(name, significant(value)) for name, value in _flat(expected)]
+    errors = [(name, significant_digits(value)) for name, value in _flat(expected)]
     unknown = ("errors", "add --people N to see them as shares of so many people")
     rows = [
         ("released", plan.title),
@@ -233,7 +233,7 @@ def release_figures(
         show_dry_run(plan, spending, written.as_json)
         return
 
-    with progress("reading and adding noise"), opened(inputs[1:]) as table:
+    with progress("reading and adding noise"), opened_tables(inputs[1:]) as table:
         released = spending.release(plan, table, output)
         beside = released.write(output, excel=written.excel)
         released.save(kept)
@@ -261,7 +261,7 @@ def release_figures(
 
 
 def _cell(value: object) -> str:
-    return significant(value) if isinstance(value, float) else str(value or "")
+    return significant_digits(value) if isinstance(value, float) else str(value or "")
 
 
 def show_regression(

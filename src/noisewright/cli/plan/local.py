@@ -15,7 +15,7 @@ from noisewright.cli.options import FILE, Budget, Question, option, refuse_typed
 from noisewright.cli.output import (
     SHOWN,
     bound_note,
-    draw,
+    draw_page,
     print_errors,
     print_json,
     print_table,
@@ -141,7 +141,7 @@ def plan_local(
     if output.file is not None:
         plan.save(output.file)
 
-    draw(plan, output.page)
+    draw_page(plan, output.page)
     document = plan.summary()
     chosen = options.mechanism == "auto" and options.strategy is None
     why = _why_local(plan, document) if chosen else "it was asked for"

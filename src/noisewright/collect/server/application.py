@@ -30,7 +30,7 @@ from noisewright.collect.server.door import (
     answered,
     guarded,
     json,
-    refused,
+    json_error,
 )
 from noisewright.collect.server.openapi import description
 from noisewright.collect.server.routes import Routes
@@ -177,7 +177,7 @@ class Guard:
             log.error("unexpected %s\n%s", type(error).__name__, _code_lines(error))
             if status == 500:
                 refusal = Refusal(500, "internal", "something went wrong here")
-                await refused(refusal)(scope, receive, guarded_send)
+                await json_error(refusal)(scope, receive, guarded_send)
         finally:
             self.service.counters["requests", str(status)] += 1
             if log.isEnabledFor(logging.INFO):
@@ -223,7 +223,7 @@ async def _preflight(request: Request) -> Response:
 async def _no_such_page(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 404
     name = {404: "unknown", 405: "method"}.get(status, "refused")
-    response = refused(
+    response = json_error(
         Refusal(status, name, "there is nothing here by that method and address")
     )
     if isinstance(error, HTTPException) and error.headers:

@@ -25,7 +25,7 @@ from starlette.types import Message, Receive
 
 from noisewright.collect.campaign import Campaign, Submission
 from noisewright.collect.databases import Unavailable
-from noisewright.collect.store import hashed
+from noisewright.collect.store import key_hash
 from noisewright.errors import NoisewrightError
 from noisewright.local.reports.format import HEADER
 
@@ -72,7 +72,7 @@ def most_bytes(campaign: Campaign) -> int:
     return 4 * (campaign.report_bytes // 3 + 1) + _BESIDE
 
 
-def admitted(campaign: Campaign, body: bytes) -> Submission:
+def admitted_submission(campaign: Campaign, body: bytes) -> Submission:
     """A submission from a request's body, or a refusal that repeats nothing of it."""
     try:
         sent = _decoder.decode(body)
@@ -90,7 +90,7 @@ def admitted(campaign: Campaign, body: bytes) -> Submission:
     if campaign.terms.invitations and sent.token is None:
         raise Refusal(403, "uninvited", "the campaign needs an invitation")
 
-    token = None if sent.token is None else hashed(sent.token)
+    token = None if sent.token is None else key_hash(sent.token)
     return Submission(campaign, sent.round, nonce, report, token)
 
 
@@ -179,7 +179,7 @@ def json(document: object, status: int = 200, **headers: str) -> Response:
     return Response(msgspec.json.encode(document), status, named, _JSON)
 
 
-def refused(refusal: Refusal) -> Response:
+def json_error(refusal: Refusal) -> Response:
     """An error as JSON, with the seconds to wait where there are any."""
     response = json({"error": refusal.name, "detail": refusal.text}, refusal.status)
     if refusal.retry_after is not None:
@@ -208,11 +208,11 @@ async def answered(response: Awaitable[Response]) -> Response:
     try:
         return await response
     except Refusal as refusal:
-        return refused(refusal)
+        return json_error(refusal)
     except Unavailable as error:
-        return refused(Refusal(503, "unavailable", str(error), _RETRY_SECONDS))
+        return json_error(Refusal(503, "unavailable", str(error), _RETRY_SECONDS))
     except NoisewrightError as error:
-        return refused(Refusal(422, "invalid", str(error)))
+        return json_error(Refusal(422, "invalid", str(error)))
 
 
 def guarded(endpoint: Endpoint) -> Endpoint:

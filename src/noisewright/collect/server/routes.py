@@ -14,7 +14,7 @@ from noisewright.collect.campaign import Campaign, Outcome, Submission, Terms
 from noisewright.collect.server.door import (
     Ready,
     Refusal,
-    admitted,
+    admitted_submission,
     body,
     json,
     most_bytes,
@@ -134,7 +134,7 @@ class Routes:
         campaign = await self._named(name)
         content = await body(receive, most_bytes(campaign))
         try:
-            submission = admitted(campaign, content)
+            submission = admitted_submission(campaign, content)
         except Refusal as refusal:
             service.counters["reports", refusal.name] += 1
             if refusal.name in ("malformed", "foreign"):

@@ -237,7 +237,7 @@ def _known(asked: Workload) -> bool:
     return not np.any(asked.matvec(people.astype(np.float64)))
 
 
-def normalised(gram: Gram) -> tuple[float, Gram]:
+def factor_and_normalised(gram: Gram) -> tuple[float, Gram]:
     """A factor and a matrix of the same product, which no factor of the queries changes."""
     scale, inner = gram.normal_form().split()
     match inner:

@@ -24,9 +24,14 @@ import numpy as np
 import numpy.typing as npt
 
 from noisewright.arrays import Array, FloatArray, IntArray
-from noisewright.errors import FileFormatError, InvalidParameter, refusing, require
+from noisewright.errors import (
+    FileFormatError,
+    InvalidParameter,
+    refusing_unforeseen,
+    require,
+)
 from noisewright.local.bounds.centring import symmetrised
-from noisewright.local.storage import stored
+from noisewright.local.storage import stored_array
 
 EPS = 2.0**-52
 """The spacing of double precision: twice what rounding a number to it may change."""
@@ -91,8 +96,8 @@ class Proof(ABC):
     @classmethod
     def of(cls, arrays: Mapping[str, Array]) -> Self:
         """The proof in a file: any numbers of its form, for it proves what it proves."""
-        with refusing("the proof is incomplete or damaged"):
-            cells = stored(arrays, "cells", np.int64, (None,))
+        with refusing_unforeseen("the proof is incomplete or damaged"):
+            cells = stored_array(arrays, "cells", np.int64, (None,))
             if len(cells) > cls.most_cells:
                 raise FileFormatError(
                     f"a proof over {len(cells)} cells is too large; plan again"
@@ -101,7 +106,7 @@ class Proof(ABC):
             parts = {}
             for name, (dtype, letters) in {**_COMMON, **cls.layout}.items():
                 lengths = (None,) * len(letters)
-                parts[name] = stored(arrays, name, dtype, lengths)
+                parts[name] = stored_array(arrays, name, dtype, lengths)
             return cls(cells, **parts)
 
     @property

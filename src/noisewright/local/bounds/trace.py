@@ -25,8 +25,8 @@ from noisewright.local.bounds.centring import centred_at
 from noisewright.local.bounds.ordered.search import merged
 from noisewright.local.bounds.proof import MARGIN
 from noisewright.local.fixedpoint import check_epsilon
-from noisewright.local.transform.spectrum import centred_spectrum, lowered
-from noisewright.solution import BoundClass, Certificate, quotient, settled
+from noisewright.local.transform.spectrum import centred_spectrum, lowered_eigenvalues
+from noisewright.solution import BoundClass, Certificate, lifted_to_bound, quotient
 from noisewright.workload.base import Workload
 from noisewright.workload.linear.gram import Gram
 from noisewright.workload.linear.marginal_gram import MarginalGram
@@ -87,7 +87,7 @@ class LowerBound(Certificate):
     def ratio(self, variance: float) -> float | None:
         """A strategy's variance over the floor; None where the floor says nothing."""
         floor = max(self.variance, 0.0)
-        cost = settled(max(variance, 0.0), floor, "strategy")
+        cost = lifted_to_bound(max(variance, 0.0), floor, "strategy")
         return quotient(cost, floor) if floor > 0 else None
 
 
@@ -208,7 +208,7 @@ def prior_variance(
     values = np.linalg.eigvalsh(root[:, None] * centred * root)
 
     mean_square = float(np.diagonal(m) @ prior)
-    singular = np.sqrt(lowered(values, mean_square))
+    singular = np.sqrt(lowered_eigenvalues(values, mean_square))
     nuclear = float(singular.sum())
     moment = nuclear**2 / sinh(check_epsilon(epsilon) / 2) ** 2
     known = max(float(prior @ np.diagonal(centred)), 0.0)

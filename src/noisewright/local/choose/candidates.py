@@ -162,7 +162,7 @@ def compare_local(
         "give an alpha, a variance per query",
     )
     alpha = ALPHA if settings.alpha is None else settings.alpha
-    workload = narrowed(workload)
+    workload = narrowed_workload(workload)
     checked_domain(workload, domain)
     problem = LocalProblem.of(workload, privacy, settings)
     epsilon = problem.epsilon
@@ -178,7 +178,7 @@ def compare_local(
     ]
 
 
-def narrowed(workload: Workload) -> Workload:
+def narrowed_workload(workload: Workload) -> Workload:
     """Questions over the attributes they ask about: what nobody asks, no report needs to hold."""
     if not workload.counts_only:
         raise InvalidParameter(

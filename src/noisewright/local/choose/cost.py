@@ -9,7 +9,7 @@ import numpy as np
 from noisewright.errors import InvalidParameter
 from noisewright.local.analysis.analysis import Analysis
 from noisewright.local.bounds.trace import LowerBound
-from noisewright.solution import BoundClass, settled
+from noisewright.solution import BoundClass, lifted_to_bound
 
 ALPHA = 0.01
 """The normalised variance at which people are counted unless told otherwise."""
@@ -47,7 +47,7 @@ class LocalComparison:
         """
         bound = None if analysis.strategy.delta else bound
         if bound is not None:
-            settled(analysis.objective, max(bound.objective, 0.0), mechanism)
+            lifted_to_bound(analysis.objective, max(bound.objective, 0.0), mechanism)
 
         needed = analysis.sample_complexity(alpha)
         floor = None if bound is None else bound.sample_complexity(alpha)

@@ -22,7 +22,12 @@ from noisewright.local.analysis.information import DenseInformation, Information
 from noisewright.local.fixedpoint import WORD, whole_weights
 from noisewright.local.randomizer.routers import Axes, Blocks, Listed
 from noisewright.local.randomizer.specification import Nodes, Through
-from noisewright.local.storage import Stored, check_weights, described_parts, whole
+from noisewright.local.storage import (
+    Stored,
+    check_weights,
+    described_parts,
+    whole_number,
+)
 from noisewright.local.strategy import Arrays, IndexStrategy, Settings, check_dense
 
 
@@ -52,7 +57,9 @@ class Drawn(IndexStrategy):
     def starts(self) -> tuple[int, ...]:
         """First report of each component, and the number of reports at the end."""
         starts = tuple(accumulate((c.outputs for c in self.components), initial=0))
-        whole("outputs", starts[-1])  # or sums of report numbers would wrap around
+        whole_number(
+            "outputs", starts[-1]
+        )  # or sums of report numbers would wrap around
         return starts
 
     @cached_property
@@ -86,8 +93,8 @@ class Coarsening:
     table: IntArray | None = None
 
     def __post_init__(self) -> None:
-        whole("size", self.size, 1)
-        whole("widths", self.width, 1, self.size if self.table is None else 1)
+        whole_number("size", self.size, 1)
+        whole_number("widths", self.width, 1, self.size if self.table is None else 1)
         if self.table is None:
             return
 

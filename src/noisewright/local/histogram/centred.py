@@ -21,7 +21,7 @@ from noisewright.arrays import FloatArray, IntArray
 from noisewright.errors import InvalidParameter
 from noisewright.local.analysis.information import CentredInformation, Information
 from noisewright.local.fixedpoint import check_epsilon, exponential, odds_threshold
-from noisewright.local.storage import whole
+from noisewright.local.storage import whole_number
 from noisewright.local.strategy import Strategy, check_dense
 from noisewright.workload.base import Workload
 from noisewright.workload.linear.gram import Gram
@@ -176,7 +176,7 @@ def _centred_squares(diagonal: FloatArray, image: FloatArray) -> FloatArray:
 
 def check_cells(size: int) -> int:
     """Refuse domains in which there is nothing to learn."""
-    cells = whole("size", size)
+    cells = whole_number("size", size)
     if cells < 2:
         remedy = "with one cell every answer follows from the number of people: "
         remedy += "collect nothing"

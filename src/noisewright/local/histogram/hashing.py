@@ -30,7 +30,7 @@ from noisewright.local.mechanism import LocalMechanism, LocalProblem, slow_matri
 from noisewright.local.randomizer.laws import Same
 from noisewright.local.randomizer.routers import Project
 from noisewright.local.randomizer.specification import Nodes
-from noisewright.local.storage import Stored, whole
+from noisewright.local.storage import Stored, whole_number
 from noisewright.local.strategy import DENSE_SIZE, IndexStrategy
 from noisewright.workload.base import Workload
 from noisewright.workload.linear.gram import Gram
@@ -59,7 +59,7 @@ class LocalHashing(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrat
             object.__setattr__(self, "buckets", best)
 
         # Larger ones fit no table, and would take long to be tried for divisors.
-        if not _is_prime(whole("buckets", self.buckets, 2, _LARGEST_TABLE)):
+        if not _is_prime(whole_number("buckets", self.buckets, 2, _LARGEST_TABLE)):
             remedy = "try 2, 3, 5 or 7"
             raise InvalidParameter("buckets", self.buckets, "must be prime", remedy)
         if self.outputs > _LARGEST_TABLE:

@@ -33,7 +33,7 @@ from noisewright.local.mechanism import LocalMechanism
 from noisewright.local.randomizer.laws import Flip, Owner, Rows, Same, Subset
 from noisewright.local.randomizer.specification import Nodes
 from noisewright.local.reports.sets import FlipTally
-from noisewright.local.storage import Stored, whole
+from noisewright.local.storage import Stored, whole_number
 from noisewright.local.strategy import IndexStrategy
 
 
@@ -86,7 +86,7 @@ class SubsetSelection(FavouringStrategy, PlainStrategy, CentredStrategy):
             best = best_subset_size(self.size, self.epsilon)
             object.__setattr__(self, "chosen", best)
 
-        whole("chosen", self.chosen, 1, self.size - 1)
+        whole_number("chosen", self.chosen, 1, self.size - 1)
 
     @property
     def favoured(self) -> tuple[int, int]:

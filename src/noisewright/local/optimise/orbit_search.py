@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from noisewright.arrays import Array, BoolArray, FloatArray, IndexArray
-from noisewright.local.optimise.dense.pricing import improve
+from noisewright.local.optimise.dense.pricing import best_flips
 from noisewright.local.optimise.kept import saved_patterns
 from noisewright.local.optimise.optimised import Control
 from noisewright.local.optimise.symmetry import (
@@ -245,7 +245,7 @@ def _flipped(
     random = rng.random((len(share), n)) < share
     kernel = problem.group.apply(gains / gains.max(), np.eye(n))
     begun = np.concatenate([shaken, random])
-    patterns, worth = improve(begun, kernel, np.full(n, 1.0 / n), epsilon)
+    patterns, worth = best_flips(begun, kernel, np.full(n, 1.0 / n), epsilon)
 
     return patterns[np.argsort(-worth)[: max(starts // 4, 1)]]
 

@@ -30,7 +30,7 @@ from noisewright.local.optimise.ways import (
     Way,
     never_worse,
     preset,
-    search,
+    search_strategy,
     seeing_all,
 )
 from noisewright.local.strategy import Arrays, Strategy
@@ -106,7 +106,7 @@ def optimise(
         control.snapshot = checkpoint.save
 
     with one_thread_if_small(task.gram.size):
-        way = partial(search, task, effort, structure)
+        way = partial(search_strategy, task, effort, structure)
         strategy = seeing_all(task, _searched(way, task, chosen.seed, control, state))
         mechanism, strategy, value = never_worse(task, strategy, control)
 

@@ -16,7 +16,11 @@ from noisewright.errors import (
     TooLarge,
     require,
 )
-from noisewright.local.analysis.grams import normalised, table_gram, without_offsets
+from noisewright.local.analysis.grams import (
+    factor_and_normalised,
+    table_gram,
+    without_offsets,
+)
 from noisewright.local.bounds.trace import (
     even_moment,
     prior_variance,
@@ -97,7 +101,7 @@ class Task:
             checked = check_prior(prior, gram.size)
             objective = "prior"
 
-        unit, gram = normalised(gram)
+        unit, gram = factor_and_normalised(gram)
         return cls(listed, gram, check_epsilon(epsilon), objective, checked, unit)
 
     @property

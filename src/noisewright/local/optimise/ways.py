@@ -130,7 +130,7 @@ def preset(effort: str, structure: str) -> Preset:
     return PRESETS[effort]
 
 
-def search(
+def search_strategy(
     task: Task,
     preset: Preset,
     structure: str,

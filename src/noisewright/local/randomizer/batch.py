@@ -27,7 +27,7 @@ from noisewright.local.randomizer.laws import (
     Subset,
     Weigh,
 )
-from noisewright.local.randomizer.outcomes import grouped, outcomes
+from noisewright.local.randomizer.outcomes import outcomes, values_and_places
 from noisewright.local.randomizer.routers import Draw, Project, View
 from noisewright.local.randomizer.specification import Primitive, Specification
 from noisewright.parallel import run_blocks
@@ -167,7 +167,7 @@ def _step_of_draw(node: Draw, specification: Specification) -> Step:
 
     def step(cells: IntArray, source: ByteSource | None) -> Iterator[Led]:
         drawn = places(len(cells), source)
-        for index, members in grouped(drawn):
+        for index, members in values_and_places(drawn):
             yield Led(members, starts[index], cells[members], node.of[index])
 
     return step
@@ -191,7 +191,7 @@ def _step_of_project(node: Project, specification: Specification) -> Step:
     def step(cells: IntArray, source: ByteSource | None) -> Iterator[Led]:
         drawn = places(len(cells), source)
         vectors = listed[drawn] if node.listed else drawn
-        hashes = hashed(node.base, vectors, cells)
+        hashes = hash_digits(node.base, vectors, cells)
         yield Led(_EVERYBODY, drawn * outcomes_below, hashes, node.of)
 
     return step
@@ -212,7 +212,7 @@ def _vectors(node: Project) -> Places:
     return lambda count, source: 1 + integers_below(reach, count, source)
 
 
-def hashed(base: int, vectors: IntArray, cells: IntArray) -> IntArray:
+def hash_digits(base: int, vectors: IntArray, cells: IntArray) -> IntArray:
     """Σ a_j u_j mod base over the digits of vectors and cells, which are broadcast together."""
     if base == 2:
         common = np.bitwise_count(vectors & cells)

@@ -16,7 +16,7 @@ import numpy as np
 from noisewright.arrays import BoolArray, FloatArray, IntArray
 from noisewright.errors import TooLarge
 from noisewright.local.fixedpoint import UNIT, WORD, numbers
-from noisewright.local.randomizer.batch import hashed
+from noisewright.local.randomizer.batch import hash_digits
 from noisewright.local.randomizer.laws import (
     Favour,
     Flip,
@@ -87,7 +87,7 @@ def _chances(
 
             index, number = np.divmod(np.arange(start, stop), count)
             vectors = np.array(node.listed)[index] if node.listed else index
-            hashes = hashed(node.base, vectors[:, None], cells)
+            hashes = hash_digits(node.base, vectors[:, None], cells)
             told = inner[number[:, None], hashes]
 
             return told * _drawn_with(node, index)[:, None]
@@ -133,10 +133,10 @@ def _law_chances_of_favour(law: Favour, start: int, stop: int) -> FloatArray:
     inside = int(law.threshold) / WORD
     high = inside / owner.own
     low = (1 - inside) / (owner.outcomes - owner.own)
-    return np.where(owned(owner, start, stop), high, low)
+    return np.where(outcome_owners(owner, start, stop), high, low)
 
 
-def owned(owner: Owner, start: int, stop: int) -> BoolArray:
+def outcome_owners(owner: Owner, start: int, stop: int) -> BoolArray:
     """Which cells own the outcomes from `start` to `stop`."""
     outcomes = np.arange(start, stop)[:, None]
     cells = np.arange(owner.cells)[None, :]

@@ -37,8 +37,8 @@ from noisewright.local.randomizer.rows import (
     TwoValued,
     entries_of,
     is_of,
+    row_entries,
     row_of,
-    written,
 )
 
 
@@ -228,7 +228,7 @@ class Weigh(Node, tag="weigh", frozen=True):
     @cached_property
     def values(self) -> tuple[tuple[int, ...], ...]:
         """Every row's entries: low and high, or all of them."""
-        return tuple(numbers(written(row)) for row in self.rows)
+        return tuple(numbers(row_entries(row)) for row in self.rows)
 
     @cached_property
     def matrix(self) -> IntArray:

@@ -35,7 +35,7 @@ Outcomes = Callable[[IntArray, ByteSource | None], Array]
 """What a law reports of cells: numbers, or rows of bits or coordinates."""
 
 
-def grouped(values: IntArray) -> list[tuple[int, IntArray]]:
+def values_and_places(values: IntArray) -> list[tuple[int, IntArray]]:
     """Every value that occurs, and where."""
     order = np.argsort(values, kind="stable")
     present, firsts = np.unique(values[order], return_index=True)
@@ -166,7 +166,7 @@ def _outcomes_of_weigh(law: Weigh) -> Outcomes:
         words = uniform_integers(UNIT, len(cells), source)
         result = np.empty_like(cells)
 
-        for cell, members in grouped(cells):
+        for cell, members in values_and_places(cells):
             drawn = words[members]
             result[members] = np.searchsorted(upper[cell], drawn, side="right")
 

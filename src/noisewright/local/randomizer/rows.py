@@ -57,7 +57,7 @@ def is_of(row: Row, cells: int) -> bool:
             return len(row) == cells
 
 
-def written(row: Row) -> tuple[str, ...]:
+def row_entries(row: Row) -> tuple[str, ...]:
     """Low and high, or all entries."""
     match row:
         case TwoValued(low=low, high=high):
@@ -68,7 +68,7 @@ def written(row: Row) -> tuple[str, ...]:
 
 def entries_of(row: Row, cells: int) -> IntArray:
     """A row as an array; what exceeds 2^62 is refused before it could wrap."""
-    values = numbers(written(row))
+    values = numbers(row_entries(row))
     require(max(values) <= UNIT, "rows", None, "must be in 1..2^62")
     held = np.array(values, dtype=np.int64)
 

@@ -22,7 +22,7 @@ from noisewright.errors import FileFormatError, require
 from noisewright.local.reports.exchange import as_arrow, report_batches, rows_of_length
 from noisewright.local.reports.format import HEADER, VERSION, ReportFormat
 from noisewright.local.reports.tally import exact_sum
-from noisewright.local.storage import whole
+from noisewright.local.storage import whole_number
 from noisewright.privacy.noise.source import ByteSource, uniform_integers
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Aggregate(Shown):
     )
 
     def __post_init__(self) -> None:
-        groups = whole("groups", self.groups, 1)
+        groups = whole_number("groups", self.groups, 1)
         if self.cap is not None:
             self._check_cap(self.cap)
 

@@ -9,7 +9,7 @@ import numpy as np
 from noisewright.arrays import Array, BoolArray, FloatArray, IntArray
 from noisewright.local.fixedpoint import WORD
 from noisewright.local.randomizer.laws import Flip, Subset
-from noisewright.local.randomizer.outcomes import grouped
+from noisewright.local.randomizer.outcomes import values_and_places
 from noisewright.local.reports.tally import Hull, Tally, exact_sum
 
 _BLOCK_ENTRIES = 2**23
@@ -131,7 +131,7 @@ class FlipTally(Tally):
         for start in range(0, len(reports), step):
             block = reports[start : start + step]
             sizes = _sizes(block)
-            for size, members in grouped(sizes):
+            for size, members in values_and_places(sizes):
                 held = _held_by(block[members], self.counters)
                 total += self.weights[size] * held
 

@@ -23,7 +23,7 @@ from noisewright.local.histogram.centred import FavouringStrategy, PlainStrategy
 from noisewright.local.mechanism import LocalMechanism, LocalProblem, slow_matrices
 from noisewright.local.randomizer.laws import Favour, Parity
 from noisewright.local.randomizer.specification import Nodes
-from noisewright.local.storage import Stored, whole
+from noisewright.local.storage import Stored, whole_number
 from noisewright.local.strategy import DENSE_SIZE, IndexStrategy
 from noisewright.workload.linear.tensor import walsh_hadamard
 
@@ -58,7 +58,7 @@ class HadamardResponse(FavouringStrategy, PlainStrategy, IndexStrategy):
             bits = max(ceil(log2(reach)) - 1, 0)
             object.__setattr__(self, "parts", 2**bits)
 
-        whole("parts", self.parts, 1, 2 * self.size)
+        whole_number("parts", self.parts, 1, 2 * self.size)
 
     @cached_property
     def width(self) -> int:

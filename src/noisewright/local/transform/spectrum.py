@@ -50,7 +50,7 @@ class Spectrum:
         return Spectrum(factor * self.values, self.counts, self.exact)
 
 
-def lowered(values: Array, largest: float) -> FloatArray:
+def lowered_eigenvalues(values: Array, largest: float) -> FloatArray:
     """Eigenvalues of a positive semidefinite matrix, less all that rounding may have added.
 
     `largest` bounds the diagonal before centring (or its mean times a few). Products, centring and
@@ -73,7 +73,7 @@ def _dense_spectrum(gram: Gram) -> Spectrum:
     values = np.linalg.eigvalsh((m + m.T) / 2)
 
     # One of the zeros is the total's; which one does not matter, so the smallest is dropped.
-    return _single(lowered(values, largest)[1:])
+    return _single(lowered_eigenvalues(values, largest)[1:])
 
 
 def centred_spectrum(gram: Gram) -> Spectrum:

@@ -32,7 +32,7 @@ from noisewright.local.histogram.centred import FavouringStrategy
 from noisewright.local.mechanism import LocalMechanism
 from noisewright.local.randomizer.laws import Favour, Rows
 from noisewright.local.randomizer.specification import Nodes
-from noisewright.local.storage import Stored, whole
+from noisewright.local.storage import Stored, whole_number
 from noisewright.local.strategy import (
     DENSE_SIZE,
     LARGEST_VECTOR,
@@ -103,7 +103,7 @@ class Codebook(FavouringStrategy, IndexStrategy):
         rule = "are too long for exact products"
         require(largest < 2**53, "vectors", vectors.shape, rule)
 
-        whole("chosen", chosen, 0, len(directions) - 1)
+        whole_number("chosen", chosen, 0, len(directions) - 1)
         held = vectors.T.astype(np.float64)
         products = held @ directions.T.astype(np.float64)
         if not chosen:

@@ -193,7 +193,7 @@ class MarginalProblem:
             varying = [k for k, block in enumerate(blocks) if block]
             blocks = tuple(blocks[k] for k in varying)
             incidence = incidence[:, varying]
-            patterns, changes = replacements(sizes, blocks)
+            patterns, changes = replacement_changes(sizes, blocks)
 
         return cls(sizes, blocks, incidence, cells, weights, norm, patterns, changes)
 
@@ -271,7 +271,7 @@ class MarginalProblem:
         )
 
 
-def replacements(
+def replacement_changes(
     sizes: Sequence[int], blocks: Sequence[Table]
 ) -> tuple[tuple[Table, ...], FloatArray]:
     """Sets of attributes in which two people can differ, and the squared change in each block.

@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 
 from noisewright.arrays import FloatArray
-from noisewright.errors import InvalidParameter, TooLarge, meant, require
+from noisewright.errors import InvalidParameter, TooLarge, did_you_mean, require
 from noisewright.estimate.accuracy import Conditioned
 from noisewright.estimate.agreeing_tables import agreeing_tables
 from noisewright.estimate.nonnegative import (
@@ -166,7 +166,9 @@ def apply_steps(release: Release, steps: Steps) -> Release:
     return result
 
 
-def processed(plan: CentralPlan, column: Column, steps: Sequence[Steps]) -> Column:
+def processed_answers(
+    plan: CentralPlan, column: Column, steps: Sequence[Steps]
+) -> Column:
     """Unbiased answers of a plan with their intervals, after these steps."""
     for step in steps:
         column = _applied(plan, column, step)
@@ -180,9 +182,13 @@ def _applied(plan: CentralPlan, column: Column, steps: Steps) -> Column:
 
     answers = column.answers
     if steps.fits:
-        answers = fitted(plan, answers, column.std, declared, steps.integer)
+        answers = nonnegative_answers(
+            plan, answers, column.std, declared, steps.integer
+        )
 
-    column = held(column, answers, 0.0 if steps.fits and _only_sums(plan) else -np.inf)
+    column = widened_intervals(
+        column, answers, 0.0 if steps.fits and _only_sums(plan) else -np.inf
+    )
     return column if steps.suppress is None else _suppressed(column, steps.suppress)
 
 
@@ -247,7 +253,7 @@ def _declared(
     labels = {label: k for k, label in enumerate(plan.labels())}
     unknown = [label for label in invariants if label not in labels]
     if unknown:
-        remedy = f"{meant(unknown[0], labels)}use a label as it is released"
+        remedy = f"{did_you_mean(unknown[0], labels)}use a label as it is released"
         raise InvalidParameter(
             "invariants", unknown[0], "is no query of the release", remedy
         )
@@ -285,7 +291,9 @@ def _conditioned(
     return Column.around(better, accuracy.std, *widths), declared
 
 
-def held(column: Column, answers: FloatArray, floor: float = -np.inf) -> Column:
+def widened_intervals(
+    column: Column, answers: FloatArray, floor: float = -np.inf
+) -> Column:
     """Other answers within the intervals of unbiased ones, widened where they lie outside."""
     ends = [
         _holding(low, high, answers, floor) for low, high in (column.each, column.all)
@@ -349,7 +357,7 @@ def _check_fit(plan: CentralPlan) -> None:
         )
 
 
-def fitted(
+def nonnegative_answers(
     plan: CentralPlan,
     answers: FloatArray,
     std: FloatArray,

@@ -33,8 +33,8 @@ from noisewright.planning.after.postprocess import (
     Steps,
     by_tables,
     check_steps,
-    fitted,
     fitted_histogram,
+    nonnegative_answers,
 )
 from noisewright.planning.after.whole_answers import Kept, whole_histogram
 from noisewright.workload.linear.tensor import sum_out
@@ -252,7 +252,7 @@ def _from_tables(
     """Rows put together from released tables of counts, made non-negative and agreeing."""
     assert plan.domain is not None
     unbiased = release.unbiased
-    answers = fitted(
+    answers = nonnegative_answers(
         plan, unbiased.answers, unbiased.std, NOTHING_DECLARED, integer=False
     )
     ends = np.cumsum([term.queries for term in plan.terms])[:-1]

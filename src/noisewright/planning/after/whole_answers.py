@@ -19,7 +19,7 @@ from noisewright.arrays import FloatArray, IntArray
 from noisewright.estimate.rounding import Sums, on_grid
 from noisewright.estimate.whole import (
     evenly_rounded,
-    exchanged,
+    exchange_people,
     flow_rounding,
     whole_near,
 )
@@ -94,7 +94,9 @@ def _beyond_writing(asked: AskedCells, cells: FloatArray, kept: Kept) -> IntArra
         some = some[: len(some) // 2]
         near = spread_rows(asked.terms, asked.sizes, some)
         if near is not None:
-            result[some] = exchanged(result[some], strayed, _sums(near, kept, asked))
+            result[some] = exchange_people(
+                result[some], strayed, _sums(near, kept, asked)
+            )
             break
 
     return result

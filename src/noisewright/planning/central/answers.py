@@ -22,7 +22,11 @@ from noisewright.estimate.intervals import (
     normal_multiplier,
     upper_rank,
 )
-from noisewright.planning.after.postprocess import Steps, held, processed
+from noisewright.planning.after.postprocess import (
+    Steps,
+    processed_answers,
+    widened_intervals,
+)
 from noisewright.planning.plan import LEVEL
 from noisewright.workload.questions.statistics import (
     Column,
@@ -30,7 +34,7 @@ from noisewright.workload.questions.statistics import (
     Statistic,
     Widths,
     derived_column,
-    standardised,
+    standardised_errors,
 )
 from noisewright.workload.structure import Term
 
@@ -274,7 +278,7 @@ class _Judged:
         return np.hstack([one.judged(*self._needed(one, errors)) for one in statistics])
 
     def _largest_of_terms(self, errors: FloatArray) -> FloatArray:
-        largest = np.abs(standardised(errors, self.accuracy.std)).max(axis=1)
+        largest = np.abs(standardised_errors(errors, self.accuracy.std)).max(axis=1)
         return np.asarray(largest[:, None])
 
     def _drawn(self, draws: int) -> Iterator[FloatArray]:
@@ -319,10 +323,12 @@ def outcome(
     plan: CentralPlan, measurement: Measurement, steps: Sequence[Steps]
 ) -> Column:
     """What a measurement says, after the steps of post-processing taken."""
-    column = derived(plan, linear_answers(plan, measurement), plan.widths)
+    column = derived_columns(plan, linear_answers(plan, measurement), plan.widths)
     if isinstance(plan.mechanism, FittedMechanism):
-        column = held(column, plan.mechanism.answer(measurement, plan.terms))
-    return processed(plan, column, steps) if steps else column
+        column = widened_intervals(
+            column, plan.mechanism.answer(measurement, plan.terms)
+        )
+    return processed_answers(plan, column, steps) if steps else column
 
 
 def standard_errors(plan: CentralPlan) -> FloatArray:
@@ -333,10 +339,10 @@ def standard_errors(plan: CentralPlan) -> FloatArray:
     if plan.counts_only:
         return plan.accuracy.error
     nothing = np.zeros(sum(term.queries for term in plan.terms))
-    return derived(plan, nothing, Widths.of_one()).std
+    return derived_columns(plan, nothing, Widths.of_one()).std
 
 
-def derived(plan: CentralPlan, answers: FloatArray, widths: Widths) -> Column:
+def derived_columns(plan: CentralPlan, answers: FloatArray, widths: Widths) -> Column:
     """What linear answers to the terms say of all that is asked."""
     accuracy = plan.interval_accuracy
     if plan.counts_only:

@@ -198,7 +198,7 @@ def _of_one(problem: CentralProblem, options: Central, beat: float = inf) -> Ran
     if options.strategy is not None:
         return _own_ranking(problem, options.strategy)
     if _counts(problem):
-        return ranked(problem, options.mechanism, beat)
+        return ranked_mechanisms(problem, options.mechanism, beat)
 
     from noisewright.planning.central.sums import by_measures
 
@@ -285,7 +285,7 @@ def _own_ranking(problem: CentralProblem, strategy: npt.ArrayLike) -> Ranking:
 
     proposal = own_candidate(problem, strategy).proposal(problem).named(OWN_STRATEGY)
     own = Contender(problem, proposal)
-    ours = ranked(problem)
+    ours = ranked_mechanisms(problem)
     best = _with_highest_bound(own, [own, ours.best])
 
     return Ranking(best, (own, *ours.contenders), ours.left_out)
@@ -295,10 +295,10 @@ def best_contender(
     problem: CentralProblem, mechanism: str | CentralMechanism = "auto"
 ) -> Contender:
     """The named mechanism's proposal or the best of all, with the highest bound proved."""
-    return ranked(problem, mechanism).best
+    return ranked_mechanisms(problem, mechanism).best
 
 
-def ranked(
+def ranked_mechanisms(
     problem: CentralProblem,
     mechanism: str | CentralMechanism = "auto",
     beat: float = inf,
@@ -372,7 +372,7 @@ def by_groups(
     if single is None:
         return []
 
-    best = ranked(single, mechanism).best
+    best = ranked_mechanisms(single, mechanism).best
     proposal = in_every_group(best.proposal, problem, bounds)
     return [] if proposal is None else [Contender(problem, proposal.named(best.name))]
 

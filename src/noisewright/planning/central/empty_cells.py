@@ -18,7 +18,7 @@ from noisewright.arrays import FloatArray
 from noisewright.central.mechanism import Measurement, Mechanism
 from noisewright.domain import Domain
 from noisewright.domain.impossible import Box
-from noisewright.errors import DeclarationWarning, OutOfReach, TooLarge, shown
+from noisewright.errors import DeclarationWarning, OutOfReach, TooLarge, shown_value
 from noisewright.estimate.accuracy import Conditioned
 from noisewright.workload import Explicit
 from noisewright.workload.structure import Term
@@ -117,7 +117,7 @@ def contradictions(
 def warn_of(record: Mapping[str, object] | None) -> None:
     """Warn where a record of `contradictions` names any."""
     if record is not None and record["contradicted"]:
-        cells = shown(record["contradicted"], 200)
+        cells = shown_value(record["contradicted"], 200)
         warnings.warn(
             f"the noisy counts say that people are in cells declared impossible: {cells}; answers "
             "take these cells for empty and are biased by those people, beyond the stated errors; "

@@ -19,11 +19,11 @@ from noisewright.central.problem import CentralProblem, Proposal
 from noisewright.container import value_digest
 from noisewright.domain import Domain, Unit
 from noisewright.domain.unit import ROW_IS_PERSON
-from noisewright.errors import InvalidParameter, refusing, shortened
+from noisewright.errors import InvalidParameter, refusing_unforeseen, shortened_text
 from noisewright.estimate.accuracy import Accuracy
 from noisewright.planning.after.postprocess import Steps
 from noisewright.planning.central.answers import (
-    derived,
+    derived_columns,
     linear_answers,
     outcome,
     planned_widths,
@@ -38,7 +38,7 @@ from noisewright.planning.central.empty_cells import (
 from noisewright.planning.central.record import (
     central_record,
     central_summary,
-    measured,
+    measured_laws,
     strategy_hash,
 )
 from noisewright.planning.counting import (
@@ -60,7 +60,7 @@ from noisewright.planning.plan import (
     table_errors,
     told_errors,
 )
-from noisewright.planning.release import Release, now
+from noisewright.planning.release import Release, release_time
 from noisewright.planning.spending import (
     Spending,
     noise_of,
@@ -310,7 +310,9 @@ class CentralPlan(CuratorPlan[Counts, Release]):
     def forecast_column(self) -> Column:
         """The same with intervals, around zero."""
         nothing = np.zeros(sum(term.queries for term in self.terms))
-        return replace(derived(self, nothing, self.widths), std=self.standard_errors)
+        return replace(
+            derived_columns(self, nothing, self.widths), std=self.standard_errors
+        )
 
     def forecast(self) -> Forecast:
         """Errors of all answers, in counts of people, before any budget is spent."""
@@ -422,12 +424,12 @@ class CentralPlan(CuratorPlan[Counts, Release]):
     def title(self) -> str:
         """What is asked, shortened, and the mechanism."""
         asked = "; ".join(table.name for table in self.tables())
-        return f"{shortened(asked, 80)} ({self.mechanism.name})"
+        return f"{shortened_text(asked, 80)} ({self.mechanism.name})"
 
     @property
     def laws(self) -> list[dict[str, object]]:
         """Every law that is drawn, with its scale and the sensitivity of a person."""
-        return noise_of(measured(self))
+        return noise_of(measured_laws(self))
 
     @property
     def unit(self) -> Unit | None:
@@ -449,7 +451,7 @@ class CentralPlan(CuratorPlan[Counts, Release]):
 
     def check_usable(self) -> None:
         """Whatever a forged plan fails at, it fails at before anybody's data are read."""
-        with refusing("the plan cannot answer its own queries; plan again"):
+        with refusing_unforeseen("the plan cannot answer its own queries; plan again"):
             _ = self._record_of_noise
 
     def noisy(
@@ -462,7 +464,9 @@ class CentralPlan(CuratorPlan[Counts, Release]):
         stage("drawing noise")
         measurement = self.mechanism.measure(exact, source)
         paid = spending or Spending()
-        release = Release(self, measurement, (), paid.identity, now(), paid.note)
+        release = Release(
+            self, measurement, (), paid.identity, release_time(), paid.note
+        )
         warn_of(self.contradictions(measurement))
         return release
 
@@ -499,7 +503,7 @@ class CentralPlan(CuratorPlan[Counts, Release]):
 
     def unbiased(self, measurement: Measurement, steps: Sequence[Steps]) -> Column:
         """What a measurement says by itself."""
-        return derived(self, self.linear_answers(measurement), self.widths)
+        return derived_columns(self, self.linear_answers(measurement), self.widths)
 
     @cached_property
     def widths(self) -> Widths:

@@ -11,7 +11,11 @@ import numpy as np
 
 from noisewright import __version__
 from noisewright.central.mechanism import Mechanism
-from noisewright.container import flattened, rebuilt, value_digest
+from noisewright.container import (
+    from_json_and_tensors,
+    to_json_and_tensors,
+    value_digest,
+)
 from noisewright.planning.plan import LEVEL
 from noisewright.privacy.exact.rounding import float_above
 from noisewright.privacy.promise.budget import Contribution
@@ -40,7 +44,7 @@ def central_record(plan: CentralPlan) -> dict[str, object]:
         "queries": plan.queries,
         "interval_level": LEVEL,
         "libraries": {"numpy": np.__version__},
-        **measured(plan),
+        **measured_laws(plan),
         "error": errors.error,
         "lower_bound": errors.lower_bound,
         "ratio": errors.ratio,
@@ -63,7 +67,7 @@ def central_summary(plan: CentralPlan) -> dict[str, object]:
         "error": forecast.error,
         "queries": plan.queries,
         "size": prod(plan.sizes),
-        **measured(plan),
+        **measured_laws(plan),
         "status": plan.status,
         "seconds": plan.seconds,
     }
@@ -74,7 +78,7 @@ def _asked_promise(plan: CentralPlan) -> dict[str, object]:
     return {} if plan.asked is None else {"asked": plan.asked.to_dict()}
 
 
-def measured(plan: CentralPlan) -> dict[str, object]:
+def measured_laws(plan: CentralPlan) -> dict[str, object]:
     """What is drawn and measured; a person moves it by so many times what a row does."""
     return _for_all_rows(plan.mechanism.record(), plan.contribution)
 
@@ -102,7 +106,9 @@ def strategy_hash(mechanism: Mechanism) -> str:
     """A digest of exactly what is measured."""
     stored = mechanism.packed()
     # As a file gives it back: where a fraction is meant, 1024 and 1024.0 are the same number.
-    return value_digest(rebuilt(*flattened(stored), type(stored)))
+    return value_digest(
+        from_json_and_tensors(*to_json_and_tensors(stored), type(stored))
+    )
 
 
 def _notes(plan: CentralPlan) -> dict[str, str]:

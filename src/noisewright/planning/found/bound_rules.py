@@ -46,7 +46,7 @@ ROWS = np.array(
 _ROWS_KEPT = 0.95  # share of people whose rows should all count
 
 
-def crowded(
+def most_crowded_interval(
     edges: FloatArray, below: FloatArray, share: float = _MOST
 ) -> tuple[float, float]:
     """The shortest interval between edges in which most people are, by noisy counts below them.
@@ -82,13 +82,13 @@ def magnitude(below: FloatArray, spread: FloatArray) -> tuple[float, float]:
 
     others = np.cumsum(counts)
     if others[-1] <= _OTHERS * spread[-1]:
-        return crowded(MAGNITUDES, below, _AT_FIRST)
+        return most_crowded_interval(MAGNITUDES, below, _AT_FIRST)
 
     few = others[-1] < _FEW * below[-1]
-    return crowded(MAGNITUDES, others, _OF_FEW if few else _AT_FIRST)
+    return most_crowded_interval(MAGNITUDES, others, _OF_FEW if few else _AT_FIRST)
 
 
-def zoomed(low: float, high: float) -> FloatArray:
+def cells_around(low: float, high: float) -> FloatArray:
     """Equal cells over an interval and around it.
 
     Away from zero the interval is most of its own distance from zero wide, and people may all be in
@@ -105,9 +105,9 @@ def outward(edges: FloatArray, below: FloatArray, spread: FloatArray) -> FloatAr
 
     Zero is one of them where it lies between: who is below zero is a question of its own.
     """
-    low, high = crowded(edges, below)
+    low, high = most_crowded_interval(edges, below)
     fitted = monotone_counts(below, spread)
-    middle = place(edges, fitted, 0.5)
+    middle = share_place(edges, fitted, 0.5)
     reach = (high - low) / 2
 
     ends = reach * _DISTANCES
@@ -122,7 +122,7 @@ def outward(edges: FloatArray, below: FloatArray, spread: FloatArray) -> FloatAr
     return grid
 
 
-def place(edges: FloatArray, fitted: FloatArray, share: float) -> float:
+def share_place(edges: FloatArray, fitted: FloatArray, share: float) -> float:
     """Where a share of people lies below, evenly spread within cells; `fitted` never falls."""
     counts = np.concatenate([[0.0], fitted])
     target = share * counts[-1]
@@ -150,11 +150,11 @@ def ends(
     for long tails.
     """
     fitted = monotone_counts(below, spread)
-    middle = place(edges, fitted, 0.5)
+    middle = share_place(edges, fitted, 0.5)
 
     def end(inner: float, outer: float) -> float:
-        near = abs(place(edges, fitted, inner) - middle)
-        far = abs(place(edges, fitted, outer) - middle)
+        near = abs(share_place(edges, fitted, inner) - middle)
+        far = abs(share_place(edges, fitted, outer) - middle)
         length = far / near if near > 0 else np.inf
         stretch = np.clip(1.5 * (length - 0.82), 1.15, 6.0)
         return far * float(stretch)
@@ -190,8 +190,8 @@ def _seen(
     low = edges[np.flatnonzero(counts < most)[-1]]
     high = edges[np.flatnonzero(counts[-1] - counts < most)[0]]
 
-    from_below = place(edges, fitted, _BEYOND)
-    from_above = place(edges, fitted, 1 - _BEYOND)
+    from_below = share_place(edges, fitted, _BEYOND)
+    from_above = share_place(edges, fitted, 1 - _BEYOND)
 
     lower = min(max(lower, low), from_below)
     upper = max(min(upper, high), from_above)

@@ -256,7 +256,7 @@ def _column(
 ) -> tuple[FoundBounds, tuple[Release, ...]]:
     where = plans[0].release(count(bound_rules.MAGNITUDES))
     low, high = bound_rules.magnitude(*_below(where))
-    edges = bound_rules.zoomed(low, high)
+    edges = bound_rules.cells_around(low, high)
 
     around = plans[1].release(count(edges))
     edges = bound_rules.outward(edges, *_below(around))
@@ -316,7 +316,7 @@ def _bounds(name: str, edges: FloatArray, release: Release) -> FoundBounds:
         return FoundBounds(name, None, None, None, *facts)
 
     fitted = monotone_counts(below, spread)
-    place = partial(bound_rules.place, edges, fitted)
+    place = partial(bound_rules.share_place, edges, fitted)
     quartiles = place(0.25), place(0.5), place(0.75)
     lower, upper = bound_rules.ends(edges, below, spread)
 

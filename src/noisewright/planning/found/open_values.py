@@ -327,7 +327,9 @@ class OpenTables(CentralPlan):
         )
 
 
-def document(name: str, source: str | Path | Mapping[str, object]) -> dict[str, object]:
+def plain_document(
+    name: str, source: str | Path | Mapping[str, object]
+) -> dict[str, object]:
     """Plain values as they are, or from YAML: its text, or a path to it."""
     read = source if isinstance(source, Mapping) else load_yaml(source)
     if not isinstance(read, Mapping):

@@ -16,7 +16,7 @@ from noisewright.local.analysis.grams import table_gram
 from noisewright.local.analysis.shrinkage import Shrinkage, people_where_it_ends
 from noisewright.local.bounds.floors import prior_floor
 from noisewright.local.choose.cost import ALPHA
-from noisewright.local.storage import whole
+from noisewright.local.storage import whole_number
 from noisewright.planning.plan import LEVEL, Forecast
 
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ def rehearse(
 
     require(people.any(), "histogram", 0, "must hold at least one person")
 
-    whole("runs", runs, 1, 10**6)
+    whole_number("runs", runs, 1, 10**6)
     truth = np.asarray(
         plan.plain_workload.matvec(people.astype(float)), dtype=np.float64
     )

@@ -6,7 +6,11 @@ from dataclasses import replace
 
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter, NoisewrightError
-from noisewright.local.choose.candidates import candidates, checked_domain, narrowed
+from noisewright.local.choose.candidates import (
+    candidates,
+    checked_domain,
+    narrowed_workload,
+)
 from noisewright.local.choose.cost import ALPHA
 from noisewright.local.choose.options import Local
 from noisewright.local.listed import own_mechanism
@@ -43,7 +47,7 @@ def plan_local(
     if settings.strategy is not None:
         mechanism = own_mechanism(settings.strategy)
 
-    workload = workload if settings.prior is not None else narrowed(workload)
+    workload = workload if settings.prior is not None else narrowed_workload(workload)
     domain = _of_rows(checked_domain(workload, domain))
     goal = settings.goal
     # The largest error is that of the answers themselves, whatever weights their tables have.

@@ -47,7 +47,12 @@ from noisewright.planning.local.forecast import (
     local_summary,
     rehearse,
 )
-from noisewright.planning.local.reading import Margins, Reading, liars_limit, read
+from noisewright.planning.local.reading import (
+    Margins,
+    Reading,
+    liars_limit,
+    read_reports,
+)
 from noisewright.planning.plan import (
     Plan,
     ReleasedTable,
@@ -56,7 +61,7 @@ from noisewright.planning.plan import (
     table_errors,
     told_errors,
 )
-from noisewright.planning.release import Release, now
+from noisewright.planning.release import Release, release_time
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.privacy.promise.spend import Promise, Spend
 from noisewright.workload.base import Workload
@@ -380,7 +385,7 @@ class LocalPlan(Plan):
         )
         reading.check(groups)
         collected = self.aggregate(reports, groups=groups, cap=cap).copy()
-        release = Release(self, collected, (reading,), time=now())
+        release = Release(self, collected, (reading,), time=release_time())
         _ = release.intervals  # whatever cannot be estimated is refused here
 
         return release
@@ -388,7 +393,7 @@ class LocalPlan(Plan):
     def outcome(self, measurement: Aggregate, steps: tuple[Reading, ...]) -> Column:
         """What collected reports say."""
         (reading,) = steps
-        return read(self, measurement, reading)
+        return read_reports(self, measurement, reading)
 
     def liars_limit(
         self, reading: Reading
@@ -411,7 +416,7 @@ class LocalPlan(Plan):
     def unbiased(self, measurement: Aggregate, steps: tuple[Reading, ...]) -> Column:
         """What collected reports say by themselves."""
         (reading,) = steps
-        return read(self, measurement, reading.plain)
+        return read_reports(self, measurement, reading.plain)
 
     def outcome_record(self, measurement: Aggregate) -> dict[str, object]:
         """What the reports add to the record of the plan."""

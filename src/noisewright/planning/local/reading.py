@@ -186,7 +186,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         }
 
 
-def read(plan: LocalPlan, collected: Aggregate, reading: Reading) -> Column:
+def read_reports(plan: LocalPlan, collected: Aggregate, reading: Reading) -> Column:
     """What collected reports say, read like this."""
     estimates = estimate(
         plan.answered,

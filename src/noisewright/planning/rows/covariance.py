@@ -23,7 +23,7 @@ from noisewright.estimate.moments import (
 )
 from noisewright.planning.counting import Counter
 from noisewright.planning.plan import LEVEL, Forecast
-from noisewright.planning.release import now
+from noisewright.planning.release import release_time
 from noisewright.planning.rows.plan import RowPlan, RowRelease, column_names
 from noisewright.planning.spending import Spending
 from noisewright.privacy.noise.source import ByteSource
@@ -155,7 +155,7 @@ class CovariancePlan(RowPlan[SecondMoments, IntArray, "CovarianceRelease"]):
     ) -> CovarianceRelease:
         measured = self.mechanism.measure(exact, source)
         paid = spending.identity, spending.note
-        return CovarianceRelease(self, measured, people, *paid, now())
+        return CovarianceRelease(self, measured, people, *paid, release_time())
 
     def _facts(self) -> list[tuple[str, str]]:
         return [

@@ -16,7 +16,7 @@ from noisewright.errors import require
 from noisewright.estimate.intervals import normal_multiplier
 from noisewright.estimate.moments import common_factors, possible_pairs
 from noisewright.planning.plan import LEVEL, Forecast
-from noisewright.planning.release import now
+from noisewright.planning.release import release_time
 from noisewright.planning.rows.plan import RowPlan, RowRelease
 from noisewright.planning.spending import Spending
 from noisewright.privacy.noise.source import ByteSource
@@ -149,7 +149,7 @@ class PairsPlan(RowPlan[PairMoments, Rows, "PairsRelease"]):
     ) -> PairsRelease:
         measured = self.mechanism.measure(exact, source)
         paid = spending.identity, spending.note
-        return PairsRelease(self, measured, people, *paid, now())
+        return PairsRelease(self, measured, people, *paid, release_time())
 
     def _facts(self) -> list[tuple[str, str]]:
         pairs = len(self.columns) * (len(self.columns) - 1) // 2

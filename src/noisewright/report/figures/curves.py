@@ -155,7 +155,7 @@ def curve(
     )
 
 
-def even(count: int) -> FloatArray:
+def evenly_spaced(count: int) -> FloatArray:
     """Places evenly apart."""
     return np.linspace(0.0, 1.0, count) if count > 1 else np.zeros(1)
 
@@ -170,7 +170,7 @@ def _along(axis: Axis) -> tuple[FloatArray, tuple[Place, ...]]:
     """Where answers stand and what is written below: numbers where cells end in numbers."""
     count = len(axis.labels)
     if not len(axis.ends) == count > 1:
-        return even(count), _spread(axis.labels)
+        return evenly_spaced(count), _spread(axis.labels)
 
     scale = Scale(axis.ends[0], axis.ends[-1])
     places = (np.array(axis.ends) - scale.low) / (scale.high - scale.low)

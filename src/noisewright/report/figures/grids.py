@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray
-from noisewright.report.words.numbers import brief, decimals, figure, rounded
+from noisewright.report.words.numbers import brief_number, decimals, figure, rounded
 from noisewright.workload.questions.statistics import Column
 from noisewright.workload.questions.table_axes import Axis
 
@@ -106,7 +106,7 @@ class _Shading:
 
     def text(self, answer: float) -> str:
         told = rounded(answer, self.digits)
-        return told if len(told) <= _LONGEST else brief(answer)
+        return told if len(told) <= _LONGEST else brief_number(answer)
 
 
 def grids(

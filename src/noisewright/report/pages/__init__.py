@@ -40,6 +40,6 @@ def asset(name: str) -> str:
     return asset_bytes(_ROOM, name).decode("utf-8")
 
 
-def record(known: Mapping[str, object] | list[object]) -> str:
+def record_text(known: Mapping[str, object] | list[object]) -> str:
     """A whole record as text, for machines and whoever reads like one."""
     return json.dumps(known, indent=2, ensure_ascii=False, default=str)

@@ -15,9 +15,9 @@ from noisewright.learn.selection import Selected, Selection
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.privacy.promise.spend import Promise, Spend
 from noisewright.report.figures.bars import Bar, Bars
-from noisewright.report.pages import record, render
-from noisewright.report.words.facts import Record, Tile, byline, counted, facts
-from noisewright.report.words.numbers import figure, share
+from noisewright.report.pages import record_text, render
+from noisewright.report.words.facts import Record, Tile, byline, facts, number_with_noun
+from noisewright.report.words.numbers import figure, percent_above
 from noisewright.report.words.promises import Person, promise_tile
 
 _TASKS = {
@@ -51,7 +51,7 @@ def learning_page(subject: LearningPlan | Selection) -> str:
     told = _told(subject)
     chance = Tile(
         "may fail",
-        share(cast("float", known["beta"])),
+        percent_above(cast("float", known["beta"])),
         f"β = {known['beta']:g}, at most",
     )
 
@@ -74,8 +74,8 @@ def outcome_page(outcome: Outcome | Selected) -> str:
     return _page(
         dict(_facts(outcome)),
         title="What the reports say",
-        lead=f"From {counted(outcome.people, 'report')}, each randomised by the person who sent "
-        f"it.{warning}",
+        lead=f"From {number_with_noun(outcome.people, 'report')}, each randomised by "
+        f"the person who sent it.{warning}",
         tiles=[
             *([promise_tile(privacy)] if privacy else []),
             *_found(outcome),
@@ -96,14 +96,14 @@ def _found(outcome: Outcome | Selected) -> list[Tile]:
 def _learned(outcome: Learned) -> list[Tile]:
     if outcome.loss is None:
         return [Tile("concept", outcome.name, "as chosen")]
-    wrong = f"labels {share(outcome.loss)} of people wrongly, as estimated"
+    wrong = f"labels {percent_above(outcome.loss)} of people wrongly, as estimated"
     return [Tile("concept", outcome.name, wrong)]
 
 
 @_found.register
 def _refuted(outcome: Refutation) -> list[Tile]:
     said = "some concept fits" if outcome.fits else "no concept fits"
-    wrong = f"labels up to {share(outcome.theta)} of people wrongly"
+    wrong = f"labels up to {percent_above(outcome.theta)} of people wrongly"
     return [Tile("verdict", said, wrong)]
 
 
@@ -115,7 +115,7 @@ def _selected(outcome: Selected) -> list[Tile]:
 
 def _proven(outcome: Outcome | Selected) -> Tile:
     """How close that is to the best, and how surely."""
-    sure = f"but for a chance of {share(outcome.beta)}"
+    sure = f"but for a chance of {percent_above(outcome.beta)}"
     if outcome.alpha is None:
         return Tile("proven", "nothing", "from so few reports")
     return Tile("proven", f"within {figure(outcome.alpha)}", f"of the best, {sure}")
@@ -135,7 +135,11 @@ def _facts(shown: Shown) -> list[tuple[str, str]]:
 def _page(known: Record, **told: object) -> str:
     heading = "How close with how many people"
     return render(
-        "plan.html", byline=byline({}), heading=heading, record=record(known), **told
+        "plan.html",
+        byline=byline({}),
+        heading=heading,
+        record=record_text(known),
+        **told,
     )
 
 

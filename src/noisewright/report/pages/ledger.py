@@ -14,10 +14,14 @@ from noisewright.ledger.standing import (
     told_entries,
 )
 from noisewright.privacy.promise.spend import best_guess
-from noisewright.report.pages import record, render
+from noisewright.report.pages import record_text, render
 from noisewright.report.words.facts import Tile, byline
-from noisewright.report.words.numbers import plain, share, when
-from noisewright.report.words.promises import equals, parameters
+from noisewright.report.words.numbers import (
+    moment_in_words,
+    percent_above,
+    plain_number,
+)
+from noisewright.report.words.promises import letter_equals, promise_parameters
 
 _DIGITS = 4
 """Of what is spent or left: it is a sum, seldom a number that somebody chose."""
@@ -55,11 +59,11 @@ def ledger_page(ledger: Ledger, title: str = "What was spent") -> str:
             ("ledger", str(history.identity)),
             (
                 "last entry at",
-                "" if last is None else when(history.entries[-1][1].time),
+                "" if last is None else moment_in_words(history.entries[-1][1].time),
             ),
             ("hash of the last entry", "" if last is None else last.hash),
         ],
-        record=record(list(accounts.values())),
+        record=record_text(list(accounts.values())),
     )
 
 
@@ -83,7 +87,7 @@ def _account(
         ],
         "left": _left(known["left"]),
         "holds": _parameters(so_far(known)[0]) if "odometer" in spent else "",
-        "guess": share(best_guess(account.spend)) if entries else "",
+        "guess": percent_above(best_guess(account.spend)) if entries else "",
         "releases": known["entries"],
         "person": known["person"],
         "rule": budget["statement"],
@@ -91,7 +95,7 @@ def _account(
 
 
 def _parameters(promise: Mapping[str, object]) -> str:
-    return parameters(promise, _DIGITS)
+    return promise_parameters(promise, _DIGITS)
 
 
 def _left(left: dict[str, float]) -> str:
@@ -107,14 +111,14 @@ def _left(left: dict[str, float]) -> str:
 
 
 def _equals(symbol: str, value: float) -> str:
-    return equals(symbol, plain(value, _DIGITS))
+    return letter_equals(symbol, plain_number(value, _DIGITS))
 
 
 def _release(entry: EntryTold) -> dict[str, str]:
     version = f"@{entry['version']}" if entry.get("version") else ""
     return {
         "number": str(entry["number"]),
-        "time": when(str(entry["time"])),
+        "time": moment_in_words(str(entry["time"])),
         "dataset": f"{entry['dataset']}{version}",
         "title": str(entry["title"]),
         "share": f"{100 * entry['charged']['share']:.3g} %",

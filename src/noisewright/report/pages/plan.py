@@ -14,9 +14,9 @@ from noisewright.planning.central.rehearsal import (
 )
 from noisewright.planning.plan import Plan
 from noisewright.report.figures.bars import Bar, Bars
-from noisewright.report.pages import record, render
+from noisewright.report.pages import record_text, render
 from noisewright.report.words.bounds import certified
-from noisewright.report.words.facts import Record, Tile, byline, counted, facts
+from noisewright.report.words.facts import Record, Tile, byline, facts, number_with_noun
 from noisewright.report.words.numbers import figure
 from noisewright.report.words.plans import Line, plan_words
 from noisewright.report.words.promises import (
@@ -79,7 +79,7 @@ def plan_page(
         notes=words.notes,
         runners_up=runners_up(known, why, others),
         provenance=facts({"plan": plan.digest, **known}, _SHOWN),
-        record=record(known),
+        record=record_text(known),
     )
 
 
@@ -147,7 +147,7 @@ def _by_people(plan: str, known: Record) -> tuple[Bars, ...]:
 
     own = float(needed)
     rows = [
-        (name, counted(ceil(people), "person", "people"), people / own)
+        (name, number_with_noun(ceil(people), "person", "people"), people / own)
         for name, people in [(plan, own), *others]
     ]
     return (_bars("people needed", rows),)
@@ -211,7 +211,7 @@ def rehearsal_page(rehearsal: Rehearsal, title: str = "Rehearsal") -> str:
         provenance=facts(
             known, {"runs": "runs", "seed": "seed", "plan": "hash of the plan"}
         ),
-        record=record(known),
+        record=record_text(known),
     )
 
 

@@ -13,13 +13,13 @@ from noisewright.planning.found.open_values import OpenTables
 from noisewright.planning.plan import Plan
 from noisewright.planning.release import Release
 from noisewright.report.charts import agreement_chart, errors_chart
-from noisewright.report.pages import record, render
+from noisewright.report.pages import record_text, render
 from noisewright.report.sections import sections
 from noisewright.report.words.bounds import certified
 from noisewright.report.words.facts import (
     Tile,
     byline,
-    counted,
+    number_with_noun,
     provenance,
     tables_in_words,
 )
@@ -86,7 +86,7 @@ def release_page(
         truth=None if truth is None else _against(release, truth),
         steps=steps_in_words(steps, changed=release.is_changed),
         provenance=provenance({**_digest(plan), **known}, {**PROVENANCE, "time": made}),
-        record=record(known),
+        record=record_text(known),
     )
 
 
@@ -94,7 +94,7 @@ def _lead(release: Release, truth: FloatArray | None) -> str:
     hidden = int(np.isnan(release.answers).sum())
     left_out = f" ({hidden:,} of them left out)" if hidden else ""
     told = (
-        f"{counted(len(release), 'answer')}{left_out} to "
+        f"{number_with_noun(len(release), 'answer')}{left_out} to "
         f"{tables_in_words(release.tables, release.plan.workload)}. "
         "All are protected by one promise: "
         f"{promise_sentence(release.plan.privacy.neighbours)}."

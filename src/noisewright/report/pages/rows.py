@@ -23,13 +23,13 @@ from noisewright.report.figures.curves import (
     Curve,
     Frame,
     curve,
-    even,
+    evenly_spaced,
     step_marks,
 )
 from noisewright.report.figures.grids import grids
-from noisewright.report.pages import record, render
+from noisewright.report.pages import record_text, render
 from noisewright.report.pages.release import PROVENANCE
-from noisewright.report.sections import Section, row, spread
+from noisewright.report.sections import Section, answer_row, error_range
 from noisewright.report.words.bounds import certified
 from noisewright.report.words.facts import Tile, asked_for, byline, provenance
 from noisewright.report.words.numbers import figure
@@ -67,7 +67,7 @@ def row_page(release: Measured) -> str:
         limits=proved.limits,
         compared=proved.compared,
         provenance=provenance({"plan": plan.digest, **known}, _PROVENANCE),
-        record=record(known),
+        record=record_text(known),
         **_told(release),
     )
 
@@ -186,7 +186,7 @@ def _section(
     width = multiplier(LEVEL), multiplier(1 - (1 - LEVEL) / len(flat))
     column = Column.around(flat, errors, *width)
     rows = [
-        row(label, flat[k], errors[k], column.each[0][k], column.each[1][k])
+        answer_row(label, flat[k], errors[k], column.each[0][k], column.each[1][k])
         for label, k in islice(_labelled(columns, values.ndim), _MOST_ROWS)
     ]
     count = len(columns) if values.ndim == 1 else len(columns) * (len(columns) + 1) // 2
@@ -195,7 +195,7 @@ def _section(
     return Section(
         name=name,
         note=f"{count:,} number{'s' if count != 1 else ''}",
-        error=f"standard error {spread(known)} {unit}".rstrip()
+        error=f"standard error {error_range(known)} {unit}".rstrip()
         if known.size
         else _BIASED,
         drawings=_drawings(columns, name, column, values.ndim, unit),
@@ -269,7 +269,7 @@ def stream_page(release: StreamRelease, title: str = "Private running count") ->
         sections=[_stream_section(release)],
         steps=["Nothing: every answer is unbiased, as it was measured."],
         provenance=provenance({"plan": plan.digest, **known}, _STARTED),
-        record=record(known),
+        record=record_text(known),
     )
 
 
@@ -295,9 +295,9 @@ def _stream_section(release: StreamRelease) -> Section:
     return Section(
         name="people so far",
         note=f"{count:,} answers",
-        error=f"standard error {spread(release.std)} people",
+        error=f"standard error {error_range(release.std)} people",
         drawings=[_curve(release)],
-        rows=[row(f"step {k + 1:,}", *map(float, told[k])) for k in latest],
+        rows=[answer_row(f"step {k + 1:,}", *map(float, told[k])) for k in latest],
         more=count - len(latest),
     )
 
@@ -307,7 +307,7 @@ def _curve(release: StreamRelease) -> Curve:
     each = (release.lower, release.upper)
     all_ = (release.lower_all, release.upper_all)
     column = Column(release.answers, release.std, each, all_)
-    drawn = Banded(column, even(count)).thinned(_MOST_POINTS)
+    drawn = Banded(column, evenly_spaced(count)).thinned(_MOST_POINTS)
 
     frame = Frame("", "step", PEOPLE, step_marks(count))
     return curve(drawn, frame, zoomed=True)

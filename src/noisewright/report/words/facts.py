@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from noisewright import __version__
 from noisewright.planning.facts import facts as known_facts
 from noisewright.planning.plan import ReleasedTable
-from noisewright.report.words.numbers import when
+from noisewright.report.words.numbers import moment_in_words
 from noisewright.report.words.queries import workload_in_words
 from noisewright.workload import Workload
 from noisewright.workload.questions.statistics import PEOPLE
@@ -45,12 +45,12 @@ def tables_in_words(
     told = [table.name for table in tables]
     if count > _MOST_NAMES:
         kinds = Counter(map(_kind, tables))
-        told = [counted(each, *kind) for kind, each in kinds.items()]
+        told = [number_with_noun(each, *kind) for kind, each in kinds.items()]
 
-    return f"{counted(count, 'table')}: {', '.join(told)}"
+    return f"{number_with_noun(count, 'table')}: {', '.join(told)}"
 
 
-def counted(count: int, noun: str, plural: str = "") -> str:
+def number_with_noun(count: int, noun: str, plural: str = "") -> str:
     """A number with its noun, as it reads: 1 table, 2 tables."""
     return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
 
@@ -89,7 +89,7 @@ def facts(known: Record, names: Iterable[str]) -> list[tuple[str, str]]:
 def provenance(known: Record, names: Mapping[str, str]) -> list[tuple[str, str]]:
     """Where figures come from: times, names, hashes and the entry of the ledger."""
     time = known.get("time")
-    told = {**known, "time": when(str(time)) if time else time}
+    told = {**known, "time": moment_in_words(str(time)) if time else time}
     return [*facts(told, names), *_ledger_facts(known.get("ledger"))]
 
 
@@ -122,9 +122,9 @@ def byline(known: Record, made: str = "released on") -> str:
     dataset = _dataset_of(known.get("ledger"))
     version = known.get("version", __version__)
     now = datetime.now(UTC).isoformat()
-    drawn = f"page drawn on {when(now)}"
+    drawn = f"page drawn on {moment_in_words(now)}"
     if time := known.get("time"):
-        drawn = f"{made} {when(str(time))}"
+        drawn = f"{made} {moment_in_words(str(time))}"
 
     told = [dataset, drawn, f"noisewright\u00a0{version}"]
     return " · ".join(filter(None, told))

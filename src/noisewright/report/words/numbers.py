@@ -22,7 +22,7 @@ def figure(value: float) -> str:
         return LEFT_OUT
     if abs(value) >= 100:
         return _typeset(f"{value:,.0f}")
-    return _typeset(f"{value:,.1f}") if abs(value) >= 10 else plain(value, 3)
+    return _typeset(f"{value:,.1f}") if abs(value) >= 10 else plain_number(value, 3)
 
 
 def error_figure(value: float) -> str:
@@ -31,7 +31,7 @@ def error_figure(value: float) -> str:
     return rounded(value, digits) if digits < 0 else figure(value)
 
 
-def plain(value: float, digits: int = 6) -> str:
+def plain_number(value: float, digits: int = 6) -> str:
     """A number as one writes it by hand: 0.25, 10⁻⁹, 1.5·10⁻⁷."""
     number, _, power = f"{value:.{digits}g}".partition("e")
     if not power:
@@ -77,7 +77,7 @@ def with_error(value: float, error: float) -> str:
     return f"{rounded(value, digits)} ± {rounded(error, digits)}"
 
 
-def brief(value: float) -> str:
+def brief_number(value: float) -> str:
     """A number in at most six characters, for the cells of a table and the marks of a scale."""
     if not isfinite(value):
         return ""
@@ -95,7 +95,7 @@ def brief(value: float) -> str:
 
 def mark_texts(values: Sequence[float]) -> list[str]:
     """Marks of a scale: short, with as many digits as it takes to tell neighbours apart."""
-    texts = [brief(value) for value in values]
+    texts = [brief_number(value) for value in values]
     step = values[1] - values[0] if len(values) > 1 else 0.0
     told = len(set(texts)) == len(texts)
     if step <= 0 or (told and (step >= 1 or max(map(abs, values)) < _WHOLE)):
@@ -105,7 +105,7 @@ def mark_texts(values: Sequence[float]) -> list[str]:
     return [rounded(value, digits) for value in values]
 
 
-def share(value: float) -> str:
+def percent_above(value: float) -> str:
     """A probability in per cent, rounded up: what it bounds stays bounded."""
     return f"{ceil(value * 1000 - 1e-9) / 10:g}\u00a0%"
 
@@ -124,7 +124,7 @@ def ticks(low: float, high: float, most: int = 5) -> list[float]:
     return [k * step for k in range(first, last + 1)]
 
 
-def when(time: str) -> str:
+def moment_in_words(time: str) -> str:
     """A moment as a record states it, in words; what is no moment stays as it is."""
     try:
         moment = datetime.fromisoformat(time)

@@ -21,9 +21,15 @@ from noisewright.planning.streams import StreamPlan
 from noisewright.planning.together import Together
 from noisewright.report.figures import Figure
 from noisewright.report.figures.bars import Bar, Bars
-from noisewright.report.figures.curves import Banded, Frame, curve, even, step_marks
+from noisewright.report.figures.curves import (
+    Banded,
+    Frame,
+    curve,
+    evenly_spaced,
+    step_marks,
+)
 from noisewright.report.words.facts import Tile, asked_for, tables_in_words
-from noisewright.report.words.numbers import error_figure, figure, plain
+from noisewright.report.words.numbers import error_figure, figure, plain_number
 from noisewright.workload.questions.statistics import PEOPLE, Column
 
 _PEOPLE = (1_000, 10_000, 100_000, 1_000_000)
@@ -83,7 +89,7 @@ def _words_with_curator(plan: CentralPlan) -> PlanWords:
 @plan_words.register
 def _words_without_curator(plan: LocalPlan) -> PlanWords:
     """How many people are needed, and errors of shares by how many there are."""
-    off = plain(100 * sqrt(plan.alpha or ALPHA), 3)
+    off = plain_number(100 * sqrt(plan.alpha or ALPHA), 3)
     goal = f"for shares that are ± {off} % points off (root mean square), whatever the data"
     tables = _Errors.of([plan] if plan.people else [])
     search = f" The search for this plan was {CUT_SHORT}." if plan.cut_short else ""
@@ -112,7 +118,7 @@ def _words_of_stream(plan: StreamPlan) -> PlanWords:
     forecast = plan.forecast()
     std = forecast.std
     below = Column(std, std, (std, std), (0 * std, std))
-    drawn = Banded(below, even(len(std))).thinned(_MOST_POINTS)
+    drawn = Banded(below, evenly_spaced(len(std))).thinned(_MOST_POINTS)
     marks = step_marks(len(std))
     frame = Frame("standard error of every step", "step", PEOPLE, marks)
 
@@ -165,7 +171,7 @@ def _words_of_values(plan: ValuePlan) -> PlanWords:
             Tile("told for certain", f"{last:,} people", "or more hold the value"),
             Tile(
                 "told of one person",
-                plain(plan.chance(1), 3),
+                plain_number(plan.chance(1), 3),
                 "chance, where nobody else holds it",
             ),
         ],
@@ -363,4 +369,4 @@ def _told_values(chances: Mapping[int, float]) -> Bars:
 
 def _chance(chance: float) -> str:
     """A chance in per cent; what is not certain is not said to be."""
-    return "> 99.9 %" if 0.9995 <= chance < 1 else f"{plain(100 * chance, 3)} %"
+    return "> 99.9 %" if 0.9995 <= chance < 1 else f"{plain_number(100 * chance, 3)} %"

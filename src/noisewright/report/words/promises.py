@@ -10,7 +10,7 @@ from noisewright.planning.central.plan import CentralPlan
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.privacy.promise.spend import Spend, best_guess
 from noisewright.report.words.facts import Record, Tile
-from noisewright.report.words.numbers import figure, plain, share
+from noisewright.report.words.numbers import figure, percent_above, plain_number
 
 _USUAL_DELTA = 1e-9
 """At which ρ is told as an ε: below one over the people there are."""
@@ -20,20 +20,20 @@ _SYMBOLS = {"epsilon": "ε", "delta": "δ", "rho": "ρ"}
 def promise_tile(privacy: Privacy) -> Tile:
     """What is promised."""
     known = {name: getattr(privacy, name) for name in _SYMBOLS}
-    return Tile("privacy", parameters(known), _NEIGHBOURS[privacy.neighbours])
+    return Tile("privacy", promise_parameters(known), _NEIGHBOURS[privacy.neighbours])
 
 
-def parameters(known: Record, digits: int = 6) -> str:
+def promise_parameters(known: Record, digits: int = 6) -> str:
     """The parameters of a promise that are known, such as ε = 1, δ = 10⁻⁹."""
     told = {symbol: known.get(name) for name, symbol in _SYMBOLS.items()}
     return ", ".join(
-        equals(symbol, plain(value, digits))
+        letter_equals(symbol, plain_number(value, digits))
         for symbol, value in told.items()
         if value is not None
     )
 
 
-def equals(symbol: str, value: str) -> str:
+def letter_equals(symbol: str, value: str) -> str:
     """A letter and its value, which no line break parts."""
     return f"{symbol}\u00a0=\u00a0{value}"
 
@@ -74,7 +74,7 @@ def _kept_by_curator(plan: CentralPlan) -> str:
     asked = promise_tile(plan.asked).value
     told = f" Asked for was {asked}: the noise is for that ε alone, and keeps it without any δ."
     if "rho" in plan.spends:
-        rho = equals("ρ", figure(plan.spends["rho"]))
+        rho = letter_equals("ρ", figure(plan.spends["rho"]))
         told += f" Where releases add up in ρ it counts {rho}."
 
     return told
@@ -107,8 +107,8 @@ class Person:
         told = [
             f"The unit of privacy: {unit}.",
             f"Somebody who knows everything about all others tosses a coin on {changed}, and is "
-            f"right {share(0.5)} of the time. {seen} no guess is right more than {share(guess)} "
-            "of the time.",
+            f"right {percent_above(0.5)} of the time. {seen} no guess is right more than "
+            f"{percent_above(guess)} of the time.",
             *_in_figures(spend, privacy),
         ]
         if local:
@@ -120,7 +120,7 @@ class Person:
             "What holds for people in general can still be learnt from these answers, also about "
             "people who took no part."
         )
-        return cls(told, share(guess), part)
+        return cls(told, percent_above(guess), part)
 
 
 def _in_figures(spend: Spend, privacy: Privacy) -> list[str]:
@@ -131,9 +131,9 @@ def _in_figures(spend: Spend, privacy: Privacy) -> list[str]:
     if spend.mu:
         if privacy.epsilon is not None:
             return []  # told in the usual figures already
-        epsilon = equals("ε", figure(spend.promise(_USUAL_DELTA).epsilon or 0.0))
+        epsilon = letter_equals("ε", figure(spend.promise(_USUAL_DELTA).epsilon or 0.0))
         return [
-            f"In the usual figures: {epsilon} at {equals('δ', plain(_USUAL_DELTA))}."
+            f"In the usual figures: {epsilon} at {letter_equals('δ', plain_number(_USUAL_DELTA))}."
         ]
 
     pure = spend.promise().epsilon or 0.0
@@ -142,6 +142,6 @@ def _in_figures(spend: Spend, privacy: Privacy) -> list[str]:
 
     odds = exp(pure) * 0.01 / 0.99
     return [
-        f"Whoever held something about a person {share(0.01)} likely can come to hold it "
-        f"{share(odds / (1 + odds))} likely at most, whatever else they know."
+        f"Whoever held something about a person {percent_above(0.01)} likely can come to hold it "
+        f"{percent_above(odds / (1 + odds))} likely at most, whatever else they know."
     ]

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 from noisewright.planning.plan import ReleasedTable
 from noisewright.report.figures.bars import MOST_BARS
-from noisewright.report.words.numbers import figure, share
+from noisewright.report.words.numbers import figure, percent_above
 from noisewright.workload.base import Workload
 from noisewright.workload.kinds.algebra import Kron
 from noisewright.workload.kinds.atoms import Identity, Prefix, Ranges, Total
@@ -108,8 +108,9 @@ _WORDS: dict[str, Callable[[Any], str]] = {
         f"{_AROUND}"
     ),
     "suppress": lambda most: (
-        f"Answers with a standard error of more than {share(most)} of them are left out. Whether "
-        "one is kept depends on its noise, so that all intervals are those for all answers at once."
+        f"Answers with a standard error of more than {percent_above(most)} of them are left "
+        "out. Whether one is kept depends on its noise, so that all intervals are those for all "
+        "answers at once."
     ),
     "shrink": lambda _: (
         "Answers are shrunk: biased, with the least error on the worst data that such an estimate "
@@ -122,7 +123,8 @@ _WORDS: dict[str, Callable[[Any], str]] = {
         "Standard errors are those on the worst data, not the estimated ones."
     ),
     "liars": lambda part: (
-        f"Answers and intervals hold even if {share(part)} of the reports were sent to deceive."
+        f"Answers and intervals hold even if {percent_above(part)} of the reports were sent to "
+        "deceive."
     ),
     "margins": lambda _: "Answers are weighted to the public counts of a population.",
 }

@@ -26,11 +26,11 @@ from noisewright.errors import (
     FileFormatError,
     InvalidParameter,
     require,
-    withheld,
+    withholding_causes,
 )
 from noisewright.planning.counting import Source
 from noisewright.tables.backends.paths import files_of, format_of, is_like_a_path
-from noisewright.tables.encode import python_objects, read_objects, readable
+from noisewright.tables.encode import python_objects, read_objects, readable_column
 
 if TYPE_CHECKING:
     from noisewright.tables.sql.request import Stage
@@ -64,11 +64,11 @@ class Table:
 
     def asked(self, call: Callable[[], _Result]) -> _Result:
         """What the engine answers; its own words, which quote cells, end here."""
-        return withheld(call, FAILURES, unreadable(self.description))
+        return withholding_causes(call, FAILURES, unreadable_file(self.description))
 
     def chained(self, stages: Sequence[Stage]) -> duckdb.DuckDBPyRelation:
         """Selections over the table, one after the other."""
-        return chained(self.relation, stages)
+        return chained_selections(self.relation, stages)
 
     def batches(
         self, relation: duckdb.DuckDBPyRelation, rows: int
@@ -102,7 +102,7 @@ class Table:
             )
 
 
-def chained(
+def chained_selections(
     relation: duckdb.DuckDBPyRelation, stages: Sequence[Stage]
 ) -> duckdb.DuckDBPyRelation:
     """Selections over a relation, one after the other."""
@@ -182,7 +182,7 @@ def _open_parquet(connection: duckdb.DuckDBPyConnection, paths: list[Path]) -> T
     patterns = [glob.escape(str(path)) for path in paths]
     query = "SELECT * FROM read_parquet(?, hive_types_autocast = false)"
     read = partial(connection.sql, query, params=[patterns])
-    relation = withheld(read, duckdb.Error, unreadable(description))
+    relation = withholding_causes(read, duckdb.Error, unreadable_file(description))
     return Table(relation, tuple(relation.columns), description)
 
 
@@ -213,10 +213,10 @@ def _parquet_names(path: Path) -> list[str]:
     """The names that a file's footer lists: DuckDB would call the second of two another."""
     from pyarrow.parquet import read_schema
 
-    return withheld(
+    return withholding_causes(
         lambda: read_schema(path).names,
         (pa.ArrowException, OSError),
-        unreadable(repr(str(path))),
+        unreadable_file(repr(str(path))),
     )
 
 
@@ -226,7 +226,7 @@ def _header(path: Path, names: Sequence[str]) -> tuple[tuple[str, ...], str]:
     for delimiter in _DELIMITERS:
         read = partial(_first_record, path, delimiter)
         failures = OSError, UnicodeDecodeError, csv.Error
-        first = withheld(read, failures, unreadable(repr(str(path))))
+        first = withholding_causes(read, failures, unreadable_file(repr(str(path))))
         fields = tuple(field.strip() for field in first)
         rank = (bool(names) and set(names) <= set(fields), len(fields))
         if best is None or rank > best[0]:
@@ -252,7 +252,7 @@ def _to_arrow(
     storages: Mapping[str, Storage],
 ) -> pa.Table:
     # Conversions fail in many ways, all of which quote cells, or names that may be a record.
-    table = withheld(
+    table = withholding_causes(
         lambda: _converted(connection, source, storages),
         Exception,
         DomainError(
@@ -313,7 +313,7 @@ def _from_arrow(
 ) -> Table:
     names = tuple(table.column_names)
     columns = [
-        readable(column) if name in known or not known else column
+        readable_column(column) if name in known or not known else column
         for name, column in zip(names, table.columns, strict=True)
     ]
     # DuckDB renames columns that differ in case alone; give it names that cannot clash.
@@ -321,7 +321,9 @@ def _from_arrow(
     error = DomainError(
         "the table has a column of a type that cannot be read; convert it to text"
     )
-    relation = withheld(lambda: connection.from_arrow(renamed), duckdb.Error, error)
+    relation = withholding_causes(
+        lambda: connection.from_arrow(renamed), duckdb.Error, error
+    )
 
     return Table(relation, names, "the table")
 
@@ -339,7 +341,7 @@ def _check_different(names: Sequence[str], description: str) -> None:
         )
 
 
-def unreadable(description: str) -> FileFormatError:
+def unreadable_file(description: str) -> FileFormatError:
     """Return the error for a file that the engine cannot read, without the engine's own words."""
     return FileFormatError(
         f"{description} cannot be read: a line is malformed, the file is not UTF-8 text or it is "

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from noisewright.domain.attribute import Storage
-from noisewright.errors import InvalidParameter, NoisewrightError, withheld
+from noisewright.errors import InvalidParameter, NoisewrightError, withholding_causes
 from noisewright.planning.counting import Source
 from noisewright.tables.sql.counter import RemoteTable, Row, SqlCounter
 from noisewright.tables.sql.dialect import Dialect, Typed
@@ -203,7 +203,9 @@ class PostgresTable:
         """What the server answers; its own words, which quote cells, end here."""
         import psycopg
 
-        return withheld(call, psycopg.Error, unreachable(self.address.shown))
+        return withholding_causes(
+            call, psycopg.Error, unreachable_server(self.address.shown)
+        )
 
 
 class PostgresCounter(SqlCounter):
@@ -237,7 +239,7 @@ class PostgresCounter(SqlCounter):
                     PostgresTable(c, one, _kinds(c, one.source)) for one in addresses
                 ]
         except psycopg.Error:  # its text quotes cells, or the address with its password
-            failure = unreachable(address.shown)
+            failure = unreachable_server(address.shown)
 
         if failure is not None:
             raise failure
@@ -251,7 +253,7 @@ def _kinds(connection: psycopg.Connection[Row], source: str) -> dict[str, str]:
     return {name: "another" if kind is None else kind.name for name, kind in kinds}
 
 
-def unreachable(shown: str) -> NoisewrightError:
+def unreachable_server(shown: str) -> NoisewrightError:
     """What is said of a server that fails, without its own words."""
     return NoisewrightError(
         f"{shown} could not be counted: the server cannot be reached, refuses the table or the "

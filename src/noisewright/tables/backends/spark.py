@@ -20,7 +20,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 from noisewright.arrays import IntArray
 from noisewright.domain import Domain
 from noisewright.domain.attribute import Storage
-from noisewright.errors import InvalidParameter, NoisewrightError, withheld
+from noisewright.errors import InvalidParameter, NoisewrightError, withholding_causes
 from noisewright.planning.counting import CellsToBytes, Source
 from noisewright.tables.sql.counter import RemoteTable, Row, SqlCounter
 from noisewright.tables.sql.dialect import Dialect, Typed
@@ -222,7 +222,7 @@ def _asked(call: Callable[[], _Result]) -> _Result:
         "task failed (its own message is withheld, since it may quote records); nothing "
         "was released"
     )
-    return withheld(call, _errors(), failure)
+    return withholding_causes(call, _errors(), failure)
 
 
 def _errors() -> tuple[type[Exception], ...]:

@@ -22,7 +22,7 @@ from noisewright.tables.engine import Engine
 from noisewright.tables.sql.derived import DerivedRows, Place, checked_sources, no_sql
 from noisewright.tables.sql.dialect import Dialect
 from noisewright.tables.sql.held_values import HeldRows, HeldValues
-from noisewright.tables.sql.request import Request, Stage, nested
+from noisewright.tables.sql.request import Request, Stage, nested_stages
 from noisewright.workload.questions.measures import COUNT, Measure
 
 Totals = list[dict[Measure, IntArray]]
@@ -114,7 +114,7 @@ class SqlCounter(Engine):
     def tables(self, source: Source, domain: Domain, wanted: Wanted) -> list[IntArray]:
         request = Request(domain, wanted)
         with self._table(source, domain) as table:
-            totals = zeros(request)
+            totals = zero_totals(request)
             for first, query in self._queries(request, table):
                 if not _fill(totals, request, first, table.rows(query)):
                     raise self._refusal(request, table)
@@ -135,7 +135,7 @@ class SqlCounter(Engine):
     def rows_held(self, source: Source, unit: Unit) -> dict[int, int]:
         held = HeldRows(unit)
         with self._table(source) as table:
-            inner = nested(held.stages(table.column, self.dialect), table.source)
+            inner = nested_stages(held.stages(table.column, self.dialect), table.source)
             people = f"SELECT {held.by_person}\nFROM (\n{inner}\n) AS k\nGROUP BY p"
             nameless = "CASE WHEN p IS NULL THEN 1 ELSE 0 END"
             query = f"SELECT {held.by_rows}\nFROM (\n{people}\n) AS q\nGROUP BY n, {nameless}"
@@ -168,7 +168,9 @@ class SqlCounter(Engine):
 
     def _cells_query(self, request: Request, table: RemoteTable) -> str:
         code = f"CAST({request.joint_cell(request.domain.names)} AS BIGINT) AS c"
-        return nested([self._coded(request, table), Stage((code,))], table.source)
+        return nested_stages(
+            [self._coded(request, table), Stage((code,))], table.source
+        )
 
     def _coded(self, request: Request, table: RemoteTable) -> Stage:
         coded = request.coded(table.column, self.dialect)
@@ -182,7 +184,7 @@ class SqlCounter(Engine):
         """Queries over some covers each, and the number of the first of these."""
         coded = self._coded(request, table)
         stages = [coded, *request.kept(self.dialect), request.joint]
-        inner = nested(stages, table.source)
+        inner = nested_stages(stages, table.source)
         measures = [f"m{i}" for i in range(len(request.measures))]
         sums = [f"{self.dialect.total(m)} AS t{i}" for i, m in enumerate(measures)]
 
@@ -199,7 +201,9 @@ class SqlCounter(Engine):
 
     def _refusal(self, request: Request, table: RemoteTable) -> DomainError:
         stage, errors = request.refusals(table.column, self.dialect)
-        return first_refusal(table.rows(nested([stage], table.source))[0], errors)
+        return first_refusal(
+            table.rows(nested_stages([stage], table.source))[0], errors
+        )
 
 
 def first_refusal(broken: Row, errors: Sequence[DomainError]) -> DomainError:
@@ -209,7 +213,7 @@ def first_refusal(broken: Row, errors: Sequence[DomainError]) -> DomainError:
     return found[0] if found else changed
 
 
-def zeros(request: Request) -> Totals:
+def zero_totals(request: Request) -> Totals:
     """Totals of every cover, before anything is counted."""
     return [
         {measure: np.zeros(request.cells(i), dtype=np.int64) for measure in measures}

@@ -292,7 +292,7 @@ class _NumericCells(_OrderedCells):
         """What a person adds to a sum; NULL where refused."""
         own = "1" if isinstance(measure, Respondents) else self._summand(measure)
         nobody = np.zeros(1, dtype=np.int64)
-        nothing = str(reached(measure, nobody, nobody > 0)[0])
+        nothing = str(clipped_contribution(measure, nobody, nobody > 0)[0])
         absent = nothing if self.attribute.missing == "other" else "NULL"
         outside = {"clip": own, "other": nothing, "error": "NULL"}
         rest = outside[self.attribute.outside]
@@ -366,7 +366,9 @@ def _near(x: str, cuts: FloatArray, inner: list[str], dialect: Dialect) -> str |
     return f"{guess} - {below} + {above}"
 
 
-def reached(measure: OfColumn, units: IntArray, held: BoolArray) -> IntArray:
+def clipped_contribution(
+    measure: OfColumn, units: IntArray, held: BoolArray
+) -> IntArray:
     """What people add, `held` telling who has a value: never more than the noise is for."""
     added = np.where(held, measure.content(units), measure.nothing)
     return np.asarray(np.clip(added, -measure.reach, measure.reach))

@@ -11,7 +11,7 @@ from noisewright.tables.sql.dialect import Dialect
 from noisewright.tables.sql.request import (
     Columns,
     Stage,
-    nested,
+    nested_stages,
     no_name,
     person_name,
     unit_storages,
@@ -61,7 +61,7 @@ class HeldValues:
 
     def query(self, columns: Columns, dialect: Dialect, source: str) -> str:
         """All of it as one text."""
-        inner = nested(self.stages(columns, dialect), source)
+        inner = nested_stages(self.stages(columns, dialect), source)
         return f"SELECT {self.grouped}\nFROM (\n{inner}\n) AS k\nGROUP BY v"
 
     @property

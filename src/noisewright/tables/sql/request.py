@@ -47,7 +47,7 @@ class Stage:
         return f"SELECT {', '.join(self.select)}\nFROM {source}{where}"
 
 
-def nested(stages: Sequence[Stage], source: str) -> str:
+def nested_stages(stages: Sequence[Stage], source: str) -> str:
     """All stages as one text, the first innermost."""
     text = source
     for number, stage in enumerate(stages):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from noisewright.arrays import Array
-from noisewright.errors import FileFormatError, NoisewrightError, TooLarge, shown
+from noisewright.errors import FileFormatError, NoisewrightError, TooLarge, shown_value
 
 if TYPE_CHECKING:
     from scipy.sparse import sparray
@@ -32,7 +32,7 @@ def is_matrix_file(text: str) -> bool:
 def read_matrix(path: str | Path) -> Any:
     """A matrix as NumPy or SciPy hold it, from a file whose ending says what it is."""
     file = Path(path)
-    name = shown(str(path))
+    name = shown_value(str(path))
     if not file.is_file():
         raise FileFormatError(f"{name} is no file; check the path")
 

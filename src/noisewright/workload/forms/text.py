@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from noisewright.errors import InvalidParameter, NoisewrightError, meant
+from noisewright.errors import InvalidParameter, NoisewrightError, did_you_mean
 from noisewright.workload.base import Workload, check_domain
 from noisewright.workload.forms.matrix_files import read_matrix
 from noisewright.workload.kinds.algebra import Weighted, kron, stack
@@ -188,7 +188,7 @@ class _Parser:
             if isinstance(error, NoisewrightError):
                 raise
 
-        meaning = "" if name in _NAMES else meant(name, _NAMES)
+        meaning = "" if name in _NAMES else did_you_mean(name, _NAMES)
         raise self._error(f"has the unknown part {token!r}", meaning)
 
     def _parity(self, bits: str, degree: str) -> Parity:

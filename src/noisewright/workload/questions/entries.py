@@ -13,7 +13,7 @@ import numpy as np
 from noisewright.arrays import BoolArray
 from noisewright.domain import Domain, Numeric
 from noisewright.domain.levels import LONGEST_LABEL, check_label
-from noisewright.errors import InvalidParameter, TooLarge, meant, require
+from noisewright.errors import InvalidParameter, TooLarge, did_you_mean, require
 from noisewright.workload.base import Workload
 from noisewright.workload.kinds.atoms import Atom, Identity, Prefix, Ranges
 from noisewright.workload.kinds.explicit import Explicit
@@ -150,7 +150,7 @@ def _meaning(unknown: Sequence[object]) -> str:
     if not unknown:
         return ""
 
-    return meant(str(unknown[0]), (*KINDS, *_OPTIONS))
+    return did_you_mean(str(unknown[0]), (*KINDS, *_OPTIONS))
 
 
 def _total(kind: str, entry: Entry, domain: Domain) -> list[Statistic]:
@@ -206,7 +206,7 @@ def _of_number(kind: str, entry: Entry, domain: Domain) -> list[Statistic]:
     groups = _counted(by, domain)
     title = f"{kind} of {name}" + (f" by {groups.name}" if by else "")
     missing = cast("Missing", entry["missing"])
-    measure = summed(attribute, _number(entry, "unit", 1.0), missing)
+    measure = summed_attribute(attribute, _number(entry, "unit", 1.0), missing)
 
     return [_OF_NUMBERS[kind](domain, title, groups.table, measure=measure)]
 
@@ -220,7 +220,7 @@ def _numeric(kind: str, name: str, domain: Domain) -> Numeric:
     return attribute
 
 
-def summed(
+def summed_attribute(
     attribute: Numeric, unit: float, missing: Missing = "left-out"
 ) -> CentredSum:
     """The sum of a numeric attribute in whole multiples of `unit`, within its bounds.

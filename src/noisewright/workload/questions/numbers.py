@@ -27,8 +27,8 @@ from noisewright.workload.questions.statistics import (
     Noisy,
     Statistic,
     Widths,
-    standardised,
-    watched,
+    standardised_errors,
+    watched_places,
     weighted_name,
 )
 from noisewright.workload.structure import Term
@@ -153,7 +153,7 @@ class Sums(_OfNumber):
         (counts, centred), (people, sums) = parts, errors
         std = np.hypot(centred.std, self._middle * counts.std)
 
-        return standardised(sums + self._middle * people, std)
+        return standardised_errors(sums + self._middle * people, std)
 
     def derive(self, parts: Sequence[Noisy], widths: Widths) -> Column:
         counts, centred = parts
@@ -193,13 +193,13 @@ class Means(_OfNumber):
     def judged(
         self, parts: Sequence[Noisy], errors: Sequence[FloatArray]
     ) -> FloatArray:
-        groups = watched(len(parts[0].std), _WATCHED_GROUPS)
+        groups = watched_places(len(parts[0].std), _WATCHED_GROUPS)
         (counts, sums), (people, drawn) = _some(parts, errors, groups)
         columns = []
 
         for ratio in np.linspace(0, self.number.reach, _WATCHED_RATIOS):
             std = np.hypot(sums.std, ratio * counts.std)
-            columns.append(standardised(drawn - ratio * people, std))
+            columns.append(standardised_errors(drawn - ratio * people, std))
 
         return np.hstack(columns)
 
@@ -271,7 +271,7 @@ class Variances(_OfNumber):
     def judged(
         self, parts: Sequence[Noisy], errors: Sequence[FloatArray]
     ) -> FloatArray:
-        groups = watched(len(parts[0].std), _WATCHED_GROUPS)
+        groups = watched_places(len(parts[0].std), _WATCHED_GROUPS)
         chosen, drawn = _some(parts, errors, groups)
         counts, sums, squares = chosen
         of_counts, of_sums, of_squares = drawn
@@ -284,7 +284,7 @@ class Variances(_OfNumber):
                 ratio = excess - self._most / 2
                 noise = of_squares / 2 - 2 * mean * of_sums - ratio * of_counts
                 std = np.hypot(around.std, ratio * counts.std)
-                columns.append(standardised(noise, std))
+                columns.append(standardised_errors(noise, std))
 
         return np.hstack(columns)
 

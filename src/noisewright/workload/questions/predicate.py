@@ -18,7 +18,13 @@ import numpy as np
 
 from noisewright.arrays import BoolArray
 from noisewright.domain import Attribute, Domain, Level, Ordered
-from noisewright.errors import InvalidParameter, TooLarge, meant, require, shown
+from noisewright.errors import (
+    InvalidParameter,
+    TooLarge,
+    did_you_mean,
+    require,
+    shown_value,
+)
 
 _HELP = (
     'write it like: age >= 65 and sex == "F", 18 <= age < 65, region in '
@@ -76,7 +82,7 @@ def parse_predicate(text: str, domain: Domain) -> Predicate:
     cells = prod(domain.shape[i] for i in attributes)
     if cells > _MOST_CELLS:
         raise TooLarge(
-            f"count={shown(text)} is about {cells} cells, more than {_MOST_CELLS}; "
+            f"count={shown_value(text)} is about {cells} cells, more than {_MOST_CELLS}; "
             "mention fewer attributes"
         )
 
@@ -117,7 +123,7 @@ def _check_compared(text: str, node: ast.Compare, domain: Domain) -> None:
             "count",
             text,
             f"has {name!r}, which is no attribute",
-            f'{meant(name, known)}a value is written in quotes: "{name}"',
+            f'{did_you_mean(name, known)}a value is written in quotes: "{name}"',
         )
 
 

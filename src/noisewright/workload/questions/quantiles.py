@@ -22,8 +22,8 @@ from noisewright.workload.questions.statistics import (
     Noisy,
     Statistic,
     Widths,
-    standardised,
-    watched,
+    standardised_errors,
+    watched_places,
     weighted_name,
 )
 from noisewright.workload.questions.table_axes import Axis, term_axes
@@ -258,7 +258,7 @@ class Quantiles(Statistic):
         (noisy,) = parts
         together = self._test_errors(replace(noisy, covariance=lambda _: None))
 
-        ratios = standardised(together, self._test_errors(noisy))
+        ratios = standardised_errors(together, self._test_errors(noisy))
 
         return float(ratios.max(initial=0.0))
 
@@ -268,8 +268,8 @@ class Quantiles(Statistic):
         (noisy,), (drawn,) = parts, errors
         std = self._test_errors(noisy)
         by_group = self._by_group(drawn)
-        groups = watched(std.shape[0], _WATCHED_GROUPS)
-        bins = watched(self._bins, _WATCHED_BINS)
+        groups = watched_places(std.shape[0], _WATCHED_GROUPS)
+        bins = watched_places(self._bins, _WATCHED_BINS)
         columns = []
 
         for g in groups:
@@ -277,7 +277,7 @@ class Quantiles(Statistic):
             people = by_group[:, g, -1:]
             for k, level in enumerate(self.levels):
                 errors_of_test = below - level * people
-                columns.append(standardised(errors_of_test, std[g, k, bins]))
+                columns.append(standardised_errors(errors_of_test, std[g, k, bins]))
 
         return np.hstack(columns)
 

@@ -37,7 +37,7 @@ from typing import cast
 
 from noisewright.domain import Domain
 from noisewright.domain.schema import dump_yaml, load_yaml
-from noisewright.errors import InvalidParameter, is_listed, require, understood
+from noisewright.errors import InvalidParameter, is_listed, read_plain_values, require
 from noisewright.workload.base import Workload
 from noisewright.workload.kinds.algebra import Stack, Weighted, stack
 from noisewright.workload.kinds.marginals import OnAttributes
@@ -196,7 +196,9 @@ def questions(
     refusal = partial(InvalidParameter, "queries")
     for entry in entries:
         error = partial(refusal, entry, "cannot be understood", "see the how-to")
-        statistics += understood(partial(read_entry, entry, domain, unsaid), error)
+        statistics += read_plain_values(
+            partial(read_entry, entry, domain, unsaid), error
+        )
 
     measures = _measures(statistics)
     of = COUNT if COUNT in measures else measures[0]

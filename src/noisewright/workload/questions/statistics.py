@@ -214,7 +214,7 @@ class Statistic(ABC):
         are taken that lie between the extremes.
         """
         pairs = zip(errors, parts, strict=True)
-        columns = [standardised(drawn, part.std) for drawn, part in pairs]
+        columns = [standardised_errors(drawn, part.std) for drawn, part in pairs]
 
         return np.hstack(columns)
 
@@ -287,13 +287,13 @@ def derived_column(
     return Column.joined(columns)
 
 
-def standardised(errors: FloatArray, std: FloatArray) -> FloatArray:
+def standardised_errors(errors: FloatArray, std: FloatArray) -> FloatArray:
     """Errors over their standard errors; zero where there is none."""
     scales = np.where(std > 0, std, np.inf)
     return np.asarray(errors / scales)
 
 
-def watched(count: int, most: int) -> IntArray:
+def watched_places(count: int, most: int) -> IntArray:
     """At most so many of some places, evenly spread."""
     places = np.linspace(0, count - 1, min(most, count))
     return np.unique(places.round().astype(np.int64))

@@ -177,7 +177,7 @@ class WeighedCuts:
         self._weigh(u * self._unit, bound_duals / self._unit)
 
 
-def weighing(cuts: int, cells: int) -> float:
+def cut_start_work(cuts: int, cells: int) -> float:
     """Operations of a start with cuts: their products, and the inverse of those."""
     products = 4 * product(cuts, cells, cuts)
     inverse = product(cuts, cuts, cuts)

@@ -8,9 +8,9 @@ from math import expm1, inf
 import numpy as np
 
 from noisewright.arrays import FloatArray, IntArray
-from noisewright.local.bounds.cuts.block import CutBlock, weighing
+from noisewright.local.bounds.cuts.block import CutBlock, cut_start_work
 from noisewright.local.bounds.cuts.proof import CutProof
-from noisewright.local.bounds.cuts.violated import finding, violated
+from noisewright.local.bounds.cuts.violated import cut_search_work, violated_cuts
 from noisewright.local.bounds.folding import Folding
 from noisewright.local.bounds.joint_problem import JointProblem
 from noisewright.local.bounds.proof_search import ProofSearch
@@ -101,15 +101,15 @@ class CutSearch(ProofSearch[CutProof]):
         heaviest = np.argsort(-cuts.weights[used], kind="stable")
         cuts = cuts.only(np.sort(used[heaviest[: _CUTTING.most]]))
 
-        self.work.add(finding(len(self.gram)))
-        vectors, offsets = violated(*self.block.moments, self.rng)
+        self.work.add(cut_search_work(len(self.gram)))
+        vectors, offsets = violated_cuts(*self.block.moments, self.rng)
         known = _written(cuts.vectors, cuts.offsets)
         rows = _written(vectors, offsets)
         new = [place for row, place in rows.items() if row not in known]
         new = new[: _CUTTING.most_new]
 
         self.block.cut_by(cuts.joined(vectors[new], offsets[new]))
-        self.work.add(weighing(len(self.block.cuts), len(self.gram)))
+        self.work.add(cut_start_work(len(self.block.cuts), len(self.gram)))
 
     def proof(self) -> CutProof:
         """What the present Φ proves with dearer prices, once the multipliers have settled."""

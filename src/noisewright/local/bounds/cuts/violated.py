@@ -41,12 +41,12 @@ _PASSES = 30
 """Over all neighbours of a vector, for a change: for counting operations."""
 
 
-def finding(cells: int) -> float:
+def cut_search_work(cells: int) -> float:
     """Operations of a search for cuts, about."""
     return _CHANGES * _PASSES * pass_over(2 * _TRIES.starts * cells)
 
 
-def violated(
+def violated_cuts(
     mean: FloatArray,
     covariance: FloatArray,
     rng: np.random.Generator,

@@ -31,7 +31,7 @@ import numpy as np
 from noisewright.arrays import FloatArray
 from noisewright.local.bounds.centring import centred_at, symmetrised
 from noisewright.local.bounds.proof import EPS, MARGIN
-from noisewright.local.transform.spectrum import lowered
+from noisewright.local.transform.spectrum import lowered_eigenvalues
 
 _NODES = 512
 """Beside the ends of pieces, so that middles are little above their neighbours: half or double
@@ -211,7 +211,7 @@ def fidelity(root: FloatArray, z: FloatArray) -> float:
     inner = root @ z @ root.T
     largest = np.diagonal(inner).max(initial=0.0)
     values = np.linalg.eigvalsh(symmetrised(inner))
-    return float(np.sqrt(lowered(values, float(largest))).sum())
+    return float(np.sqrt(lowered_eigenvalues(values, float(largest))).sum())
 
 
 def centred_root(
@@ -221,7 +221,7 @@ def centred_root(
     centred = centred_at(gram, prior)
     values, vectors = np.linalg.eigh(centred)
     squares = np.diagonal(gram)
-    values = lowered(values, float(np.abs(squares).max()))
+    values = lowered_eigenvalues(values, float(np.abs(squares).max()))
 
     some = values > 0
     root = (vectors[:, some] * np.sqrt(values[some])).T

@@ -31,7 +31,9 @@ _STATE = ("tilts", "excess", "definite", "duals")
 """What changes from step to step, a row each per size."""
 
 
-def between(known: IntArray, sizes: IntArray) -> tuple[IntArray, IntArray, FloatArray]:
+def neighbouring_sizes(
+    known: IntArray, sizes: IntArray
+) -> tuple[IntArray, IntArray, FloatArray]:
     """For each size the places of the two known ones around it, and the share of the second."""
     places = np.interp(sizes, known, np.arange(len(known)))
     last = len(known) - 1
@@ -93,7 +95,7 @@ class SetBlocks(Blocks):
     def at(self, sizes: Sequence[int]) -> SetBlocks:
         """Blocks of other sizes, on the lines between the two nearest of these."""
         blocks = SetBlocks.of(sizes, self.slope, self.scale, self.folding)
-        low, high, shares = between(self.sizes, blocks.sizes)
+        low, high, shares = neighbouring_sizes(self.sizes, blocks.sizes)
         for name in _STATE:
             known = getattr(self, name)
             share = shares.reshape(-1, *[1] * (known.ndim - 1))

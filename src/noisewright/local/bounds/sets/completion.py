@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from noisewright.arrays import BoolArray, FloatArray, IntArray
-from noisewright.local.bounds.sets.blocks import SetBlocks, between
+from noisewright.local.bounds.sets.blocks import SetBlocks, neighbouring_sizes
 from noisewright.local.bounds.sets.proof import LISTED, SetProof
 from noisewright.local.bounds.start import phi_of, split_phi
 from noisewright.local.work import eigenvalues, pass_over, product
@@ -54,7 +54,7 @@ class _Multipliers(NamedTuple):
         return _Multipliers(*(array[order] for array in both))
 
 
-def completed(
+def completed_proof(
     phi: FloatArray,
     prior: FloatArray,
     blocks: SetBlocks,
@@ -94,7 +94,7 @@ def completed(
     )
 
 
-def completing(blocks: SetBlocks, cells: int) -> float:
+def completion_work(blocks: SetBlocks, cells: int) -> float:
     """Operations of a proof that is completed, and of its check for every size, about."""
     passes = _PASSES * pass_over(cells**2)
     check = eigenvalues(cells) + product(cells, cells, cells) / 3 + passes
@@ -241,7 +241,7 @@ def _largest(
     blocks: SetBlocks,
 ) -> FloatArray:
     """Largest eigenvalues of G of these sizes (see `sets.proof`), multipliers interpolated."""
-    low, high, shares = between(known.sizes, sizes)
+    low, high, shares = neighbouring_sizes(known.sizes, sizes)
     share = shares[:, None]
     tilt = known.tilts[low] * (1 - share)
     tilt += known.tilts[high] * share

@@ -17,7 +17,7 @@ from noisewright.local.bounds.folding import folding_of
 from noisewright.local.bounds.joint_problem import JointProblem
 from noisewright.local.bounds.proof_search import ProofSearch
 from noisewright.local.bounds.sets.blocks import SetBlocks
-from noisewright.local.bounds.sets.completion import completed, completing
+from noisewright.local.bounds.sets.completion import completed_proof, completion_work
 from noisewright.local.bounds.sets.proof import SetProof
 from noisewright.local.bounds.start import Roots, Start
 
@@ -164,9 +164,9 @@ class SetSearch(ProofSearch[SetProof]):
 
     def proof(self) -> SetProof:
         """What the present Φ proves, completed for all set sizes."""
-        self.work.add(completing(self.blocks, len(self.gram)))
+        self.work.add(completion_work(self.blocks, len(self.gram)))
         phi = self.problem.plain_phi
-        return completed(phi, self.reports.prior, self.blocks, self.order)
+        return completed_proof(phi, self.reports.prior, self.blocks, self.order)
 
 
 def _sizes(

@@ -98,7 +98,7 @@ def _rough(
     weighted = WeightedPatterns.of(design, objective, worst_case)
     values = [np.inf] * effort.patience
 
-    while not settled(weighted, effort.steps, control, candidates.work):
+    while not settle_weights(weighted, effort.steps, control, candidates.work):
         least = values[-effort.patience] * (1 - effort.least_gain)
         values.append(weighted.variance)
         if candidates.work.over or values[-1] > least:
@@ -112,7 +112,7 @@ def _rough(
     images = 2 if weighted.involution.folding.pairs else 1
     most = min(effort.reports, effort.reports_per_cell * len(objective.gram)) // images
     weighted = weighted.with_design(weighted.heaviest(most))
-    settled(weighted, effort.settling, control)
+    settle_weights(weighted, effort.settling, control)
 
     balanced = weighted.balanced()
     if balanced is None:
@@ -120,7 +120,7 @@ def _rough(
     return balanced, replace(objective, prior=weighted.prior)
 
 
-def settled(
+def settle_weights(
     weighted: WeightedPatterns, steps: int, control: Control, work: Work | None = None
 ) -> bool:
     """Some steps of the weights; whether it is time to stop."""

@@ -35,7 +35,7 @@ def undervalued(
     return np.asarray(quadratic - (sides + sides.T) / 2)
 
 
-def worths(
+def relative_values(
     patterns: BoolArray, phi: FloatArray, prior: FloatArray, epsilon: float
 ) -> FloatArray:
     """vᵀΦv/(πᵀv)²: worth beyond the price, per unit of mass and relative to it."""
@@ -46,7 +46,7 @@ def worths(
 # --- where flips of single cells lead -------------------------------------------------------------
 
 
-def improve(
+def best_flips(
     patterns: BoolArray, phi: FloatArray, prior: FloatArray, epsilon: float
 ) -> tuple[BoolArray, FloatArray]:
     """From each pattern the best flip again and again, until none raises its worth."""
@@ -137,7 +137,9 @@ class Candidates:
         now = undervalued(priced.quadratic, priced.prices, priced.prior)
         if n <= EVERY_PATTERN:
             patterns = every_pattern(n)
-            return patterns[worths(patterns, now, priced.prior, design.epsilon) > 0]
+            return patterns[
+                relative_values(patterns, now, priced.prior, design.epsilon) > 0
+            ]
 
         if self.mean is None:
             self.mean = now
@@ -152,7 +154,7 @@ class Candidates:
         for phi in (self.mean, now):
             found = _climbed(priced, phi, starts, self.rng)
             self.work.add(_operations(starts, n))
-            fresh = found[worths(found, now, priced.prior, design.epsilon) > 0]
+            fresh = found[relative_values(found, now, priced.prior, design.epsilon) > 0]
             if len(fresh) >= n:
                 break
 
@@ -182,9 +184,9 @@ def _climbed(
     random = spectral_patterns(factor, epsilon, starts // 4, rng)
 
     begun = np.concatenate([shaken, random])
-    better, worth = improve(begun, phi, prior, epsilon)
+    better, worth = best_flips(begun, phi, prior, epsilon)
     patterns = np.concatenate([better, begun])
-    worth = np.concatenate([worth, worths(begun, phi, prior, epsilon)])
+    worth = np.concatenate([worth, relative_values(begun, phi, prior, epsilon)])
 
     order = np.argsort(-worth)
     order = order[worth[order] > 0]
