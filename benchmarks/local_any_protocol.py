@@ -9,6 +9,7 @@ after the reports, at the certified N and at 40 times as many: telling the famil
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,6 +17,10 @@ from dataclasses import replace
 import numpy as np
 
 import noisewright as nw
+from noisewright.local.mechanism import EFFORT_VARIABLE
+
+# Said for all mechanisms: those that search nothing refuse an effort of their own.
+os.environ.setdefault(EFFORT_VARIABLE, "low")
 
 MECHANISMS = (
     "approximate",
@@ -56,7 +61,7 @@ def needs(text: str, epsilon: float) -> Iterator[tuple[int, str]]:
             plan = nw.plan(
                 text,
                 nw.Privacy(epsilon=epsilon),
-                nw.Local(mechanism=name, max_error=ERROR, beta=BETA, effort="low"),
+                nw.Local(mechanism=name, max_error=ERROR, beta=BETA),
             )
         except nw.NoisewrightError:
             continue
