@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 import noisewright as nw
+from noisewright.central.carry.stream import CarryStreamMechanism
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from oracles.signed_tree import best_tree_error
@@ -34,6 +35,7 @@ def lengths() -> list[dict[str, object]]:
     print(f"{'steps':>9s} {'carry':>8s} {'levels':>6s} {'tree':>8s} {'ratio':>6s}")
     for power in range(6, 21):
         plan = nw.plan(nw.RunningCount(2**power), PURE)
+        assert isinstance(plan.mechanism, CarryStreamMechanism)
         carry, tree = (
             float(np.sqrt(np.mean(plan.mechanism.errors**2))),
             best_tree_error(2**power),

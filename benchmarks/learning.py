@@ -55,6 +55,8 @@ def noisy_cells(
 
 def agnostic() -> None:
     plan = nw.plan(nw.learn.Agnostic("intervals:128", alpha=ALPHA, beta=BETA), PRIVACY)
+    assert plan.answers is not None
+    answers = plan.answers
     given = plan.concepts
     target = given.table[given.names.index("40 <= point <= 90")]
     people = labelled(np.full(128, 1 / 128), target, 0.15)
@@ -66,13 +68,13 @@ def agnostic() -> None:
     }
     print(f"people for a loss within {ALPHA} of the best, proved: {proved}")
     rng, rows = np.random.default_rng(0), []
-    chances = plan.answers.strategy.dense() @ people
+    chances = answers.strategy.dense() @ people
 
     def ours(n: int) -> int:
-        cells = plan.answers.strategy.estimate(
+        cells = answers.strategy.estimate(
             rng.multinomial(n, chances / chances.sum()), n
         )
-        return int(np.argmax(plan.answers.targets @ cells))
+        return int(np.argmax(answers.targets @ cells))
 
     sizes = sorted(
         {int(plan.people * f) for f in (1 / 256, 1 / 64, 1 / 16, 1 / 4, 1, 4, 16, 64)}

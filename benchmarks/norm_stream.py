@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 import tracemalloc
 
@@ -18,7 +17,6 @@ def main() -> None:
     for _ in range(STEPS):
         stream.step(3)
     seconds = time.perf_counter() - began
-    factorization = plan.mechanism.factorization
     print(f"{STEPS} steps in {seconds:.1f} s, {1e6 * seconds / STEPS:.1f} µs each")
     tracemalloc.start()
     short = plan.start()
@@ -27,9 +25,11 @@ def main() -> None:
     print(
         f"memory of a stream: {tracemalloc.get_traced_memory()[1] / 1024:.0f} kB at its peak"
     )
-    print(f"{factorization.memory} running sums; rmse {factorization.value(2):.4f} and largest "
-          f"{factorization.value(math.inf):.4f} per unit of noise, bound "
-          f"{factorization.lower_bound(2):.4f}")  # fmt: skip
+    told = plan.forecast()
+    print(
+        f"{plan.mechanism.memory} running sums; rmse {told.rmse:.4f}, largest {told.max:.4f}"
+    )
+    print(f"times the bound for linear strategies under this noise: {told.ratio:.4f}")
 
 
 if __name__ == "__main__":
