@@ -18,9 +18,8 @@ from noisewright.privacy.exact.rounding import probability
 _SEED = 92  # of the signs drawn: others cost a quarter less to a third more people
 _FIRST = 16  # signs drawn at first: half and double differ by no more than seeds do
 _MOST = 2**14  # signs: only bounds the work, which grows as their square
-_DECODING_SHARE = (
-    0.1  # of α, what decoding may be off by; the rest is for wrong answers
-)
+# of α, what decoding may be off by; the rest is for wrong answers
+_DECODING_SHARE = 0.1
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,7 +31,7 @@ TOLERANCE = 1e-4  # relative gap at which a search ends, unless another is asked
 # Only bound the work: a step is an eigenproblem of rows and columns together, in cubic time, and
 # one of the columns alone where rows are many.
 _MOST_ROWS_AND_COLUMNS = 3072
-_MOST_COLUMNS = 1024
+_MOST_COLUMNS = 1024  # the same, of the columns alone
 _MOST_TALL_ENTRIES = 9_000_000  # only bounds memory, to half a gigabyte in all
 
 # Rows and columns together, above which boxes of twice as many rows as columns and more are

@@ -34,9 +34,8 @@ _SMALLEST_BITS = 1100  # δ below 2^-1100 lies under the smallest float
 # ratios below 2^-256, for which no noise can be drawn, get a coarse bound
 _COARSE_BITS = 256
 _DIGITS = 50  # of decimals: more than twice those of a float
-_TANH_FROM = Fraction(
-    1, 10**9
-)  # below, ε tanh(ε/2) and ε²/2 differ by less than a float tells
+# below, ε tanh(ε/2) and ε²/2 differ by less than a float tells
+_TANH_FROM = Fraction(1, 10**9)
 # far above the rounding of _DIGITS digits, far below that of a float
 _SLACK = Decimal("1e-30")
 
