@@ -318,7 +318,7 @@ def test_reports_read_again_are_no_second_entry(
     for hour in (9, 10):
         time = f"2024-05-01T{hour:02}:00:00+00:00"
         monkeypatch.setattr(
-            "noisewright.planning.local.plan.now", lambda time=time: time
+            "noisewright.planning.local.plan.release_time", lambda time=time: time
         )
         local.estimate(reports).write(tmp_path / "answers.csv")
     (entry,) = recorded(tmp_path / "answers.csv")
