@@ -409,17 +409,18 @@ def plan_stream(
         return StreamPlan(carry_stream(steps, privacy))
 
     if counted.times > 1 and kind is None:
-        return _narrowest(steps, privacy, counted, band)
+        return _least_for_appearances(steps, privacy, counted, band)
 
     kind = kind or ("column-normalised" if band is None else "banded")
     width = BAND if band is None else band
     return StreamPlan(stream_mechanism(steps, privacy, kind, width, counted))
 
 
-def _narrowest(
+def _least_for_appearances(
     steps: int, privacy: Privacy, counted: Appearances, band: int | None
 ) -> StreamPlan:
     """The least error among bands that keep a person's steps apart, and the best for one step."""
+    # No row of a band no wider than `apart` holds two steps of one person.
     bands = {max(1, counted.apart // k) for k in (1, 2, 4)} if band is None else {band}
     kinds: list[tuple[Kind, int]] = [("banded", width) for width in sorted(bands)]
     kinds += [("column-normalised", BAND)] if band is None else []

@@ -127,9 +127,8 @@ class BlockMechanism(NamedMechanism):
         pairs = zip(self.strategy.blocks, self.laws, strict=True)
         moved = [law for block, law in pairs if block.attributes or not public_total]
 
-        continuous = (
-            2.0 if self._pure else 1.0
-        )  # variance of the continuous law of scale one
+        # variance of the continuous law of scale one
+        continuous = 2.0 if self._pure else 1.0
         least = min(
             (law.variance / (continuous * law.scale**2) for law in moved),
             default=1.0,

@@ -166,9 +166,8 @@ class FittedMechanism(CountsPeople):
         return Measurement(values, (self.inner.measure(counts, source),))
 
     def fits(self, measurement: Measurement) -> bool:
-        expected = (
-            [1] if self._public_total else []
-        )  # the number of people, where public
+        # the number of people, where public
+        expected = [1] if self._public_total else []
         return (
             Measurement(measurement.values).lengths == expected
             and len(measurement.parts) == 1
@@ -302,9 +301,8 @@ class FittedMechanism(CountsPeople):
 
         if self.space == "cells":
             noise = self._answers(noise, asked)
-        elif not self._is_fitted_to(
-            asked
-        ):  # other questions: their noise was not drawn
+        elif not self._is_fitted_to(asked):
+            # Other questions: their noise was not drawn.
             return 1.0
 
         simulated = float((noise**2).mean())

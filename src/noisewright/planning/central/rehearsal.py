@@ -158,7 +158,7 @@ class _Truth:
 
     @cached_property
     def answers(self) -> FloatArray:
-        return self._derived(self.exact, np.zeros_like(self.exact))
+        return self._derived(self.exact)
 
     @cached_property
     def predicted(self) -> FloatArray:
@@ -207,7 +207,8 @@ class _Truth:
         keys = (term.key for term in self.plan.terms)
         return dict(zip(keys, np.split(values, ends), strict=True))
 
-    def _derived(self, values: FloatArray, std: FloatArray) -> FloatArray:
+    def _derived(self, values: FloatArray) -> FloatArray:
+        """What linear values say of all that is asked."""
         workload = self.plan.workload
         if workload.counts_only:
             return values

@@ -63,11 +63,11 @@ class _Ball:
         """The numbers in floats, and how far at most they are from the true ones."""
         direction = gaussians[: self.dimension]
         squares = []
-        wrong = 0.0
+        relative_error = 0.0
         for part in (direction, gaussians[self.dimension :]):
             square = float((part**2).sum())
             slack = GAUSSIAN_ERROR * (2 * float(np.abs(part).sum()) + len(part))
-            wrong += slack / max(square, 1e-300) + (len(part) + 4) * _UNIT
+            relative_error += slack / max(square, 1e-300) + (len(part) + 4) * _UNIT
             squares.append(square)
 
         length_square, twice_gamma = squares
@@ -76,9 +76,9 @@ class _Ball:
         values = factor * direction
 
         # Twice the first order covers the second where errors are small; else all is decided.
-        if wrong >= _SMALL_ERROR:
+        if relative_error >= _SMALL_ERROR:
             return values, np.full(self.dimension, np.inf)
-        error = np.abs(values) * (wrong + 8 * _UNIT)
+        error = np.abs(values) * (relative_error + 8 * _UNIT)
         return values, 2 * (error + factor * GAUSSIAN_ERROR)
 
     def rounded(self, gaussians: Gaussians, place: int) -> int:

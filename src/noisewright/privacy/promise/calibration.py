@@ -98,7 +98,8 @@ def splittable(privacy: Privacy) -> Privacy:
 def row_budget(privacy: Privacy, contribution: Contribution) -> Privacy:
     """The budget of one row where a person moves so many times as much and `privacy` is theirs.
 
-    Noise for one row under ε/k, or under ρ/k², is the noise for k times that under ε or ρ. A margin
+    Noise for one row under ε/k, or under ρ/k², is the noise for k times that under ε or ρ; under ρ
+    the square is the contribution's own, which is less than k² where rows are kept apart. A margin
     covers the rounding of ratios, so that k times the loss of a row, as a float, still keeps the
     whole.
     """
