@@ -282,17 +282,36 @@ def _dense(
         # no step of a search fits the time
         return SubsetSelection(task.size, task.epsilon)
 
-    merged = types.merged_gram(gram)
-    start = types.merged(task.start_prior)
-    asked = Question(merged, task.epsilon, start, task.worst_case)
-    design, prior = search_dense(asked, effort, rng, control, state)
-    chances = design.chances()[:, types.of_cell]
-    spread = types.spread(prior, task.start_prior)
-    uneven = np.ptp(spread) >= 1e-12  # an even prior need not be stated
-
-    return MatrixStrategy.from_chances(
-        chances, task.epsilon, spread if uneven else None
+    asked = Question(
+        types.merged_gram(gram),
+        task.epsilon,
+        types.merged(task.start_prior),
+        task.worst_case,
     )
+
+    def found(
+        question: Question, control: Control, state: Arrays | None
+    ) -> IndexStrategy:
+        design, prior = search_dense(question, effort, rng, control, state)
+        chances = design.chances()[:, types.of_cell]
+        spread = types.spread(prior, task.start_prior)
+        uneven = np.ptp(spread) >= 1e-12  # an even prior need not be stated
+        return MatrixStrategy.from_chances(
+            chances, task.epsilon, spread if uneven else None
+        )
+
+    strategy = found(asked, control, state)
+    value = task.value(strategy)
+    near = value <= _NEAR * task.floor or control.met(value)
+    if task.objective != "average" or near or control.expired:
+        return strategy
+
+    # Weights settle faster where the prior moves: on 320 ordered cells at ε = 1 the design for the
+    # worst case errs 2.4 % less on average than what the search for the average ends in.
+    quiet = replace(control, snapshot=None)
+    other = found(replace(asked, worst_case=True), quiet, None)
+    control.iterations = quiet.iterations
+    return min(strategy, other, key=task.value)
 
 
 # --- the classics ---------------------------------------------------------------------------------
